@@ -1,0 +1,42 @@
+# make demo: the main job on real signals.   make test: every check there is.
+# Both need nothing but Python (3.11 or later) and make; they set up .venv themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test notebooks benchmark clean
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/rescntk compare --out demo
+
+test: $(VENV)/test.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto
+
+# Run the notebooks and keep their outputs.
+notebooks: $(VENV)/test.stamp
+	$(BIN)/python notebooks/run.py --write
+
+benchmark: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/cpu.py
+
+$(VENV)/demo.stamp: pyproject.toml
+	$(MAKE) --no-print-directory $(VENV)/python.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[plot,datasets]'
+	touch $@
+
+$(VENV)/test.stamp: pyproject.toml
+	$(MAKE) --no-print-directory $(VENV)/python.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	touch $@ $(VENV)/demo.stamp
+
+$(VENV)/python.stamp:
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("rescntk needs Python 3.11 or later; say which with make PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo build *.egg-info

@@ -1,0 +1,148 @@
+"""Signals from files and from the data sets that aeon brings along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .kernels import check_signals
+from .network import check_choice
+
+SUFFIXES = (".npy", ".npz", ".ts")
+
+
+def read(path: str | Path, array: str | None = None) -> np.ndarray:
+    """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file.
+
+    Parameters
+    ----------
+    path : path
+    array : str, optional
+        Which array of a ``.npz`` file; not needed where there is one alone.
+
+    Returns
+    -------
+    ndarray, (n_cases, n_channels, n_timepoints), float64
+
+    Raises
+    ------
+    ValueError
+        If the file does not hold signals of one length.
+    ImportError
+        For a ``.ts`` file if aeon is not installed.
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> datasets.read("signals.npz", array="X_train").shape  # doctest: +SKIP
+    (270, 12, 25)
+    """
+    path = Path(path)
+    check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    if path.suffix == ".ts":
+        return _read_ts(path)
+    try:
+        content = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{path} is not a readable {path.suffix} file: {error}") from None
+    if path.suffix == ".npz":
+        with content:
+            names = content.files
+            if array is None and len(names) != 1:
+                raise ValueError(f"{path} holds the arrays {names}: say which one")
+            content = content[check_choice(names[0] if array is None else array, "array", names)]
+    return check_signals(content, f"the array in {path.name}")
+
+
+def bundled() -> list[str]:
+    """Return the names of the data sets of equal length that aeon brings along.
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> "JapaneseVowels" in datasets.bundled()
+    True
+    """
+    files = {path.name for path in _bundled_folder().glob("*/*_TRAIN.ts")}
+    names = {name.removesuffix("_TRAIN.ts").removesuffix("_eq") for name in files}
+    return sorted(name for name in names if _equal_length(name))
+
+
+def load(name: str, split: str = "train") -> np.ndarray:
+    """Return the signals of a data set that aeon brings along; nothing is downloaded.
+
+    Parameters
+    ----------
+    name : str
+        One of `bundled`. Where the original has signals of several lengths, aeon's version
+        of equal length is taken.
+    split : {"train", "test"}
+
+    Returns
+    -------
+    ndarray, (n_cases, n_channels, n_timepoints), float64
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> datasets.load("JapaneseVowels").shape
+    (270, 12, 25)
+    """
+    check_choice(split, "split", ("train", "test"))
+    check_choice(name, "data", bundled())
+    return _read_ts(_ts_file(name, split))
+
+
+def _bundled_folder() -> Path:
+    return Path(_aeon_datasets().__path__[0]) / "data"
+
+
+def _ts_file(name: str, split: str) -> Path:
+    folder = _bundled_folder() / name
+    files = [folder / f"{name}{kind}_{split.upper()}.ts" for kind in ("_eq", "")]
+    return next((file for file in files if file.is_file()), files[-1])
+
+
+def _equal_length(name: str) -> bool:
+    """Whether the header of the training file says so, without reading the data."""
+    if not all(_ts_file(name, split).is_file() for split in ("train", "test")):
+        return False
+    header = {}
+    with open(_ts_file(name, "train"), encoding="utf-8", errors="replace") as file:
+        for line in file:
+            key, _, value = line.strip().lower().partition(" ")
+            if key == "@data":
+                break
+            header[key] = value
+    return header.get("@equallength", "true").strip() == "true" and "@classlabel" in header
+
+
+def _read_ts(path: Path) -> np.ndarray:
+    datasets = _aeon_datasets()
+    try:
+        signals = datasets.load_from_ts_file(str(path))
+    except OSError as error:
+        raise ValueError(f"{path} is not a readable .ts file: {error}") from None
+    if isinstance(signals, tuple):
+        signals = signals[0]
+    if isinstance(signals, list):
+        lengths = sorted({np.shape(signal)[-1] for signal in signals})
+        raise ValueError(
+            f"{path.name} has signals of {lengths[0]} to {lengths[-1]} timepoints, "
+            f"expected signals of one length"
+        )
+    return check_signals(signals, f"the array in {path.name}")
+
+
+def _aeon_datasets() -> Any:
+    try:
+        import aeon.datasets
+    except ImportError:
+        raise ImportError(
+            "data sets and .ts files need aeon: pip install 'rescntk[datasets]'"
+        ) from None
+    return aeon.datasets

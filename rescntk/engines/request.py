@@ -1,0 +1,49 @@
+"""What an engine is asked for and what it gives back; every engine speaks in these words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..network import Network
+
+Array = Any
+
+HEADS = ("equivariant", "trace", "gap")
+KINDS = ("gpk", "ntk")
+DTYPES = ("float64", "float32")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which kernels of which network, at which depths and in which precision.
+
+    `head` is one of `HEADS` or "pixels", every pixel pair by itself. `depths` is strictly
+    increasing; the recursion passes all of them on its way to the last.
+    """
+
+    network: Network
+    head: str
+    kinds: tuple[str, ...]
+    depths: tuple[int, ...]
+    dtype: str = "float64"
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Kernel values apart from their scale, which may exceed any floating-point number.
+
+    The kernel of cases i and k at the t-th depth is
+    ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
+    scale. The diagonal has no axis k. Pixel pairs have two more axes (j, j').
+    """
+
+    values: dict[str, Array]
+    left: Array
+    right: Array
+    exponents: tuple[int, ...]
+
+
+Tick = Callable[[int], None]
+"""Told the number of case pairs done since the last call."""

@@ -1,0 +1,137 @@
+"""The papers' systems, one function each, returning a `Network`.
+
+All of them are special cases of one recursion; this file is the table.
+"""
+
+from __future__ import annotations
+
+from .network import Network, check_constant, check_depth
+
+
+def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:
+    """ResCGPK and ResCNTK: Barzilai et al. 2022, eq. 1-3, two convolutions a layer.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.barzilai_resnet(depth=4, alpha=0.5).skip
+    True
+    """
+    return Network(depth, filter_size, alpha=alpha)
+
+
+def barzilai_cnn(depth: int, filter_size: int = 3) -> Network:
+    """CGPK and CNTK of the network of `barzilai_resnet` without its skip connections.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.barzilai_cnn(depth=4).skip
+    False
+    """
+    return Network(depth, filter_size, skip=False)
+
+
+def geifman_cnn(depth: int, filter_size: int = 3) -> Network:
+    """CGPK and CNTK with one convolution a layer: Geifman et al. 2022.
+
+    Also the CGPK of Barzilai et al. 2022, appendix G (their figure 1).
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.geifman_cnn(depth=4, filter_size=5).outer_filter_size
+    1
+    """
+    return Network(
+        depth, filter_size, outer_filter_size=1, skip=False, trained=("inner", "readout")
+    )
+
+
+def one_convolution_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:
+    """ResCGPK with one convolution a layer: Barzilai et al. 2022, appendix G.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.one_convolution_resnet(depth=4).trained
+    ('inner', 'readout')
+    """
+    return Network(
+        depth, filter_size, outer_filter_size=1, alpha=alpha, trained=("inner", "readout")
+    )
+
+
+def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float = 1.0) -> Network:
+    """Fully connected ResNet GPK and NTK: Tirer et al. 2022, theorems 1 and 2.
+
+    Every layer is trained, the first included. For signals of length 1.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.tirer_resnet(depth=5, alpha=0.1).c_v
+    1.0
+    """
+    sigma_v, sigma_w = check_constant(sigma_v, "sigma_v"), check_constant(sigma_w, "sigma_w")
+    return Network(
+        depth,
+        1,
+        alpha=alpha,
+        c_v=sigma_v**2,
+        c_w=sigma_w**2,
+        readout_scale=sigma_w**2,
+        trained=("input", "inner", "outer", "readout"),
+    )
+
+
+def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
+    """Multi-layer perceptron GPK and NTK: Tirer et al. 2022, eq. 2 and 5.
+
+    For signals of length 1.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.tirer_mlp(depth=5, sigma_w=2.0).readout_scale
+    4.0
+    """
+    sigma_w = check_constant(sigma_w, "sigma_w")
+    return Network(
+        depth,
+        1,
+        skip=False,
+        c_v=1.0,
+        c_w=sigma_w**2,
+        readout_scale=sigma_w**2,
+        trained=("inner", "readout"),
+    )
+
+
+def huang_resnet(depth: int, gamma: float = 1.0) -> Network:
+    """Fully connected ResNet NTK with alpha = depth^-gamma: Huang et al. 2020.
+
+    The first and the last layer are frozen. For signals of length 1.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.huang_resnet(depth=4, gamma=0.5).alpha
+    0.5
+    """
+    depth, gamma = check_depth(depth), check_constant(gamma, "gamma")
+    return Network(depth, 1, alpha=depth**-gamma, input_scale=1.0, trained=("inner", "outer"))
+
+
+def huang_ffnet(depth: int) -> Network:
+    """Fully connected feedforward NTK: Huang et al. 2020.
+
+    Only the hidden layers are trained. For signals of length 1.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> literature.huang_ffnet(depth=4).trained
+    ('inner',)
+    """
+    return Network(depth, 1, skip=False, input_scale=1.0, trained=("inner",))

@@ -1,0 +1,209 @@
+"""What is infinitely wide: one frozen description of a network, without any arrays."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+ACTIVATIONS = ("relu", "erf")
+PARTS = ("input", "inner", "outer", "readout")
+
+
+@dataclass(frozen=True)
+class Network:
+    r"""An infinitely wide convolutional network, with or without skip connections.
+
+    With all weights i.i.d. standard normal and the width going to infinity
+    (Barzilai et al. 2022, eq. 1-3), layers :math:`l = 1 \dots L` are
+
+    .. math::
+        g^l = \sqrt{c_w/(q C)}\, W^l * f^{l-1}, \qquad
+        f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
+
+    with circular convolutions; :math:`f^0` is a 1x1 convolution of the input, and
+    :math:`g^1` a 1x1 convolution of it. Without skip connections the identity path
+    and :math:`\alpha` are absent.
+
+    Parameters
+    ----------
+    depth : int
+        Number of residual layers L, at least 1.
+    filter_size : int, default 3
+        Size q of the inner filters (those before the activation), odd. A filter may
+        be longer than the signal: circular padding wraps around.
+    outer_filter_size : int, optional
+        Size of the outer filters (those after the activation), odd. The default is
+        ``filter_size``.
+    input_filter_size : int, default 1
+        Pixels that the first layer sees, odd: the signal's windows become its
+        channels. The papers have 1; signals of one channel usually need more.
+    skip : bool, default True
+        Whether the identity path is there.
+    alpha : float, default 1.0
+        Weight of the residual branch. Without skip connections it is absent from the
+        network, and 1.0 is kept whatever is given.
+    activation : {"relu", "erf"}, default "relu"
+        The nonlinearity.
+    c_v, c_w : float, default 2.0 and 1.0
+        Variances of the outer and the inner weights.
+    readout_scale : float, default 1.0
+        Variance of the readout weights: a factor on the kernel.
+    input_scale : float, optional
+        Factor on the inner products of the input's pixels; the default is one over
+        the number of channels.
+    trained : iterable of str, default ("inner", "outer", "readout")
+        The parts that are trained, which the tangent kernel sums over; of "input",
+        "inner", "outer", "readout". It does not change the Gaussian process kernel.
+
+    Examples
+    --------
+    >>> from rescntk import Network
+    >>> network = Network(depth=5, filter_size=3, alpha=0.5)
+    >>> network.replace(depth=7).depth
+    7
+    """
+
+    depth: int
+    filter_size: int = 3
+    # Declared keyword-only through the explicit __init__ below; kept as fields for repr,
+    # equality and hashing.
+    outer_filter_size: int = 3
+    input_filter_size: int = 1
+    skip: bool = True
+    alpha: float = 1.0
+    activation: str = "relu"
+    c_v: float = 2.0
+    c_w: float = 1.0
+    readout_scale: float = 1.0
+    input_scale: float | None = None
+    trained: tuple[str, ...] = ("inner", "outer", "readout")
+
+    def __init__(
+        self,
+        depth: int,
+        filter_size: int = 3,
+        *,
+        outer_filter_size: int | None = None,
+        input_filter_size: int = 1,
+        skip: bool = True,
+        alpha: float = 1.0,
+        activation: str = "relu",
+        c_v: float = 2.0,
+        c_w: float = 1.0,
+        readout_scale: float = 1.0,
+        input_scale: float | None = None,
+        trained: Iterable[str] = ("inner", "outer", "readout"),
+    ) -> None:
+        q = check_filter_size(filter_size, "filter_size")
+        alpha = check_constant(alpha, "alpha")
+        values: dict[str, Any] = {
+            "depth": check_depth(depth),
+            "filter_size": q,
+            "outer_filter_size": q
+            if outer_filter_size is None
+            else check_filter_size(outer_filter_size, "outer_filter_size"),
+            "input_filter_size": check_filter_size(input_filter_size, "input_filter_size"),
+            "skip": check_flag(skip, "skip"),
+            "alpha": alpha if skip else 1.0,
+            "activation": check_choice(activation, "activation", ACTIVATIONS),
+            "c_v": check_constant(c_v, "c_v"),
+            "c_w": check_constant(c_w, "c_w"),
+            "readout_scale": check_constant(readout_scale, "readout_scale"),
+            "input_scale": None
+            if input_scale is None
+            else check_constant(input_scale, "input_scale"),
+            "trained": _check_trained(trained),
+        }
+        growth = alpha * alpha * values["c_v"] * values["c_w"]
+        if not math.isfinite(growth):
+            raise ValueError(
+                f"alpha, c_v, c_w are {alpha!r}, {c_v!r}, {c_w!r}: "
+                f"alpha**2 * c_v * c_w is expected to be finite"
+            )
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def replace(self, **changes: Any) -> Network:
+        """Return the same network with some parameters changed.
+
+        ``outer_filter_size`` follows ``filter_size`` where the two were equal and only
+        the latter is changed.
+
+        Examples
+        --------
+        >>> from rescntk import Network
+        >>> Network(depth=5).replace(filter_size=7).outer_filter_size
+        7
+        """
+        known = [field.name for field in fields(self)]
+        for name in changes:
+            check_choice(name, "replace", known)
+        if "filter_size" in changes and self.outer_filter_size == self.filter_size:
+            changes.setdefault("outer_filter_size", None)
+        return replace(self, **changes)
+
+
+def check_depth(value: Any, name: str = "depth") -> int:
+    """Return `value` as an int of at least 1, or say what is wrong with it."""
+    number = _integer(value, name)
+    if number < 1:
+        raise ValueError(f"{name} is {value!r}, expected an integer of at least 1")
+    return number
+
+
+def check_filter_size(value: Any, name: str) -> int:
+    """Return `value` as a positive odd int, or say what is wrong with it."""
+    number = _integer(value, name)
+    if number < 1 or number % 2 == 0:
+        raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
+    return number
+
+
+def check_constant(value: Any, name: str) -> float:
+    """Return `value` as a finite non-negative float, or say what is wrong with it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, str) or not math.isfinite(number) or number < 0:
+        raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
+    return number
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return `value` as a bool; only true and false (NumPy's too) will do."""
+    if value is True or value is False or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise ValueError(f"{name} is {value!r}, expected True or False")
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return `value` if it is one of `choices`, or list them."""
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def _integer(value: Any, name: str) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}, expected an integer") from None
+
+
+def _check_trained(trained: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(trained, str):
+        trained = (trained,)
+    try:
+        given = list(trained)
+    except TypeError:
+        raise ValueError(f"trained is {trained!r}, expected some of {PARTS}") from None
+    for part in given:
+        check_choice(part, "trained", PARTS)
+    return tuple(part for part in PARTS if part in given)

@@ -1,0 +1,315 @@
+r"""Condition numbers of kernel matrices, and what depth does to them.
+
+Barzilai et al. 2022, section 6.2: a normalized kernel matrix is compared with the
+*double-constant* matrix that has 1 on the diagonal and the mean off-diagonal entry b off it.
+Its eigenvalues are :math:`1 - b` (n − 1 times) and :math:`1 - b + nb`.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from ..kernels import check_signals, gram
+from ..network import Network, check_choice, check_constant, check_depth, check_flag
+
+
+class Bounds(NamedTuple):
+    """Lemma 6.1 of Barzilai et al. 2022 for one matrix."""
+
+    off_diagonal: float
+    """The mean off-diagonal entry b."""
+    epsilon: float
+    """The largest absolute row sum of A − B."""
+    lower: float
+    """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
+    upper: float
+    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent."""
+    upper_equal_rows: float
+    """(1−b+nb)/(1−b−ε), valid where all rows have the same sum; inf as above."""
+
+
+def condition_number(A: np.ndarray) -> float:
+    """Return the condition number of a positive semidefinite matrix, λ_max/λ_min.
+
+    Parameters
+    ----------
+    A : ndarray, (n, n)
+        Symmetric.
+
+    Returns
+    -------
+    float
+        inf where λ_min is not above its own rounding error, n·eps·λ_max.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.theory import conditioning
+    >>> conditioning.condition_number(np.diag([4.0, 2.0, 1.0]))
+    4.0
+    """
+    A = _square(A)
+    eigenvalues = scipy.linalg.eigvalsh(A)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if smallest <= len(A) * np.finfo(np.float64).eps * largest:
+        return math.inf
+    return largest / smallest
+
+
+def bounds(A: np.ndarray) -> Bounds:
+    r"""Return bounds on the condition number of a normalized kernel matrix.
+
+    Lemma 6.1 of Barzilai et al. 2022. With b the mean off-diagonal entry and
+    :math:`\epsilon = \max_i \sum_j |A_{ij} - B_{ij}|`: if :math:`b \ge 0`,
+    :math:`1 + nb/(1-b) \le \mathrm{cond}(A)`; if :math:`\epsilon < 1 - b`,
+    :math:`\mathrm{cond}(A) \le (1-b+nb+\epsilon)/(1-b-\epsilon)`.
+
+    Parameters
+    ----------
+    A : ndarray, (n, n)
+        Symmetric, 1 on the diagonal, n at least 2.
+
+    Returns
+    -------
+    Bounds
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.theory import conditioning
+    >>> b = conditioning.bounds(np.array([[1.0, 0.5], [0.5, 1.0]]))
+    >>> b.lower, b.upper
+    (3.0, 3.0)
+    """
+    A = _square(A)
+    n = len(A)
+    if n < 2:
+        raise ValueError(f"A has shape {A.shape}, expected at least 2 rows")
+    if np.abs(A.diagonal() - 1.0).max() > 1e-6:
+        raise ValueError("A does not have 1 on its diagonal, expected a normalized kernel matrix")
+    gap = 1.0 - A  # where entries near 1 still differ
+    np.fill_diagonal(gap, 0.0)
+    mean_gap = float(gap.sum()) / (n * (n - 1))  # 1 − b
+    b = 1.0 - mean_gap
+    deviation = np.abs(gap - mean_gap)
+    np.fill_diagonal(deviation, 0.0)
+    epsilon = float(deviation.sum(axis=1).max())
+    top = mean_gap + n * b
+    lower = top / mean_gap if b >= 0 and mean_gap > 0 else (math.inf if mean_gap <= 0 else 1.0)
+    applies = epsilon < mean_gap
+    upper = (top + epsilon) / (mean_gap - epsilon) if applies else math.inf
+    equal_rows = top / (mean_gap - epsilon) if applies else math.inf
+    return Bounds(b, epsilon, lower, upper, equal_rows)
+
+
+def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
+    r"""Return the condition number that a deep kernel matrix tends to, relatively.
+
+    Not in the paper. Near correlation 1, :math:`1 - \kappa_1(1-\delta) = \delta -
+    \frac{2\sqrt2}{3\pi} \delta^{3/2} + \dots`, so that along depth every complement tends to
+    :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` with :math:`s = 1` without and
+    :math:`s = (1+\alpha^2)/\alpha^2` with skip connections, whatever the signals, their
+    length and the filter size. Then :math:`\mathrm{cond} \approx n/\delta_L`.
+
+    Parameters
+    ----------
+    n : int
+        Size of the matrix.
+    depth : int
+    alpha : float, default 1.0
+        Positive.
+    skip : bool, default True
+        ResCGPK, or CGPK.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from rescntk.theory import conditioning
+    >>> deep = conditioning.asymptotic_condition_number
+    >>> round(deep(50, 1000, skip=False) / deep(50, 1000), 12)
+    4.0
+    """
+    n, depth, alpha = check_depth(n, "n"), check_depth(depth), check_constant(alpha, "alpha")
+    slowdown = 1.0
+    if check_flag(skip, "skip"):
+        if alpha == 0:
+            raise ValueError("alpha is 0.0, expected a positive number: without a residual branch "
+                             "depth changes nothing")  # fmt: skip
+        slowdown = (1.0 + alpha**2) / alpha**2
+    return 2.0 * n * depth**2 / (9.0 * math.pi**2 * slowdown**2)
+
+
+class Row(NamedTuple):
+    """One depth of a `Comparison`: condition numbers, and what bounds and predicts them."""
+
+    depth: int
+    cgpk: float
+    cgpk_lower: float
+    cgpk_upper: float
+    cgpk_asymptote: float
+    rescgpk: float
+    rescgpk_lower: float
+    rescgpk_upper: float
+    rescgpk_asymptote: float
+    ratio: float
+    """Of the condition numbers, CGPK over ResCGPK."""
+    ratio_lower: float
+    """Of their lower bounds."""
+    ratio_limit: float
+    """Where both ratios tend to with depth, ((1+α²)/α²)²."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """CGPK and ResCGPK side by side over depth; iterating gives a `Row` for each depth."""
+
+    rows: tuple[Row, ...]
+    n_cases: int
+    n_channels: int
+    n_timepoints: int
+    filter_size: int
+    alpha: float
+    head: str
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one field of all rows as an array (n_depths,)."""
+        check_choice(name, "column", Row._fields)
+        return np.array([getattr(row, name) for row in self.rows])
+
+    def write_csv(self, path: str | PathLike[str]) -> None:
+        """Write all rows to a CSV file with a header, in full precision."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(Row._fields)
+            writer.writerows(self.rows)
+
+    def __str__(self) -> str:
+        """Return the table as text."""
+        sides = ("condition", "lower", "upper", "asymptote")
+        header = ["depth", *sides, *sides, "ratio", "of lower", "limit"]
+        body = [[_brief(value) for value in row] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+
+        def line(cells: list[str]) -> str:
+            padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+            groups = padded[:1], padded[1:5], padded[5:9], padded[9:]
+            return " | ".join("  ".join(group) for group in groups)
+
+        head = line(header)
+        first, second, third = (i for i, c in enumerate(head) if c == "|")
+        names = "CGPK".center(second - first - 1), "ResCGPK".center(third - second - 1)
+        top = " " * first + "|" + names[0] + "|" + names[1] + "|" + " CGPK / ResCGPK"
+        return "\n".join([top, head, "-" * len(head), *map(line, body)])
+
+
+def compare(
+    X: np.ndarray,
+    depths: Iterable[int],
+    filter_size: int = 3,
+    alpha: float = 1.0,
+    head: str = "trace",
+    *,
+    engine: str = "auto",
+    progress: bool = False,
+) -> Comparison:
+    """Return condition numbers of CGPK and ResCGPK on the same signals over depth.
+
+    Theorem 6.2 and figure 3 of Barzilai et al. 2022, on any signals. All depths come from
+    one pass of each recursion.
+
+    Parameters
+    ----------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+        At least two signals; the theorem has them on the multi-sphere.
+    depths : iterable of int
+    filter_size, alpha
+        As for `Network`, `alpha` positive.
+    head, engine, progress
+        As for `Kernel`.
+
+    Returns
+    -------
+    Comparison
+        Bounds are those of `bounds`, asymptotes those of `asymptotic_condition_number`.
+
+    Examples
+    --------
+    >>> from rescntk.theory import conditioning, multisphere
+    >>> X = multisphere.sample(10, 4, 8, rng=0)
+    >>> table = conditioning.compare(X, depths=(1, 10, 100))
+    >>> bool((table.column("ratio") > 1).all())
+    True
+    """
+    X, depths = check_signals(X, "X"), tuple(depths)
+    network = Network(1, filter_size, alpha=alpha)
+    n = len(X)
+    if n < 2:
+        raise ValueError(f"X has {n} case, expected at least 2 to compare")
+    sides: list[list[tuple[float, float, float, float]]] = []
+    for skip in (False, True):
+        matrices = gram(
+            network.replace(skip=skip),
+            X,
+            head=head,
+            kinds=("gpk",),
+            depths=depths,
+            normalized=True,
+            engine=engine,
+            progress=progress,
+        )[0]
+        side = []
+        for depth, A in zip(depths, matrices, strict=True):
+            b = bounds(A)
+            asymptote = asymptotic_condition_number(n, depth, alpha, skip)
+            side.append((condition_number(A), b.lower, b.upper, asymptote))
+        sides.append(side)
+    limit = ((1.0 + alpha**2) / alpha**2) ** 2
+    rows = []
+    for depth, cnn, resnet in zip(depths, *sides, strict=True):
+        ratios = _ratio(cnn[0], resnet[0]), _ratio(cnn[1], resnet[1]), limit
+        rows.append(Row._make((int(depth), *cnn, *resnet, *ratios)))
+    _, n_channels, n_timepoints = X.shape
+    return Comparison(
+        tuple(rows), n, n_channels, n_timepoints, network.filter_size, network.alpha, head
+    )
+
+
+def _ratio(above: float, below: float) -> float:
+    """Return above/below, NaN where both are unresolved."""
+    return above / below if math.isfinite(below) else math.nan
+
+
+def _brief(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return "–"
+    return f"{value:.4g}" if value < 1e5 else f"{value:.3e}"
+
+
+def _square(A: Any) -> np.ndarray:
+    A = np.asarray(A, dtype=np.float64)
+    if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
+        raise ValueError(f"A has shape {A.shape}, expected (n, n)")
+    if not np.isfinite(A).all():
+        raise ValueError(f"A of shape {A.shape} contains NaN or infinity")
+    if np.abs(A - A.T).max() > 1e-8 * np.abs(A).max():
+        raise ValueError(f"A of shape {A.shape} is not symmetric")
+    return A

@@ -1,0 +1,1 @@
+"""Slow, obvious, independent re-derivations. Nothing here imports rescntk."""

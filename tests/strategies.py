@@ -1,0 +1,50 @@
+"""Hypothesis strategies: networks and signals of every kind that the library takes."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+import rescntk as rk
+
+sizes = st.sampled_from([1, 3, 5, 7])
+# Few values, so that ties, zero pixels, opposite and parallel signals are common; and any.
+values = st.one_of(
+    st.integers(-3, 3).map(float),
+    st.floats(-4, 4, allow_subnormal=False).map(lambda v: round(v, 3)),
+)
+
+
+@st.composite
+def networks(draw, max_depth=6, activations=("relu", "erf")):
+    return rk.Network(
+        draw(st.integers(1, max_depth)),
+        draw(sizes),
+        outer_filter_size=draw(st.one_of(st.none(), sizes)),
+        input_filter_size=draw(st.sampled_from([1, 1, 3, 5])),
+        skip=draw(st.booleans()),
+        alpha=draw(st.sampled_from([1.0, 0.1, 0.5, 1.7])),
+        activation=draw(st.sampled_from(activations)),
+        c_v=draw(st.sampled_from([2.0, 1.0, 1.3])),
+        c_w=draw(st.sampled_from([1.0, 0.7, 1.9])),
+        readout_scale=draw(st.sampled_from([1.0, 0.25])),
+        input_scale=draw(st.sampled_from([None, None, 1.0])),
+        trained=draw(
+            st.lists(st.sampled_from(["input", "inner", "outer", "readout"]), unique=True)
+        ),
+    )
+
+
+@st.composite
+def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1):
+    """Return `batches` arrays (cases, channels, length) of the same channels and length."""
+    channels, length = draw(st.integers(1, max_channels)), draw(st.integers(1, max_length))
+    arrays = []
+    for _ in range(batches):
+        shape = (draw(st.integers(1, max_cases)), channels, length)
+        count = int(np.prod(shape))
+        flat = draw(st.lists(values, min_size=count, max_size=count))
+        arrays.append(np.array(flat).reshape(shape))
+    return arrays[0] if batches == 1 else tuple(arrays)
+
+
+heads = st.sampled_from(["equivariant", "trace", "gap"])
+kinds = st.sampled_from(["gpk", "ntk"])

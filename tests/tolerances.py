@@ -1,0 +1,50 @@
+"""Every tolerance of the suite, with the arithmetic it comes from. Nothing is loosened elsewhere.
+
+EPS is the distance from 1 to the next number. A test passes where ``error <= tolerance``;
+NaN does not.
+"""
+
+import numpy as np
+
+EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
+
+# |ΔK| / √(K(x,x) K(z,z)) against 40-digit arithmetic, up to depth 50, duplicates included. A
+# layer adds its terms with a handful of roundings; the skip path carries them on undamped. 45
+# units would be one a layer: both bars are about that, and measured errors a tenth of them.
+KERNEL = {"float64": 1e-14, "float32": 1e-6}
+
+
+def erf_spread(variance):
+    """Return by how much erf's bars are wider at pre-activations of this variance.
+
+    E[σ'σ'] = (4/π)/√Δ with Δ = 1 + 2q1 + 2q2 + 4(g − S)(g + S). Where S is near −g, an error
+    of eps·g in it moves Δ by 8 g² eps, which is at least 1 + 4g: relatively, by up to 2 g eps.
+    """
+    return max(1.0, variance)
+
+
+# neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
+# κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
+PEER = {"gpk": 1e-11, "ntk": 2e-8}
+
+# Two float64 routes to one number that are both free of cancellation: some ten roundings a
+# layer, at most ten layers.
+ROUTES = 100 * EPS["float64"]
+
+# The same where one route goes through ρ (papers' recursions in tests/oracles): κ0 of a random
+# pair turns eps in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
+TRANSCRIPTION = 1e-13
+
+# λ_min of a positive semidefinite matrix may be this many eps·n·λ_max below 0.
+DEFINITE = 10
+
+# The complement of the multi-sphere recursion, relative, whatever the depth: a recursion that
+# contracts relative errors, with a dozen roundings a layer.
+COMPLEMENT = 5e-14
+
+# The first term that the asymptotic law leaves out is of relative size log(L)/L.
+ASYMPTOTE = 3.0
+
+# Sampled networks: so many standard errors, from independent networks. For normal errors 5
+# would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
+STANDARD_ERRORS = 5.0
