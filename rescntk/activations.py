@@ -254,4 +254,5 @@ def one_minus_kappa1(w: np.ndarray) -> np.ndarray:
     array([0.    , 0.6817, 1.    ])
     """
     w = np.asarray(w, dtype=np.float64)
-    return w - arc_cosine_gap(np, w, 2.0 - w)[1]
+    flat = w.ravel()
+    return (flat - arc_cosine_gap(np, flat, 2.0 - flat)[1]).reshape(w.shape)

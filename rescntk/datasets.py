@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .kernels import check_signals
 from .network import check_choice
+from .signals import check_signals
 
 SUFFIXES = (".npy", ".npz", ".ts")
 
@@ -141,7 +141,7 @@ def _read_ts(path: Path) -> np.ndarray:
 def _aeon_datasets() -> Any:
     try:
         import aeon.datasets
-    except ImportError:
+    except ModuleNotFoundError:
         raise ImportError(
             "data sets and .ts files need aeon: pip install 'rescntk[datasets]'"
         ) from None

@@ -1,19 +1,16 @@
-"""Kernels as users call them: input is checked, an engine computes, the scale is put back."""
+"""Kernels as users call them: one description, whichever engine computes."""
 
 from __future__ import annotations
 
-import sys
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from . import engines
-from .engines.request import DTYPES, HEADS, KINDS, Request, Scaled
-from .network import Network, check_choice, check_depth, check_flag
+from .calls import Call, check_network
+from .engines.request import HEADS, KINDS
+from .network import Network, check_choice, check_flag
+from .signals import array_module
 
 Array = Any
 
@@ -53,7 +50,7 @@ class Kernel:
     normalized: bool = False
 
     def __post_init__(self) -> None:
-        _check_network(self.network)
+        check_network(self.network)
         check_choice(self.kind, "kind", KINDS)
         check_choice(self.head, "head", HEADS)
         check_flag(self.normalized, "normalized")
@@ -115,11 +112,11 @@ class Kernel:
         The options are those of the call; the values are bitwise those on the diagonal of
         the kernel matrix.
         """
-        job = _Job(self.network, X, None, self.head, (self.kind,), None, engine, dtype)
-        scaled = job.diagonal(progress)
+        call = Call(self.network, X, None, self.head, (self.kind,), None, engine, dtype)
+        scaled = call.diagonal(progress)
         if self.normalized:
-            return (scaled.values[self.kind][0] > 0).astype(job.dtype)
-        return job.unscale(scaled, self.kind, scaled.left, scaled.right)[0]
+            return (scaled.values[self.kind][0] > 0).astype(call.dtype)
+        return call.unscale(scaled, self.kind, scaled.left, scaled.right)[0]
 
     def replace(self, **changes: Any) -> Kernel:
         """Return the same kernel with parameters of its own or of its network changed.
@@ -273,23 +270,23 @@ def gram(
     """
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
-    job = _Job(network, X, Z, head, kinds, depths, engine, dtype)
-    scaled = job.gram(progress)
+    call = Call(network, X, Z, head, kinds, depths, engine, dtype)
+    scaled = call.gram(progress)
     results = {}
     if normalized:
-        if job.Z is None:
-            own = {kind: scaled.values[kind].diagonal(axis1=1, axis2=2) for kind in job.kinds}
+        if call.Z is None:
+            own = {kind: scaled.values[kind].diagonal(axis1=1, axis2=2) for kind in call.kinds}
             other = own
         else:
-            own = job.diagonal(False).values
-            other = job.diagonal(False, job.Z).values
-        for kind in job.kinds:
+            own = call.diagonal(False).values
+            other = call.diagonal(False, call.Z).values
+        for kind in call.kinds:
             correlations = _normalize(scaled.values[kind], own[kind], other[kind])
-            results[kind] = correlations.astype(job.dtype, copy=False)
+            results[kind] = correlations.astype(call.dtype, copy=False)
     else:
         left, right = scaled.left[:, None], scaled.right[None, :]
-        for kind in job.kinds:
-            results[kind] = job.unscale(scaled, kind, left, right)
+        for kind in call.kinds:
+            results[kind] = call.unscale(scaled, kind, left, right)
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
     return _named(results)
@@ -332,83 +329,23 @@ def pixel_pairs(
     (2, 2, 8, 8)
     """
     check_choice(kind, "kind", KINDS)
-    job = _Job(network, X, Z, "pixels", (kind,), None, engine, dtype)
-    scaled = job.gram(progress)
+    call = Call(network, X, Z, "pixels", (kind,), None, engine, dtype)
+    scaled = call.gram(progress)
     left = scaled.left[:, None, None, None]
-    return job.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
+    return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
+
+
+class Gram(NamedTuple):
+    """What `gram` returns for both kinds."""
+
+    gpk: Array
+    ntk: Array
 
 
 def _named(results: dict[str, Array]) -> tuple[Array, ...]:
     """Return the values as a named tuple with the keys as its fields."""
-    named: tuple[Array, ...] = namedtuple("Gram", results)(**results)  # type: ignore[misc]
-    return named
-
-
-class _Job:
-    """One checked call: arguments on their way to an engine, and results on their way back."""
-
-    def __init__(
-        self,
-        network: Network,
-        X: Array,
-        Z: Array | None,
-        head: str,
-        kinds: Iterable[str],
-        depths: Iterable[int] | None,
-        engine: str,
-        dtype: str,
-    ) -> None:
-        _check_network(network)
-        self.network = network
-        self.kinds = _check_kinds(kinds)
-        self.depths = (network.depth,) if depths is None else _check_depths(depths)
-        self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
-        self.engine = engines.choose(engine)
-        self.X = check_signals(X, "X")
-        self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
-        if self.Z is not None:
-            _check_match(self.X, self.Z)
-        ladder = tuple(sorted(set(self.depths)))
-        self.request = Request(network, head, self.kinds, ladder, dtype)
-
-    def gram(self, progress: bool) -> Scaled:
-        n, m = len(self.X), len(self.X if self.Z is None else self.Z)
-        pairs = n * (n + 1) // 2 if self.Z is None else n * m
-        with _progress_bar(progress, pairs) as tick:
-            return self._in_order(self.engine.gram(self.request, self.X, self.Z, tick))
-
-    def diagonal(self, progress: bool, signals: Array | None = None) -> Scaled:
-        signals = self.X if signals is None else signals
-        with _progress_bar(progress, len(signals)) as tick:
-            return self._in_order(self.engine.diagonal(self.request, signals, tick))
-
-    def _in_order(self, scaled: Scaled) -> Scaled:
-        """Return the depths in the order in which they were asked for."""
-        ladder = self.request.depths
-        if self.depths == ladder:
-            return scaled
-        order = [ladder.index(depth) for depth in self.depths]
-        values = {kind: value[order] for kind, value in scaled.values.items()}
-        exponents = tuple(scaled.exponents[t] for t in order)
-        return Scaled(values, scaled.left, scaled.right, exponents)
-
-    def unscale(self, scaled: Scaled, kind: str, left: Array, right: Array) -> Array:
-        """Return values, (depths, ...), times their scale, or say that they do not fit."""
-        values = scaled.values[kind]
-        xp = array_module(values)
-        left, left_power = xp.frexp(left)
-        right, right_power = xp.frexp(right)
-        powers = xp.asarray(scaled.exponents).reshape(-1, *[1] * (values.ndim - 1))
-        powers = powers + (left_power + right_power)
-        with np.errstate(over="ignore"):
-            result = xp.ldexp(values * (left * right * self.network.readout_scale), powers)
-            result = result.astype(self.dtype, copy=False)
-        if not bool(xp.isfinite(result).all()):
-            raise OverflowError(
-                f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows "
-                f"with depth and with the signals); normalized=True has no such limit"
-            )
-        return result
+    kind = Gram if tuple(results) == Gram._fields else namedtuple("Gram", results)
+    return kind(**results)
 
 
 def _normalize(values: Array, own: Array, other: Array) -> Array:
@@ -417,99 +354,3 @@ def _normalize(values: Array, own: Array, other: Array) -> Array:
     xp = array_module(values)
     root = xp.sqrt(xp.where(product > 0, product, 1.0))
     return xp.where(product > 0, values / root, 0.0)
-
-
-def array_module(array: Array) -> Any:
-    """Return cupy for CuPy's arrays, else numpy; CuPy is never imported here."""
-    name = type(array).__module__.partition(".")[0]
-    return sys.modules[name] if name == "cupy" else np
-
-
-def check_signals(X: Array, name: str) -> Array:
-    """Return `X` as a floating-point array of signals, or say what is wrong with it.
-
-    Parameters
-    ----------
-    X : array
-        Signals (n_cases, n_channels, n_timepoints), real and finite.
-    name : str
-        What to call the argument.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, what came and what was expected.
-    """
-    expected = "expected (n_cases, n_channels, n_timepoints)"
-    xp = array_module(X)
-    try:
-        array = xp.asarray(X)
-    except ValueError:
-        raise ValueError(f"{name} is not a rectangular array, {expected}") from None
-    if array.ndim != 3:
-        raise ValueError(f"{name} has shape {array.shape}, {expected}")
-    if 0 in array.shape:
-        raise ValueError(f"{name} has shape {array.shape} with an empty axis, {expected}")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers")
-    array = array.astype(np.float64, copy=False)
-    finite = xp.isfinite(array)
-    if not bool(finite.all()):
-        case = int(xp.argmin(finite.reshape(len(array), -1).all(axis=1)))
-        raise ValueError(
-            f"{name} of shape {array.shape} contains NaN or infinity "
-            f"(first in case {case}), expected finite numbers"
-        )
-    return array
-
-
-def _check_match(X: Array, Z: Array) -> None:
-    if array_module(X) is not array_module(Z):
-        raise ValueError(
-            "X and Z are of different array libraries, expected both NumPy or both CuPy"
-        )
-    for axis, what in ((1, "channels"), (2, "timepoints")):
-        if X.shape[axis] != Z.shape[axis]:
-            raise ValueError(
-                f"Z has shape {Z.shape}, expected {X.shape[axis]} {what} as in X of shape {X.shape}"
-            )
-
-
-def _check_network(network: Any) -> None:
-    if not isinstance(network, Network):
-        raise ValueError(f"network is {network!r}, expected a rescntk.Network")
-
-
-def _check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
-    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    for kind in kinds:
-        check_choice(kind, "kinds", KINDS)
-    if not kinds or len(set(kinds)) < len(kinds):
-        raise ValueError(f"kinds is {kinds!r}, expected one or both of {KINDS}")
-    return kinds
-
-
-def _check_depths(depths: Iterable[int]) -> tuple[int, ...]:
-    try:
-        given = tuple(depths)
-    except TypeError:
-        raise ValueError(f"depths is {depths!r}, expected a sequence of integers") from None
-    if not given:
-        raise ValueError("depths is empty, expected at least one depth")
-    return tuple(check_depth(depth, "depths") for depth in given)
-
-
-@contextmanager
-def _progress_bar(show: bool, pairs: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told how many more pairs are done."""
-    if not check_flag(show, "progress"):
-        yield lambda done: None
-        return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        raise ImportError("progress=True needs tqdm: pip install 'rescntk[plot]'") from None
-    with tqdm(total=pairs, unit="pair", unit_scale=True) as bar:
-        # Tiles on the diagonal compute a few pairs twice.
-        yield lambda done: bar.update(min(done, pairs - bar.n))
-        bar.update(pairs - bar.n)

@@ -95,7 +95,7 @@ def figure(size: tuple[float, float]) -> Any:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError:
+    except ModuleNotFoundError:
         raise ImportError("pictures need matplotlib: pip install 'rescntk[plot]'") from None
     drawn = Figure(figsize=size, layout="constrained", dpi=150)
     FigureCanvasAgg(drawn)

@@ -38,12 +38,24 @@ TRANSCRIPTION = 1e-13
 # λ_min of a positive semidefinite matrix may be this many eps·n·λ_max below 0.
 DEFINITE = 10
 
-# The complement of the multi-sphere recursion, relative, whatever the depth: a recursion that
-# contracts relative errors, with a dozen roundings a layer.
-COMPLEMENT = 5e-14
 
-# The first term that the asymptotic law leaves out is of relative size log(L)/L.
-ASYMPTOTE = 3.0
+def complement(depth):
+    """Return the relative error allowed for the complement of the multi-sphere recursion.
+
+    Some twenty roundings on the way, and one a layer that stays: constants such as α².
+    """
+    return (20 + depth) * EPS["float64"]
+
+
+def asymptote(depth, slowdown, start):
+    """Return by how much, relatively, a complement may differ from the asymptotic law.
+
+    With u = δ^(-1/2) a layer is u ← u + c/(2s) + (3/8)(c/s)²/u + …, where c = 2√2/(3π): so
+    δ = (4s²/c²L²) (1 − (3 log L + 4s/(c √δ_1))/L + …), from the start δ_1.
+    """
+    c = 2 * np.sqrt(2) / (3 * np.pi)
+    return (3 * np.log(depth) + 4 * slowdown / (c * np.sqrt(start))) / depth
+
 
 # Sampled networks: so many standard errors, from independent networks. For normal errors 5
 # would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.

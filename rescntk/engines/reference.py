@@ -24,15 +24,16 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..activations import BY_NAME, Pixels, Scratch
+from ..signals import array_module
 from . import exact_sum
 from .request import Request, Scaled, Tick
 from .rings import fill_halo, moving_sum
@@ -84,15 +85,8 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
                 right_scale[cols] = right.scale
                 views = list(run.right_views(right))
 
-                def tile(part: tuple[slice, slice]) -> int:
-                    some, others = part
-                    near = slice(some.start - rows.start, some.stop - rows.start)
-                    far = slice(others.start - cols.start, None)
-                    out = {kind: value[:, some, others] for kind, value in values.items()}
-                    run.tile(left, right, lambda t: t[..., near, None, None], views, far, out)
-                    return (some.stop - some.start) * (others.stop - others.start)
-
-                for done in each(tile, run.parts(rows, cols, Z is None)):
+                compute = partial(run.cases, left, rows.start, right, cols.start, views, values)
+                for done in each(compute, run.parts(rows, cols, Z is None)):
                     tick(done)
     for value in values.values():
         if Z is None:
@@ -138,8 +132,7 @@ class _Run:
 
     def __init__(self, request: Request, X: Array) -> None:
         _, n_channels, self.d = X.shape
-        name = type(X).__module__.partition(".")[0]
-        self.xp = xp = sys.modules[name] if name == "cupy" else np
+        self.xp = xp = array_module(X)
         self.request, self.network = request, request.network
         self.activation = BY_NAME[self.network.activation]
         self.tables = Tables(request, n_channels, self.d, xp)
@@ -227,6 +220,27 @@ class _Run:
         return moving_sum(self.xp, ring, size, self.halo, self._scratch("box", shape), spare)
 
     # -- a tile
+
+    def cases(
+        self,
+        left: Side,
+        row: int,
+        right: Side,
+        column: int,
+        views: list[tuple[slice, Array, list[Pixels]]],
+        values: dict[str, Array],
+        part: tuple[slice, slice],
+    ) -> int:
+        """Fill one part of `values`, and return the number of its pairs of cases.
+
+        The cases of `left` and `right` start at `row` and `column`.
+        """
+        rows, cols = part
+        near = slice(rows.start - row, rows.stop - row)
+        far = slice(cols.start - column, cols.stop - column)
+        out = {kind: value[:, rows, cols] for kind, value in values.items()}
+        self.tile(left, right, lambda t: t[..., near, None, None], views, far, out)
+        return (rows.stop - rows.start) * (cols.stop - cols.start)
 
     def tile(
         self,

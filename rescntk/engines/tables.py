@@ -203,7 +203,7 @@ class Tables:
         if not self.activation.homogeneous or growth == 0.0:
             return (0,) * (self.depth + 1)
         steps = math.log2(growth) / _RESCALE_BITS
-        return tuple(_RESCALE_BITS * math.floor(l * steps) for l in range(self.depth + 1))
+        return tuple(_RESCALE_BITS * math.floor(layer * steps) for layer in range(self.depth + 1))
 
     def _yardstick(self, variance: Array) -> Array:
         """Return the squared size by which to divide each signal.

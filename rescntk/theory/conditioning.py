@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..kernels import check_signals, gram
+from ..kernels import gram
 from ..network import Network, check_choice, check_constant, check_depth, check_flag
+from ..signals import check_signals
 
 
 class Bounds(NamedTuple):
@@ -117,7 +118,8 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
     \frac{2\sqrt2}{3\pi} \delta^{3/2} + \dots`, so that along depth every complement tends to
     :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` with :math:`s = 1` without and
     :math:`s = (1+\alpha^2)/\alpha^2` with skip connections, whatever the signals, their
-    length and the filter size. Then :math:`\mathrm{cond} \approx n/\delta_L`.
+    length and the filter size. Then :math:`\mathrm{cond} \approx n/\delta_L`. The next term
+    is :math:`\delta_L (1 - (3\log L + O(s))/L)`: a condition number comes down to the law.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ from opt_einsum import contract
 
 from ..activations import one_minus_kappa1
 from ..engines.rings import circular_sum
-from ..kernels import check_signals
 from ..network import check_constant, check_depth, check_filter_size, check_flag
+from ..signals import check_signals
 
 # How far from √C0 a pixel's norm may be, relatively: what float32 data has after projection.
 _NORM_TOLERANCE = 1e-6
@@ -175,7 +175,7 @@ def normalized_gpk(
     --------
     >>> from rescntk.theory import multisphere
     >>> multisphere.normalized_gpk([1.0, 0.0, -1.0], depth=2).round(4)
-    array([0.586 , 0.3785, 0.2299])
+    array([0.5778, 0.3278, 0.0778])
     """
     depth = check_depth(depth)
     size = check_filter_size(filter_size, "filter_size")

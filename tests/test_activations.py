@@ -1,0 +1,122 @@
+"""Dual activations against 50-digit arithmetic and against sampled Gaussians."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescntk import activations
+
+from . import tolerances
+
+mp = mpmath.mp.clone()
+mp.dps = 50
+wide = mpmath.mp.clone()  # for w down to 1e-300, where √(1−ρ²) − ρθ loses 300 digits
+wide.dps = 400
+EPS = tolerances.EPS["float64"]
+
+
+def exact_gap(w):
+    """κ1(1−w) − (1−w), and arccos(1−w)."""
+    w = wide.mpf(w)
+    angle = 2 * wide.asin(wide.sqrt(w / 2))
+    return (wide.sqrt(w * (2 - w)) - (1 - w) * angle) / wide.pi, angle
+
+
+@given(st.one_of(st.floats(0, 2), st.floats(-300, 0).map(lambda e: 10.0**e)))
+def test_arc_cosine_gap_is_exact_to_rounding(w):
+    gap, angle = exact_gap(w)
+    computed_angle, computed = activations.arc_cosine_gap(np, np.array([w]), np.array([2.0 - w]))
+    assert abs(float(computed[0] - gap)) <= 8 * EPS * w
+    # 2 − w is rounded where w < 1, by at most eps/2, which moves the angle by less than eps.
+    assert abs(float(computed_angle[0] - angle)) <= 4 * EPS * float(angle)
+
+
+@given(st.one_of(st.floats(0, 2), st.floats(-300, 0).map(lambda e: 10.0**e)))
+def test_one_minus_kappa1_keeps_relative_accuracy(w):
+    expected = float(w - exact_gap(w)[0])
+    assert abs(activations.one_minus_kappa1(w) - expected) <= 16 * EPS * expected
+
+
+def test_the_series_meets_the_closed_form():
+    edge = activations._SERIES_END
+    w = np.array([np.nextafter(edge, 0), edge, np.nextafter(edge, 1)])
+    values = activations.one_minus_kappa1(w)
+    assert np.abs(np.diff(values)).max() <= 16 * EPS * edge
+
+
+def run_dual(name, q1, q2, covariance, unit=1.0, factor=1.0):
+    """Return (E[σσ], distance, E[σ'σ']) times factor from the in-place interface."""
+    activation = activations.BY_NAME[name]
+    q1, q2, covariance = (np.atleast_1d(np.asarray(v, dtype=float)) for v in (q1, q2, covariance))
+
+    def pixels(q):
+        return activations.Pixels(np.sqrt(q / 2), 1 / np.sqrt(q), activation.extra(np, q, unit))
+
+    g = np.sqrt(q1 * q2)
+    w = 1 - covariance / g
+    scratch = activations.Scratch(
+        w=w,
+        v=2 - w if activation.homogeneous else covariance.copy(),
+        half_g=g / 2,
+        z=(np.sqrt(q1) - np.sqrt(q2)) ** 2 / 2,
+        slope=np.empty_like(w),
+        spare=np.empty_like(w),
+        one=np.empty_like(w),
+        two=np.empty_like(w),
+    )
+    activation.dual(np, pixels(q1), pixels(q2), scratch, unit, factor, True)
+    return scratch.half_g, scratch.z, scratch.slope
+
+
+def closed_form(name, unit, q1, q2, s):
+    """Section 2, in 50 digits."""
+    q1, q2, s = (unit * mp.mpf(v) for v in (q1, q2, s))
+    if name == "relu":
+        g = mp.sqrt(q1 * q2)
+        rho = s / g
+        angle = mp.pi - mp.acos(rho)
+        return g / 2 * (mp.sqrt(1 - rho**2) + angle * rho) / mp.pi, angle / mp.pi / 2
+    m = (1 + 2 * q1) * (1 + 2 * q2)
+    return 2 / mp.pi * mp.asin(2 * s / mp.sqrt(m)), 4 / mp.pi / mp.sqrt(m - 4 * s**2)
+
+
+@pytest.mark.parametrize("name", activations.BY_NAME)
+@given(st.floats(0.1, 9), st.floats(0.1, 9), st.floats(-0.99, 0.99), st.sampled_from([1.0, 0.3]))
+def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
+    s = rho * np.sqrt(q1 * q2)
+    both, distance, slope = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
+    expected, expected_slope = closed_form(name, unit, q1, q2, s)
+    bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
+    assert abs(both[0] - 0.7 * expected) <= bar
+    assert abs(slope[0] - 0.7 * unit * expected_slope) <= bar
+    own = [closed_form(name, unit, q, q, q)[0] for q in (q1, q2)]
+    assert abs(distance[0] - 0.7 * (sum(own) / 2 - expected)) <= bar
+
+
+@pytest.mark.parametrize("name", activations.BY_NAME)
+def test_diagonals_are_duals_of_a_pixel_with_itself(name):
+    q = np.array([0.01, 0.5, 2.0, 40.0])
+    both, distance, slope = run_dual(name, q, q, q, unit=0.5, factor=3.0)
+    own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
+    np.testing.assert_allclose(both, own, rtol=8 * EPS)
+    np.testing.assert_allclose(slope, own_slope, rtol=8 * EPS)
+    np.testing.assert_allclose(distance, 0, atol=8 * EPS * own.max())
+
+
+@pytest.mark.parametrize("name", activations.BY_NAME)
+def test_duals_are_expectations(name, rng):
+    """Against the definition: averages over sampled Gaussians, within their standard error."""
+    q1, q2, s = 1.3, 0.7, 0.5
+    u, v = rng.multivariate_normal([0, 0], [[q1, s], [s, q2]], size=400_000).T
+    if name == "relu":
+        products = np.maximum(u, 0) * np.maximum(v, 0), (u > 0) * (v > 0)
+    else:
+        erf = np.vectorize(__import__("math").erf)
+        slopes = [2 / np.sqrt(np.pi) * np.exp(-(a**2)) for a in (u, v)]
+        products = erf(u) * erf(v), slopes[0] * slopes[1]
+    both, _, slope = run_dual(name, q1, q2, s)
+    for sample, value in zip(products, (both, slope), strict=True):
+        error = sample.std() / np.sqrt(len(sample))
+        assert abs(sample.mean() - value[0]) <= tolerances.STANDARD_ERRORS * error

@@ -1,0 +1,176 @@
+"""The command line, run as a user runs it."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import cli, datasets
+from rescntk.theory import multisphere
+
+
+@pytest.fixture
+def signals(tmp_path):
+    X = multisphere.sample(6, 3, 8, rng=0)
+    np.save(tmp_path / "X.npy", X)
+    np.savez(tmp_path / "X.npz", X=X, y=np.arange(6.0))
+    return X
+
+
+def test_the_main_job(tmp_path, capsys):
+    """JapaneseVowels by default, all depths, a table, a CSV and a picture."""
+    pytest.importorskip("aeon")
+    out = tmp_path / "new" / "folder"
+    assert cli.main(["compare", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("JapaneseVowels: 270 signals, 12 channels, 25 time steps")
+    with open(out / "compare.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["depth"]) for row in rows] == list(cli.DEFAULT_DEPTHS)
+    for row in rows:
+        for name in ("cgpk", "rescgpk"):
+            value, lower, upper = (float(row[name + end]) for end in ("", "_lower", "_upper"))
+            assert 1 < lower <= value <= upper
+        assert float(row["cgpk_lower"]) > float(row["rescgpk_lower"])
+        assert str(row["depth"]) in printed
+    assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "compare.png").stat().st_size > 20_000
+
+
+def test_compare_options(signals, tmp_path, capsys):
+    arguments = ["--depths", "1,4", "--filter-size", "5", "--alpha", "0.5", "--head", "gap"]
+    command = ["compare", str(tmp_path / "X.npz"), "--array", "X", *arguments]
+    assert cli.main([*command, "--out", str(tmp_path)]) == 0
+    table = rk.theory.conditioning.compare(signals, (1, 4), 5, 0.5, "gap")
+    assert str(table).splitlines()[-1] in capsys.readouterr().out
+    with open(tmp_path / "compare.csv", newline="") as file:
+        assert [float(row["ratio_limit"]) for row in csv.DictReader(file)] == [25.0, 25.0]
+    # Without projection the same signals, doubled at one pixel, give another table.
+    signals[:, :, 0] *= 2
+    np.save(tmp_path / "X.npy", signals)
+    assert cli.main(["compare", str(tmp_path / "X.npy"), *arguments, "--out", str(tmp_path)]) == 0
+    assert str(table).splitlines()[-1] in capsys.readouterr().out
+    raw = ["compare", str(tmp_path / "X.npy"), *arguments, "--raw", "--out", str(tmp_path)]
+    assert cli.main(raw) == 0
+    assert str(table).splitlines()[-1] not in capsys.readouterr().out
+
+
+def test_gram(signals, tmp_path):
+    output = tmp_path / "K.npy"
+    command = ["gram", str(tmp_path / "X.npy"), "-o", str(output), "--depth", "3", "--kind", "gpk"]
+    assert cli.main([*command, "--head", "trace", "--dtype", "float32"]) == 0
+    expected = rk.ResCGPK(3, head="trace")(signals, dtype="float32")
+    assert (np.load(output) == expected).all()
+    assert np.load(output).dtype == np.float32
+    more = ["--no-skip", "--normalized", "--filter-size", "5", "--input-filter-size", "3"]
+    assert cli.main([*command, *more]) == 0
+    expected = rk.CGPK(3, 5, normalized=True, input_filter_size=3)(signals)
+    assert (np.load(output) == expected).all()
+
+
+def test_engines(capsys):
+    assert cli.main(["engines"]) == 0
+    printed = capsys.readouterr().out
+    for name, state in rk.engines.available().items():
+        assert f"{name:10s} {'ready' if state is True else state}" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["gram", "no.npy", "-o", "K.npy"], "no such file: no.npy"),
+        (["gram", "X.csv", "-o", "K.npy"], "suffix of X.csv is '.csv', expected one of '.npy'"),
+        (["gram", "X.npz", "-o", "K.npy"], "holds the arrays ['X', 'y']: say which one"),
+        (
+            ["gram", "X.npz", "--array", "Z", "-o", "K.npy"],
+            "array is 'Z', expected one of 'X'",
+        ),
+        (
+            ["gram", "X.npz", "--array", "y", "-o", "K.npy"],
+            "X.npz has shape (6,), expected (",
+        ),
+        (["gram", "text.npy", "-o", "K.npy"], "text.npy is not a readable .npy file"),
+        (["gram", "X.npy", "-o", "K.txt"], "expected a name that ends in .npy"),
+        (["gram", "X.npy", "-o", "no/folder/K.npy"], "No such file or directory"),
+        (["gram", "X.npy", "-o", "K.npy", "--depth", "0"], "depth is 0, expected an integer"),
+        (["gram", "X.npy", "-o", "K.npy", "--depth", "2000"], "normalized=True"),
+        (["gram", "X.npy", "-o", "K.npy", "--engine", "cuda"], "engine is 'cuda'"),
+        (["compare", "X.npy", "--data", "GunPoint"], "both SIGNALS and --data are given"),
+        (["compare", "X.npy", "--filter-size", "2"], "filter_size is 2, expected a positive odd"),
+        (["compare", "one.npy"], "one channel"),
+        (["compare", "X.npy", "--head", "mean"], "head is 'mean', expected one of"),
+    ],
+)
+def test_errors_are_one_line_and_exit_status_2(
+    arguments, says, signals, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("one.npy", np.ones((3, 1, 5)))
+    (tmp_path / "text.npy").write_text("hello")
+    (tmp_path / "X.csv").write_text("1,2")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.err.startswith("rescntk: ")
+    assert captured.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_as_a_module():
+    run = [sys.executable, "-m", "rescntk"]
+    version = subprocess.run([*run, "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout.strip() == f"rescntk {rk.__version__}"
+    wrong = subprocess.run([*run, "compare", "--depths", "1,x"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert "'1,x' is not a list of integers separated by commas" in wrong.stderr
+
+
+def test_data_sets_of_equal_length(tmp_path):
+    pytest.importorskip("aeon")
+    names = datasets.bundled()
+    assert {"JapaneseVowels", "BasicMotions", "GunPoint", "PickupGestureWiimoteZ"} <= set(names)
+    assert datasets.load("JapaneseVowels").shape == (270, 12, 25)
+    assert datasets.load("JapaneseVowels", "test").shape == (370, 12, 25)
+    assert datasets.load("BasicMotions").shape == (40, 6, 100)
+    assert datasets.load("PickupGestureWiimoteZ").ndim == 3
+    with pytest.raises(ValueError, match="data is 'Vowels', expected one of"):
+        datasets.load("Vowels")
+    with pytest.raises(ValueError, match="split is 'all'"):
+        datasets.load("GunPoint", "all")
+    bundled = datasets._ts_file("BasicMotions", "train")
+    assert (datasets.read(bundled) == datasets.load("BasicMotions")).all()
+    unequal = bundled.parent.parent / "JapaneseVowels" / "JapaneseVowels_TRAIN.ts"
+    with pytest.raises(ValueError, match="signals of 7 to 26 timepoints, expected signals of one"):
+        datasets.read(unequal)
+    (tmp_path / "bad.ts").write_text("not a data set")
+    with pytest.raises(ValueError, match=r"the array in bad\.ts has shape"):
+        datasets.read(tmp_path / "bad.ts")
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("aeon.datasets", ["compare"], "datasets"),
+        ("matplotlib.figure", ["compare", "X.npy"], "plot"),
+    ],
+)
+def test_a_missing_extra_is_one_line(
+    module, arguments, extra, signals, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert cli.main(arguments) == 2
+    assert f"pip install 'rescntk[{extra}]'" in capsys.readouterr().err
+
+
+def test_a_bare_import_is_light():
+    """Nothing but NumPy, SciPy and opt_einsum is imported, and neither of the last two wholly."""
+    code = (
+        "import sys, rescntk; heavy = {'numba', 'cupy', 'matplotlib', 'aeon', 'sklearn', 'pandas',"
+        " 'tqdm', 'torch', 'jax', 'dask'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,190 @@
+"""Bad input gets one clear ValueError: the argument's name, what came, what was expected."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import conditioning, multisphere
+
+X = np.arange(24.0).reshape(2, 3, 4)
+KERNEL = rk.ResCNTK(depth=2)
+
+
+def with_value(value):
+    bad = X.copy()
+    bad[1, 2, 3] = value
+    return bad
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (X[0], r"\(3, 4\), expected \(n_cases, n_channels, n_timepoints\)"),
+        (X[None], r"\(1, 2, 3, 4\)"),
+        (np.float64(3.0), r"\(\)"),
+        (X[:0], r"\(0, 3, 4\) with an empty axis"),
+        (X[:, :0], r"\(2, 0, 4\) with an empty axis"),
+        (X[:, :, :0], r"\(2, 3, 0\) with an empty axis"),
+        (with_value(np.nan), r"\(2, 3, 4\) contains NaN or infinity \(first in case 1\)"),
+        (with_value(-np.inf), "NaN or infinity"),
+        (X.astype(complex), "dtype complex128, expected real numbers"),
+        (X.astype(object), "dtype object"),
+        (X.astype(str), "dtype <U"),
+        ([[[1.0, 2.0]], [[1.0]]], "not a rectangular array"),
+        (None, r"\(\)"),
+    ],
+)
+def test_signals(bad, says):
+    for call in (
+        lambda: KERNEL(bad),
+        lambda: KERNEL.diag(bad),
+        lambda: rk.gram(KERNEL.network, bad),
+        lambda: rk.pixel_pairs(KERNEL.network, bad),
+        lambda: multisphere.project(bad),
+        lambda: conditioning.compare(bad, (1, 2)),
+    ):
+        with pytest.raises(ValueError, match=f"^X .*{says}"):
+            call()
+    if bad is not None:
+        with pytest.raises(ValueError, match=f"^Z .*{says}"):
+            KERNEL(X, bad)
+
+
+@pytest.mark.parametrize(
+    ("Z", "says"),
+    [
+        (X[:, :2], r"^Z has shape \(2, 2, 4\), expected 3 channels as in X of shape \(2, 3, 4\)"),
+        (X[:, :, :3], r"^Z has shape \(2, 3, 3\), expected 4 timepoints as in X"),
+    ],
+)
+def test_signals_that_do_not_match(Z, says):
+    for call in (KERNEL, lambda *both: rk.pixel_pairs(KERNEL.network, *both)):
+        with pytest.raises(ValueError, match=says):
+            call(X, Z)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"depth": 0}, "depth is 0, expected an integer of at least 1"),
+        ({"depth": -3}, "depth is -3"),
+        ({"depth": 2.0}, "depth is 2.0, expected an integer"),
+        ({"depth": True}, "depth is True, expected an integer"),
+        ({"depth": "2"}, "depth is '2', expected an integer"),
+        ({"filter_size": 4}, "filter_size is 4, expected a positive odd integer"),
+        ({"filter_size": 0}, "filter_size is 0"),
+        ({"filter_size": -3}, "filter_size is -3"),
+        ({"outer_filter_size": 2}, "outer_filter_size is 2"),
+        ({"input_filter_size": 2}, "input_filter_size is 2"),
+        ({"input_filter_size": None}, "input_filter_size is None"),
+        ({"alpha": -1}, "alpha is -1, expected a finite number of at least 0"),
+        ({"alpha": np.nan}, "alpha is nan"),
+        ({"alpha": "1"}, "alpha is '1'"),
+        ({"c_v": np.inf}, "c_v is inf"),
+        ({"c_w": -0.5}, "c_w is -0.5"),
+        ({"readout_scale": None}, "readout_scale is None"),
+        ({"input_scale": -1.0}, "input_scale is -1.0"),
+        ({"alpha": 1e200}, "alpha, c_v, c_w are 1e[+]200"),
+        ({"skip": 1}, "skip is 1, expected True or False"),
+        ({"activation": "tanh"}, "activation is 'tanh', expected one of 'relu', 'erf'"),
+        ({"activation": None}, "activation is None"),
+        (
+            {"trained": ("inner", "head")},
+            "trained is 'head', expected one of 'input', 'inner', 'outer', 'readout'",
+        ),
+        ({"trained": 3}, "trained is 3"),
+    ],
+)
+def test_networks(arguments, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        rk.Network(**{"depth": 3} | arguments)
+    with pytest.raises(ValueError, match=f"^{says}"):
+        KERNEL.network.replace(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: rk.Kernel(KERNEL.network, "cntk"), "kind is 'cntk', expected one of 'gpk', 'ntk'"),
+        (
+            lambda: rk.ResCNTK(3, head="mean"),
+            "head is 'mean', expected one of 'equivariant', 'trace', 'gap'",
+        ),
+        (lambda: rk.ResCNTK(3, normalized=1), "normalized is 1, expected True or False"),
+        (lambda: rk.Kernel(3, "gpk"), "network is 3, expected a rescntk.Network"),
+        (lambda: rk.gram(None, X), "network is None"),
+        (lambda: rk.gram(KERNEL.network, X, head="mean"), "head is 'mean'"),
+        (lambda: rk.gram(KERNEL.network, X, kinds=("gpk", "cntk")), "kinds is 'cntk'"),
+        (lambda: rk.gram(KERNEL.network, X, kinds=()), r"kinds is \(\), expected one or both"),
+        (lambda: rk.gram(KERNEL.network, X, kinds=("gpk", "gpk")), "kinds is"),
+        (lambda: rk.gram(KERNEL.network, X, depths=()), "depths is empty"),
+        (lambda: rk.gram(KERNEL.network, X, depths=(2, 0)), "depths is 0, expected an integer of"),
+        (lambda: rk.gram(KERNEL.network, X, depths=3), "depths is 3, expected a sequence"),
+        (lambda: rk.gram(KERNEL.network, X, normalized="no"), "normalized is 'no'"),
+        (lambda: rk.pixel_pairs(KERNEL.network, X, kind="both"), "kind is 'both'"),
+        (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
+        (lambda: KERNEL(X, dtype=np.float32), "dtype is <class"),
+        (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'reference'"),
+        (lambda: KERNEL(X, progress="yes"), "progress is 'yes'"),
+        (lambda: KERNEL.replace(kernel="x"), "replace is 'kernel', expected one of 'depth'"),
+        (lambda: KERNEL.replace(head="x"), "head is 'x'"),
+        (lambda: literature.tirer_mlp(3, sigma_w=-1), "sigma_w is -1"),
+        (lambda: literature.huang_resnet(3, gamma=np.nan), "gamma is nan"),
+        (lambda: literature.huang_resnet(0), "depth is 0"),
+    ],
+)
+def test_options(call, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        call()
+
+
+def test_an_announced_engine_is_refused_with_its_reason():
+    for name, state in rk.engines.available().items():
+        if state is not True:
+            with pytest.raises(
+                ValueError, match=f"^engine is '{name}', which cannot .*: {state}; "
+            ):
+                KERNEL(X, engine=name)
+
+
+T = np.zeros((2, 2))
+A = np.array([[1.0, 0.5], [0.5, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: multisphere.project(X * 0), r"X of shape .* zero at all channels of case 0, time"),
+        (lambda: multisphere.sample(2, 0, 3), "n_channels is 0"),
+        (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),
+        (
+            lambda: multisphere.dot_products(
+                multisphere.sample(2, 3, 4), multisphere.sample(2, 3, 5)
+            ),
+            r"Z has shape \(2, 3, 5\), expected \(m_cases, 3, 4\)",
+        ),
+        (lambda: multisphere.normalized_gpk(T + 2, 3), "t has values from 2.0 to 2.0, expected"),
+        (lambda: multisphere.normalized_gpk(T + np.nan, 3), "t has values from nan"),
+        (lambda: multisphere.normalized_gpk(0.5, 3), r"t has shape \(\)"),
+        (lambda: multisphere.normalized_gpk(T, 3, filter_size=2), "filter_size is 2"),
+        (lambda: multisphere.normalized_gpk(T, 0), "depth is 0"),
+        (lambda: multisphere.normalized_gpk(T, 3, alpha=-1), "alpha is -1"),
+        (lambda: conditioning.condition_number(A[0]), r"A has shape \(2,\), expected \(n, n\)"),
+        (lambda: conditioning.condition_number(A * np.nan), "A of shape .* contains NaN"),
+        (lambda: conditioning.condition_number(np.triu(A)), "A of shape .* is not symmetric"),
+        (lambda: conditioning.bounds(2 * A), "A does not have 1 on its diagonal"),
+        (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
+        (
+            lambda: conditioning.asymptotic_condition_number(5, 5, 0.0),
+            "alpha is 0.0, expected a pos",
+        ),
+        (lambda: conditioning.asymptotic_condition_number(0, 5), "n is 0"),
+        (lambda: conditioning.compare(X[:1], (1, 2)), "X has 1 case, expected at least 2"),
+        (lambda: conditioning.compare(X, (1, 2), alpha=0.0), "alpha is 0.0"),
+        (lambda: conditioning.compare(X, ()), "depths is empty"),
+    ],
+)
+def test_theory(call, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        call()
