@@ -70,7 +70,7 @@ class Call:
         xp = array_module(values)
         left, left_power = xp.frexp(left)
         right, right_power = xp.frexp(right)
-        powers = xp.asarray(scaled.exponents).reshape(-1, *[1] * (values.ndim - 1))
+        powers = xp.asarray(scaled.exponents, dtype=np.int32).reshape(-1, *[1] * (values.ndim - 1))
         powers = powers + (left_power + right_power)
         with np.errstate(over="ignore"):
             result = xp.ldexp(values * (left * right * self.network.readout_scale), powers)

@@ -149,7 +149,7 @@ def _progress() -> bool:
 def _compare(options: argparse.Namespace) -> None:
     if options.signals is not None and options.data is not None:
         raise ValueError("both SIGNALS and --data are given, expected one of them")
-    picture = plots.figure((6.4, 4.4))  # first, so that a missing library costs no time
+    picture = plots.figure(plots.SIZE)  # first, so that a missing library costs no time
     if options.signals is not None:
         X, name = datasets.read(options.signals, options.array), options.signals.name
     else:

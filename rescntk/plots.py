@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +11,12 @@ import numpy as np
 if TYPE_CHECKING:
     from .theory.conditioning import Comparison
 
-# Okabe and Ito's blue and vermilion: told apart by colour-blind readers, and in grey by
-# their lightness; markers and line styles differ too.
-_CGPK, _RESCGPK = "#0072B2", "#D55E00"
+SIZE = (6.4, 5.0)
+"""Width and height of a picture, in inches."""
+
+# Okabe and Ito's blue, vermilion and green: told apart by colour-blind readers; in grey the
+# markers and line styles differ.
+_COLOURS = _CGPK, _RESCGPK, _ = "#0072B2", "#D55E00", "#009E73"
 
 
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
@@ -48,7 +53,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     >>> ax.figure.savefig("compare.png")  # doctest: +SKIP
     """
     if ax is None:
-        ax = figure((6.4, 4.4)).subplots()
+        ax = figure(SIZE).subplots()
     depth = comparison.column("depth")
     for name, label, colour, marker in (
         ("cgpk", "CGPK (no skip connections)", _CGPK, "o"),
@@ -72,11 +77,12 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
                 linewidth=0,
                 label="   up to upper bound",
             )
+        else:
+            ax.plot([], [], " ", label="   no upper bound: ε ≥ 1 − b")
         deep = depth >= 10
         if deep.any():
             ax.plot(depth[deep], law[deep], ":", color=colour, label="   asymptotic law")
     ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="condition number")
-    ax.xaxis.set_major_formatter("{x:g}")
     if title is None:
         c = comparison
         title = (
@@ -84,10 +90,58 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             f"{c.head} head, filter size {c.filter_size}, α = {c.alpha:g}"
         )
     ax.set_title(title, fontsize="medium")
+    _finish(ax, 2)
+    return ax
+
+
+def condition_ratios(comparisons: Iterable[Comparison], ax: Any = None) -> Any:
+    r"""Draw cond(CGPK)/cond(ResCGPK) over depth with its limit, a colour for each α.
+
+    Parameters
+    ----------
+    comparisons : iterable of Comparison
+        From ``conditioning.compare``, of several α.
+    ax : matplotlib Axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        Markers are the ratio of the condition numbers, dashed lines that of their lower
+        bounds, dotted ones the limit :math:`((1+\alpha^2)/\alpha^2)^2`.
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> from rescntk.theory import conditioning, multisphere
+    >>> X = multisphere.sample(10, 4, 8, rng=0)
+    >>> tables = [conditioning.compare(X, (1, 10, 100), alpha=a) for a in (0.5, 1.0)]
+    >>> ax = plots.condition_ratios(tables)
+    """
+    comparisons = tuple(comparisons)
+    if ax is None:
+        ax = figure(SIZE).subplots()
+    for comparison, colour, marker in zip(comparisons, cycle(_COLOURS), cycle("osD^v")):
+        depth, limit = comparison.column("depth"), comparison.column("ratio_limit")
+        label = f"α = {comparison.alpha:g}: condition numbers"
+        ax.plot(depth, comparison.column("ratio"), marker, color=colour, label=label, markersize=5)
+        bound = comparison.column("ratio_lower")
+        ax.plot(depth, bound, "--", color=colour, linewidth=1.2, label="   lower bounds")
+        ax.plot(depth, limit, ":", color=colour, label=f"   limit {limit[0]:g}")
+    ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="ratio, CGPK / ResCGPK")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:g}")
+    _finish(ax, len(comparisons))
+    return ax
+
+
+def _finish(ax: Any, columns: int) -> None:
+    """Give both kinds of picture the same plain look, with the legend below."""
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.grid(True, which="major", linewidth=0.4, alpha=0.6)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(fontsize="small", frameon=False, ncols=2)
-    return ax
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+    ax.legend(fontsize="small", frameon=False, ncols=columns, **place)
 
 
 def figure(size: tuple[float, float]) -> Any:

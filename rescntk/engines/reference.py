@@ -158,11 +158,10 @@ class _Run:
 
     def columns_per_tile(self, m: int) -> int:
         """Return the number of right cases that go through the layers together."""
-        if self.offsets > 1:
-            most, per_case = _TILE_ENTRIES // (self.d * self.offsets), 2
-        else:
-            most, per_case = max(_SHORTEST_RUN, _TILE_ENTRIES // self.d), 1
-        return max(1, min(m, most, self.cases_per_block // per_case))
+        if self.offsets > 1:  # the innermost axis runs over offsets as well
+            return max(1, min(m, _TILE_ENTRIES // (self.d * self.d), self.cases_per_block // 2))
+        most = _TILE_ENTRIES // self.d
+        return max(1, min(m, most if most >= _SHORTEST_RUN else 1, self.cases_per_block))
 
     def parts(self, rows: slice, cols: slice, symmetric: bool) -> Iterator[tuple[slice, slice]]:
         """Yield the left and right cases of each tile; on and above the diagonal if symmetric."""

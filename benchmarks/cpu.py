@@ -1,0 +1,234 @@
+"""Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
+
+    python benchmarks/cpu.py [--quick]
+
+The peer lives in an environment of its own, which the script makes (later versions of JAX
+break it). For each case every contestant first looks for the batch at which it is fastest per
+pair; then all of them take turns, and medians over the turns are compared. Written to
+benchmarks/results/: cpu.json, and cpu.md with the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import rescntk as rk
+
+HERE = Path(__file__).parent
+PEER = ["neural-tangents==0.6.5", "jax==0.4.35", "jaxlib==0.4.35", "tf2jax==0.3.6"]
+DEPTH, CHANNELS = 5, 4
+TRAINED = ("input", "inner", "outer", "readout")  # what neural-tangents can do
+CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q in (3, 9)]
+BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
+OUR_BATCHES = {"gap": (8, 16, 32), "trace": (64, 128, 256, 384)}
+DTYPES = ("float64", "float32")
+# A batch that would take longer is not tried: by then time grows with the number of pairs.
+LONGEST_CALL = 4.0
+
+
+class Peer:
+    """A running neural-tangents worker of one precision."""
+
+    def __init__(self, python: Path, dtype: str) -> None:
+        self.process = subprocess.Popen(
+            [python, HERE / "peer.py", dtype],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        self.version = self._answer()["ready"]
+
+    def _answer(self) -> dict:
+        return json.loads(self.process.stdout.readline())
+
+    def __call__(self, case: tuple, batch: int, seed: int = 0) -> dict:
+        self.process.stdin.write(json.dumps(request(case, batch, seed)) + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+
+class Ours:
+    """One of the library's engines, in one precision."""
+
+    def __init__(self, engine: str, dtype: str) -> None:
+        self.engine, self.dtype = engine, dtype
+
+    def __call__(self, case: tuple, batch: int, seed: int = 0) -> dict:
+        r = request(case, batch, seed)
+        rng = np.random.default_rng(seed)
+        X, Z = (rng.standard_normal((k, CHANNELS, r["d"])) for k in (batch, batch))
+        network = rk.Network(DEPTH, r["filter_size"], trained=TRAINED)
+        start = time.perf_counter()
+        gpk, ntk = rk.gram(network, X, Z, head=r["head"], engine=self.engine, dtype=self.dtype)
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "gpk": gpk[:2, :2], "ntk": ntk[:2, :2]}
+
+
+def request(case: tuple, batch: int, seed: int) -> dict:
+    head, d, q = case
+    size = {"d": d, "channels": CHANNELS, "n": batch, "m": batch, "seed": seed}
+    return {"head": head, "depth": DEPTH, "filter_size": q} | size
+
+
+def peer_python() -> Path:
+    """Return the Python of the peer's environment, made if it is not there."""
+    folder = HERE / ".peer"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not (folder / "installed").exists():
+        print("making the peer's environment …", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
+        (folder / "installed").touch()
+    return python
+
+
+def best_batch(contestant: Peer | Ours, case: tuple, batches: tuple[int, ...]) -> int:
+    """Return the batch with the least time for a pair."""
+    found: dict[int, float] = {}
+    for batch in batches:
+        if found and min(found.values()) * batch**2 > LONGEST_CALL:
+            break
+        answers = [contestant(case, batch) for _ in range(2)]
+        if any("error" in answer for answer in answers):  # out of memory
+            break
+        found[batch] = min(a["seconds"] for a in answers) / batch**2
+    return min(found, key=found.__getitem__)
+
+
+def race(contestants: dict[str, Peer | Ours], case: tuple, rounds: int) -> dict:
+    """Return median nanoseconds a pair, batches and the largest disagreement in one case."""
+    head = case[0]
+    batches = {
+        name: best_batch(one, case, (BATCHES if isinstance(one, Peer) else OUR_BATCHES)[head])
+        for name, one in contestants.items()
+    }
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, one in contestants.items():
+            times[name].append(one(case, batches[name])["seconds"] / batches[name] ** 2)
+    same = {name: one(case, 2, seed=1) for name, one in contestants.items()}
+    first = next(iter(same.values()))
+    worst = {
+        name: max(
+            float(np.abs(np.asarray(answer[kind]) / np.asarray(first[kind]) - 1).max())
+            for kind in ("gpk", "ntk")
+        )
+        for name, answer in same.items()
+    }
+    return {
+        "case": dict(zip(("head", "d", "filter_size"), case, strict=True)),
+        "batch": batches,
+        "ns_per_pair": {name: 1e9 * statistics.median(t) for name, t in times.items()},
+        "relative_difference": worst,
+    }
+
+
+def peak_memory() -> float:
+    """Return MB above the imports at the peak of a 500 x 500 GAP Gram, d = 100, GPK and NTK."""
+    code = f"""
+import resource, numpy as np, rescntk as rk
+X = np.random.default_rng(0).standard_normal((500, {CHANNELS}, 100))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rk.gram(rk.Network({DEPTH}), X)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(run.stdout)
+
+
+def machine() -> dict:
+    """Return what the numbers were measured on."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text().splitlines()
+        model = next((n.split(":")[1].strip() for n in lines if n.startswith("model name")), model)
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "rescntk": rk.__version__,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def table(report: dict) -> str:
+    """Return the report as Markdown."""
+    m = report["machine"]
+    lines = [
+        f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
+        f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}; "
+        f"neural-tangents 0.6.5 on JAX {report['jax']}. Medians of {report['rounds']} interleaved "
+        f"rounds, each at its best batch; {m['date']}.",
+        "",
+        "| head | d | q | peer float64, µs | peer float32, µs | engine | float64, µs | float32, µs "
+        "| float64: times faster than the better peer | float32 |",
+        "|---|--:|--:|--:|--:|---|--:|--:|--:|--:|",
+    ]
+    for row in report["cases"]:
+        ns, case = row["ns_per_pair"], row["case"]
+        best = min(ns["peer float64"], ns["peer float32"])
+        peers = " | ".join(f"{ns[f'peer {dtype}'] / 1e3:.4g}" for dtype in DTYPES)
+        for engine in report["engines"]:
+            ours = [ns[f"{engine} {dtype}"] for dtype in DTYPES]
+            lines.append(
+                f"| {case['head']} | {case['d']} | {case['filter_size']} | {peers} | {engine} | "
+                + " | ".join(f"{value / 1e3:.4g}" for value in ours)
+                + " | "
+                + " | ".join(f"{best / value:.2f}" for value in ours)
+                + " |"
+            )
+    lines += ["", f"Peak memory of a 500 × 500 GAP Gram, d = 100: {report['peak_mb']:.0f} MB above "
+              "the imports."]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few rounds, no files written")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    rounds = 2 if options.quick else options.rounds
+    engines = [name for name, state in rk.engines.available().items() if state is True]
+    python = peer_python()
+    contestants: dict[str, Peer | Ours] = {f"peer {dtype}": Peer(python, dtype) for dtype in DTYPES}
+    jax = contestants["peer float64"].version
+    contestants |= {f"{e} {dtype}": Ours(e, dtype) for e in engines for dtype in DTYPES}
+    report = {
+        "machine": machine(),
+        "jax": jax,
+        "engines": engines,
+        "depth": DEPTH,
+        "channels": CHANNELS,
+        "rounds": rounds,
+        "cases": [],
+    }
+    for case in CASES:
+        report["cases"].append(race(contestants, case, rounds))
+        print(json.dumps(report["cases"][-1]), file=sys.stderr, flush=True)
+    report["peak_mb"] = peak_memory()
+    print(table(report))
+    if not options.quick:
+        results = HERE / "results"
+        results.mkdir(exist_ok=True)
+        (results / "cpu.json").write_text(json.dumps(report, indent=1) + "\n")
+        (results / "cpu.md").write_text(table(report))
+
+
+if __name__ == "__main__":
+    main()

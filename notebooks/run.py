@@ -1,0 +1,34 @@
+"""Run the notebooks: as a check, or with --write to keep their outputs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+
+
+def run(path: Path) -> nbformat.NotebookNode:
+    """Return the notebook with the outputs of a fresh run; an error in a cell is raised."""
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(HERE)}})
+    return client.execute()
+
+
+def main() -> None:
+    for path in sorted(HERE.glob("*.ipynb")):
+        start = time.perf_counter()
+        notebook = run(path)
+        print(f"{path.name}: {time.perf_counter() - start:.0f} s")
+        if "--write" in sys.argv[1:]:
+            for cell in notebook.cells:
+                cell.metadata.pop("execution", None)  # times of day, different on every run
+            nbformat.write(notebook, path)
+
+
+if __name__ == "__main__":
+    main()

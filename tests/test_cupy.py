@@ -1,0 +1,92 @@
+"""CuPy in, CuPy out: the reference engine on arrays that NumPy cannot look into.
+
+Without a GPU this proves that one library is used from end to end; with CuPy and a device
+the same bodies run on the real one (marked gpu).
+"""
+
+import sys
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+
+from . import fake_cupy, tolerances
+
+
+@pytest.fixture(params=["stand-in", pytest.param("device", marks=pytest.mark.gpu)])
+def cupy(request, monkeypatch):
+    """Yield CuPy, or the stand-in in its place."""
+    if request.param == "device":
+        cupy = pytest.importorskip("cupy")
+        try:
+            cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            pytest.skip(f"no CUDA device: {error}")
+        return cupy
+    fake = fake_cupy.module()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    return fake
+
+
+def to_numpy(cupy, array):
+    assert isinstance(array, cupy.ndarray)
+    return array._array if hasattr(array, "_array") else cupy.asnumpy(array)
+
+
+NETWORKS = (
+    rk.Network(4, 3),
+    rk.Network(3, 5, skip=False, outer_filter_size=1, trained=("inner",)),
+    rk.Network(3, 9, input_filter_size=3, activation="erf", trained=("input", "readout")),
+    rk.Network(40, 3, alpha=1.3),
+)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_same_values_dtypes_and_shapes(cupy, network, head, dtype, rng):
+    X, Z = rng.standard_normal((5, 2, 6)), rng.standard_normal((3, 2, 6))
+    X[1] = X[0]
+    X[2, :, 3:] = 0
+    X1, Z1 = cupy.asarray(X), cupy.asarray(Z)
+    bar = tolerances.KERNEL[dtype]
+    for normalized in (False, True):
+        options = {"head": head, "normalized": normalized, "dtype": dtype}
+        for arguments, own in (((X1, Z1), (X, Z)), ((X1,), (X,))):
+            computed = rk.gram(network, *arguments, depths=(1, network.depth), **options)
+            expected = rk.gram(network, *own, depths=(1, network.depth), **options)
+            for A, B in zip(computed, expected, strict=True):
+                A = to_numpy(cupy, A)
+                assert A.dtype == B.dtype and A.shape == B.shape
+                assert np.abs(A - B).max() <= bar * np.abs(B).max()
+        kernel = rk.Kernel(network, "ntk", head, normalized)
+        diagonal = to_numpy(cupy, kernel.diag(X1, dtype=dtype))
+        assert np.abs(diagonal - kernel.diag(X, dtype=dtype)).max() <= bar * diagonal.max()
+
+
+def test_pixel_pairs(cupy, rng):
+    X = rng.standard_normal((3, 2, 5))
+    P = to_numpy(cupy, rk.pixel_pairs(NETWORKS[0], cupy.asarray(X)))
+    expected = rk.pixel_pairs(NETWORKS[0], X)
+    assert np.abs(P - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+
+
+def test_refusals_are_the_same(cupy, rng):
+    kernel, X = rk.ResCNTK(2), rng.standard_normal((3, 2, 5))
+    for bad in (X[0], X[:0], np.where(X > 1, np.nan, X), X + 0j):
+        with pytest.raises(ValueError, match="^X ") as numpys:
+            kernel(bad)
+        with pytest.raises(ValueError, match="^X ") as cupys:
+            kernel(cupy.asarray(bad))
+        assert str(cupys.value) == str(numpys.value)
+    with pytest.raises(ValueError, match="X and Z are of different array libraries"):
+        kernel(X, cupy.asarray(X))
+    with pytest.raises(OverflowError, match="normalized=True"):
+        kernel.replace(depth=2000)(cupy.asarray(X))
+
+
+def test_cupy_is_not_imported_for_numpys_arrays(monkeypatch, rng):
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    rk.ResCNTK(2)(rng.standard_normal((2, 1, 3)))
+    assert "cupy" not in sys.modules
