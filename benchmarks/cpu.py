@@ -5,7 +5,7 @@
 The peer lives in an environment of its own, which the script makes (later versions of JAX
 break it). For each case every contestant first looks for the batch at which it is fastest per
 pair; then all of them take turns, and medians over the turns are compared. Written to
-benchmarks/results/: cpu.json, and cpu.md with the table.
+benchmarks/results/: cpu.json, cpu.md with the table, cpu.png with the cost against each size.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scaling
 
 import rescntk as rk
 
@@ -198,6 +199,7 @@ def table(report: dict) -> str:
                 + " | ".join(f"{best / value:.2f}" for value in ours)
                 + " |"
             )
+    lines += ["", *scaling.lines(report)]
     lines += ["", f"Peak memory of a 500 × 500 GAP Gram, d = 100: {report['peak_mb']:.0f} MB above "
               "the imports."]  # fmt: skip
     return "\n".join(lines) + "\n"
@@ -227,12 +229,14 @@ def main() -> None:
         report["cases"].append(race(contestants, case, rounds))
         print(json.dumps(report["cases"][-1]), file=sys.stderr, flush=True)
     report["peak_mb"] = peak_memory()
+    report |= scaling.measure(engines)
     print(table(report))
     if not options.quick:
         results = HERE / "results"
         results.mkdir(exist_ok=True)
         (results / "cpu.json").write_text(json.dumps(report, indent=1) + "\n")
         (results / "cpu.md").write_text(table(report))
+        scaling.draw(report, results / "cpu.png")
 
 
 if __name__ == "__main__":

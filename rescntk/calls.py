@@ -29,19 +29,21 @@ class Call:
         depths: Iterable[int] | None,
         engine: str,
         dtype: str,
+        threads: int | None,
     ) -> None:
         check_network(network)
         self.network = network
         self.kinds = _check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else _check_depths(depths)
         self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
-        self.engine = engines.choose(engine)
         self.X = check_signals(X, "X")
         self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
         if self.Z is not None:
             _check_match(self.X, self.Z)
+        self.engine = engines.choose(engine, network, self.X)
+        threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
-        self.request = Request(network, head, self.kinds, ladder, dtype)
+        self.request = Request(network, head, self.kinds, ladder, dtype, threads)
 
     def gram(self, progress: bool) -> Scaled:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)

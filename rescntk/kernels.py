@@ -62,6 +62,7 @@ class Kernel:
         *,
         engine: str = "auto",
         dtype: str = "float64",
+        threads: int | None = None,
         progress: bool = False,
     ) -> Array:
         """Return the kernel matrix of `X` with `Z`, or of `X` with itself.
@@ -77,6 +78,9 @@ class Kernel:
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
+        threads : int, optional
+            How many threads to use; the default is the engine's choice (for "numba" the
+            environment's NUMBA_NUM_THREADS, or all cores). Results do not depend on it.
         progress : bool, default False
             Whether to show a progress bar (needs tqdm).
 
@@ -100,19 +104,26 @@ class Kernel:
             normalized=self.normalized,
             engine=engine,
             dtype=dtype,
+            threads=threads,
             progress=progress,
         )
         return matrices[0]
 
     def diag(
-        self, X: Array, *, engine: str = "auto", dtype: str = "float64", progress: bool = False
+        self,
+        X: Array,
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        progress: bool = False,
     ) -> Array:
         """Return K(x, x) for each signal of `X`, an array (n_cases,).
 
         The options are those of the call; the values are bitwise those on the diagonal of
         the kernel matrix.
         """
-        call = Call(self.network, X, None, self.head, (self.kind,), None, engine, dtype)
+        call = Call(self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads)
         scaled = call.diagonal(progress)
         if self.normalized:
             return (scaled.values[self.kind][0] > 0).astype(call.dtype)
@@ -235,6 +246,7 @@ def gram(
     normalized: bool = False,
     engine: str = "auto",
     dtype: str = "float64",
+    threads: int | None = None,
     progress: bool = False,
 ) -> tuple[Array, ...]:
     """Return several kernels of one network from one pass of its recursion.
@@ -243,7 +255,7 @@ def gram(
     ----------
     network : Network
         What is infinitely wide.
-    X, Z, engine, dtype, progress
+    X, Z, engine, dtype, threads, progress
         As for calling a `Kernel`.
     head, normalized
         As for `Kernel`.
@@ -270,7 +282,7 @@ def gram(
     """
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
-    call = Call(network, X, Z, head, kinds, depths, engine, dtype)
+    call = Call(network, X, Z, head, kinds, depths, engine, dtype, threads)
     scaled = call.gram(progress)
     results = {}
     if normalized:
@@ -300,6 +312,7 @@ def pixel_pairs(
     kind: str = "ntk",
     engine: str = "auto",
     dtype: str = "float64",
+    threads: int | None = None,
     progress: bool = False,
 ) -> Array:
     """Return the equivariant kernel at every pair of pixels.
@@ -308,7 +321,7 @@ def pixel_pairs(
     ----------
     network : Network
         What is infinitely wide.
-    X, Z, engine, dtype, progress
+    X, Z, engine, dtype, threads, progress
         As for calling a `Kernel`.
     kind : {"gpk", "ntk"}, default "ntk"
         What to compute.
@@ -329,7 +342,7 @@ def pixel_pairs(
     (2, 2, 8, 8)
     """
     check_choice(kind, "kind", KINDS)
-    call = Call(network, X, Z, "pixels", (kind,), None, engine, dtype)
+    call = Call(network, X, Z, "pixels", (kind,), None, engine, dtype, threads)
     scaled = call.gram(progress)
     left = scaled.left[:, None, None, None]
     return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
@@ -349,8 +362,8 @@ def _named(results: dict[str, Array]) -> tuple[Array, ...]:
 
 
 def _normalize(values: Array, own: Array, other: Array) -> Array:
-    """Return K(x,z)/√(K(x,x) K(z,z)), 0 where that is 0/0."""
-    product = own[:, :, None] * other[:, None, :]
+    """Return K(x,z)/√(K(x,x) K(z,z)), 0 where that is 0/0 (or K(x,x) a rounding error below)."""
     xp = array_module(values)
+    product = xp.maximum(own, 0.0)[:, :, None] * xp.maximum(other, 0.0)[:, None, :]
     root = xp.sqrt(xp.where(product > 0, product, 1.0))
     return xp.where(product > 0, values / root, 0.0)

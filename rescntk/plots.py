@@ -78,7 +78,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
                 label="   up to upper bound",
             )
         else:
-            ax.plot([], [], " ", label="   no upper bound: ε ≥ 1 − b")
+            ax.plot([], [], " ", color=colour, label="   no upper bound: ε ≥ 1 − b")
         deep = depth >= 10
         if deep.any():
             ax.plot(depth[deep], law[deep], ":", color=colour, label="   asymptotic law")

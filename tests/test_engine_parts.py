@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import rescntk as rk
 from rescntk.engines import exact_sum, reference, rings
 
 from . import tolerances
+from .test_properties import ENGINES
 
 
 @given(st.integers(1, 12), st.sampled_from([1, 3, 5, 7, 9, 11, 15, 31]), st.integers(0, 2))
@@ -51,27 +53,48 @@ def test_sums_have_no_order(terms, random, exponent):
     assert abs(total(terms) - exact) <= tolerances.EPS["float64"] * abs(exact) + dropped
 
 
+# Module constants of each engine that cut the work up, and values that cut it otherwise.
+CUTS = {
+    "reference": [
+        {"_TILE_ENTRIES": 1, "_SHORTEST_RUN": 1, "_TABLE_BYTES": 1},
+        {"_TILE_ENTRIES": 50, "_SHORTEST_RUN": 2, "_TABLE_BYTES": 10_000},
+        {"_TILE_ENTRIES": 200, "_SHORTEST_RUN": 1, "_TABLE_BYTES": 3_000},
+        {"_TILE_ENTRIES": 10**6},
+    ],
+    "numba": [
+        {"_GROUP": 1, "_TASK": 1, "_TABLE_BYTES": 1},
+        {"_GROUP": 100, "_TASK": 300, "_TABLE_BYTES": 10_000},
+        {"_GROUP": 10**5, "_TASK": 10**9},
+    ],
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
-def test_results_do_not_depend_on_tiles(head, monkeypatch, rng):
-    """To the bit: not on their size, nor on how signals and offsets are cut up."""
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monkeypatch, rng):
+    """To the bit: not on tiles, blocks of signals and offsets, tasks, or threads."""
     X, Z = rng.standard_normal((7, 2, 9)), rng.standard_normal((5, 2, 9))
     network = rk.Network(4, 5)
-    whole = rk.gram(network, X, Z, head=head), rk.gram(network, X, head=head)
-    for entries, shortest, table_bytes, threads in (
-        (1, 1, 1, 1),
-        (50, 2, 10_000, 3),
-        (200, 1, 3_000, 2),
-        (10**6, 32, 2**20, 1),
-    ):
-        monkeypatch.setattr(reference, "_TILE_ENTRIES", entries)
-        monkeypatch.setattr(reference, "_SHORTEST_RUN", shortest)
-        monkeypatch.setattr(reference, "_TABLE_BYTES", table_bytes)
-        monkeypatch.setattr(reference, "_THREADS", threads)
-        parts = rk.gram(network, X, Z, head=head), rk.gram(network, X, head=head)
-        for many, one in zip(parts, whole, strict=True):
-            assert all((a == b).all() for a, b in zip(many, one, strict=True))
-        pixels = rk.pixel_pairs(network, X, Z)
-        assert np.isfinite(pixels).all()
+    options = {"engine": engine, "dtype": dtype}
+
+    def everything(threads):
+        return [
+            *rk.gram(network, X, Z, head=head, threads=threads, **options),
+            *rk.gram(network, X, head=head, threads=threads, **options),
+            rk.Kernel(network, "ntk", head).diag(X, threads=threads, **options),
+            rk.pixel_pairs(network, X, Z, threads=threads, **options),
+            rk.pixel_pairs(network, X, threads=threads, **options),
+        ]
+
+    whole = everything(1)
+    module = import_module(f"rescntk.engines.{'numba_rows' if engine == 'numba' else engine}")
+    for cut, threads in zip(CUTS[engine] + [{}], (1, 3, 2, 7, None), strict=False):
+        with monkeypatch.context() as patch:
+            for name, value in cut.items():
+                patch.setattr(module, name, value)
+            for part, one in zip(everything(threads), whole, strict=True):
+                assert (part == one).all()
 
 
 def test_a_symmetric_gram_computes_half_of_its_pairs(monkeypatch, rng):
@@ -85,10 +108,10 @@ def test_a_symmetric_gram_computes_half_of_its_pairs(monkeypatch, rng):
 
     monkeypatch.setattr(reference._Run, "cases", counting)
     X = rng.standard_normal((200, 1, 40))
-    rk.ResCGPK(2, head="trace")(X)
+    rk.ResCGPK(2, head="trace")(X, engine="reference")
     symmetric = sum(done)
     done.clear()
-    rk.ResCGPK(2, head="trace")(X, X.copy())
+    rk.ResCGPK(2, head="trace")(X, X.copy(), engine="reference")
     assert sum(done) == 200**2
     assert symmetric <= 0.6 * 200**2
 
@@ -99,7 +122,7 @@ def test_memory_stays_small(rng):
     X = rng.standard_normal((40, 2, 100))
     tracemalloc.start()
     try:
-        rk.gram(rk.Network(2), X, X.copy())
+        rk.gram(rk.Network(2), X, X.copy(), engine="reference")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

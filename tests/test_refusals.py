@@ -126,6 +126,8 @@ def test_networks(arguments, says):
         (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
         (lambda: KERNEL(X, dtype=np.float32), "dtype is <class"),
         (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'reference'"),
+        (lambda: KERNEL(X, threads=0), "threads is 0, expected an integer of at least 1"),
+        (lambda: KERNEL.diag(X, threads=1.5), "threads is 1.5"),
         (lambda: KERNEL(X, progress="yes"), "progress is 'yes'"),
         (lambda: KERNEL.replace(kernel="x"), "replace is 'kernel', expected one of 'depth'"),
         (lambda: KERNEL.replace(head="x"), "head is 'x'"),

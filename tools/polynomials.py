@@ -7,7 +7,8 @@ With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functio
 analytic up to a = 2. They are interpolated at the zeros of a Chebyshev polynomial of [0, 1] in
 60 digits, rewritten in powers of a, and rounded once. Powers are harmless here: all
 coefficients fall off like 2^-n, so nothing cancels. The degrees are the least that keep the
-truncation error under a quarter of a rounding unit.
+truncation error under a quarter of a rounding unit. Even and odd powers are summed apart, each
+by Horner's rule: two chains of half the length keep a processor busier than one.
 
     python tools/polynomials.py            # write the file
     python tools/polynomials.py --check    # only say whether it is what would be written
@@ -71,25 +72,48 @@ def derive(function, dtype: type) -> tuple[list[float], float]:
     raise ArithmeticError("no degree suffices")
 
 
+HEADER = """\
+\"\"\"The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
+
+That file says what they are and derives them; this one is not to be edited. The functions
+take numbers or arrays, and compilers that unroll them.
+\"\"\"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+"""
+
+
 def source() -> str:
     """Return the text of the file."""
-    lines = [
-        '"""Coefficients of p(a) and r(a), constant first: written by tools/polynomials.py, which says',
-        "what they are. Do not edit.",
-        '"""',
-        "",
-    ]
+    constants, functions = [], []
     for dtype, bits in ((np.float64, 64), (np.float32, 32)):
-        for name, function in (("ANGLE", angle), ("GAP", gap)):
+        for name, letter, function in (("angle", "p", angle), ("gap", "r", gap)):
             coefficients, error = derive(function, dtype)
-            lines += [
-                f"# Degree {len(coefficients) - 1}; truncated by {error:.1g}, relatively.",
-                f"{name}{bits} = (",
-                *(f"    {c!r}," for c in coefficients),
+            degree = len(coefficients) - 1
+            constants += [
+                f"# Degree {degree}, constant first; truncated by {error:.1g}, relatively.",
+                f"{name.upper()}{bits} = (",
+                *(f"    np.float{bits}({c!r})," for c in coefficients),
                 ")",
                 "",
             ]
-    return "\n".join(lines)
+            functions += [
+                "",
+                f"def {name}{bits}(a: Any) -> Any:",
+                f'    """Return {letter}(a) for float{bits} a in [0, 1]."""',
+                f"    c = {name.upper()}{bits}",
+                "    b = a * a",
+            ]
+            for parity, half in enumerate(("even", "odd")):
+                powers = [k for k in range(degree, -1, -1) if k % 2 == parity]
+                functions.append(f"    {half} = c[{powers[0]}] * b + c[{powers[1]}]")
+                functions += [f"    {half} = {half} * b + c[{k}]" for k in powers[2:]]
+            functions += ["    return odd * a + even", ""]
+    return "\n".join([HEADER, *constants, *functions])
 
 
 if __name__ == "__main__":

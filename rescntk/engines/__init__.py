@@ -1,15 +1,19 @@
 """The engines: how rows are computed, each in a file of its own.
 
-One table, name → module and reason. An engine has two functions, ``gram`` and ``diagonal``,
-that take a `Request` and give a `Scaled`.
+One table, name → module and the reason why it cannot serve. An engine has two functions,
+``gram`` and ``diagonal``, that take a `Request` and give a `Scaled`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from ..network import check_choice
-from . import reference
+import numpy as np
+
+from ..network import Network, check_choice
 from .request import Request, Scaled
 
 __all__ = ["Request", "Scaled", "available", "choose"]
@@ -19,15 +23,27 @@ def _always() -> None:
     return None
 
 
-def _not_yet(what: str) -> Any:
-    return lambda: f"not part of this version: {what}"
+def _numba() -> str | None:
+    if find_spec("numba") is None:
+        return "numba is not installed: pip install 'rescntk[cpu]'"
+    try:
+        import_module(f"{__name__}.numba_rows")
+    except (ImportError, RuntimeError, OSError) as error:
+        # A numba that does not fit this NumPy, or no folder to keep compiled code in
+        # (NUMBA_CACHE_DIR names one).
+        return f"numba does not work here: {' '.join(str(error).split())}"
+    return None
+
+
+def _cuda() -> str:
+    return "not part of this version: the fused GPU engine is still to be written"
 
 
 # name: (module, why it cannot serve here: None or a sentence)
-_ENGINES: dict[str, tuple[Any, Any]] = {
-    "reference": (reference, _always),
-    "numba": (None, _not_yet("the compiled CPU engine is still to be written")),
-    "cuda": (None, _not_yet("the fused GPU engine is still to be written")),
+_ENGINES: dict[str, tuple[str, Callable[[], str | None]]] = {
+    "reference": ("reference", _always),
+    "numba": ("numba_rows", _numba),
+    "cuda": ("cuda", _cuda),
 }
 
 
@@ -43,8 +59,12 @@ def available() -> dict[str, bool | str]:
     return {name: why() or True for name, (_, why) in _ENGINES.items()}
 
 
-def choose(name: str) -> Any:
+def choose(name: str, network: Network, X: Any) -> Any:
     """Return the engine of that name; "auto" is the fastest that can serve.
+
+    That is "numba" for NumPy's arrays and ReLU, where numba is installed; erf has to be
+    computed number by number there, so that the reference engine, whose arctangent NumPy
+    computes by the vector, is faster. CuPy's arrays are the reference engine's.
 
     Raises
     ------
@@ -52,14 +72,18 @@ def choose(name: str) -> Any:
         If there is no engine of that name, or it cannot serve here: with the reason.
     """
     check_choice(name, "engine", ["auto", *_ENGINES])
+    numpys = isinstance(X, np.ndarray)
     if name == "auto":
-        return reference
+        compiled = numpys and network.activation == "relu" and _numba() is None
+        name = "numba" if compiled else "reference"
     module, why = _ENGINES[name]
     reason = why()
-    if reason:
+    if reason is None and name == "numba" and not numpys:
+        reason = "it takes NumPy's arrays, and these are CuPy's"
+    if reason is not None:
         serving = [other for other, state in available().items() if state is True]
         raise ValueError(
             f"engine is {name!r}, which cannot serve here: {reason}; "
             f"these can: {', '.join(map(repr, serving))}"
         )
-    return module
+    return import_module(f"{__name__}.{module}")

@@ -37,7 +37,7 @@ from ..signals import array_module
 from . import exact_sum
 from .request import Request, Scaled, Tick
 from .rings import fill_halo, moving_sum
-from .tables import Side, Tables, map_pixels, trained
+from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, map_pixels, trained
 
 Array = Any
 
@@ -57,14 +57,6 @@ _SHORTEST_RUN = 32
 # Tables of one block of signals may take this many bytes.
 _TABLE_BYTES = 64 * 2**20
 
-# Two pixels whose features are exactly parallel but not equally long have D = z, and rounding
-# leaves |D − z| of a few units times |q1 − q2|. Below this many units it counts as a tie;
-# without it κ0 = 1 − √(2w)/π would turn 1e-16 into 1e-8.
-_TIE_UNITS = 16.0
-
-# 1 + ρ is taken from sums of unit vectors, not as 2 − w, where w exceeds this.
-_NEARLY_OPPOSITE = 1.99
-
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
@@ -73,7 +65,7 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
     tail = (run.d, run.d) if request.head == "pixels" else ()
     values = run.results((n, m, *tail))
     left_scale, right_scale = run.xp.empty(n), run.xp.empty(m)
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(request.threads or _THREADS) as pool:
         each = pool.map if run.xp is np else map
         for rows in _blocks(0, n, run.cases_per_block):
             left = run.tables.side(X[rows])
@@ -89,9 +81,7 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
                 for done in each(compute, run.parts(rows, cols, Z is None)):
                     tick(done)
     for value in values.values():
-        if Z is None:
-            _mirror(value)
-        run.correct(value)
+        run.tables.finish(value, symmetric=Z is None)
     return Scaled(values, left_scale, right_scale, run.exponents)
 
 
@@ -108,7 +98,7 @@ def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
         run.tile(side, side, lambda t: t[..., None, None, :], views, slice(None), out)
         tick(cols.stop - cols.start)
     for value in values.values():
-        run.correct(value)
+        run.tables.finish(value, symmetric=False)
     values = {kind: value[:, 0] for kind, value in values.items()}
     return Scaled(values, scale, scale, run.exponents)
 
@@ -117,14 +107,6 @@ def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
     """Yield slices of at most `size` that cover start … stop."""
     for first in range(start, stop, size):
         yield slice(first, min(first + size, stop))
-
-
-def _mirror(value: Array) -> None:
-    """Copy the upper triangle of cases (axes 1 and 2) to the lower one."""
-    for i in range(1, value.shape[1]):
-        column = value[:, :i, i]
-        # For pixel pairs, (z, x) at (j', j) is (x, z) at (j, j').
-        value[:, i, :i] = column.swapaxes(-1, -2) if value.ndim == 5 else column
 
 
 class _Run:
@@ -148,11 +130,6 @@ class _Run:
         """Return the arrays that the tiles fill, (depths, ...) for each kind."""
         shape = (len(self.request.depths), *shape)
         return {kind: self.xp.empty(shape, dtype=np.float64) for kind in self.request.kinds}
-
-    def correct(self, value: Array) -> None:
-        """Take the rounding of the network's constants out of results, (depths, ...)."""
-        for t, depth in enumerate(self.request.depths):
-            value[t] *= self.tables.correction(depth)
 
     # -- how the work is cut up
 
@@ -420,16 +397,16 @@ class _Run:
             xp.multiply(out, 0.5, out=out)
 
         half_square(xp.subtract, w)
-        if float(w.max()) <= _NEARLY_OPPOSITE:
+        if float(w.max()) <= NEARLY_OPPOSITE:
             xp.subtract(2.0, w, out=v)
             return
         half_square(xp.add, v)
         xp.subtract(2.0, w, out=spare)
-        xp.copyto(v, spare, where=w <= _NEARLY_OPPOSITE)
+        xp.copyto(v, spare, where=w <= NEARLY_OPPOSITE)
 
     def _untie(self, w: Array, p: Pixels, o: Pixels, peak: float, gap: Array, spare: Array) -> None:
         """Set D − z to 0 where it is no larger than its own rounding error."""
-        xp, unit = self.xp, _TIE_UNITS * float(np.finfo(self.dtype).eps)
+        xp, unit = self.xp, TIE_UNITS * float(np.finfo(self.dtype).eps)
         if float(w.min()) > unit * peak:  # the usual case: |q1 − q2| ≤ peak everywhere
             return
         xp.sqrt(gap, out=spare)

@@ -20,7 +20,8 @@ class Request:
     """Which kernels of which network, at which depths and in which precision.
 
     `head` is one of `HEADS` or "pixels", every pixel pair by itself. `depths` is strictly
-    increasing; the recursion passes all of them on its way to the last.
+    increasing; the recursion passes all of them on its way to the last. `threads` is the number
+    of threads, None for the engine's own choice.
     """
 
     network: Network
@@ -28,6 +29,7 @@ class Request:
     kinds: tuple[str, ...]
     depths: tuple[int, ...]
     dtype: str = "float64"
+    threads: int | None = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,15 @@ Array = Any
 _RESCALE_BITS = 32
 
 
+# Two pixels whose features are exactly parallel but not equally long have D = z, and rounding
+# leaves |D − z| of a few units times |q1 − q2|. Below this many units it counts as a tie;
+# without it κ0 = 1 − √(2w)/π would turn 1e-16 into 1e-8.
+TIE_UNITS = 16.0
+
+# 1 + ρ is taken from sums of unit vectors, not as 2 − w, where w exceeds this.
+NEARLY_OPPOSITE = 1.99
+
+
 @dataclass(frozen=True)
 class Side:
     """Tables of some signals: all that a pair needs to know of one of its members.
@@ -54,6 +63,15 @@ class Side:
     bounds: dict[tuple[str, int], Array]
     scale: Array
 
+    def cases(self, some: slice) -> Side:
+        """Return the tables of some of the signals."""
+        bounds = {
+            key: bound if isinstance(bound, float) else bound[some]
+            for key, bound in self.bounds.items()
+        }
+        layers = [map_pixels(p, lambda table: table[:, some]) for p in self.layers]
+        return Side(self.units[..., some], layers, self.peaks, bounds, self.scale[some])
+
     def wrapped(self, xp: Any) -> Side:
         """Return the same with pixels 0 … d−2 repeated after d−1, for windows of d pixels."""
 
@@ -77,7 +95,7 @@ class Tables:
     def __init__(self, request: Request, n_channels: int, d: int, xp: Any) -> None:
         net = request.network
         self.network, self.d, self.xp = net, d, xp
-        self.depth = request.depths[-1]
+        self.depths, self.depth = request.depths, request.depths[-1]
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
         self.activation = BY_NAME[net.activation]
@@ -131,6 +149,15 @@ class Tables:
         errors = math.log1p(error(1)) + (depth - 1) * math.log1p(error(min(2, depth)))
         return math.exp(errors)
 
+    def finish(self, value: Array, symmetric: bool) -> None:
+        """Put results (depths, left, right case, …) right: both triangles, and `correction`."""
+        for i in range(1, value.shape[1] if symmetric else 0):
+            column = value[:, :i, i]
+            # For pixel pairs, (z, x) at (j', j) is (x, z) at (j, j').
+            value[:, i, :i] = column.swapaxes(-1, -2) if value.ndim == 5 else column
+        for t, depth in enumerate(self.depths):
+            value[t] *= self.correction(depth)
+
     def side(self, X: Array) -> Side:
         """Return the tables of the signals `X`, (cases, channels, d)."""
         xp, net = self.xp, self.network
@@ -159,10 +186,11 @@ class Tables:
             scale = size * power
 
         layers, peaks, bounds = [], [], {}
-        for layer, (window, features, tangent) in enumerate(self._variances(variance)):
+        bounded = self._common_bounds is None
+        for layer, (window, features, tangent) in enumerate(self._variances(variance, bounded)):
             layers.append(self._pixels(window, self.unit(layer)))
             peaks.append(float(window.max()))
-            if self._common_bounds is None:
+            if bounded:
                 bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
                 bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
         return Side(units, layers, peaks, self._common_bounds or bounds, scale)
@@ -176,8 +204,13 @@ class Tables:
         pixels = Pixels(root * math.sqrt(0.5), inverse, self.activation.extra(xp, q, unit))
         return map_pixels(pixels, lambda table: xp.asarray(table, dtype=self.dtype))
 
-    def _variances(self, variance: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield (Σ / unit, F, A) at x = z, j = j' for layers 0 … L; in place of Σ⁰ stands F⁰."""
+    def _variances(
+        self, variance: Array, with_tangent: bool
+    ) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield (Σ / unit, F, A) at x = z, j = j' for layers 0 … L; in place of Σ⁰ stands F⁰.
+
+        A costs as much as the rest, and is as it began if it is not wanted.
+        """
         net, xp = self.network, self.xp
         train_input, inner, outer, readout = trained(net)
         features, tangent = variance, (train_input + readout) * variance
@@ -186,11 +219,12 @@ class Tables:
             size = 1 if layer == 1 else net.filter_size
             window = circular_sum(xp, features, size)
             both, slope = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
-            tangent_g = (inner - readout) * window + circular_sum(xp, tangent, size)
-            source = (outer + readout) * both + slope * tangent_g
             keep = self.step(layer) * net.skip
             features = keep * features + circular_sum(xp, both, net.outer_filter_size)
-            tangent = keep * tangent + circular_sum(xp, source, net.outer_filter_size)
+            if with_tangent:
+                tangent_g = (inner - readout) * window + circular_sum(xp, tangent, size)
+                source = (outer + readout) * both + slope * tangent_g
+                tangent = keep * tangent + circular_sum(xp, source, net.outer_filter_size)
             yield window, features, tangent
 
     def _exponents(self) -> tuple[int, ...]:
@@ -216,7 +250,7 @@ class Tables:
         average = mean(self.xp, variance)
         if not self.equivariant:
             return average
-        for _, features, _ in self._variances(variance):
+        for _, features, _ in self._variances(variance, with_tangent=False):
             reaching = features[0]
         # Pixels that do not reach the head stay within the range of float32.
         return self.xp.where(reaching > 0, self.xp.maximum(reaching, 1e-30 * average), 0.0)
@@ -229,7 +263,7 @@ class Tables:
         """
         bounds = {}
         one = self.xp.ones((1, 1))
-        for layer, (_, features, tangent) in enumerate(self._variances(one)):
+        for layer, (_, features, tangent) in enumerate(self._variances(one, True)):
             bounds["gpk", layer] = math.sqrt(self.d * float(features[0, 0]))
             bounds["ntk", layer] = math.sqrt(self.d * float(tangent[0, 0]))
         return bounds

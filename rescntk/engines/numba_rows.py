@@ -1,0 +1,227 @@
+"""The engine "numba": the reference engine's recursion, compiled for the CPU.
+
+Tables of signals are those of every engine (tables.py); the loops are in numba_loops.py. Here
+the work is cut into tasks, blocks of right cases with all left ones, that threads take from a
+queue: none waits for another, whatever their speed, and a symmetric Gram is split evenly.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+
+from . import numba_loops
+from .request import KINDS, Request, Scaled, Tick
+from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, trained
+
+Array = Any
+
+# Numbers of one quantity in a group of lanes. Some fifteen arrays of it are in use.
+_GROUP = 1600
+
+# Pixel pairs in a task: long enough that starting it costs nothing, short enough that threads
+# finish together and progress is seen.
+_TASK = 4_000_000
+
+# Tables of all left signals of a block may take this many bytes.
+_TABLE_BYTES = 64 * 2**20
+
+_HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
+
+
+def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
+    """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+    run = _Run(request, X)
+    n, m = len(X), len(X if Z is None else Z)
+    results = run.results(n, m)
+    left_scale, right_scale = np.empty(n), np.empty(m)
+    with ThreadPoolExecutor(run.threads) as pool:
+        for first in range(0, n, run.cases_per_block):
+            side = run.tables.side(X[first : first + run.cases_per_block])
+            rows = (first, first + len(side.scale))
+            left_scale[slice(*rows)] = side.scale
+            known, others = (side, X) if Z is None else (None, Z)
+            task = partial(run.columns, run.lay(side, True), rows, others, known, results)
+            for cols, scale in pool.map(task, run.tasks(n, m, first if Z is None else 0)):
+                right_scale[slice(*cols)] = scale
+                tick(run.pairs(rows, cols, Z is None))
+    return run.finish(results, left_scale, right_scale, Z is None)
+
+
+def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
+    """Return the kernel of each case of `X` with itself."""
+    run = _Run(request, X)
+    results = run.results(1, len(X))
+    side = run.tables.side(X)
+
+    def task(case: int) -> None:
+        own = side.cases(slice(case, case + 1))
+        left, right = run.lay(own, True), run.lay(run.wrapped(own), False)
+        run.fill(left, right, (0, 1), (case, case + 1), False, results)
+
+    with ThreadPoolExecutor(run.threads) as pool:
+        for _ in pool.map(task, range(len(X))):
+            tick(1)
+    scaled = run.finish(results, side.scale, side.scale, False)
+    values = {kind: value[:, 0] for kind, value in scaled.values.items()}
+    return Scaled(values, side.scale, side.scale, scaled.exponents)
+
+
+@dataclass(frozen=True)
+class _Results:
+    """What the loops write to: (kind, depth, left case, right case), and pixel pairs."""
+
+    high: Array
+    low: Array
+    pixels: Array
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """One side's tables as the loops want them."""
+
+    units: Array
+    root: Array
+    inverse: Array
+    extra: Array
+    bounds: Array
+
+
+class _Run:
+    """One request on signals of one shape."""
+
+    def __init__(self, request: Request, X: Array) -> None:
+        _, n_channels, self.d = X.shape
+        net = request.network
+        self.request, self.network = request, net
+        self.tables = tables = Tables(request, n_channels, self.d, np)
+        self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
+        self.offsets = self.d if request.head in ("gap", "pixels") else 1
+        self.halo = max(net.filter_size, net.outer_filter_size) // 2
+        self.cases_per_block = max(1, _TABLE_BYTES // tables.bytes_per_case(n_channels))
+        layers = range(request.depths[-1] + 1)
+        self.unit = np.array([tables.unit(layer) for layer in layers])
+        self.factor = np.array([0.0] + [tables.factor(layer) for layer in layers[1:]])
+        self.keep = np.array([0.0] + [tables.step(layer) * net.skip for layer in layers[1:]])
+        slot = {depth: t for t, depth in enumerate(request.depths)}
+        self.slots = np.array([slot.get(layer, -1) for layer in layers])
+
+    def results(self, n: int, m: int) -> _Results:
+        shape = (2, len(self.request.depths), n, m)
+        tail = (self.d, self.d) if self.request.head == "pixels" else (0, 0)
+        return _Results(np.zeros(shape), np.zeros(shape), np.zeros((*shape, *tail)))
+
+    def tasks(self, n: int, m: int, first: int) -> list[tuple[int, int]]:
+        """Return blocks of right cases; for a symmetric Gram the longest first."""
+        per_case = n * self.d * self.offsets
+        size = max(
+            1, min(_TASK // per_case, -(-m // (4 * self.threads)), self.cases_per_block // 2)
+        )
+        blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
+        return [block for block in reversed(blocks) if block[1] > first]
+
+    def lay(self, side: Side, case_first: bool) -> _Laid:
+        """Stack tables: (case, layer, …, d) or (layer, …, d, case)."""
+
+        def stack(tables: list[Array]) -> Array:
+            stacked = np.stack(tables)
+            return np.ascontiguousarray(np.moveaxis(stacked, -1, 0) if case_first else stacked)
+
+        shape = (-1, *side.layers[0].half_root.shape)
+        extra = [np.array(p.extra, dtype=self.request.dtype).reshape(shape) for p in side.layers]
+        cases = len(side.scale)
+        bounds = [
+            [np.broadcast_to(side.bounds[kind, depth], cases) for depth in self.request.depths]
+            for kind in KINDS
+        ]
+        return _Laid(
+            stack(list(side.units)),
+            stack([p.half_root for p in side.layers]),
+            stack([p.inverse for p in side.layers]),
+            stack(extra),
+            np.array(bounds, dtype=np.float64),
+        )
+
+    def wrapped(self, side: Side) -> Side:
+        """Return tables long enough for every offset."""
+        return side.wrapped(np) if self.offsets > 1 else side
+
+    def columns(
+        self,
+        left: _Laid,
+        rows: tuple[int, int],
+        Z: Array,
+        known: Side | None,
+        results: _Results,
+        cols: tuple[int, int],
+    ) -> tuple[tuple[int, int], Array]:
+        """Compute the kernels of all left cases with some right ones; return these' scale.
+
+        Of a symmetric Gram the left side is `known`, and may have the right cases too.
+        """
+        if known is not None and cols[1] <= rows[1] and cols[0] >= rows[0]:
+            side = known.cases(slice(cols[0] - rows[0], cols[1] - rows[0]))
+        else:
+            side = self.tables.side(Z[slice(*cols)])
+        right = self.lay(self.wrapped(side), False)
+        self.fill(left, right, rows, cols, known is not None, results)
+        return cols, side.scale
+
+    @staticmethod
+    def pairs(rows: tuple[int, int], cols: tuple[int, int], symmetric: bool) -> int:
+        """Return the number of pairs of cases of a task, for progress."""
+        height, width = rows[1] - rows[0], cols[1] - cols[0]
+        if not symmetric:
+            return height * width
+        return sum(min(height, k + 1 - rows[0]) for k in range(*cols) if k >= rows[0])
+
+    def fill(
+        self,
+        left: _Laid,
+        right: _Laid,
+        rows: tuple[int, int],
+        cols: tuple[int, int],
+        symmetric: bool,
+        results: _Results,
+    ) -> None:
+        """Compute one block of `results`."""
+        request, net = self.request, self.network
+        width, height = cols[1] - cols[0], rows[1] - rows[0]
+        total = width * self.offsets
+        groups = max(1, round(total * self.d / _GROUP))
+        lanes = -(-total // groups)
+        train_input, inner, outer, readout = trained(net)
+        eps = float(np.finfo(request.dtype).eps)
+        numba_loops.fill(
+            left.units, left.root, left.inverse, left.extra, left.bounds,
+            right.units, right.root, right.inverse, right.extra, right.bounds,
+            (0, height), (0, width), cols[0] - rows[0] if symmetric else height,
+            self.d, self.offsets, lanes, self.halo, (net.filter_size, net.outer_filter_size),
+            self.unit, self.factor, self.keep, self.slots,
+            train_input + readout, inner - readout, outer + readout,
+            TIE_UNITS * eps, NEARLY_OPPOSITE,
+            net.activation == "relu", net.skip, "gpk" in request.kinds, "ntk" in request.kinds,
+            _HEADS[request.head],
+            (rows[0], cols[0]), results.high, results.low, results.pixels,
+        )  # fmt: skip
+
+    def finish(self, results: _Results, left: Array, right: Array, symmetric: bool) -> Scaled:
+        """Return the results, mirrored and corrected as every engine does it."""
+        request, tables = self.request, self.tables
+        if request.head == "pixels":
+            both = results.pixels
+        else:
+            both = results.high + results.low
+            if request.head != "equivariant":
+                both /= self.d * self.offsets
+        values = {kind: both[KINDS.index(kind)] for kind in request.kinds}
+        for value in values.values():
+            tables.finish(value, symmetric)
+        return Scaled(
+            values, left, right, tuple(tables.exponents[depth] for depth in request.depths)
+        )

@@ -1,0 +1,149 @@
+"""The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
+
+That file says what they are and derives them; this one is not to be edited. The functions
+take numbers or arrays, and compilers that unroll them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Degree 18, constant first; truncated by 2e-17, relatively.
+ANGLE64 = (
+    np.float64(0.45015815807855303),
+    np.float64(0.03751317983987564),
+    np.float64(0.00844046546442507),
+    np.float64(0.0025120432714529307),
+    np.float64(0.0008547930425932389),
+    np.float64(0.00031471098117365757),
+    np.float64(0.00012213551482788204),
+    np.float64(4.8544795153372625e-05),
+    np.float64(2.3195458675430442e-05),
+    np.float64(-2.2873114960199797e-06),
+    np.float64(3.460419989822555e-05),
+    np.float64(-6.525326994907856e-05),
+    np.float64(0.00011080327258598078),
+    np.float64(-0.00013687625959514212),
+    np.float64(0.00012754304139369471),
+    np.float64(-8.557648187341667e-05),
+    np.float64(3.955053770370357e-05),
+    np.float64(-1.1261280138402475e-05),
+    np.float64(1.527104740182858e-06),
+)
+
+# Degree 16, constant first; truncated by 5e-17, relatively.
+GAP64 = (
+    np.float64(0.3001054387190354),
+    np.float64(0.015005271935946796),
+    np.float64(0.002411561561610428),
+    np.float64(0.0005582318249220994),
+    np.float64(0.00015541717475577531),
+    np.float64(4.841407302919641e-05),
+    np.float64(1.6307253182092548e-05),
+    np.float64(5.597039148010689e-06),
+    np.float64(2.840347225937841e-06),
+    np.float64(-1.1711648904343405e-06),
+    np.float64(4.471610999228698e-06),
+    np.float64(-6.260420548328054e-06),
+    np.float64(7.229972599882493e-06),
+    np.float64(-5.7194460595988465e-06),
+    np.float64(3.122797236559908e-06),
+    np.float64(-1.0320320210270318e-06),
+    np.float64(1.649376186704804e-07),
+)
+
+# Degree 7, constant first; truncated by 2e-08, relatively.
+ANGLE32 = (
+    np.float32(0.45015814900398254),
+    np.float32(0.03751382976770401),
+    np.float32(0.0084270890802145),
+    np.float32(0.0026154667139053345),
+    np.float32(0.0004707357147708535),
+    np.float32(0.001062651164829731),
+    np.float32(-0.000633641320746392),
+    np.float32(0.00038570811739191413),
+)
+
+# Degree 6, constant first; truncated by 2e-08, relatively.
+GAP32 = (
+    np.float32(0.3001054525375366),
+    np.float32(0.015004935674369335),
+    np.float32(0.002416837029159069),
+    np.float32(0.0005278484313748777),
+    np.float32(0.00023626931942999363),
+    np.float32(-5.608631545328535e-05),
+    np.float32(7.463455403922126e-05),
+)
+
+
+def angle64(a: Any) -> Any:
+    """Return p(a) for float64 a in [0, 1]."""
+    c = ANGLE64
+    b = a * a
+    even = c[18] * b + c[16]
+    even = even * b + c[14]
+    even = even * b + c[12]
+    even = even * b + c[10]
+    even = even * b + c[8]
+    even = even * b + c[6]
+    even = even * b + c[4]
+    even = even * b + c[2]
+    even = even * b + c[0]
+    odd = c[17] * b + c[15]
+    odd = odd * b + c[13]
+    odd = odd * b + c[11]
+    odd = odd * b + c[9]
+    odd = odd * b + c[7]
+    odd = odd * b + c[5]
+    odd = odd * b + c[3]
+    odd = odd * b + c[1]
+    return odd * a + even
+
+
+def gap64(a: Any) -> Any:
+    """Return r(a) for float64 a in [0, 1]."""
+    c = GAP64
+    b = a * a
+    even = c[16] * b + c[14]
+    even = even * b + c[12]
+    even = even * b + c[10]
+    even = even * b + c[8]
+    even = even * b + c[6]
+    even = even * b + c[4]
+    even = even * b + c[2]
+    even = even * b + c[0]
+    odd = c[15] * b + c[13]
+    odd = odd * b + c[11]
+    odd = odd * b + c[9]
+    odd = odd * b + c[7]
+    odd = odd * b + c[5]
+    odd = odd * b + c[3]
+    odd = odd * b + c[1]
+    return odd * a + even
+
+
+def angle32(a: Any) -> Any:
+    """Return p(a) for float32 a in [0, 1]."""
+    c = ANGLE32
+    b = a * a
+    even = c[6] * b + c[4]
+    even = even * b + c[2]
+    even = even * b + c[0]
+    odd = c[7] * b + c[5]
+    odd = odd * b + c[3]
+    odd = odd * b + c[1]
+    return odd * a + even
+
+
+def gap32(a: Any) -> Any:
+    """Return r(a) for float32 a in [0, 1]."""
+    c = GAP32
+    b = a * a
+    even = c[6] * b + c[4]
+    even = even * b + c[2]
+    even = even * b + c[0]
+    odd = c[5] * b + c[3]
+    odd = odd * b + c[1]
+    return odd * a + even
