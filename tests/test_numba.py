@@ -42,8 +42,9 @@ def test_polynomials_are_the_functions(bits):
         computed = getattr(polynomials, f"{name}{bits}")(a)
         assert computed.dtype == a.dtype
         error = max(abs(float(c) / f - 1) for c, f in zip(computed, function, strict=True))
-        # The truncation is a quarter of a unit; Horner's last step rounds twice.
-        assert error <= 1.25 * tolerances.EPS[f"float{bits}"]
+        # A quarter of a unit from truncation, a half each from the coefficients, the last
+        # product and the last sum.
+        assert error <= 1.75 * tolerances.EPS[f"float{bits}"]
 
 
 def available():

@@ -48,6 +48,19 @@ def _overload_gap(a: Any) -> Any:
     return polynomials.gap32 if a == types.float32 else polynomials.gap64
 
 
+@_compiled
+def _aligned(rows: int, length: int, like: Any) -> Any:
+    """Return zeros (rows, length) that begin on a cache line.
+
+    A vector of 64 bytes that straddles two lines takes two loads. With `length` and the number
+    of lanes multiples of 16 none does, shifted by pixels or not.
+    """
+    itemsize = like.itemsize
+    memory = np.zeros(rows * length + 64 // itemsize, like.dtype)
+    skip = (-memory.ctypes.data % 64) // itemsize
+    return memory[skip : skip + rows * length].reshape(rows, length)
+
+
 # ---------------------------------------------------------------- loops over flat arrays
 
 
@@ -436,18 +449,19 @@ def fill(
     total_lanes = (columns[1] - columns[0]) * offsets
     inside = d * lanes
     n = (inside + WIDTH - 1) // WIDTH * WIDTH
-    length = n + 2 * halo * lanes + WIDTH
-    scratch = np.zeros((20, length), dtype=x_root.dtype)
+    length = (n + 2 * halo * lanes + 2 * WIDTH - 1) // WIDTH * WIDTH
+    scratch = _aligned(20, length, x_root)
     distance, tangent, features = scratch[0], scratch[1], scratch[2]
     gap, both, source = scratch[3], scratch[4], scratch[5]
     w, v, xb, xi, xp, xq = (
         scratch[6], scratch[7], scratch[8], scratch[9], scratch[10], scratch[11]
     )  # fmt: skip
     sum1, sum2, room = scratch[12], scratch[13], scratch[14:]
-    zb, zi = np.zeros((depth + 1, n), x_root.dtype), np.zeros((depth + 1, n), x_root.dtype)
+    zb, zi = _aligned(depth + 1, n, x_root), _aligned(depth + 1, n, x_root)
     ze = np.zeros((depth + 1, n_extra, n), x_root.dtype)
-    zu = np.zeros((channels, n), x_root.dtype)
-    high_part, low_part = np.zeros(n), np.zeros(n)
+    zu = _aligned(channels, n, x_root)
+    parts = _aligned(2, n, np.zeros(1))
+    high_part, low_part = parts[0], parts[1]
     coarse, fine = np.zeros(lanes), np.zeros(lanes)
     lane_case, lane_offset = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
     headroom = 1

@@ -24,6 +24,9 @@ Array = Any
 # Numbers of one quantity in a group of lanes. Some fifteen arrays of it are in use.
 _GROUP = 1600
 
+# Lanes of a group are a multiple of this where there are many: see numba_loops._aligned.
+_LANES = 16
+
 # Pixel pairs in a task: long enough that starting it costs nothing, short enough that threads
 # finish together and progress is seen.
 _TASK = 4_000_000
@@ -195,6 +198,8 @@ class _Run:
         total = width * self.offsets
         groups = max(1, round(total * self.d / _GROUP))
         lanes = -(-total // groups)
+        if total >= 4 * _LANES:  # the last group then wastes little
+            lanes = -(-lanes // _LANES) * _LANES
         train_input, inner, outer, readout = trained(net)
         eps = float(np.finfo(request.dtype).eps)
         numba_loops.fill(
