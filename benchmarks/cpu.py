@@ -32,7 +32,7 @@ DEPTH, CHANNELS = 5, 4
 TRAINED = ("input", "inner", "outer", "readout")  # what neural-tangents can do
 CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q in (3, 9)]
 BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
-OUR_BATCHES = {"gap": (8, 16, 32), "trace": (64, 128, 256, 384)}
+OUR_BATCHES = {"gap": (16, 32, 96), "trace": (128, 512, 1024)}
 DTYPES = ("float64", "float32")
 # A batch that would take longer is not tried: by then time grows with the number of pairs.
 LONGEST_CALL = 4.0

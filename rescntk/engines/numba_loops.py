@@ -52,8 +52,8 @@ def _overload_gap(a: Any) -> Any:
 def _aligned(rows: int, length: int, like: Any) -> Any:
     """Return zeros (rows, length) that begin on a cache line.
 
-    A vector of 64 bytes that straddles two lines takes two loads. With `length` and the number
-    of lanes multiples of 16 none does, shifted by pixels or not.
+    A vector of 64 bytes that straddles two lines takes two loads. Where all lanes of a pixel
+    fill whole lines none does, shifted by pixels or not.
     """
     itemsize = like.itemsize
     memory = np.zeros(rows * length + 64 // itemsize, like.dtype)
@@ -147,8 +147,6 @@ def _taps(ring: Any, size: int, halo: int, d: int, lanes: int, n: int, room: Any
             second, held = part, last
         else:  # a fourth term and more
             _fold(second, part, n)
-    if held < 0:
-        raise ValueError("a size of two digits has been returned above")
     return first, second, third
 
 
