@@ -142,6 +142,7 @@ class Erf:
         xp.multiply(s.w, s.half_g, out=s.w)  # 2gw
         xp.multiply(s.v, 2.0 * unit, out=s.v)  # 2S
         xp.add(s.half_g, s.v, out=s.spare)
+        xp.maximum(s.spare, 0.0, out=s.spare)  # a rounding error may take it below
         xp.multiply(s.spare, s.w, out=s.spare)  # 4gw (g + S)
         xp.add(p.extra[0], o.extra[0], out=s.z)
         xp.add(s.spare, s.z, out=s.spare)

@@ -34,8 +34,8 @@ class Call:
         check_network(network)
         self.network = network
         self.kinds = _check_kinds(kinds)
-        self.depths = (network.depth,) if depths is None else _check_depths(depths)
-        self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
+        self.depths = (network.depth,) if depths is None else check_depths(depths)
+        self.dtype = np.dtype(_check_dtype(dtype))
         self.X = check_signals(X, "X")
         self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
         if self.Z is not None:
@@ -43,7 +43,7 @@ class Call:
         self.engine = engines.choose(engine, network, self.X)
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
-        self.request = Request(network, head, self.kinds, ladder, dtype, threads)
+        self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads)
 
     def gram(self, progress: bool) -> Scaled:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
@@ -77,12 +77,19 @@ class Call:
         with np.errstate(over="ignore"):
             result = xp.ldexp(values * (left * right * self.network.readout_scale), powers)
             result = result.astype(self.dtype, copy=False)
-        if not bool(xp.isfinite(result).all()):
-            raise OverflowError(
-                f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows "
-                f"with depth and with the signals); normalized=True has no such limit"
-            )
+        self.check_finite(result, remedy="; normalized=True has no such limit")
         return result
+
+    def check_finite(self, *results: Array, remedy: str = "") -> None:
+        """Raise OverflowError if a result is not finite; `remedy` is for ReLU networks."""
+        if all(bool(array_module(result).isfinite(result).all()) for result in results):
+            return
+        if self.network.activation != "relu":
+            remedy = ""
+        raise OverflowError(
+            f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
+            f"depth and with the signals){remedy}"
+        )
 
 
 def _check_match(X: Array, Z: Array) -> None:
@@ -111,7 +118,15 @@ def _check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
     return kinds
 
 
-def _check_depths(depths: Iterable[int]) -> tuple[int, ...]:
+def _check_dtype(dtype: Any) -> str:
+    """Return the name of "float64" or "float32", however NumPy's users say it."""
+    try:
+        return check_choice(np.dtype(dtype).name, "dtype", DTYPES)
+    except (TypeError, ValueError):
+        return check_choice(dtype, "dtype", DTYPES)
+
+
+def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
     try:
         given = tuple(depths)
     except TypeError:

@@ -149,6 +149,10 @@ def _progress() -> bool:
 def _compare(options: argparse.Namespace) -> None:
     if options.signals is not None and options.data is not None:
         raise ValueError("both SIGNALS and --data are given, expected one of them")
+    if options.signals is None and options.array is not None:
+        raise ValueError("--array is given without a file of named arrays")
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"out is {options.out}, which is a file, expected a folder")
     picture = plots.figure(plots.SIZE)  # first, so that a missing library costs no time
     if options.signals is not None:
         X, name = datasets.read(options.signals, options.array), options.signals.name
@@ -184,6 +188,8 @@ def _compare(options: argparse.Namespace) -> None:
 def _gram(options: argparse.Namespace) -> None:
     if options.output.suffix != ".npy":
         raise ValueError(f"output is {options.output}, expected a name that ends in .npy")
+    if not options.output.parent.is_dir():
+        raise ValueError(f"output is {options.output}, expected a folder that is there")
     network = Network(
         options.depth,
         options.filter_size,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,13 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
     check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
+    if array is not None and path.suffix != ".npz":
+        raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
     if path.suffix == ".ts":
         return _read_ts(path)
     try:
         content = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a readable {path.suffix} file: {error}") from None
     if path.suffix == ".npz":
         with content:

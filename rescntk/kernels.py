@@ -293,7 +293,9 @@ def gram(
             own = call.diagonal(False).values
             other = call.diagonal(False, call.Z).values
         for kind in call.kinds:
-            correlations = _normalize(scaled.values[kind], own[kind], other[kind])
+            values = scaled.values[kind], own[kind], other[kind]
+            call.check_finite(*values)
+            correlations = _normalize(*values)
             results[kind] = correlations.astype(call.dtype, copy=False)
     else:
         left, right = scaled.left[:, None], scaled.right[None, :]

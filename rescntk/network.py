@@ -117,10 +117,11 @@ class Network:
             else check_constant(input_scale, "input_scale"),
             "trained": _check_trained(trained),
         }
-        growth = alpha * alpha * values["c_v"] * values["c_w"]
+        used = values["alpha"]
+        growth = used * used * values["c_v"] * values["c_w"]
         if not math.isfinite(growth):
             raise ValueError(
-                f"alpha, c_v, c_w are {alpha!r}, {c_v!r}, {c_w!r}: "
+                f"alpha, c_v, c_w are {used!r}, {c_v!r}, {c_w!r}: "
                 f"alpha**2 * c_v * c_w is expected to be finite"
             )
         for name, value in values.items():
@@ -148,7 +149,7 @@ class Network:
 
 def check_depth(value: Any, name: str = "depth") -> int:
     """Return `value` as an int of at least 1, or say what is wrong with it."""
-    number = _integer(value, name)
+    number = check_integer(value, name)
     if number < 1:
         raise ValueError(f"{name} is {value!r}, expected an integer of at least 1")
     return number
@@ -156,7 +157,7 @@ def check_depth(value: Any, name: str = "depth") -> int:
 
 def check_filter_size(value: Any, name: str) -> int:
     """Return `value` as a positive odd int, or say what is wrong with it."""
-    number = _integer(value, name)
+    number = check_integer(value, name)
     if number < 1 or number % 2 == 0:
         raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
     return number
@@ -188,7 +189,8 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     return value
 
 
-def _integer(value: Any, name: str) -> int:
+def check_integer(value: Any, name: str) -> int:
+    """Return `value` as an int (NumPy's too), or say what is wrong with it."""
     try:
         if isinstance(value, bool):
             raise TypeError

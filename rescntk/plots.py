@@ -16,7 +16,8 @@ SIZE = (6.4, 5.0)
 
 # Okabe and Ito's blue, vermilion and green: told apart by colour-blind readers; in grey the
 # markers and line styles differ.
-_COLOURS = _CGPK, _RESCGPK, _ = "#0072B2", "#D55E00", "#009E73"
+_CGPK, _RESCGPK = "#0072B2", "#D55E00"
+_COLOURS = (_CGPK, _RESCGPK, "#009E73")
 
 
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:

@@ -35,7 +35,7 @@ def test_the_main_job(tmp_path, capsys):
             value, lower, upper = (float(row[name + end]) for end in ("", "_lower", "_upper"))
             assert 1 < lower <= value <= upper
         assert float(row["cgpk_lower"]) > float(row["rescgpk_lower"])
-        assert str(row["depth"]) in printed
+    assert len(printed.splitlines()) == len(rows) + 5
     assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "compare.png").stat().st_size > 20_000
 
@@ -94,7 +94,12 @@ def test_engines(capsys):
         ),
         (["gram", "text.npy", "-o", "K.npy"], "text.npy is not a readable .npy file"),
         (["gram", "X.npy", "-o", "K.txt"], "expected a name that ends in .npy"),
-        (["gram", "X.npy", "-o", "no/folder/K.npy"], "No such file or directory"),
+        (["gram", "X.npy", "-o", "no/folder/K.npy"], "expected a folder that is there"),
+        (["gram", "X.npy", "--array", "X", "-o", "K.npy"], "X.npy is no .npz file of named arrays"),
+        (["gram", "bad.npz", "-o", "K.npy"], "bad.npz is not a readable .npz file"),
+        (["compare", "X.npy", "--out", "X.csv"], "out is X.csv, which is a file"),
+        (["compare", "X.npy", "--alpha", "1e-200"], "alpha is 1e-200"),
+        (["compare", "--array", "X"], "--array is given without a file"),
         (["gram", "X.npy", "-o", "K.npy", "--depth", "0"], "depth is 0, expected an integer"),
         (["gram", "X.npy", "-o", "K.npy", "--depth", "2000"], "normalized=True"),
         (["gram", "X.npy", "-o", "K.npy", "--engine", "cuda"], "engine is 'cuda'"),
@@ -111,6 +116,7 @@ def test_errors_are_one_line_and_exit_status_2(
     np.save("one.npy", np.ones((3, 1, 5)))
     (tmp_path / "text.npy").write_text("hello")
     (tmp_path / "X.csv").write_text("1,2")
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 not a zip file")
     before = sorted(path.name for path in tmp_path.iterdir())
     assert cli.main(arguments) == 2
     captured = capsys.readouterr()

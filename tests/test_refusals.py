@@ -124,7 +124,11 @@ def test_networks(arguments, says):
         (lambda: rk.gram(KERNEL.network, X, normalized="no"), "normalized is 'no'"),
         (lambda: rk.pixel_pairs(KERNEL.network, X, kind="both"), "kind is 'both'"),
         (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
-        (lambda: KERNEL(X, dtype=np.float32), "dtype is <class"),
+        (lambda: KERNEL(X, dtype=int), "dtype is <class 'int'>, expected one of 'float64'"),
+        (
+            lambda: KERNEL.replace(c_v=1e-300, skip=False)(X),
+            "network multiplies variances by 5e-301 at each layer, expected a number between",
+        ),
         (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'reference'"),
         (lambda: KERNEL(X, threads=0), "threads is 0, expected an integer of at least 1"),
         (lambda: KERNEL.diag(X, threads=1.5), "threads is 1.5"),
@@ -185,6 +189,20 @@ A = np.array([[1.0, 0.5], [0.5, 1.0]])
         (lambda: conditioning.compare(X[:1], (1, 2)), "X has 1 case, expected at least 2"),
         (lambda: conditioning.compare(X, (1, 2), alpha=0.0), "alpha is 0.0"),
         (lambda: conditioning.compare(X, ()), "depths is empty"),
+        (lambda: conditioning.compare(X, 5), "depths is 5, expected a sequence"),
+        (
+            lambda: conditioning.compare(X, (1,), alpha=1e-200),
+            "alpha is 1e-200, expected a pos",
+        ),
+        (
+            lambda: conditioning.compare(X * [[[1]], [[0]]], (1,)),
+            r"X of shape \(2, 3, 4\) has a signal without energy \(case 1\)",
+        ),
+        (lambda: conditioning.condition_number(1j * A), "A has dtype complex128"),
+        (
+            lambda: multisphere.dot_products(multisphere.sample(2, 3, 4), offset=1.5),
+            "offset is 1.5",
+        ),
     ],
 )
 def test_theory(call, says):

@@ -347,11 +347,14 @@ def _erf_ntk(
     """Through erf (activations.Erf); `covariance` is Σ in units of `unit`."""
     number = w.dtype.type
     u, f, s, o = number(unit), number(factor), number(sigma), number(again)
+    zero = number(0.0)
     two, to_angle, to_slope = number(2.0), number(2.0 / math.pi), number(4.0 / math.pi)
     for t in range(n):
         g = two * u * (xb[t] * zb[t])
         cov = u * covariance[t]
-        root = math.sqrt(xp[t] + zp[t] + number(4.0) * g * w[t] * (g + cov))
+        above = g + cov  # a rounding error may take it below 0
+        above = above if above > zero else zero
+        root = math.sqrt(xp[t] + zp[t] + number(4.0) * g * w[t] * above)
         k = f * to_angle * math.atan2(two * cov, root)
         slope = f * u * to_slope / root
         both[t] = k
@@ -558,14 +561,15 @@ def fill(
                     if not (want_gpk if kind == 0 else want_ntk):
                         continue
                     values = features_in if kind == 0 else tangent_in
+                    place = kind if want_gpk else 0
                     if head == 0:
                         for r in range(used):
-                            high[kind, slot, corner[0] + i, corner[1] + lane_case[r]] = values[r]
+                            high[place, slot, corner[0] + i, corner[1] + lane_case[r]] = values[r]
                     elif head == 2:
                         for r in range(used):
                             k, o, row = lane_case[r], lane_offset[r], corner[0] + i
                             for j in range(d):
-                                out[kind, slot, row, corner[1] + k, j, (j + o) % d] = values[
+                                out[place, slot, row, corner[1] + k, j, (j + o) % d] = values[
                                     j * lanes + r
                                 ]
                     else:
@@ -582,5 +586,5 @@ def fill(
                         _sum_pixels(low_part, d, lanes)
                         for r in range(used):
                             row, column = corner[0] + i, corner[1] + lane_case[r]
-                            high[kind, slot, row, column] += high_part[r]
-                            low[kind, slot, row, column] += low_part[r]
+                            high[place, slot, row, column] += high_part[r]
+                            low[place, slot, row, column] += low_part[r]

@@ -120,9 +120,10 @@ class _Run:
         self.slots = np.array([slot.get(layer, -1) for layer in layers])
 
     def results(self, n: int, m: int) -> _Results:
-        shape = (2, len(self.request.depths), n, m)
+        shape = (len(self.request.kinds), len(self.request.depths), n, m)
         tail = (self.d, self.d) if self.request.head == "pixels" else (0, 0)
-        return _Results(np.zeros(shape), np.zeros(shape), np.zeros((*shape, *tail)))
+        sums = shape if self.request.head != "pixels" else (0, 0, 0, 0)
+        return _Results(np.zeros(sums), np.zeros(sums), np.zeros((*shape, *tail)))
 
     def tasks(self, n: int, m: int, first: int) -> list[tuple[int, int]]:
         """Return blocks of right cases; for a symmetric Gram the longest first."""
@@ -233,10 +234,12 @@ class _Run:
         if request.head == "pixels":
             both = results.pixels
         else:
-            both = results.high + results.low
+            both = results.high
+            both += results.low
             if request.head != "equivariant":
                 both /= self.d * self.offsets
-        values = {kind: both[KINDS.index(kind)] for kind in request.kinds}
+        ordered = [kind for kind in KINDS if kind in request.kinds]
+        values = {kind: both[ordered.index(kind)] for kind in request.kinds}
         for value in values.values():
             tables.finish(value, symmetric)
         return Scaled(

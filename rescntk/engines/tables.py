@@ -27,6 +27,9 @@ Array = Any
 # the ends of float32's range (2^±126) on either side.
 _RESCALE_BITS = 32
 
+# What a layer may multiply variances by, so that one layer stays within float32.
+_MOST_BITS = 90
+
 
 # Two pixels whose features are exactly parallel but not equally long have D = z, and rounding
 # leaves |D − z| of a few units times |q1 − q2|. Below this many units it counts as a tie;
@@ -187,9 +190,15 @@ class Tables:
 
         layers, peaks, bounds = [], [], {}
         bounded = self._common_bounds is None
+        largest = 0.1 * math.sqrt(float(np.finfo(self.dtype).max))
         for layer, (window, features, tangent) in enumerate(self._variances(variance, bounded)):
             layers.append(self._pixels(window, self.unit(layer)))
             peaks.append(float(window.max()))
+            if bounded and not peaks[-1] * self.unit(layer) < largest:
+                raise OverflowError(
+                    f"the signals are too large for {self.dtype.name}: a network whose activation "
+                    f"is not homogeneous squares their variances, and these reach {peaks[-1]:.3g}"
+                )
             if bounded:
                 bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
                 bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
@@ -236,6 +245,11 @@ class Tables:
         growth = net.skip + 0.5 * net.alpha**2 * net.c_v * net.c_w
         if not self.activation.homogeneous or growth == 0.0:
             return (0,) * (self.depth + 1)
+        if abs(math.log2(growth)) > _MOST_BITS:
+            raise ValueError(
+                f"network multiplies variances by {growth:.3g} at each layer, "
+                f"expected a number between 2^-{_MOST_BITS} and 2^{_MOST_BITS}"
+            )
         steps = math.log2(growth) / _RESCALE_BITS
         return tuple(_RESCALE_BITS * math.floor(layer * steps) for layer in range(self.depth + 1))
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from ..calls import check_depths
 from ..kernels import gram
 from ..network import Network, check_choice, check_constant, check_depth, check_flag
 from ..signals import check_signals
@@ -32,9 +33,11 @@ class Bounds(NamedTuple):
     lower: float
     """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
     upper: float
-    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent."""
+    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent. For b < 0, which the lemma
+    leaves out, the same with B's eigenvalues the other way round."""
     upper_equal_rows: float
-    """(1−b+nb)/(1−b−ε), valid where all rows have the same sum; inf as above."""
+    """(1−b+nb)/(1−b−ε), valid where all rows have the same sum; inf as above. For b < 0 the same
+    as `upper`."""
 
 
 def condition_number(A: np.ndarray) -> float:
@@ -103,11 +106,14 @@ def bounds(A: np.ndarray) -> Bounds:
     deviation = np.abs(gap - mean_gap)
     np.fill_diagonal(deviation, 0.0)
     epsilon = float(deviation.sum(axis=1).max())
-    top = mean_gap + n * b
-    lower = top / mean_gap if b >= 0 and mean_gap > 0 else (math.inf if mean_gap <= 0 else 1.0)
-    applies = epsilon < mean_gap
-    upper = (top + epsilon) / (mean_gap - epsilon) if applies else math.inf
-    equal_rows = top / (mean_gap - epsilon) if applies else math.inf
+    # Eigenvalues of B: 1 − b + nb for the constant vector, 1 − b for all others.
+    constant = mean_gap + n * b
+    smallest, largest = sorted((mean_gap, constant))
+    upper = (largest + epsilon) / (smallest - epsilon) if epsilon < smallest else math.inf
+    if b < 0:
+        return Bounds(b, epsilon, 1.0, upper, upper)
+    lower = constant / mean_gap if mean_gap > 0 else math.inf
+    equal_rows = constant / (mean_gap - epsilon) if epsilon < mean_gap else math.inf
     return Bounds(b, epsilon, lower, upper, equal_rows)
 
 
@@ -143,13 +149,18 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
     4.0
     """
     n, depth, alpha = check_depth(n, "n"), check_depth(depth), check_constant(alpha, "alpha")
-    slowdown = 1.0
-    if check_flag(skip, "skip"):
-        if alpha == 0:
-            raise ValueError("alpha is 0.0, expected a positive number: without a residual branch "
-                             "depth changes nothing")  # fmt: skip
-        slowdown = (1.0 + alpha**2) / alpha**2
+    slowdown = _slowdown(alpha) if check_flag(skip, "skip") else 1.0
     return 2.0 * n * depth**2 / (9.0 * math.pi**2 * slowdown**2)
+
+
+def _slowdown(alpha: float) -> float:
+    """Return s = (1+α²)/α², how many layers of a ResNet do what one without skips does."""
+    if alpha * alpha == 0:
+        raise ValueError(
+            f"alpha is {alpha!r}, expected a positive number: without a residual branch depth "
+            f"changes nothing"
+        )
+    return (1.0 + alpha**2) / alpha**2
 
 
 class Row(NamedTuple):
@@ -259,7 +270,7 @@ def compare(
     >>> bool((table.column("ratio") > 1).all())
     True
     """
-    X, depths = check_signals(X, "X"), tuple(depths)
+    X, depths = check_signals(X, "X"), check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
     n = len(X)
     if n < 2:
@@ -278,11 +289,16 @@ def compare(
         )[0]
         side = []
         for depth, A in zip(depths, matrices, strict=True):
+            if not A.diagonal().all():
+                raise ValueError(
+                    f"X of shape {X.shape} has a signal without energy (case "
+                    f"{int(np.argmin(A.diagonal()))}), expected signals with a normalized kernel"
+                )
             b = bounds(A)
             asymptote = asymptotic_condition_number(n, depth, alpha, skip)
             side.append((condition_number(A), b.lower, b.upper, asymptote))
         sides.append(side)
-    limit = ((1.0 + alpha**2) / alpha**2) ** 2
+    limit = _slowdown(network.alpha) ** 2
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = _ratio(cnn[0], resnet[0]), _ratio(cnn[1], resnet[1]), limit
@@ -307,7 +323,10 @@ def _brief(value: float) -> str:
 
 
 def _square(A: Any) -> np.ndarray:
-    A = np.asarray(A, dtype=np.float64)
+    A = np.asarray(A)
+    if A.dtype.kind not in "biuf":
+        raise ValueError(f"A has dtype {A.dtype}, expected real numbers")
+    A = A.astype(np.float64, copy=False)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
         raise ValueError(f"A has shape {A.shape}, expected (n, n)")
     if not np.isfinite(A).all():

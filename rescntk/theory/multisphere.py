@@ -14,7 +14,13 @@ from opt_einsum import contract
 
 from ..activations import one_minus_kappa1
 from ..engines.rings import circular_sum
-from ..network import check_constant, check_depth, check_filter_size, check_flag
+from ..network import (
+    check_constant,
+    check_depth,
+    check_filter_size,
+    check_flag,
+    check_integer,
+)
 from ..signals import check_signals
 
 # How far from √C0 a pixel's norm may be, relatively: what float32 data has after projection.
@@ -126,7 +132,7 @@ def dot_products(
     Z = X if Z is None else _on_multisphere(Z, "Z")
     if X.shape[1:] != Z.shape[1:]:
         raise ValueError(f"Z has shape {Z.shape}, expected (m_cases, {X.shape[1]}, {X.shape[2]})")
-    Z = np.roll(Z, -offset, axis=2)
+    Z = np.roll(Z, -check_integer(offset, "offset"), axis=2)
     if not check_flag(complement, "complement"):
         return np.clip(contract("icj,kcj->ikj", X, Z) / X.shape[1], -1.0, 1.0)
     gaps = np.zeros((len(X), len(Z), X.shape[2]))
@@ -179,7 +185,8 @@ def normalized_gpk(
     """
     depth = check_depth(depth)
     size = check_filter_size(filter_size, "filter_size")
-    strength = check_constant(alpha, "alpha") ** 2
+    alpha = check_constant(alpha, "alpha")
+    share = alpha / (alpha + 1.0 / alpha) if alpha > 0 else 0.0  # α²/(1 + α²), at any size
     skip, complement = check_flag(skip, "skip"), check_flag(complement, "complement")
     values = np.asarray(t, dtype=np.float64)
     if values.ndim == 0 or values.size == 0:
@@ -196,7 +203,7 @@ def normalized_gpk(
     for layer in range(1, depth + 1):
         inner = gap if layer == 1 else circular_sum(np, gap, size) / size
         branch = circular_sum(np, one_minus_kappa1(np.minimum(inner, 2.0)), size) / size
-        gap = (gap + strength * branch) / (1.0 + strength) if skip else branch
+        gap = (1.0 - share) * gap + share * branch if skip else branch
     gap = np.moveaxis(gap, 0, -1)
     return gap if complement else 1.0 - gap
 
