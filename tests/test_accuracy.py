@@ -120,6 +120,26 @@ def test_difficult_signals(name, make, channels, rng):
     assert_accurate(network, X)
 
 
+@pytest.mark.parametrize("closeness", [1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("q", [1, 3])
+def test_nearly_parallel_at_unequal_amplitudes(closeness, q, rng):
+    """The hardest signals there are for distances: the README states what is lost on them."""
+    x = rng.standard_normal((2, 4))
+    amplitude = np.array([1.0, 1.0, 0.05, 0.05])
+    X = np.stack([x * amplitude, near(x, rng, closeness) * amplitude[::-1]])
+    network = rk.Network(4, q)
+    exact = definition.pixel_pairs(X, network)[network.depth]
+    for engine in ENGINES:
+        for dtype in ("float64", "float32"):
+            bar = max(tolerances.KERNEL[dtype], tolerances.nearly_tied(dtype, ratio=20.0))
+            for head in HEADS:
+                for kind, K in zip(
+                    (0, 1), rk.gram(network, X, head=head, dtype=dtype, engine=engine), strict=True
+                ):
+                    P = definition.head(exact[kind], head)
+                    assert definition.errors(K, P, P.diagonal()) <= bar
+
+
 @settings(max_examples=40)
 @given(networks(max_depth=4), signals(max_cases=3, max_length=5))
 def test_any_network_on_any_signals(network, X):

@@ -8,6 +8,7 @@ from rescntk import literature
 
 from . import tolerances
 from .oracles import papers
+from .test_properties import ENGINES
 
 
 def pairs(rng, channels=4, d=1, count=6):
@@ -18,7 +19,11 @@ def pairs(rng, channels=4, d=1, count=6):
 
 def both_kinds(network, x, z, head="trace"):
     """Return (gpk, ntk, their sizes √(K(x,x) K(z,z))) of one pair."""
-    G, T = rk.gram(network, np.stack([x, z]), head=head)
+    results = [rk.gram(network, np.stack([x, z]), head=head, engine=name) for name in ENGINES]
+    G, T = results[0]
+    for others in results[1:]:
+        for one, other in zip(results[0], others, strict=True):
+            assert np.abs(one - other).max() <= tolerances.ROUTES * one.max()
     return (G[0, 1], T[0, 1]), (np.sqrt(G[0, 0] * G[1, 1]), np.sqrt(T[0, 0] * T[1, 1]))
 
 
