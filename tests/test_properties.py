@@ -95,6 +95,13 @@ def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
     trace = rk.Kernel(network, kind, "trace")
     own = trace.diag(X), trace.diag(Z)
     assert relative(shifted.mean(0), trace(X, Z, engine=engine), *own) <= tolerances.ROUTES
+    # GAP averages over shifts of either signal: all shifts of Z, as one batch, for each of X.
+    equivariant = rk.Kernel(network, kind, "equivariant")
+    every = np.concatenate([np.roll(Z, -k, 2) for k in range(d)])
+    both = np.mean([equivariant(np.roll(X, -j, 2), every, engine=engine) for j in range(d)], axis=0)
+    averaged = both.reshape(len(X), d, len(Z)).mean(axis=1)
+    gap = rk.Kernel(network, kind, "gap")(X, Z, engine=engine)
+    assert relative(averaged, gap, *own) <= tolerances.ROUTES
 
 
 @given(networks(), signals(batches=2), heads, kinds, st.integers(0, 2**32 - 1))
