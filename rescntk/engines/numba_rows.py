@@ -69,7 +69,7 @@ def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
 
     def task(case: int) -> None:
         own = side.cases(slice(case, case + 1))
-        left, right = run.lay(own, True), run.lay(run.wrapped(own), False)
+        left, right = run.lay(own, True), run.lay(run.tables.wrapped(own), False)
         run.fill(left, right, (0, 1), (case, case + 1), False, results)
 
     with ThreadPoolExecutor(run.threads) as pool:
@@ -109,8 +109,7 @@ class _Run:
         self.request, self.network = request, net
         self.tables = tables = Tables(request, n_channels, self.d, np)
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
-        self.offsets = self.d if request.head in ("gap", "pixels") else 1
-        self.halo = max(net.filter_size, net.outer_filter_size) // 2
+        self.offsets, self.halo = tables.offsets, tables.halo
         self.cases_per_block = max(1, _TABLE_BYTES // tables.bytes_per_case(n_channels))
         layers = range(request.depths[-1] + 1)
         self.unit = np.array([tables.unit(layer) for layer in layers])
@@ -156,10 +155,6 @@ class _Run:
             np.array(bounds, dtype=np.float64),
         )
 
-    def wrapped(self, side: Side) -> Side:
-        """Return tables long enough for every offset."""
-        return side.wrapped(np) if self.offsets > 1 else side
-
     def lanes(self, total: int) -> int:
         """Return the number of lanes of a group, of `total` that a task has."""
         numbers = min(_GROUP, _GROUP_TABLES // (2 * 8 * (self.request.depths[-1] + 1)))
@@ -187,7 +182,7 @@ class _Run:
             side = known.cases(slice(cols[0] - rows[0], cols[1] - rows[0]))
         else:
             side = self.tables.side(Z[slice(*cols)])
-        right = self.lay(self.wrapped(side), False)
+        right = self.lay(self.tables.wrapped(side), False)
         self.fill(left, right, rows, cols, known is not None, results)
         return cols, side.scale
 
@@ -242,6 +237,4 @@ class _Run:
         values = {kind: both[ordered.index(kind)] for kind in request.kinds}
         for value in values.values():
             tables.finish(value, symmetric)
-        return Scaled(
-            values, left, right, tuple(tables.exponents[depth] for depth in request.depths)
-        )
+        return tables.scaled(values, left, right)

@@ -82,7 +82,7 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
                     tick(done)
     for value in values.values():
         run.tables.finish(value, symmetric=Z is None)
-    return Scaled(values, left_scale, right_scale, run.exponents)
+    return run.tables.scaled(values, left_scale, right_scale)
 
 
 def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
@@ -100,7 +100,7 @@ def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
     for value in values.values():
         run.tables.finish(value, symmetric=False)
     values = {kind: value[:, 0] for kind, value in values.items()}
-    return Scaled(values, scale, scale, run.exponents)
+    return run.tables.scaled(values, scale, scale)
 
 
 def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
@@ -118,10 +118,8 @@ class _Run:
         self.request, self.network = request, request.network
         self.activation = BY_NAME[self.network.activation]
         self.tables = Tables(request, n_channels, self.d, xp)
-        self.exponents = tuple(self.tables.exponents[depth] for depth in request.depths)
         self.dtype = np.dtype(request.dtype)
-        self.offsets = self.d if request.head in ("gap", "pixels") else 1
-        self.halo = max(self.network.filter_size, self.network.outer_filter_size) // 2
+        self.offsets, self.halo = self.tables.offsets, self.tables.halo
         self.cases_per_block = max(1, _TABLE_BYTES // self.tables.bytes_per_case(n_channels))
         self._memory = threading.local()
         self._ones = xp.ones(self.d)
@@ -157,7 +155,7 @@ class _Run:
         """
         xp, d = self.xp, self.d
         cases = len(side.scale)
-        table = side.wrapped(xp) if self.offsets > 1 else side
+        table = self.tables.wrapped(side)
         size = max(_SHORTEST_RUN, _TILE_ENTRIES // (d * cases))
         for some in _blocks(0, self.offsets, size):
 

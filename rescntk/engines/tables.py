@@ -18,7 +18,7 @@ import numpy as np
 from ..activations import BY_NAME, Pixels
 from ..network import Network
 from .exact_sum import mean
-from .request import Request
+from .request import Request, Scaled
 from .rings import circular_sum
 
 Array = Any
@@ -100,11 +100,21 @@ class Tables:
         self.network, self.d, self.xp = net, d, xp
         self.depths, self.depth = request.depths, request.depths[-1]
         self.equivariant = request.head == "equivariant"
+        self.offsets = d if request.head in ("gap", "pixels") else 1
+        self.halo = max(net.filter_size, net.outer_filter_size) // 2
         self.dtype = np.dtype(request.dtype)
         self.activation = BY_NAME[net.activation]
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self._common_bounds = self._bounds_of_all() if self.activation.homogeneous else None
+
+    def wrapped(self, side: Side) -> Side:
+        """Return tables long enough for every offset that the head needs."""
+        return side.wrapped(self.xp) if self.offsets > 1 else side
+
+    def scaled(self, values: dict[str, Array], left: Array, right: Array) -> Scaled:
+        """Return finished results with the scales that were taken out of them."""
+        return Scaled(values, left, right, tuple(self.exponents[depth] for depth in self.depths))
 
     def bytes_per_case(self, n_channels: int) -> int:
         """Return the memory that one signal's tables take."""
