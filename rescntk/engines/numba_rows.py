@@ -65,19 +65,23 @@ def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
     """Return the kernel of each case of `X` with itself."""
     run = _Run(request, X)
     results = run.results(1, len(X))
-    side = run.tables.side(X)
+    scale = np.empty(len(X))
 
-    def task(case: int) -> None:
-        own = side.cases(slice(case, case + 1))
+    def task(side: Side, first: int, k: int) -> None:
+        own = side.cases(slice(k, k + 1))
         left, right = run.lay(own, True), run.lay(run.tables.wrapped(own), False)
-        run.fill(left, right, (0, 1), (case, case + 1), False, results)
+        run.fill(left, right, (0, 1), (first + k, first + k + 1), False, results)
 
     with ThreadPoolExecutor(run.threads) as pool:
-        for _ in pool.map(task, range(len(X))):
-            tick(1)
-    scaled = run.finish(results, side.scale, side.scale, False)
+        for first in range(0, len(X), run.cases_per_block):
+            side = run.tables.side(X[first : first + run.cases_per_block])
+            cases = len(side.scale)
+            scale[first : first + cases] = side.scale
+            for _ in pool.map(partial(task, side, first), range(cases)):
+                tick(1)
+    scaled = run.finish(results, scale, scale, False)
     values = {kind: value[:, 0] for kind, value in scaled.values.items()}
-    return Scaled(values, side.scale, side.scale, scaled.exponents)
+    return Scaled(values, scale, scale, scaled.exponents)
 
 
 @dataclass(frozen=True)
