@@ -1,4 +1,4 @@
-"""Pictures of the theory's results. Matplotlib is imported when one is drawn."""
+"""Condition numbers over depth (theory/conditioning.py)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, figure, finish
+
 if TYPE_CHECKING:
-    from .theory.conditioning import Comparison
-
-SIZE = (6.4, 5.0)
-"""Width and height of a picture, in inches."""
-
-# Okabe and Ito's blue, vermilion and green: told apart by colour-blind readers; in grey the
-# markers and line styles differ.
-_CGPK, _RESCGPK = "#0072B2", "#D55E00"
-_COLOURS = (_CGPK, _RESCGPK, "#009E73")
+    from ..theory.conditioning import Comparison
 
 
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
@@ -57,8 +51,8 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
         ax = figure(SIZE).subplots()
     depth = comparison.column("depth")
     for name, label, colour, marker in (
-        ("cgpk", "CGPK (no skip connections)", _CGPK, "o"),
-        ("rescgpk", "ResCGPK", _RESCGPK, "s"),
+        ("cgpk", "CGPK (no skip connections)", BLUE, "o"),
+        ("rescgpk", "ResCGPK", VERMILION, "s"),
     ):
         value, lower, upper, law = (
             comparison.column(name + suffix) for suffix in ("", "_lower", "_upper", "_asymptote")
@@ -91,7 +85,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             f"{c.head} head, filter size {c.filter_size}, α = {c.alpha:g}"
         )
     ax.set_title(title, fontsize="medium")
-    _finish(ax, 2)
+    finish(ax, 2)
     return ax
 
 
@@ -122,7 +116,7 @@ def condition_ratios(comparisons: Iterable[Comparison], ax: Any = None) -> Any:
     comparisons = tuple(comparisons)
     if ax is None:
         ax = figure(SIZE).subplots()
-    for comparison, colour, marker in zip(comparisons, cycle(_COLOURS), cycle("osD^v")):
+    for comparison, colour, marker in zip(comparisons, cycle(COLOURS), cycle(MARKERS)):
         depth, limit = comparison.column("depth"), comparison.column("ratio_limit")
         label = f"α = {comparison.alpha:g}: condition numbers"
         ax.plot(depth, comparison.column("ratio"), marker, color=colour, label=label, markersize=5)
@@ -132,26 +126,5 @@ def condition_ratios(comparisons: Iterable[Comparison], ax: Any = None) -> Any:
     ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="ratio, CGPK / ResCGPK")
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter("{x:g}")
-    _finish(ax, len(comparisons))
+    finish(ax, len(comparisons))
     return ax
-
-
-def _finish(ax: Any, columns: int) -> None:
-    """Give both kinds of picture the same plain look, with the legend below."""
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    ax.spines[["top", "right"]].set_visible(False)
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
-    ax.legend(fontsize="small", frameon=False, ncols=columns, **place)
-
-
-def figure(size: tuple[float, float]) -> Any:
-    """Return a new figure of that size in inches, apart from any interactive backend."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ImportError("pictures need matplotlib: pip install 'rescntk[plot]'") from None
-    drawn = Figure(figsize=size, layout="constrained", dpi=150)
-    FigureCanvasAgg(drawn)
-    return drawn

@@ -1,0 +1,34 @@
+"""What all pictures share: size, colours, markers, the plain look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SIZE = (6.4, 5.0)
+"""Width and height of a picture, in inches."""
+
+# Okabe and Ito: told apart by colour-blind readers; in grey the markers and line styles differ.
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00")
+MARKERS = "osD^vP"
+
+
+def finish(ax: Any, columns: int) -> None:
+    """Give a picture the plain look of all, with the legend below."""
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.grid(True, which="major", linewidth=0.4, alpha=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+    ax.legend(fontsize="small", frameon=False, ncols=columns, **place)
+
+
+def figure(size: tuple[float, float]) -> Any:
+    """Return a new figure of that size in inches, apart from any interactive backend."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ImportError("pictures need matplotlib: pip install 'rescntk[plot]'") from None
+    drawn = Figure(figsize=size, layout="constrained", dpi=150)
+    FigureCanvasAgg(drawn)
+    return drawn
