@@ -7,7 +7,6 @@ on arrays in the cache, on as many threads.
 
 from __future__ import annotations
 
-import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,16 +14,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from rescntk.engines.numba_loops import _angle, _gap
+from rescntk.engines import numba_loops as loops
+from rescntk.engines.vectors import WIDE, load, sqrt, store
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def _limit(x: Any, z: Any, d: Any, a: Any, out: Any, repeats: int) -> None:
+def _limit(x: Any, z: Any, d: Any, a: Any, out: Any, p: Any, r: Any, repeats: int) -> None:
     for _ in range(repeats):
-        for t in range(len(out)):
-            w = d[t]
-            s = math.sqrt(w)
-            out[t] = s * _angle(w) * a[t] + x[t] * z[t] * (s * w * _gap(w))
+        for t in range(0, len(out), WIDE // out.itemsize):
+            w = load(d, t)
+            s = sqrt(w)
+            far = load(x, t) * load(z, t) * (s * w * loops.gap(w, r))
+            store(out, t, s * loops.angle(w, p) * load(a, t) + far)
 
 
 def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 4000) -> float:
@@ -33,9 +34,10 @@ def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 4000) ->
 
     def work(_: int) -> None:
         arrays = [rng.random(n).astype(dtype) for _ in range(5)]
-        _limit(*arrays, repeats)
+        _limit(*arrays, *polynomial, repeats)
 
-    _limit(*[np.ones(n, dtype) for _ in range(5)], 1)
+    polynomial = loops.coefficients(dtype)
+    _limit(*[np.ones(n, dtype) for _ in range(5)], *polynomial, 1)
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()
         list(pool.map(work, range(threads)))

@@ -103,9 +103,8 @@ def source() -> str:
             ]
             functions += [
                 "",
-                f"def {name}{bits}(a: Any) -> Any:",
-                f'    """Return {letter}(a) for float{bits} a in [0, 1]."""',
-                f"    c = {name.upper()}{bits}",
+                f"def {name}{bits}(a: Any, c: Any = {name.upper()}{bits}) -> Any:",
+                f'    """Return {letter}(a) for float{bits} a in [0, 1], c the coefficients."""',
                 "    b = a * a",
             ]
             for parity, half in enumerate(("even", "odd")):

@@ -2,9 +2,12 @@
 
 A *lane* is a row of pixel pairs: a right case and an offset δ. Lanes lie side by side, pixel
 after pixel, so that one flat array of d x lanes numbers holds a quantity, a shift by one pixel
-is a shift by the number of lanes, and every loop runs over the whole array: the processor's
-vectors are full for signals of any length. Arrays carry a halo of pixels at both ends
-(rings.py) and are rounded up to whole vectors; what is computed there is never read.
+is a shift by the number of lanes, and every loop runs over the whole array in vectors
+(vectors.py): these are full for signals of any length. Arrays carry a halo of pixels at both
+ends (rings.py) and are rounded up to whole vectors; what is computed there is never read.
+
+All of them lie in one array, `m`, and a quantity is named by the place where it begins: a view
+of an array costs two atomic operations, which took a tenth of the time.
 
 Compiled at the first call, then cached on disk. Of LLVM's fast-math liberties only "contract"
 is taken, a·b + c in one rounding: it is more accurate, and it does not change what NaN,
@@ -18,348 +21,378 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 
 from . import polynomials
+from .vectors import (
+    LINE,
+    WIDE,
+    any_less,
+    fabs,
+    load,
+    load_doubles,
+    load_like,
+    load_line,
+    repeat_like,
+    sqrt,
+    store,
+    where_less,
+)  # fmt: skip
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
-WIDTH = 64
-"""Arrays are rounded up to this many numbers: whole vectors, unrolled, of any processor."""
+PADDING = 256
+"""Arrays are rounded up to this many bytes: whole vectors of any kind."""
+
+SHORT_FILTER = 15
+"""Windows of longer filters are summed from both ends of blocks (`_taps`)."""
+
+# What a layer's row of constants holds: its factor and half of it, what it keeps of what is
+# carried and of the sum of K, 2 (i − r), o + r, the unit of ties and the largest distance at
+# which there may be one, and some numbers.
+FACTOR, HALF_FACTOR, KEEP, HOLD, INNER, AGAIN, TIE, NEAR, ZERO, HALF, ONE, TWO = range(12)
+
+_angle32, _angle64 = map(register_jitable, (polynomials.angle32, polynomials.angle64))
+_gap32, _gap64 = map(register_jitable, (polynomials.gap32, polynomials.gap64))
 
 
-def _angle(a: Any) -> Any:
-    """p(a) in the precision of a (tools/polynomials.py)."""
-    return polynomials.angle64(a)
+def angle(a: Any, c: Any) -> Any:
+    """p(a) of a vector, with its coefficients (tools/polynomials.py)."""
 
 
-def _gap(a: Any) -> Any:
-    """r(a) in the precision of a."""
-    return polynomials.gap64(a)
+def gap(a: Any, c: Any) -> Any:
+    """r(a) of a vector."""
 
 
-@overload(_angle)
-def _overload_angle(a: Any) -> Any:
-    return polynomials.angle32 if a == types.float32 else polynomials.angle64
+@overload(angle, strict=False)
+def _choose_angle(a: Any, c: Any) -> Any:
+    if a.scalar == types.float32:
+        return lambda a, c: _angle32(a, c)
+    return lambda a, c: _angle64(a, c)
 
 
-@overload(_gap)
-def _overload_gap(a: Any) -> Any:
-    return polynomials.gap32 if a == types.float32 else polynomials.gap64
+@overload(gap, strict=False)
+def _choose_gap(a: Any, c: Any) -> Any:
+    if a.scalar == types.float32:
+        return lambda a, c: _gap32(a, c)
+    return lambda a, c: _gap64(a, c)
+
+
+def coefficients(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of p and r in one precision."""
+    bits = np.dtype(dtype).itemsize * 8
+    names = f"ANGLE{bits}", f"GAP{bits}"
+    p, r = (np.array(getattr(polynomials, name), dtype) for name in names)
+    return p, r
 
 
 @_compiled
-def _aligned(rows: int, length: int, like: Any) -> Any:
-    """Return zeros (rows, length) that begin on a cache line.
+def _memory(size: int, like: Any) -> Any:
+    """Return zeros that begin on a cache line.
 
     A vector of 64 bytes that straddles two lines takes two loads. Where all lanes of a pixel
     fill whole lines none does, shifted by pixels or not.
     """
-    itemsize = like.itemsize
-    memory = np.zeros(rows * length + 64 // itemsize, like.dtype)
-    skip = (-memory.ctypes.data % 64) // itemsize
-    return memory[skip : skip + rows * length].reshape(rows, length)
+    memory = np.zeros(size + LINE // like.itemsize, like.dtype)
+    skip = (-memory.ctypes.data % LINE) // like.itemsize
+    return memory[skip : skip + size]
 
 
-# ---------------------------------------------------------------- loops over flat arrays
+# ---------------------------------------------------------------- moving sums
 
 
 @_compiled
-def _spread(values: Any, lanes: int, out: Any) -> None:
+def _spread(values: Any, case: int, table: int, d: int, lanes: int, m: Any, out: int) -> None:
     """Repeat each pixel's value over all lanes."""
-    for j in range(len(values)):
-        value = values[j]
-        for r in range(lanes):
-            out[j * lanes + r] = value
-
-
-@_compiled
-def _spread_two(values: Any, others: Any, lanes: int, out: Any, other: Any) -> None:
-    """The same for two tables at once."""
-    for j in range(len(values)):
-        value, second = values[j], others[j]
-        for r in range(lanes):
-            out[j * lanes + r] = value
-            other[j * lanes + r] = second
-
-
-@_compiled
-def _add(a: Any, b: Any, out: Any, n: int) -> None:
-    for t in range(n):
-        out[t] = a[t] + b[t]
-
-
-@_compiled
-def _fold(values: Any, rest: Any, n: int) -> None:
-    for t in range(n):
-        values[t] += rest[t]
-
-
-@_compiled
-def _fill_halo(ring: Any, halo: int, inside: int) -> None:
-    """Repeat pixels around the ring; `halo` and `inside` count numbers, not pixels."""
-    for t in range(halo - 1, -1, -1):
-        ring[t] = ring[t + inside]
-    for t in range(halo):
-        ring[halo + inside + t] = ring[halo + t]
-
-
-@_compiled
-def _taps(ring: Any, size: int, halo: int, d: int, lanes: int, n: int, room: Any) -> Any:
-    """Return three arrays whose sum is that over windows of `size` pixels (of 1: the first).
-
-    Sums over windows of 2, 4, 8 … pixels come from one another by one addition
-    (rings.moving_sum). Sizes with two or three binary digits 1, such as 3, 5, 7, 9, 11, 13 and
-    17, leave the last two additions to whoever needs the sum; of a size 2^k + 1 the larger part
-    is taken as two halves. Other sizes are summed here, and come with two arrays of zeros.
-    `room` is scratch space for three arrays.
-    """
-    digits, rest = 0, size
-    while rest:
-        digits += rest & 1
-        rest >>= 1
-    if size == 1:
-        whole = ring[halo * lanes :]
-        return whole, whole, whole
-    _fill_halo(ring, halo * lanes, d * lanes)
-    first = ring[(halo - size // 2) * lanes :]
-    second, third, doubled = first, first, first
-    held, last = -1, -1  # which rows of `room` are in use
-    count, offset, width = n + (size - 1) * lanes, 1, 1
-    while True:
-        if digits == 2 and 2 * width + 1 == size:
-            return first, doubled[lanes:], doubled[(1 + width) * lanes :]
-        free = 0
-        while free in (held, last):
-            free += 1
-        count -= width * lanes
-        _add(doubled, doubled[width * lanes :], room[free], count)
-        doubled, last = room[free], free
-        width *= 2
-        if not size & width:
-            continue
-        part = doubled[offset * lanes :]
-        offset += width
-        if offset == size:
-            third = part
-            break
-        if held < 0:
-            second, held = part, last
-        else:  # a fourth term and more
-            _fold(second, part, n)
-    return first, second, third
-
-
-@_compiled
-def _sum_into(
-    out: Any, ring: Any, size: int, halo: int, d: int, lanes: int, n: int, room: Any
-) -> None:
-    """Compute sums over windows of `size` pixels."""
-    out[:n] = 0
-    _carry(out, ring, size, halo, d, lanes, 0.0, n, room)
-
-
-@_compiled
-def _carry_one(state: Any, branch: Any, keep: float, n: int) -> None:
-    """State ← keep · state + branch, for filters of size 1."""
-    k = state.dtype.type(keep)
-    for t in range(n):
-        state[t] = k * state[t] + branch[t]
-
-
-@_compiled
-def _carry_three(state: Any, one: Any, two: Any, three: Any, keep: float, n: int) -> None:
-    """The same for longer filters, whose sum is in three parts."""
-    k = state.dtype.type(keep)
-    for t in range(n):
-        state[t] = k * state[t] + (one[t] + (two[t] + three[t]))
-
-
-@_compiled
-def _carry(
-    state: Any, ring: Any, size: int, halo: int, d: int, lanes: int, keep: float, n: int, room: Any
-) -> None:
-    """Carry `state` past a layer whose residual branch brings `ring`, before its filter."""
-    one, two, three = _taps(ring, size, halo, d, lanes, n, room)
-    if size == 1:
-        _carry_one(state, one, keep, n)
+    wide, line = WIDE // m.itemsize, LINE // m.itemsize
+    if lanes % wide == 0:
+        for j in range(d):
+            several = repeat_like(values[case, table, j], load(m, out))
+            for t in range(j * lanes, (j + 1) * lanes, wide):
+                store(m, out + t, several)
+    elif lanes % line == 0:
+        for j in range(d):
+            value = repeat_like(values[case, table, j], load_line(m, out))
+            for t in range(j * lanes, (j + 1) * lanes, line):
+                store(m, out + t, value)
     else:
-        _carry_three(state, one, two, three, keep, n)
+        for j in range(d):
+            for t in range(j * lanes, (j + 1) * lanes):
+                m[out + t] = values[case, table, j]
 
 
 @_compiled
-def _square_gaps(x: Any, z: Any, sign: float, out: Any, n: int) -> None:
-    """Add (x − sign·z)²/2 to `out`."""
-    s, half = out.dtype.type(sign), out.dtype.type(0.5)
-    for t in range(n):
-        difference = x[t] - s * z[t]
-        out[t] += half * difference * difference
+def _gather(values: Any, table: int, begin: Any, m: Any, d: int, lanes: int, out: int) -> None:
+    """Lay the right cases' table that begins at `table` out in lanes, each from its `begin`."""
+    line = LINE // m.itemsize
+    r = 0
+    while r < lanes:
+        end = r + 1  # neighbours in the table are copied together
+        while end < lanes and begin[end] == begin[end - 1] + 1:
+            end += 1
+        whole = (end - r) // line * line
+        for j in range(d):
+            source, place = table + begin[r] + j, out + j * lanes + r
+            for t in range(0, whole, line):
+                store(m, place + t, load_line(values, source + t))
+            for t in range(whole, end - r):
+                m[place + t] = values[source + t]
+        r = end
 
 
 @_compiled
-def _plus_gaps(
-    x: Any, z: Any, opposite: float, lanes: int, w: Any, v: Any, xb: Any, sums: Any, n: int
-) -> None:
-    """Take v = 1 + ρ from sums of unit vectors where w exceeds `opposite`."""
-    sums[:n] = 0
-    for c in range(len(z)):
-        _spread(x[c], lanes, xb)
-        _square_gaps(xb, z[c], -1.0, sums, n)
-    limit = w.dtype.type(opposite)
-    for t in range(n):
-        v[t] = sums[t] if w[t] > limit else v[t]
+def _fill_halo(m: Any, ring: int, halo: int, inside: int) -> None:
+    """Repeat pixels around the ring; `halo` and `inside` count numbers, not pixels."""
+    step = LINE // m.itemsize
+    if halo % step == 0 and halo <= inside:
+        for t in range(0, halo, step):
+            store(m, ring + t, load_line(m, ring + inside + t))
+            store(m, ring + halo + inside + t, load_line(m, ring + halo + t))
+    else:
+        for t in range(halo - 1, -1, -1):
+            m[ring + t] = m[ring + t + inside]
+        for t in range(halo):
+            m[ring + halo + inside + t] = m[ring + halo + t]
 
 
 @_compiled
-def _start(xb: Any, zb: Any, w: Any, distance: Any, features: Any, n: int) -> None:
-    """D and F of the features that enter, from w = 1 − ρ."""
-    two = w.dtype.type(2.0)
-    for t in range(n):
-        h = xb[t] - zb[t]
-        g = two * (xb[t] * zb[t])
-        gw = g * w[t]
-        distance[t] = h * h + gw
-        features[t] = g - gw
+def _threes(m: Any, values: int, shift: int, out: int, n: int) -> None:
+    """Add three numbers, each `shift` from the next."""
+    for t in range(0, n, WIDE // m.itemsize):
+        rest = load(m, values + shift + t) + load(m, values + 2 * shift + t)
+        store(m, out + t, load(m, values + t) + rest)
 
 
 @_compiled
-def _complement(x: Any, z: Any, inverse: Any, sums: Any, tie: Any, two: Any) -> Any:
-    """Return 1 − ρ of the pre-activations of one pixel pair from their distance.
+def _from_both_ends(
+    m: Any, values: int, size: int, pixels: int, lanes: int, kind: Any, step: int,
+    ends: int, starts: int,
+) -> None:  # fmt: skip
+    """Sum blocks of `size` pixels from each pixel to the end, and from the start to each pixel.
+
+    A window that begins inside a block is the end of this block and the start of the next one;
+    one that is a block is in its last pixel's start. Lanes are summed by `step`, the length of
+    `kind`.
+    """
+    for r in range(0, lanes, step):
+        for first in range(0, pixels, size):
+            last = min(first + size, pixels) - 1
+            total = load_like(m, values + first * lanes + r, kind)
+            store(m, starts + first * lanes + r, total)
+            store(m, ends + first * lanes + r, total - total)
+            for j in range(first + 1, last + 1):
+                total = total + load_like(m, values + j * lanes + r, kind)
+                store(m, starts + j * lanes + r, total)
+            total = load_like(m, values + last * lanes + r, kind)
+            for j in range(last, first, -1):
+                store(m, ends + j * lanes + r, total)
+                total = total + load_like(m, values + (j - 1) * lanes + r, kind)
+
+
+@_compiled
+def _taps(
+    m: Any, ring: int, size: int, halo: int, d: int, lanes: int, n: int, room: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    """Return three places whose sum is that over windows of `size` pixels (of 1: the first).
+
+    Up to SHORT_FILTER that is three windows of 1, 3 or 9 pixels, each of them three of the size
+    before: the same additions at every pixel, so that a kernel does not change with the pixel
+    that counts as first. Longer windows are taken from two blocks, at the same cost for any
+    size. `room` is scratch space; nothing is written to the last part, which is 0.
+    """
+    if size == 1:
+        whole = ring + halo * lanes
+        return whole, whole, whole
+    _fill_halo(m, ring, halo * lanes, d * lanes)
+    first = ring + (halo - size // 2) * lanes
+    if size == 3:
+        return first, first + lanes, first + 2 * lanes
+    if size > SHORT_FILTER:
+        ends, starts, nothing = room
+        step, pixels = LINE // m.itemsize, d + size - 1
+        if lanes % step == 0:
+            line = load_line(m, first)
+            _from_both_ends(m, first, size, pixels, lanes, line, step, ends, starts)
+        else:
+            _from_both_ends(m, first, size, pixels, lanes, m[first], 1, ends, starts)
+        return ends, starts + (size - 1) * lanes, nothing
+    threes, nines, _ = room
+    _threes(m, first, lanes, threes, n + (size - 3) * lanes)
+    widest, width = threes, 3
+    if size > 9:
+        _threes(m, threes, 3 * lanes, nines, n + (size - 9) * lanes)
+        widest, width = nines, 9
+    rest = size - width  # 2, 4 or 6
+    second, third = threes if rest > 2 else first, threes if rest > 4 else first
+    return widest, second + width * lanes, third + (size - (3 if rest > 4 else 1)) * lanes
+
+
+@_compiled
+def _window(m: Any, taps: tuple[int, int, int], size: int, t: int) -> Any:
+    """Return the sum of the taps of a filter of that size."""
+    one, two, three = taps
+    if size == 1:
+        return load(m, one + t)
+    return load(m, one + t) + (load(m, two + t) + load(m, three + t))
+
+
+@_compiled
+def _sum_into(m: Any, out: int, taps: tuple[int, int, int], size: int, n: int) -> None:
+    """Compute sums over windows of `size` pixels."""
+    for t in range(0, n, WIDE // m.itemsize):
+        store(m, out + t, _window(m, taps, size, t))
+
+
+@_compiled
+def _carry(m: Any, state: int, taps: tuple[int, int, int], size: int, keep: Any, n: int) -> None:
+    """Carry `state` past a layer whose residual branch brings the sum of `taps`."""
+    for t in range(0, n, WIDE // m.itemsize):
+        store(m, state + t, keep * load(m, state + t) + _window(m, taps, size, t))
+
+
+# ---------------------------------------------------------------- layers
+
+
+@_compiled
+def _half_square(m: Any, units: tuple[int, int, int, int], sign: Any, k: Any, t: int) -> Any:
+    """Return |û + sign·v̂|²/2 of the unit vectors of the input's pixels."""
+    left, right, length, channels = units
+    term = load(m, left + t) + sign * load(m, right + t)
+    total = term * term
+    for c in range(length, channels * length, length):
+        term = load(m, left + c + t) + sign * load(m, right + c + t)
+        total = total + term * term
+    return k[HALF] * total
+
+
+@_compiled
+def _enter(
+    m: Any, units: tuple[int, int, int, int], opposite: Any, careful: bool,
+    xb: int, zb: int, start: Any, share: Any, states: tuple[int, int, int], ws: int,
+    relu: bool, x1: int, z1: int, brought: tuple[int, int, int], k: Any, p: Any, r: Any, n: int,
+) -> bool:  # fmt: skip
+    """D, A and F of the features that enter, and what the first layer's branch brings.
+
+    w = 1 − ρ of the input's pixels is taken from their unit vectors; v = 1 + ρ is 2 − w unless
+    `careful`, then it is taken from them too where w exceeds `opposite`. Return whether some
+    does. F is multiplied by `share`. erf's first layer is left to `_erf_layer`, with w.
+    """
+    distance, tangent, features = states
+    gaps, both, source = brought
+    minus, plus = k[ZERO] - k[ONE], k[ONE]
+    largest = k[ZERO] * load(m, xb)
+    for t in range(0, n, WIDE // m.itemsize):
+        w = _half_square(m, units, minus, k, t)
+        v = k[TWO] - w
+        largest = where_less(largest, w, w, largest)
+        if careful:
+            v = where_less(opposite, w, _half_square(m, units, plus, k, t), v)
+        x, z = load(m, xb + t), load(m, zb + t)
+        h = x - z
+        g = k[TWO] * (x * z)
+        gw = g * w
+        entering = start * (g - gw)
+        store(m, distance + t, h * h + gw)
+        entered = share * (g - gw)
+        store(m, features + t, entered)
+        store(m, tangent + t, entering)
+        if not relu:
+            store(m, ws + t, w)
+            continue
+        x, z = load(m, x1 + t), load(m, z1 + t)
+        far, covariance, slope = _relu(x, z, w, v, k, p, r)
+        store(m, gaps + t, far)
+        store(m, both + t, k[HOLD] * entered + covariance)
+        source_g = entering + k[INNER] * ((x * z) * (k[ONE] - w))
+        store(m, source + t, slope * source_g + k[AGAIN] * covariance)
+    return any_less(opposite, largest)
+
+
+@_compiled
+def _complement(x: Any, z: Any, inverse: Any, distance: Any, k: Any) -> Any:
+    """Return 1 − ρ of the pre-activations of pixel pairs from their distance.
 
     x and z are √(q/2) of the two pixels. A distance within its rounding error of the least
-    that such norms allow is a tie (tables.TIE_UNITS).
+    that such norms allow is a tie (tables.TIE_UNITS); none of those above NEAR is.
     """
     h = x - z
-    e = sums - h * h
-    away = abs(h)
-    e = e if e > tie * away * (x + z) else two - two
+    e = distance - h * h
+    if any_less(e, k[NEAR]):
+        e = where_less(k[TIE] * fabs(h) * (x + z), e, e, k[ZERO])
     w = e * inverse
-    return w if w < two else two
+    return where_less(w, k[TWO], w, k[TWO])
 
 
 @_compiled
-def _relu(x: Any, z: Any, w: Any, v: Any, one: Any, half_f: Any, f: Any) -> Any:
+def _relu(x: Any, z: Any, w: Any, v: Any, k: Any, p: Any, r: Any) -> Any:
     """Return (distance, covariance, K̇) after a ReLU, times the layer's factor."""
-    near = w < v
-    a = w if near else v
-    s = math.sqrt(a)
-    k0 = s * _angle(a)
-    k1 = s * a * _gap(a)
-    k0_far = one - k0
-    kappa0 = k0_far if near else k0
-    deficit_near = w - k1
-    deficit_far = one - k1
-    deficit = deficit_near if near else deficit_far  # 1 − κ1
+    a = where_less(w, v, w, v)
+    root = sqrt(a)
+    k0 = root * angle(a, p)
+    k1 = root * a * gap(a, r)
+    kappa0 = where_less(w, v, k[ONE] - k0, k0)
+    deficit = where_less(w, v, w, k[ONE]) - k1  # 1 − κ1
     h = x - z
-    g = f * (x * z)  # f g/2
+    g = k[FACTOR] * (x * z)  # f g/2
     gw = g * deficit
-    return half_f * (h * h) + gw, g - gw, half_f * kappa0
+    return k[HALF_FACTOR] * (h * h) + gw, g - gw, k[HALF_FACTOR] * kappa0
 
 
 @_compiled
-def _relu_ntk(
-    xb: Any, xi: Any, zb: Any, zi: Any, d1: Any, d2: Any, d3: Any, a1: Any, a2: Any, a3: Any,
-    gap: Any, both: Any, source: Any, three: bool,
-    factor: float, sigma: float, again: float, tie: float, n: int,
+def _relu_layer(
+    m: Any, xb: int, xi: int, zb: int, zi: int, near: tuple[int, int, int],
+    tangents: tuple[int, int, int], size: int, want_ntk: bool,
+    k: Any, p: Any, r: Any, gaps: int, both: int, source: int, n: int,
 ) -> None:  # fmt: skip
-    """Through a layer's filter and ReLU, for both kernels: what the residual branch brings.
+    """Through a layer's filter and ReLU: what the residual branch brings.
 
-    d and a are the taps of D and A; one of them, or `three`. source = K̇ (box A + sigma Σ) +
-    again K.
+    `near` and `tangents` are the taps of D and A. `gaps` is the branch's distance, source = K̇
+    (box A + (i − r) Σ) + (o + r) K, and `both` ← hold · both + K.
     """
-    number = gap.dtype.type
-    one, two, unit = number(1.0), number(2.0), number(2.0 * tie)
-    f, half_f = number(factor), number(0.5 * factor)
-    i_minus_r, o_plus_r = number(2.0 * sigma), number(again)
-    if three:
-        for t in range(n):
-            x, z = xb[t], zb[t]
-            distance = d1[t] + (d2[t] + d3[t])
-            w = _complement(x, z, xi[t] * zi[t], distance, unit, two)
-            gap[t], k, slope = _relu(x, z, w, two - w, one, half_f, f)
-            sums = a1[t] + (a2[t] + a3[t])
-            both[t] = k
-            source[t] = slope * (sums + i_minus_r * ((x * z) * (one - w))) + o_plus_r * k
-    else:
-        for t in range(n):
-            x, z = xb[t], zb[t]
-            w = _complement(x, z, xi[t] * zi[t], d1[t], unit, two)
-            gap[t], k, slope = _relu(x, z, w, two - w, one, half_f, f)
-            both[t] = k
-            source[t] = slope * (a1[t] + i_minus_r * ((x * z) * (one - w))) + o_plus_r * k
-
-
-@_compiled
-def _relu_gpk(
-    xb: Any, xi: Any, zb: Any, zi: Any, d1: Any, d2: Any, d3: Any,
-    gap: Any, both: Any, three: bool, factor: float, tie: float, n: int,
-) -> None:  # fmt: skip
-    """The same for the Gaussian process kernel alone."""
-    number = gap.dtype.type
-    one, two, unit = number(1.0), number(2.0), number(2.0 * tie)
-    f, half_f = number(factor), number(0.5 * factor)
-    if three:
-        for t in range(n):
-            x, z = xb[t], zb[t]
-            distance = d1[t] + (d2[t] + d3[t])
-            w = _complement(x, z, xi[t] * zi[t], distance, unit, two)
-            gap[t], both[t], _ = _relu(x, z, w, two - w, one, half_f, f)
-    else:
-        for t in range(n):
-            x, z = xb[t], zb[t]
-            w = _complement(x, z, xi[t] * zi[t], d1[t], unit, two)
-            gap[t], both[t], _ = _relu(x, z, w, two - w, one, half_f, f)
-
-
-@_compiled
-def _relu_first(
-    xb: Any, zb: Any, w: Any, v: Any, sums: Any, gap: Any, both: Any, source: Any,
-    factor: float, sigma: float, again: float, n: int,
-) -> None:  # fmt: skip
-    """The same for layer 1, which has no filter and is given w = 1 − ρ and v = 1 + ρ."""
-    number = gap.dtype.type
-    one, f, half_f = number(1.0), number(factor), number(0.5 * factor)
-    i_minus_r, o_plus_r = number(2.0 * sigma), number(again)
-    for t in range(n):
-        x, z = xb[t], zb[t]
-        gap[t], k, slope = _relu(x, z, w[t], v[t], one, half_f, f)
-        both[t] = k
-        source[t] = slope * (sums[t] + i_minus_r * ((x * z) * (one - w[t]))) + o_plus_r * k
+    for t in range(0, n, WIDE // m.itemsize):
+        x, z = load(m, xb + t), load(m, zb + t)
+        inverse = load(m, xi + t) * load(m, zi + t)
+        w = _complement(x, z, inverse, _window(m, near, size, t), k)
+        far, covariance, slope = _relu(x, z, w, k[TWO] - w, k, p, r)
+        store(m, gaps + t, far)
+        store(m, both + t, k[HOLD] * load(m, both + t) + covariance)
+        if want_ntk:
+            tangent = _window(m, tangents, size, t) + k[INNER] * ((x * z) * (k[ONE] - w))
+            store(m, source + t, slope * tangent + k[AGAIN] * covariance)
 
 
 @_compiled
 def _erf_complement(
-    xb: Any, xi: Any, zb: Any, zi: Any, sums: Any, tie: float, w: Any, n: int
+    m: Any, xb: int, xi: int, zb: int, zi: int, distance: int, k: Any, w: int, n: int
 ) -> None:
-    """W = 1 − ρ of the pre-activations."""
-    number = w.dtype.type
-    two, unit = number(2.0), number(2.0 * tie)
-    for t in range(n):
-        w[t] = _complement(xb[t], zb[t], xi[t] * zi[t], sums[t], unit, two)
+    """Compute w = 1 − ρ of the pre-activations."""
+    for t in range(0, n, WIDE // m.itemsize):
+        x, z, inverse = load(m, xb + t), load(m, zb + t), load(m, xi + t) * load(m, zi + t)
+        store(m, w + t, _complement(x, z, inverse, load(m, distance + t), k))
 
 
 @_compiled
-def _erf_ntk(
-    xb: Any, zb: Any, xp: Any, zp: Any, xq: Any, zq: Any, w: Any, covariance: Any, sums: Any,
-    gap: Any, both: Any, source: Any,
-    unit: float, factor: float, sigma: float, again: float, n: int,
+def _erf_layer(
+    m: Any, xb: int, zb: int, xp: int, zp: int, xq: int, zq: int, w: int,
+    covariance: int, tangent: int, gaps: int, both: int, source: int,
+    unit: float, factor: float, k: Any, n: int,
 ) -> None:  # fmt: skip
     """Through erf (activations.Erf); `covariance` is Σ in units of `unit`."""
-    number = w.dtype.type
-    u, f, s, o = number(unit), number(factor), number(sigma), number(again)
+    number = m.dtype.type
+    u, f, inner, again = number(unit), number(factor), k[HALF] * k[INNER], k[AGAIN]
     zero = number(0.0)
     two, to_angle, to_slope = number(2.0), number(2.0 / math.pi), number(4.0 / math.pi)
     for t in range(n):
-        g = two * u * (xb[t] * zb[t])
-        cov = u * covariance[t]
+        g = two * u * (m[xb + t] * m[zb + t])
+        cov = u * m[covariance + t]
         above = g + cov  # a rounding error may take it below 0
         above = above if above > zero else zero
-        root = math.sqrt(xp[t] + zp[t] + number(4.0) * g * w[t] * above)
-        k = f * to_angle * math.atan2(two * cov, root)
+        root = math.sqrt(m[xp + t] + m[zp + t] + number(4.0) * g * m[w + t] * above)
+        result = f * to_angle * math.atan2(two * cov, root)
         slope = f * u * to_slope / root
-        both[t] = k
-        gap[t] = f * (xq[t] + zq[t]) - k
-        source[t] = slope * (sums[t] + s * covariance[t]) + o * k
+        m[both + t] = result
+        m[gaps + t] = f * (m[xq + t] + m[zq + t]) - result
+        m[source + t] = slope * (m[tangent + t] + inner * m[covariance + t]) + again * result
 
 
 # ---------------------------------------------------------------- heads
@@ -373,35 +406,21 @@ def _grids(bound: float, headroom: int) -> tuple[float, float]:
 
 
 @_compiled
-def _split(terms: Any, coarse: float, fine: float, high: Any, low: Any, n: int) -> None:
-    """exact_sum.split, on one grid for all lanes."""
-    for t in range(n):
-        value = np.float64(terms[t])
-        upper = (value + coarse) - coarse
-        high[t] = upper
-        low[t] = ((value - upper) + fine) - fine
-
-
-@_compiled
-def _split_lanes(
-    terms: Any, coarse: Any, fine: Any, high: Any, low: Any, d: int, lanes: int
+def _sum_pixels(
+    m: Any, terms: int, d: int, lanes: int, coarse: Any, fine: Any, high: Any, low: Any
 ) -> None:
-    """exact_sum.split, on a grid for each lane."""
-    for j in range(d):
-        for r in range(lanes):
-            value = np.float64(terms[j * lanes + r])
-            upper = (value + coarse[r]) - coarse[r]
-            high[j * lanes + r] = upper
-            low[j * lanes + r] = ((value - upper) + fine[r]) - fine[r]
-
-
-@_compiled
-def _sum_pixels(values: Any, d: int, lanes: int) -> None:
-    """Add all pixels into the first, halving; exact, so that the order is of no consequence."""
-    while d > 1:
-        half = d // 2
-        d -= half
-        _fold(values, values[d * lanes :], half * lanes)
+    """Add all pixels of each lane on its two grids (exact_sum.py), into `high` and `low`."""
+    for r in range(0, lanes, LINE // coarse.itemsize):
+        wide_grid, fine_grid = load_line(coarse, r), load_line(fine, r)
+        upper = wide_grid - wide_grid
+        lower = upper
+        for j in range(d):
+            value = load_doubles(m, terms + j * lanes + r)
+            part = (value + wide_grid) - wide_grid
+            upper = upper + part
+            lower = lower + (((value - part) + fine_grid) - fine_grid)
+        store(high, r, upper)
+        store(low, r, lower)
 
 
 # ---------------------------------------------------------------- rows
@@ -411,30 +430,38 @@ def _sum_pixels(values: Any, d: int, lanes: int) -> None:
 def fill(
     x_units: Any, x_root: Any, x_inverse: Any, x_extra: Any, x_bounds: Any,
     z_units: Any, z_root: Any, z_inverse: Any, z_extra: Any, z_bounds: Any,
-    rows: tuple[int, int], columns: tuple[int, int], symmetric_from: int,
-    d: int, offsets: int, lanes: int, halo: int, sizes: tuple[int, int],
-    unit: Any, factor: Any, keep: Any, slots: Any,
-    start: float, sigma: float, again: float, tie: float, opposite: float,
-    relu: bool, skip: bool, want_gpk: bool, want_ntk: bool, head: int,
-    corner: tuple[int, int], high: Any, low: Any, out: Any,
+    symmetric_from: int,
+    offsets: int, lanes: int, halo: int, sizes: tuple[int, int],
+    unit: Any, factor: Any, constants: Any, polynomial: tuple[Any, Any], slots: Any,
+    start: float, opposite: float, relu: bool, skip: bool, want_gpk: bool, want_ntk: bool,
+    summed: bool, head: int, corner: tuple[int, int], high: Any, low: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Compute kernels of left cases `rows` with right cases `columns`, all offsets, all layers.
+    """Compute kernels of all left with all right cases, all offsets, all layers.
 
     Parameters
     ----------
     x_units, x_root, x_inverse, x_extra : arrays
-        Left tables: (case, channel, d), twice (case, layer, d), (case, layer, table, d).
+        Left tables: (case, channel, d), twice (case, layer, d), (case, layer x table, d).
     z_units, z_root, z_inverse, z_extra : arrays
-        Right ones, wrapped: (channel, 2d − 1 or d, case), twice (layer, …, case), (layer,
-        table, …, case).
+        Right ones, wrapped and flat: (channel, case, d or 2d − 1), twice (layer, …), (layer x
+        table, …).
     x_bounds, z_bounds : arrays
         (kind, slot, case): see `tables.Side.bounds`.
     symmetric_from : int
         Only rows up to a lane group's last column, plus this, are wanted.
-    unit, factor, keep, slots : arrays, (layers + 1,)
-        Constants of each layer; slots: which result a layer is, or −1.
-    start, sigma, again : float
-        t + r, i − r and o + r of the trained parts.
+    unit, factor : arrays, (layers + 1,), float64
+        Constants of each layer, for erf.
+    constants : array, (layers + 1, 12)
+        Those that vectors are multiplied by, in their precision: FACTOR … TWO.
+    polynomial : two arrays
+        From `coefficients`.
+    slots : array, (layers + 1,)
+        Which result a layer is, or −1.
+    start : float
+        t + r of the trained parts.
+    summed : bool
+        Only the sum of F over pixels is wanted, which a filter multiplies by its size: K is
+        added up as it is, by the loop through the activation, to F over that size.
     head : int
         0: pixel 1; 1: sums over pixels and offsets, in `high` and `low`; 2: all pixel pairs.
     corner : (int, int)
@@ -443,148 +470,142 @@ def fill(
         Results, (kind, slot, row, column), sums being added; `out` for pixel pairs.
     """
     number = x_root.dtype.type
+    cases, _, d = x_root.shape
+    per_case = d + offsets - 1
+    channels, per_table = x_units.shape[1], len(z_root) // x_root.shape[1]
+    columns = per_table // per_case
     depth = len(unit) - 1
-    channels = z_units.shape[0]
-    n_extra = z_extra.shape[1]
+    n_extra = x_extra.shape[1] // (depth + 1)
     inner_size, outer_size = sizes
-    total_lanes = (columns[1] - columns[0]) * offsets
+    p, r = polynomial
+    total_lanes = columns * offsets
     inside = d * lanes
-    n = (inside + WIDTH - 1) // WIDTH * WIDTH
-    length = (n + 2 * halo * lanes + 2 * WIDTH - 1) // WIDTH * WIDTH
-    scratch = _aligned(20, length, x_root)
-    distance, tangent, features = scratch[0], scratch[1], scratch[2]
-    gap, both, source = scratch[3], scratch[4], scratch[5]
-    w, v, xb, xi, xp, xq = (
-        scratch[6], scratch[7], scratch[8], scratch[9], scratch[10], scratch[11]
-    )  # fmt: skip
-    sum1, sum2, room = scratch[12], scratch[13], scratch[14:]
-    zb, zi = _aligned(depth + 1, n, x_root), _aligned(depth + 1, n, x_root)
-    ze = np.zeros((depth + 1, n_extra, n), x_root.dtype)
-    zu = _aligned(channels, n, x_root)
-    parts = _aligned(2, n, np.zeros(1))
-    high_part, low_part = parts[0], parts[1]
-    coarse, fine = np.zeros(lanes), np.zeros(lanes)
-    lane_case, lane_offset = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
+    width = PADDING // x_root.itemsize
+    n = (inside + width - 1) // width * width
+    length = (n + 2 * halo * lanes + 3 * width - 1) // width * width
+    # Six rings, six rooms for sums, six arrays, then tables: places in one memory.
+    tables = 18 * length
+    xu, zu = tables, tables + channels * length
+    z_tables = tables + 2 * channels * length
+    per_layer = (2 + n_extra) * length
+    m = _memory(z_tables + (depth + 1) * per_layer, x_root)
+    distance, tangent, features = 0, length, 2 * length
+    gaps, both, source = 3 * length, 4 * length, 5 * length
+    room1 = 6 * length, 7 * length, 8 * length
+    room2 = 9 * length, 10 * length, 11 * length
+    w, x0, xb, xi = 12 * length, 13 * length, 14 * length, 15 * length
+    xp, xq, sum1, sum2 = 16 * length, 17 * length, x0, room2[1]  # for erf
+    state = halo * lanes  # where the pixels begin
+    distance_in, tangent_in, features_in = distance + state, tangent + state, features + state
+    gaps_in, both_in, source_in = gaps + state, both + state, source + state
+    sums = np.zeros((4, lanes + LINE))
+    coarse, fine, high_part, low_part = sums[0], sums[1], sums[2], sums[3]
+    of_lanes = np.zeros((3, lanes), np.int64)
+    lane_case, lane_offset, begin = of_lanes[0], of_lanes[1], of_lanes[2]
     headroom = 1
     while 2 ** (headroom - 1) < d * offsets:
         headroom += 1
-    state = halo * lanes  # where the pixels begin
-    distance_in, tangent_in, features_in = distance[state:], tangent[state:], features[state:]
-    gap_in, both_in, source_in = gap[state:], both[state:], source[state:]
-    room1, room2 = room[:3], room[3:]
+    share = outer_size if summed else 1
+    if summed:
+        both_in = features_in
+    units, states = (xu, zu, length, channels), (distance_in, tangent_in, features_in)
+    brought = gaps_in, both_in, source_in
 
     for group in range(0, total_lanes, lanes):
         used = min(lanes, total_lanes - group)
-        for r in range(lanes):
-            lane = group + min(r, used - 1)  # the last group repeats its last lane
-            lane_case[r] = columns[0] + lane // offsets
-            lane_offset[r] = lane % offsets
-        for r in range(lanes):
-            k, o = lane_case[r], lane_offset[r]
-            for layer in range(depth + 1):
-                for j in range(d):
-                    zb[layer, j * lanes + r] = z_root[layer, j + o, k]
-                    zi[layer, j * lanes + r] = z_inverse[layer, j + o, k]
-                    for e in range(n_extra):
-                        ze[layer, e, j * lanes + r] = z_extra[layer, e, j + o, k]
-            for c in range(channels):
-                for j in range(d):
-                    zu[c, j * lanes + r] = z_units[c, j + o, k]
+        for t in range(lanes):
+            lane = group + min(t, used - 1)  # the last group repeats its last lane
+            lane_case[t], lane_offset[t] = lane // offsets, lane % offsets
+            begin[t] = lane_case[t] * per_case + lane_offset[t]
+        for layer in range(depth + 1):
+            at, table = z_tables + layer * per_layer, layer * per_table
+            _gather(z_root, table, begin, m, d, lanes, at)
+            _gather(z_inverse, table, begin, m, d, lanes, at + length)
+            for e in range(n_extra):
+                table = (layer * n_extra + e) * per_table
+                _gather(z_extra, table, begin, m, d, lanes, at + (2 + e) * length)
+        for c in range(channels):
+            _gather(z_units, c * per_table, begin, m, d, lanes, zu + c * length)
 
-        last = min(rows[1], lane_case[lanes - 1] + symmetric_from + 1)
-        for i in range(rows[0], last):
-            # Layer 0: w and v of the input's pixels, from sums and differences of unit vectors.
-            w[:n] = 0
+        for i in range(min(cases, lane_case[lanes - 1] + symmetric_from + 1)):
             for c in range(channels):
-                _spread(x_units[i, c], lanes, xb)
-                _square_gaps(xb, zu[c], 1.0, w, n)
-            opposed = False
-            for t in range(n):
-                v[t] = number(2.0) - w[t]
-                opposed |= w[t] > number(opposite)
-            if opposed:
-                _plus_gaps(x_units[i], zu, opposite, lanes, w, v, xb, sum1, n)
-            _spread(x_root[i, 0], lanes, xb)
-            _start(xb, zb[0], w, distance_in, features_in, n)
-            for t in range(n):
-                tangent_in[t] = number(start) * features_in[t]
+                _spread(x_units, i, c, d, lanes, m, xu + c * length)
+            _spread(x_root, i, 0, d, lanes, m, x0)
+            _spread(x_root, i, 1, d, lanes, m, xb)
+            for careful in (False, True):
+                opposed = _enter(
+                    m, units, number(opposite), careful, x0, z_tables, number(start),
+                    number(1.0 / share), states, w,
+                    relu, xb, z_tables + per_layer, brought, constants[1], p, r, n,
+                )  # fmt: skip
+                if not opposed:
+                    break
 
             for layer in range(1, depth + 1):
-                slot = slots[layer]
-                gain = factor[layer] * unit[layer]
-                if layer == 1 and relu:
-                    _spread(x_root[i, layer], lanes, xb)
-                    _relu_first(
-                        xb, zb[1], w, v, tangent_in, gap_in, both_in,
-                        source_in, gain, sigma, again, n,
-                    )  # fmt: skip
-                elif relu:
-                    _spread_two(x_root[i, layer], x_inverse[i, layer], lanes, xb, xi)
-                    d1, d2, d3 = _taps(distance, inner_size, halo, d, lanes, n, room1)
-                    if want_ntk:
-                        a1, a2, a3 = _taps(tangent, inner_size, halo, d, lanes, n, room2)
-                        _relu_ntk(
-                            xb, xi, zb[layer], zi[layer], d1, d2, d3, a1, a2, a3,
-                            gap_in, both_in, source_in, inner_size > 1,
-                            gain, sigma, again, tie, n,
-                        )  # fmt: skip
-                    else:
-                        _relu_gpk(
-                            xb, xi, zb[layer], zi[layer], d1, d2, d3,
-                            gap_in, both_in, inner_size > 1, gain, tie, n,
-                        )  # fmt: skip
-                else:
-                    size = 1 if layer == 1 else inner_size
-                    _spread_two(x_root[i, layer], x_inverse[i, layer], lanes, xb, xi)
-                    _spread_two(x_extra[i, layer, 0], x_extra[i, layer, 1], lanes, xp, xq)
-                    if layer > 1:
-                        _sum_into(sum1, distance, size, halo, d, lanes, n, room)
-                        _erf_complement(xb, xi, zb[layer], zi[layer], sum1, tie, w, n)
-                    _sum_into(sum1, tangent, size, halo, d, lanes, n, room)
-                    _sum_into(sum2, features, size, halo, d, lanes, n, room)
-                    _erf_ntk(
-                        xb, zb[layer], xp, ze[layer, 0], xq, ze[layer, 1], w, sum2, sum1,
-                        gap_in, both_in, source_in,
-                        unit[layer], factor[layer], sigma, again, n,
-                    )  # fmt: skip
-                past = (outer_size, halo, d, lanes, keep[layer], n, room)
-                if layer < depth:
-                    _carry(distance_in, gap, *past)
+                k, slot = constants[layer], slots[layer]
+                size = 1 if layer == 1 else inner_size
+                zb = z_tables + layer * per_layer
+                zi = zb + length
+                shape = halo, d, lanes, n
+                if layer > 1 or not relu:
+                    _spread(x_root, i, layer, d, lanes, m, xb)
+                    _spread(x_inverse, i, layer, d, lanes, m, xi)
+                near = _taps(m, distance, size, *shape, room1)
+                tangents = near
                 if want_ntk:
-                    _carry(tangent_in, source, *past)
-                if not relu or (want_gpk and (skip or slot >= 0)):
-                    _carry(features_in, both, *past)
+                    tangents = _taps(m, tangent, size, *shape, room2)
+                if not relu:
+                    _spread(x_extra, i, 2 * layer, d, lanes, m, xp)
+                    _spread(x_extra, i, 2 * layer + 1, d, lanes, m, xq)
+                    if layer > 1:
+                        _sum_into(m, sum1, near, size, n)
+                        _erf_complement(m, xb, xi, zb, zi, sum1, k, w, n)
+                    _sum_into(m, sum1, tangents, size, n)
+                    _sum_into(m, sum2, _taps(m, features, size, *shape, room1), size, n)
+                    _erf_layer(
+                        m, xb, zb, xp, zi + length, xq, zi + 2 * length, w, sum2, sum1,
+                        *brought, unit[layer], factor[layer], k, n,
+                    )  # fmt: skip
+                elif layer > 1:
+                    _relu_layer(
+                        m, xb, xi, zb, zi, near, tangents, size, want_ntk, k, p, r, *brought, n
+                    )
+                if layer < depth:
+                    taps = _taps(m, gaps, outer_size, *shape, room1)
+                    _carry(m, distance_in, taps, outer_size, k[KEEP], n)
+                if want_ntk:
+                    taps = _taps(m, source, outer_size, *shape, room1)
+                    _carry(m, tangent_in, taps, outer_size, k[KEEP], n)
+                if not relu or (not summed and want_gpk and (skip or slot >= 0)):
+                    taps = _taps(m, both, outer_size, *shape, room1)
+                    _carry(m, features_in, taps, outer_size, k[KEEP], n)
                 if slot < 0:
                     continue
 
                 for kind in range(2):
                     if not (want_gpk if kind == 0 else want_ntk):
                         continue
-                    values = features_in if kind == 0 else tangent_in
+                    at = features_in if kind == 0 else tangent_in
                     place = kind if want_gpk else 0
                     if head == 0:
-                        for r in range(used):
-                            high[place, slot, corner[0] + i, corner[1] + lane_case[r]] = values[r]
+                        for t in range(used):
+                            high[place, slot, corner[0] + i, corner[1] + lane_case[t]] = m[at + t]
                     elif head == 2:
-                        for r in range(used):
-                            k, o, row = lane_case[r], lane_offset[r], corner[0] + i
+                        for t in range(used):
+                            k, o, row = lane_case[t], lane_offset[t], corner[0] + i
                             for j in range(d):
-                                out[place, slot, row, corner[1] + k, j, (j + o) % d] = values[
-                                    j * lanes + r
-                                ]
+                                value = m[at + j * lanes + t]
+                                out[place, slot, row, corner[1] + k, j, (j + o) % d] = value
                     else:
-                        same = True
-                        for r in range(lanes):
-                            bound = x_bounds[kind, slot, i] * z_bounds[kind, slot, lane_case[r]]
-                            coarse[r], fine[r] = _grids(bound, headroom)
-                            same = same and coarse[r] == coarse[0]
-                        if same:
-                            _split(values, coarse[0], fine[0], high_part, low_part, n)
-                        else:
-                            _split_lanes(values, coarse, fine, high_part, low_part, d, lanes)
-                        _sum_pixels(high_part, d, lanes)
-                        _sum_pixels(low_part, d, lanes)
-                        for r in range(used):
-                            row, column = corner[0] + i, corner[1] + lane_case[r]
-                            high[place, slot, row, column] += high_part[r]
-                            low[place, slot, row, column] += low_part[r]
+                        last = -1.0
+                        for t in range(lanes):
+                            bound = x_bounds[kind, slot, i] * z_bounds[kind, slot, lane_case[t]]
+                            if bound != last:  # which is rare, and the functions are slow
+                                grids, last = _grids(bound, headroom), bound
+                            coarse[t], fine[t] = grids
+                        _sum_pixels(m, at, d, lanes, coarse, fine, high_part, low_part)
+                        times = share if kind == 0 else 1
+                        for t in range(used):
+                            row, column = corner[0] + i, corner[1] + lane_case[t]
+                            high[place, slot, row, column] += times * high_part[t]
+                            low[place, slot, row, column] += times * low_part[t]

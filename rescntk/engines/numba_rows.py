@@ -21,10 +21,10 @@ from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, trained
 
 Array = Any
 
-# Numbers of one quantity in a group of lanes; some fifteen arrays of it are in use. Shorter
-# loops spend their time starting, longer ones on fetching from the second-level cache: flat
-# within 10 % from 1600 to 3200 (AMD EPYC Zen 5, 48 KiB and 1 MiB).
-_GROUP = 1600
+# Bytes of one quantity in a group of lanes; some nine arrays of it are in use. Shorter loops
+# spend their time starting, longer ones on fetching from the second-level cache: flat within
+# 5 % from 13 to 26 kB (AMD EPYC Zen 5, 48 KiB and 1 MiB).
+_GROUP = 25600
 
 # A group's own tables, of all layers, may take this many bytes.
 _GROUP_TABLES = 16 * 2**20
@@ -102,6 +102,7 @@ class _Laid:
     inverse: Array
     extra: Array
     bounds: Array
+    peaks: list[float]
 
 
 class _Run:
@@ -118,9 +119,25 @@ class _Run:
         layers = range(request.depths[-1] + 1)
         self.unit = np.array([tables.unit(layer) for layer in layers])
         self.factor = np.array([0.0] + [tables.factor(layer) for layer in layers[1:]])
-        self.keep = np.array([0.0] + [tables.step(layer) * net.skip for layer in layers[1:]])
+        self.summed = net.activation == "relu" and request.head in ("trace", "gap")
+        self.polynomial = numba_loops.coefficients(request.dtype)
         slot = {depth: t for t, depth in enumerate(request.depths)}
         self.slots = np.array([slot.get(layer, -1) for layer in layers])
+
+    def constants(self, left: _Laid, right: _Laid) -> Array:
+        """Return each layer's row of constants (numba_loops.FACTOR and the next names)."""
+        net, tables, dtype = self.network, self.tables, np.dtype(self.request.dtype)
+        _, inner, outer, readout = trained(net)
+        tie = 2.0 * TIE_UNITS * float(np.finfo(dtype).eps)
+        rows = []
+        for layer, (unit, factor) in enumerate(zip(self.unit, self.factor, strict=True)):
+            keep = tables.step(layer) * net.skip if layer else 0.0
+            rows.append((
+                factor * unit, 0.5 * factor * unit, keep, keep * self.summed,
+                2.0 * (inner - readout), outer + readout,
+                tie, tie * max(left.peaks[layer], right.peaks[layer]), 0.0, 0.5, 1.0, 2.0,
+            ))  # fmt: skip
+        return np.array(rows, dtype=dtype)
 
     def results(self, n: int, m: int) -> _Results:
         shape = (len(self.request.kinds), len(self.request.depths), n, m)
@@ -137,15 +154,17 @@ class _Run:
         blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
         return [block for block in reversed(blocks) if block[1] > first]
 
-    def lay(self, side: Side, case_first: bool) -> _Laid:
-        """Stack tables: (case, layer, …, d) or (layer, …, d, case)."""
+    def lay(self, side: Side, left: bool) -> _Laid:
+        """Stack tables: left ones (case, table, d), right ones (table, case, d or 2d − 1), flat."""
 
         def stack(tables: list[Array]) -> Array:
-            stacked = np.stack(tables)
-            return np.ascontiguousarray(np.moveaxis(stacked, -1, 0) if case_first else stacked)
+            count, (pixels, cases) = len(tables), side.layers[0].half_root.shape
+            stacked = np.array(tables, dtype=self.request.dtype).reshape(count, pixels, cases)
+            if left:
+                return np.ascontiguousarray(stacked.transpose(2, 0, 1))
+            return np.ascontiguousarray(stacked.swapaxes(1, 2)).ravel()
 
-        shape = (-1, *side.layers[0].half_root.shape)
-        extra = [np.array(p.extra, dtype=self.request.dtype).reshape(shape) for p in side.layers]
+        extra = [table for pixels in side.layers for table in pixels.extra]
         cases = len(side.scale)
         bounds = [
             [np.broadcast_to(side.bounds[kind, depth], cases) for depth in self.request.depths]
@@ -157,14 +176,17 @@ class _Run:
             stack([p.inverse for p in side.layers]),
             stack(extra),
             np.array(bounds, dtype=np.float64),
+            side.peaks,
         )
 
     def lanes(self, total: int) -> int:
         """Return the number of lanes of a group, of `total` that a task has."""
-        numbers = min(_GROUP, _GROUP_TABLES // (2 * 8 * (self.request.depths[-1] + 1)))
+        itemsize = np.dtype(self.request.dtype).itemsize
+        layers = self.request.depths[-1] + 1
+        numbers = min(_GROUP, _GROUP_TABLES // (2 * layers)) // itemsize
         groups = max(1, round(total * self.d / max(1, numbers)))
         lanes = -(-total // groups)
-        line = _LINE // np.dtype(self.request.dtype).itemsize
+        line = _LINE // itemsize
         whole = -(-lanes // line) * line
         few = total < 4 * line or whole * self.d > 2 * numbers
         return lanes if few else whole  # with many, the last group wastes little
@@ -212,19 +234,17 @@ class _Run:
         width, height = cols[1] - cols[0], rows[1] - rows[0]
         total = width * self.offsets
         lanes = self.lanes(total)
-        train_input, inner, outer, readout = trained(net)
-        eps = float(np.finfo(request.dtype).eps)
+        train_input, _, _, readout = trained(net)
         numba_loops.fill(
             left.units, left.root, left.inverse, left.extra, left.bounds,
             right.units, right.root, right.inverse, right.extra, right.bounds,
-            (0, height), (0, width), cols[0] - rows[0] if symmetric else height,
-            self.d, self.offsets, lanes, self.halo, (net.filter_size, net.outer_filter_size),
-            self.unit, self.factor, self.keep, self.slots,
-            train_input + readout, inner - readout, outer + readout,
-            TIE_UNITS * eps, NEARLY_OPPOSITE,
+            cols[0] - rows[0] if symmetric else height,
+            self.offsets, lanes, self.halo, (net.filter_size, net.outer_filter_size),
+            self.unit, self.factor, self.constants(left, right), self.polynomial, self.slots,
+            train_input + readout, NEARLY_OPPOSITE,
             net.activation == "relu", net.skip, "gpk" in request.kinds, "ntk" in request.kinds,
-            _HEADS[request.head],
-            (rows[0], cols[0]), results.high, results.low, results.pixels,
+            self.summed, _HEADS[request.head], (rows[0], cols[0]),
+            results.high, results.low, results.pixels,
         )  # fmt: skip
 
     def finish(self, results: _Results, left: Array, right: Array, symmetric: bool) -> Scaled:

@@ -78,9 +78,8 @@ GAP32 = (
 )
 
 
-def angle64(a: Any) -> Any:
-    """Return p(a) for float64 a in [0, 1]."""
-    c = ANGLE64
+def angle64(a: Any, c: Any = ANGLE64) -> Any:
+    """Return p(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[18] * b + c[16]
     even = even * b + c[14]
@@ -102,9 +101,8 @@ def angle64(a: Any) -> Any:
     return odd * a + even
 
 
-def gap64(a: Any) -> Any:
-    """Return r(a) for float64 a in [0, 1]."""
-    c = GAP64
+def gap64(a: Any, c: Any = GAP64) -> Any:
+    """Return r(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[16] * b + c[14]
     even = even * b + c[12]
@@ -124,9 +122,8 @@ def gap64(a: Any) -> Any:
     return odd * a + even
 
 
-def angle32(a: Any) -> Any:
-    """Return p(a) for float32 a in [0, 1]."""
-    c = ANGLE32
+def angle32(a: Any, c: Any = ANGLE32) -> Any:
+    """Return p(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[6] * b + c[4]
     even = even * b + c[2]
@@ -137,9 +134,8 @@ def angle32(a: Any) -> Any:
     return odd * a + even
 
 
-def gap32(a: Any) -> Any:
-    """Return r(a) for float32 a in [0, 1]."""
-    c = GAP32
+def gap32(a: Any, c: Any = GAP32) -> Any:
+    """Return r(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[6] * b + c[4]
     even = even * b + c[2]

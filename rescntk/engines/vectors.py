@@ -1,0 +1,210 @@
+"""Vectors of numbers as a type that numba compiles: what the loops of the engine "numba" are in.
+
+LLVM can turn a loop over numbers into one over vectors by itself, but it then keeps the
+polynomials' coefficients in registers, of which there are too few, and goes through one vector
+after the other, waiting for each. Here a vector is as long as several of the processor's
+registers, so that independent instructions lie side by side, and a coefficient is read where it
+is used. Measured on an AMD EPYC (Zen 5), per pixel pair and layer of a ReLU, both kernels:
+1.45 ns by LLVM itself, 1.29 ns with vectors of one register, 1.16 ns of two, 1.03 ns of four.
+
+Operators +, − and * take vectors and numbers; a·b + c may be contracted to one rounding.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+
+LINE = 64
+"""Bytes of a short vector, for data that is laid out in cache lines."""
+
+# Four registers of AVX-512; elsewhere there are half as many registers, of half the size.
+WIDE = 256 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 64
+"""Bytes of a vector of `load`."""
+
+
+class Vector(types.Type):
+    """Numba's type of `count` numbers side by side."""
+
+    def __init__(self, scalar: types.Float, size: int) -> None:
+        self.scalar, self.count = scalar, size * 8 // scalar.bitwidth
+        super().__init__(name=f"Vector({scalar}, {self.count})")
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, vector: Vector) -> None:
+        number = manager.lookup(vector.scalar).get_value_type()
+        super().__init__(manager, vector, ir.VectorType(number, vector.count))
+
+
+def _repeat(context: Any, builder: Any, vector: Vector, value: Any) -> Any:
+    """A vector of equal numbers."""
+    kind = context.get_value_type(vector)
+    nothing = ir.Constant(kind, ir.Undefined)
+    first = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    one = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, nothing, first)
+
+
+def _vectors(context: Any, builder: Any, vector: Vector, kinds: Any, args: Any) -> list[Any]:
+    """The arguments, numbers among them repeated."""
+    return [
+        value
+        if isinstance(kind, Vector)
+        else _repeat(context, builder, vector, context.cast(builder, value, kind, vector.scalar))
+        for kind, value in zip(kinds, args, strict=True)
+    ]
+
+
+def _common(*kinds: Any) -> Any:
+    """The type of an expression of vectors and numbers, or None if it is not one."""
+    vectors = [kind for kind in kinds if isinstance(kind, Vector)]
+    fit = all(isinstance(kind, Vector | types.Float | types.Integer) for kind in kinds)
+    return vectors[0] if vectors and fit and len(set(vectors)) == 1 else None
+
+
+def _operator(symbol: Callable[..., Any], instruction: str) -> None:
+    @intrinsic
+    def compute(typing: Any, a: Any, b: Any) -> Any:
+        vector = _common(a, b)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            both = _vectors(context, builder, vector, sig.args, args)
+            return getattr(builder, instruction)(*both, flags=("contract",))
+
+        return vector(a, b), generate
+
+    @overload(symbol, strict=False)
+    def choose(a: Any, b: Any) -> Any:
+        return (lambda a, b: compute(a, b)) if _common(a, b) else None
+
+
+_operator(operator.add, "fadd")
+_operator(operator.sub, "fsub")
+_operator(operator.mul, "fmul")
+
+
+def _function(name: str) -> Any:
+    """A function of one vector that LLVM has as an intrinsic."""
+
+    @intrinsic
+    def compute(typing: Any, a: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            kind = args[0].type
+            full = f"llvm.{name}.v{a.count}f{a.scalar.bitwidth}"
+            signature = ir.FunctionType(kind, [kind])
+            function = cgutils.get_or_insert_function(builder.module, signature, full)
+            return builder.call(function, args)
+
+        return (a(a), generate) if isinstance(a, Vector) else None
+
+    return compute
+
+
+sqrt = _function("sqrt")
+fabs = _function("fabs")
+
+
+@intrinsic
+def where_less(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+    """X where a < b, otherwise (NaN included) y."""
+    vector = _common(a, b, x, y)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        a, b, x, y = _vectors(context, builder, vector, sig.args, args)
+        return builder.select(builder.fcmp_ordered("<", a, b), x, y)
+
+    return vector(a, b, x, y), generate
+
+
+@intrinsic
+def any_less(typing: Any, a: Any, b: Any) -> Any:
+    """Whether a < b for any of the numbers."""
+    vector = _common(a, b)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        less = builder.fcmp_ordered("<", *_vectors(context, builder, vector, sig.args, args))
+        bits = ir.IntType(vector.count)
+        return builder.icmp_unsigned("!=", builder.bitcast(less, bits), bits(0))
+
+    return types.boolean(a, b), generate
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any, vector: Vector) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), context.get_value_type(vector).as_pointer())
+
+
+@intrinsic
+def load_doubles(typing: Any, array: Any, index: Any) -> Any:
+    """A short vector of float64, whatever the array's precision."""
+    vector = Vector(types.float64, LINE)
+    narrow = Vector(array.dtype, vector.count * array.dtype.bitwidth // 8)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = _place(context, builder, sig.args[0], args[0], args[1], narrow)
+        value = builder.load(place, align=narrow.scalar.bitwidth // 8)
+        kind = context.get_value_type(vector)
+        return value if narrow == vector else builder.fpext(value, kind)
+
+    return vector(array, types.intp), generate
+
+
+def _loader(size: int) -> Any:
+    @intrinsic
+    def compute(typing: Any, array: Any, index: Any) -> Any:
+        vector = Vector(array.dtype, size)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            place = _place(context, builder, sig.args[0], args[0], args[1], vector)
+            return builder.load(place, align=vector.scalar.bitwidth // 8)
+
+        return vector(array, types.intp), generate
+
+    return compute
+
+
+load = _loader(WIDE)
+load_line = _loader(LINE)
+
+
+def load_like(array: Any, index: int, kind: Any) -> Any:
+    """Return as many numbers as `kind` has, a vector or a number."""
+
+
+@overload(load_like, strict=False)
+def _load_like(array: Any, index: Any, kind: Any) -> Any:
+    if not isinstance(kind, Vector):
+        return lambda array, index, kind: array[index]
+    same = _loader(kind.count * kind.scalar.bitwidth // 8)
+    return lambda array, index, kind: same(array, index)
+
+
+@intrinsic
+def store(typing: Any, array: Any, index: Any, vector: Any) -> Any:
+    """array[index:] = vector; it may be a number."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = _place(context, builder, sig.args[0], args[0], args[1], vector)
+        builder.store(args[2], place, align=sig.args[0].dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vector), generate
+
+
+@intrinsic
+def repeat_like(typing: Any, value: Any, kind: Any) -> Any:
+    """A vector like `kind` of one number."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _vectors(context, builder, kind, [sig.args[0]], args[:1])[0]
+
+    return kind(value, kind), generate
