@@ -15,6 +15,7 @@ from rescntk.theory import locality, multisphere
 from . import tolerances
 from .oracles import fields, papers
 from .strategies import kinds, networks, signals, sizes
+from .test_finite_network import convolve
 
 EPS = tolerances.EPS["float64"]
 LENGTHS = st.integers(1, 9)
@@ -181,6 +182,53 @@ def test_without_skip_connections_both_fields_have_one_shape(network, d):
             locality.effective_receptive_field(network, d, kind, normalized=True) for kind in KINDS
         ]
         np.testing.assert_allclose(*shapes, rtol=tolerances.receptive_field(network.depth, d))
+
+
+def squared_gradients(network, X, width, n_outputs, rng):
+    """Return the mean of |∂f_Eq/∂x_ci|² over channels c and outputs of one random network."""
+    channels, d = X.shape
+
+    def weights(taps, inputs, scale):
+        return np.sqrt(scale / (taps * inputs)) * rng.standard_normal((taps, width, inputs))
+
+    def back(weights, gradient):
+        return convolve(weights[::-1].transpose(0, 2, 1), gradient)
+
+    V0 = weights(1, channels, 1.0)
+    features, layers = convolve(V0, X[None]), []
+    for layer in range(1, network.depth + 1):
+        below = X[None] if layer == 1 else features
+        W = weights(1 if layer == 1 else network.filter_size, below.shape[1], network.c_w)
+        V = network.alpha * weights(network.outer_filter_size, width, network.c_v)
+        g = convolve(W, below)
+        features = network.skip * features + convolve(V, np.maximum(g, 0))
+        layers.append((W, V, g > 0))
+    gradient = np.zeros((n_outputs, width, d))
+    gradient[:, :, 0] = rng.standard_normal((n_outputs, width)) / np.sqrt(width)
+    for W, V, active in layers[:0:-1]:
+        gradient = network.skip * gradient + back(W, active * back(V, gradient))
+    W, V, active = layers[0]
+    by_input = network.skip * back(V0, gradient) + back(W, active * back(V, gradient))
+    return (by_input**2).mean(axis=(0, 1))
+
+
+@pytest.mark.parametrize("network", [rk.Network(4, alpha=0.8), rk.Network(3, skip=False)])
+def test_finite_networks_have_the_field_of_the_gaussian_process_kernel(network, rng):
+    """E|∂f/∂x_ci|² = s w_i: the field of a network in figure 2 (Luo et al. 2016), squared."""
+    channels, d, n_networks = 8, 15, 100
+    samples = [
+        squared_gradients(network, rng.standard_normal((channels, d)), 120, 30, rng)
+        for _ in range(n_networks)
+    ]
+    mean = np.mean(samples, axis=0)
+    bar = tolerances.STANDARD_ERRORS * np.std(samples, axis=0, ddof=1) / np.sqrt(n_networks)
+    expected = locality.effective_receptive_field(network, d, "gpk") / channels
+    assert (np.abs(mean - expected) <= bar).all()
+    assert (mean[expected == 0] == 0).all()
+    # The test has teeth: bars are small, and the tangent kernel's total is another.
+    assert bar.max() <= 0.15 * expected.max()
+    other = locality.effective_receptive_field(network, d, "ntk") / channels
+    assert (np.abs(mean - other)[expected > 0] > bar[expected > 0]).all()
 
 
 # ---------------------------------------------------------------- widths

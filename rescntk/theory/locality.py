@@ -28,7 +28,9 @@ input, inner and outer weights, trained or frozen):
 .. math:: w_{NTK} = (1+\beta)^L \sum_k P(k)\, (r + t + (i + o) k)\, (\dots) .
 
 So without skip connections both kernels have the *same* field but for a factor, and with them
-the tangent kernel prefers longer walks, by less than one branch on average (`width`).
+the tangent kernel prefers longer walks, by less than one branch on average (`width`). The field
+of a network itself (Luo et al. 2016) is the Gaussian process kernel's at initialization: with
+:math:`f` the output at that pixel, :math:`E[(\partial f/\partial x_{ci})^2] = s\, w_i` at any x.
 """
 
 from __future__ import annotations
