@@ -1,5 +1,6 @@
 """Effective receptive fields, path counts and stride-q kernels against definitions."""
 
+import io
 import itertools
 import math
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk import literature
+from rescntk import literature, plots
 from rescntk.theory import locality, multisphere
 
 from . import tolerances
@@ -549,3 +550,63 @@ def test_kernels_that_are_zero_have_weights_that_are_zero():
         assert (locality.effective_receptive_field(network, 5) == 0).all()
     alone = locality.effective_receptive_field(rk.Network(3, alpha=0), 5)
     assert alone.tolist() == [1, 0, 0, 0, 0]
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def drawn_lines(ax):
+    return {line.get_label(): line for line in ax.get_lines()}
+
+
+@pytest.mark.parametrize("d", [1, 12, 31, 100])
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_picture_of_fields(d, logarithmic):
+    pytest.importorskip("matplotlib")
+    given = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
+    ax = plots.receptive_fields(given, d, title="mine", logarithmic=logarithmic)
+    lines = ax.get_lines()
+    for i, (name, network) in enumerate(given.items()):
+        line, markers = lines[2 * i : 2 * i + 2]
+        assert markers.get_label() == name
+        for kind, drawn in (("gpk", line), ("ntk", markers)):
+            field = locality.effective_receptive_field(network, d, kind, normalized=True)
+            x, y = drawn.get_xdata(), drawn.get_ydata()
+            assert (np.nan_to_num(y) == field[x % d]).all()
+            assert (np.isnan(y) == (field[x % d] == 0)).all()
+            assert sorted(x % d) == list(range(d))
+    start, step = lines[1].get_markevery()
+    assert d // 2 in range(start, d, step)
+    assert len({line.get_marker() for line in lines} - {"None"}) == 2
+    assert ax.get_yscale() == ("log" if logarithmic else "linear")
+    assert ax.get_title() == "mine" and ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
+    ax.figure.savefig(io.BytesIO())
+
+
+def test_picture_of_widths():
+    pytest.importorskip("matplotlib")
+    families = {
+        "CNN": literature.barzilai_cnn,
+        "ResNet": rk.Network(1, alpha=0.5),
+        "decaying": lambda depth: literature.barzilai_resnet(depth, alpha=1 / depth),
+        "no convolution": literature.tirer_mlp,
+    }
+    depths = (1, 3, 10)
+    axes = plots.figure((5, 4)).subplots()
+    ax = plots.receptive_field_widths(families, iter(depths), axes)
+    assert ax is axes
+    drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
+    for name, family in families.items():
+        w = locality.widths(family, depths)
+        markers = drawn_lines(ax)[name]
+        assert (markers.get_ydata() == w.ntk).all() and (markers.get_xdata() == depths).all()
+        same = [line for line in drawn if line.get_color() == markers.get_color()]
+        for values, style in ((w.law, ":"), (w.gpk, "-")):
+            assert any(
+                (line.get_ydata() == values).all() and line.get_linestyle() == style
+                for line in same
+            )
+    reaches = [line.get_ydata() for line in drawn if line.get_linestyle() == "--"]
+    assert len(reaches) == 2  # three families have the same, and one none
+    assert (reaches[0] == [1, 5, 19]).all()
+    ax.figure.savefig(io.BytesIO())
