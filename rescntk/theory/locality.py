@@ -114,7 +114,7 @@ def effective_receptive_field(
 
 
 def reach(network: Network) -> int:
-    """Return how far the receptive field goes: the distance of the farthest pixel in it.
+    """Return how far the receptive field goes: the distance of the farthest connected pixel.
 
     Parameters
     ----------
@@ -416,7 +416,8 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     >>> bool(abs(of_paths - multisphere.normalized_gpk(t, depth=3)[0]) < 1e-15)
     True
     """
-    share, n_paths = _Walk.of(network, "gpk").share, _count_paths(network)
+    walk, n_paths = _Walk.of(network, "gpk"), _count_paths(network)
+    walk.check_nonzero()
     values = np.asarray(t, dtype=np.float64)
     if values.ndim == 0 or values.shape[-1] != n_paths:
         raise ValueError(f"t has shape {values.shape}, expected (..., {n_paths}), one a path")
@@ -426,7 +427,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     for size in (1,) + (inner,) * (network.depth - 1):
         windows = gap.reshape(*values.shape[:-1], -1, outer, size)
         branch = one_minus_kappa1(np.minimum(windows.mean(axis=-1), 2.0)).mean(axis=-1)
-        gap = (1.0 - share) * windows[..., outer // 2, size // 2] + share * branch
+        gap = walk.rest * windows[..., outer // 2, size // 2] + walk.share * branch
     gap = gap[..., 0]
     return gap if complement else 1.0 - gap
 
