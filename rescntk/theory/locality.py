@@ -556,5 +556,4 @@ def _power(law: np.ndarray, n: int) -> np.ndarray:
         n >>= 1
         if n:
             law = _convolve(law, law)
-            law /= law.sum()  # 1 but for a rounding error, which squaring would double
-    return result / result.sum()
+    return result / result.sum()  # 1 but for a rounding error, which each squaring has doubled
