@@ -15,7 +15,12 @@ HERE = Path(__file__).parent
 def run(path: Path) -> nbformat.NotebookNode:
     """Return the notebook with the outputs of a fresh run; an error in a cell is raised."""
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(HERE)}})
+    client = NotebookClient(
+        notebook,
+        timeout=600,
+        coalesce_streams=True,  # what a cell prints comes in pieces that depend on the clock
+        resources={"metadata": {"path": str(HERE)}},
+    )
     return client.execute()
 
 

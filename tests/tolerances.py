@@ -70,3 +70,12 @@ def asymptote(depth, slowdown, start):
 # Sampled networks: so many standard errors, from independent networks. For normal errors 5
 # would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
+
+
+def receptive_field(depth, n_timepoints=1):
+    """Return the relative error allowed for each weight of an effective receptive field.
+
+    Constants of a layer carry a few roundings, and the weights their `depth`-th power; each of
+    some 2 log2(depth) convolutions adds up at most n_timepoints positive terms.
+    """
+    return (20 + 8 * depth + np.log2(2 * depth) * n_timepoints) * EPS["float64"]

@@ -191,21 +191,27 @@ def normalized_gpk(
     values = np.asarray(t, dtype=np.float64)
     if values.ndim == 0 or values.size == 0:
         raise ValueError(f"t has shape {values.shape}, expected (..., n_timepoints)")
-    low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
-    slack = 8 * np.finfo(np.float64).eps
-    if not bool(((values >= low - slack) & (values <= high + slack)).all()):
-        raise ValueError(
-            f"t has values from {values.min()} to {values.max()}, "
-            f"expected {'complements of ' if complement else ''}dot products in [{low}, {high}]"
-        )
-    values = np.clip(values, low, high)
-    gap = np.moveaxis(values if complement else 1.0 - values, -1, 0)
+    gap = np.moveaxis(check_dot_products(values, complement), -1, 0)
     for layer in range(1, depth + 1):
         inner = gap if layer == 1 else circular_sum(np, gap, size) / size
         branch = circular_sum(np, one_minus_kappa1(np.minimum(inner, 2.0)), size) / size
         gap = (1.0 - share) * gap + share * branch if skip else branch
     gap = np.moveaxis(gap, 0, -1)
     return gap if complement else 1.0 - gap
+
+
+def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
+    """Return 1 − t (t itself if `complement`), in [0, 2], or say what is wrong with it."""
+    complement = check_flag(complement, "complement")
+    low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
+    slack = 8 * np.finfo(np.float64).eps
+    if not bool(((t >= low - slack) & (t <= high + slack)).all()):
+        raise ValueError(
+            f"t has values from {t.min()} to {t.max()}, "
+            f"expected {'complements of ' if complement else ''}dot products in [{low}, {high}]"
+        )
+    t = np.clip(t, low, high)
+    return t if complement else 1.0 - t
 
 
 def _on_multisphere(X: np.ndarray, name: str) -> np.ndarray:

@@ -1,0 +1,45 @@
+"""Effective receptive fields from their definition, in exact fractions.
+
+At x = z and j = j' a ReLU network's covariances are linear in the pixels' energies: the forward
+recursion is run on one pixel's energy after another, and read at the output pixel.
+"""
+
+from fractions import Fraction
+
+
+def _box(row, q):
+    """Mean over taps k of row[j + k], indices modulo d."""
+    d = len(row)
+    return [sum(row[(j + k) % d] for k in range(-(q // 2), q // 2 + 1)) / q for j in range(d)]
+
+
+def weights(network, d):
+    """Return (gpk, ntk), lists of d Fractions."""
+    alpha, c_v, c_w = (Fraction(v) for v in (network.alpha, network.c_v, network.c_w))
+    strength = alpha**2 if network.skip else Fraction(1)
+    keep = 1 if network.skip else 0
+    t, i, o, r = (int(part in network.trained) for part in ("input", "inner", "outer", "readout"))
+    fields = [], []
+    for pixel in range(d):
+        F = _box([Fraction(int(j == pixel)) for j in range(d)], network.input_filter_size)
+        T = [t * f for f in F]
+        for layer in range(1, network.depth + 1):
+            q = 1 if layer == 1 else network.filter_size
+            S = [c_w * s for s in _box(F, q)]
+            T_g = [i * s + c_w * b for s, b in zip(S, _box(T, q), strict=True)]
+            K = [c_v / 2 * s for s in S]  # E[relu(u)²] is half the variance, E[step(u)²] half
+            source = [o * k + c_v / 2 * g for k, g in zip(K, T_g, strict=True)]
+            steps = zip(F, _box(K, network.outer_filter_size), strict=True)
+            F = [keep * f + strength * step for f, step in steps]
+            steps = zip(T, _box(source, network.outer_filter_size), strict=True)
+            T = [keep * tangent + strength * step for tangent, step in steps]
+        scale = Fraction(network.readout_scale)
+        fields[0].append(scale * F[0])
+        fields[1].append(scale * (T[0] + r * F[0]))
+    return fields
+
+
+def squared_width(weights):
+    """Return Σ i² w_i / Σ w_i, pixel i being i or i − d away, whichever is nearer."""
+    d = len(weights)
+    return sum(min(i, d - i) ** 2 * w for i, w in enumerate(weights)) / sum(weights)
