@@ -1,0 +1,393 @@
+r"""Eigenvalues of convolutional kernels on the multi-sphere.
+
+For signals uniform on the multi-sphere the eigenfunctions are products of spherical harmonics,
+one frequency :math:`k_i` a pixel, and the eigenvalue is (Funk-Hecke for each pixel; Barzilai et
+al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6)
+
+.. math:: \lambda_k = \int_{[-1,1]^d} K(t) \prod_i P_{k_i}(t_i)\, w(t_i)\, dt
+
+with :math:`P_k` and w as in ``quadrature``. K on a tensor grid of nodes comes from ``dot_grid``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.ndimage
+
+from ..calls import check_network
+from ..engines.request import HEADS, KINDS
+from ..network import Network, check_choice, check_constant, check_depth, check_flag, check_integer
+from . import dot_grid
+from .dot_grid import BLOCK_ENTRIES, LastLayer
+from .quadrature import METHODS, Rule, default_nodes, rule
+
+# Threads beyond a few wait for one another's Python.
+_THREADS = 4
+
+# A grid is compared with one of so many fewer nodes a pixel. Both resolve the frequencies asked
+# for, and errors that fall with a power of the number of nodes, as they do, differ by a multiple
+# of the finer grid's.
+_COARSER = {"angles": 0.8, "gegenbauer": 0.5, "cosine": 0.5}
+
+_MOST_AXES = 32  # of NumPy's arrays before version 2
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues with their errors, each an array with an axis for each pixel's frequency."""
+
+    eigenvalues: np.ndarray
+    errors: np.ndarray
+    """By how much eigenvalues from fewer nodes differ (at this frequency or its neighbours)."""
+    trace: float
+    """K(x, x) of the equivariant kernel, for every x the same: the sum of all its eigenvalues,
+    and of the trace kernel's, each as often as `multiplicities` says."""
+    nodes: int
+    """Nodes a pixel of the finer grid."""
+
+
+def eigenvalues(
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    kind: str = "gpk",
+    head: str = "equivariant",
+    *,
+    normalized: bool = False,
+    method: str = "angles",
+    nodes: int | None = None,
+    return_error: bool = False,
+    max_memory: float = 4e9,
+) -> Any:
+    r"""Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
+
+    Parameters
+    ----------
+    network : Network
+        Any: with or without skip connections, one or two convolutions a layer, ReLU or erf.
+    n_channels : int
+        C0, at least 2: the pixels' spheres have C0 − 1 dimensions. (For C0 = 1 they are two
+        points.)
+    n_timepoints : int
+        Number d of pixels, at most 32. Only those in the output's receptive field cost.
+    max_frequency : int or d ints
+        Highest frequency, of all pixels or of each.
+    kind : {"gpk", "ntk"}, default "gpk"
+    head : {"equivariant", "trace", "gap"}, default "equivariant"
+        Pixel 0 is the equivariant head's. The eigenvalues of trace and GAP are the averages of
+        its eigenvalues over all shifts of the frequencies (Geifman et al. 2022, theorem 3.7);
+        those of GAP belong to the eigenfunctions that no shift changes (see `multiplicities`).
+    normalized : bool, default False
+        Of the kernel divided by its value K(x, x) for the equivariant head. Works at any depth.
+    method : {"angles", "gegenbauer", "cosine"}, default "angles"
+        Quadrature (``quadrature.rule``). "gegenbauer" is the papers' and "cosine" the same for
+        C0 = 2 by a fast transform; "angles" takes a fraction of their nodes.
+    nodes : int, optional
+        Nodes a pixel, more than `max_frequency`. The default serves `max_frequency` with errors
+        of 1e-4 of an eigenvalue or (mostly far) less for "angles"; the others' errors are of
+        the order of a percent at the highest frequencies.
+    return_error : bool, default False
+        Return a `Spectrum`: eigenvalues and errors.
+    max_memory : float, default 4e9
+        Bytes that arrays may take.
+
+    Returns
+    -------
+    ndarray, (max_frequency + 1, ..., max_frequency + 1), d axes; or Spectrum
+        Entry k is the eigenvalue of frequency k_i at pixel i; exactly 0 where k is not 0
+        outside the receptive field.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as above, or a grid beyond `max_memory`.
+    OverflowError
+        If eigenvalues exceed float64; a deep kernel wants ``normalized=True``.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import spectrum
+    >>> network = literature.barzilai_resnet(depth=2)
+    >>> spectrum.eigenvalues(network, n_channels=2, n_timepoints=3, max_frequency=4).shape
+    (5, 5, 5)
+    >>> found = spectrum.eigenvalues(network, 2, 3, (8, 0, 0), return_error=True)
+    >>> bool((found.errors < 1e-3 * found.eigenvalues).all())
+    True
+    """
+    return_error, normalized = check_flag(return_error, "return_error"), _flag(normalized)
+    limit = check_constant(max_memory, "max_memory")
+    request = _Request(network, n_channels, n_timepoints, max_frequency, kind, head, method, nodes)
+    needed = request.size.bytes
+    if needed > limit:
+        raise ValueError(
+            f"max_frequency up to {request.highest} on {len(request.receptive_field)} pixels takes "
+            f"a grid of {request.nodes} nodes each, {needed / 1e9:.3g} GB; expected at most "
+            f"max_memory, {limit / 1e9:.3g} GB"
+        )
+    fine, trace = request.compute(request.nodes, normalized)
+    if not return_error:
+        return fine
+    coarser = max(request.highest + 1, round(_COARSER[request.method] * request.nodes))
+    coarse, _ = request.compute(coarser, normalized)
+    # A difference may cross zero; its neighbours tell how large it is thereabouts.
+    errors = scipy.ndimage.maximum_filter(np.abs(fine - coarse), 3, mode="nearest")
+    return Spectrum(fine, errors, trace, request.nodes)
+
+
+def size(
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    kind: str = "gpk",
+    *,
+    method: str = "angles",
+    nodes: int | None = None,
+) -> dot_grid.Size:
+    """Return what `eigenvalues` would take with these arguments, without computing anything.
+
+    Returns
+    -------
+    Size
+        Points of the grid at which an activation is evaluated, over all layers, and bytes.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import spectrum
+    >>> spectrum.size(literature.geifman_cnn(3), 2, 4, max_frequency=20).points
+    1541066
+    """
+    return _Request(
+        network, n_channels, n_timepoints, max_frequency, kind, "equivariant", method, nodes
+    ).size
+
+
+def multiplicities(
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    head: str = "equivariant",
+) -> np.ndarray:
+    r"""Return how many eigenfunctions each frequency has, in the shape of `eigenvalues`.
+
+    For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N the number of spherical
+    harmonics of a frequency. With GAP only eigenfunctions that no shift changes have an
+    eigenvalue other than 0: the orbits of products under shifts. All shifts of a frequency share
+    them; here each has its share, which may be a fraction.
+
+    Parameters
+    ----------
+    n_channels, n_timepoints, max_frequency, head
+        As for `eigenvalues`.
+
+    Examples
+    --------
+    >>> from rescntk.theory import spectrum
+    >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2)
+    array([[ 1.,  3.,  5.],
+           [ 3.,  9., 15.],
+           [ 5., 15., 25.]])
+    >>> spectrum.multiplicities(3, 2, 2, head="gap")
+    array([[ 1. ,  1.5,  2.5],
+           [ 1.5,  6. ,  7.5],
+           [ 2.5,  7.5, 15. ]])
+    """
+    n_channels, d = _check_channels(n_channels), _check_pixels(n_timepoints)
+    highest = _check_frequencies(max_frequency, d)
+    check_choice(head, "head", HEADS)
+    count = np.array([harmonics(n_channels, k) for k in range(max(highest) + 1)], dtype=float)
+
+    def fixed(shift: int) -> np.ndarray:
+        """Return how many products of each frequency a shift leaves as they are."""
+        cycles = math.gcd(shift, d)  # pixels of a cycle have equal residues modulo this
+        result = np.zeros([k + 1 for k in highest])
+        equal = min(highest) + 1 if cycles < d else None
+        for ks in product(*(range(min(highest[c::cycles]) + 1) for c in range(cycles))):
+            result[tuple(ks[i % cycles] for i in range(d))] = math.prod(count[k] for k in ks)
+        del equal
+        return result
+
+    whole = np.ones(())
+    for k in highest:
+        whole = np.multiply.outer(whole, count[: k + 1])
+    if head != "gap":
+        return whole
+    return (whole + sum(fixed(shift) for shift in range(1, d))) / d  # Burnside
+
+
+def harmonics(n_channels: int, frequency: int) -> int:
+    """Return N(C0, k), the number of spherical harmonics of a frequency in C0 dimensions.
+
+    Examples
+    --------
+    >>> from rescntk.theory import spectrum
+    >>> [spectrum.harmonics(3, k) for k in range(4)]
+    [1, 3, 5, 7]
+    """
+    c, k = _check_channels(n_channels), check_integer(frequency, "frequency")
+    if k < 0:
+        raise ValueError(f"frequency is {frequency!r}, expected an integer of at least 0")
+    return math.comb(k + c - 1, c - 1) - (math.comb(k + c - 3, c - 1) if k > 1 else 0)
+
+
+class _Request:
+    """Checked arguments, and the way from a grid to eigenvalues."""
+
+    def __init__(
+        self,
+        network: Network,
+        n_channels: int,
+        n_timepoints: int,
+        max_frequency: int | Iterable[int],
+        kind: str,
+        head: str,
+        method: str,
+        nodes: int | None,
+    ) -> None:
+        check_network(network)
+        self.network = network
+        self.n_channels, self.d = _check_channels(n_channels), _check_pixels(n_timepoints)
+        self.max_frequency = _check_frequencies(max_frequency, self.d)
+        self.highest = max(self.max_frequency)
+        self.kind = check_choice(kind, "kind", KINDS)
+        self.head = check_choice(head, "head", HEADS)
+        self.method = check_choice(method, "method", METHODS)
+        if method == "cosine" and self.n_channels != 2:
+            raise ValueError(
+                f"method is 'cosine' and n_channels {self.n_channels}: a cosine transform is for "
+                f"n_channels 2, where harmonics are those of a circle"
+            )
+        if nodes is None:
+            nodes = default_nodes(method, self.n_channels, self.highest)
+        self.nodes = check_depth(nodes, "nodes")
+        if self.nodes <= max(self.highest, 1):
+            raise ValueError(
+                f"nodes is {nodes}, expected more than the highest frequency, {self.highest}, "
+                f"and at least 2"
+            )
+        self._windows = dot_grid.windows(network, self.d)
+
+    @property
+    def receptive_field(self) -> frozenset[int]:
+        """The pixels that the output at pixel 0 depends on."""
+        return self._windows.features[-1].pixels
+
+    @property
+    def size(self) -> dot_grid.Size:
+        grid = dot_grid.size(self.network, self.d, self.nodes, self.kind)
+        last, n = self._windows.before[-1], self.nodes
+        # The last layer's partial transform: nodes along the axes that blocks cut.
+        shape = last.shape(n)
+        lead = dot_grid.leading(shape)
+        partial = self._partial_shape(shape, lead)
+        result = math.prod(k + 1 for k in self.max_frequency)
+        extra = math.prod(partial) + (self.highest + 1) ** len(last.pixels) + 3 * result
+        return dot_grid.Size(grid.points, grid.bytes + 8 * extra)
+
+    def _partial_shape(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
+        rest = (min(length, self.highest + 1) for length in shape[lead:])
+        return (*shape[:lead], *rest)
+
+    def compute(self, nodes: int, normalized: bool) -> tuple[np.ndarray, float]:
+        """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
+        integrate = rule(self.method, self.n_channels, self.highest, nodes)
+        last = LastLayer(
+            self.network, self.kind, integrate.gaps, self.d, self.n_channels, _THREADS
+        )
+        result = np.zeros([k + 1 for k in self.max_frequency])
+        outer = dot_grid.taps(self.network.outer_filter_size, self.d)
+        self._add_rotated(result, self._last_branch(last, integrate), outer)
+        if self.network.skip:
+            carried = integrate.transform(last.carried, range(self.d))
+            self._add_rotated(result, carried, {0: 1})
+        mantissa, exponent = last.scale
+        if normalized:
+            return (result / last.own if last.own * mantissa > 0 else 0.0 * result), 1.0
+        with np.errstate(over="ignore"):
+            result = np.ldexp(result * mantissa, exponent)
+            trace = float(np.ldexp(last.own * mantissa, exponent))
+        if not (np.isfinite(result).all() and math.isfinite(trace)):
+            raise OverflowError(
+                f"eigenvalues exceed float64 at depth {self.network.depth}; normalized=True has "
+                f"no such limit"
+            )
+        return result, trace
+
+    def _last_branch(self, last: LastLayer, integrate: Rule) -> np.ndarray:
+        """Return the integrals of the last layer's branch, block by block."""
+        lead = dot_grid.leading(last.shape, BLOCK_ENTRIES)
+        partial = np.empty(self._partial_shape(last.shape, lead))
+
+        def compute(block: dot_grid.Block) -> None:
+            partial[block[:lead]] = integrate.transform(last.branch(block), range(lead, self.d))
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for _ in pool.map(compute, dot_grid.blocks(last.shape, BLOCK_ENTRIES)):
+                pass
+        return integrate.transform(partial, range(lead))
+
+    def _add_rotated(
+        self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]
+    ) -> None:
+        """Add the mean of `integrals` as seen by `pixels` (with counts), over shifts if asked.
+
+        The integrals have one entry, that of frequency 0, along pixels outside of their window.
+        """
+        d = self.d
+        shifts = [0] if self.head == "equivariant" else range(d)
+        count = sum(pixels.values()) * len(shifts)
+        for shift in shifts:
+            for pixel, times in pixels.items():
+                seen = dot_grid.rotate(integrals, (pixel + shift) % d)
+                common = tuple(
+                    slice(min(a, b)) for a, b in zip(result.shape, seen.shape, strict=True)
+                )
+                result[common] += (times / count) * seen[common]
+
+
+def _flag(normalized: bool) -> bool:
+    return check_flag(normalized, "normalized")
+
+
+def _check_channels(n_channels: Any) -> int:
+    number = check_integer(n_channels, "n_channels")
+    if number < 2:
+        raise ValueError(
+            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of one "
+            f"channel is a sign, and its kernel has no frequencies beyond 1"
+        )
+    return number
+
+
+def _check_pixels(n_timepoints: Any) -> int:
+    d = check_depth(n_timepoints, "n_timepoints")
+    if d > _MOST_AXES:
+        raise ValueError(
+            f"n_timepoints is {d}, expected at most {_MOST_AXES}: an array has an axis a pixel. (An "
+            f"output depends on its receptive field alone: a ring a little longer serves as well.)"
+        )
+    return d
+
+
+def _check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
+    name = "max_frequency"
+    try:
+        given = tuple(max_frequency)
+    except TypeError:
+        given = (max_frequency,) * d
+    if len(given) != d:
+        raise ValueError(
+            f"{name} is {max_frequency!r}, expected an integer or one for each of {d} pixels"
+        )
+    frequencies = tuple(check_integer(k, name) for k in given)
+    if min(frequencies) < 0:
+        raise ValueError(f"{name} is {max_frequency!r}, expected integers of at least 0")
+    return frequencies
