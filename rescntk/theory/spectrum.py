@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -25,17 +26,15 @@ from ..engines.request import HEADS, KINDS
 from ..network import Network, check_choice, check_constant, check_depth, check_flag, check_integer
 from . import dot_grid
 from .dot_grid import BLOCK_ENTRIES, LastLayer
-from .quadrature import METHODS, Rule, default_nodes, rule
+from .quadrature import METHODS, Rule, choose, coarser, default_nodes, rule
 
 # Threads beyond a few wait for one another's Python.
 _THREADS = 4
 
-# A grid is compared with one of so many fewer nodes a pixel. Both resolve the frequencies asked
-# for, and errors that fall with a power of the number of nodes, as they do, differ by a multiple
-# of the finer grid's.
-_COARSER = {"angles": 0.8, "gegenbauer": 0.5, "cosine": 0.5}
-
 _MOST_AXES = 32  # of NumPy's arrays before version 2
+
+# Relative rounding errors of an eigenvalue, in eps: a few for each pixel's weights and sums.
+_ROUNDINGS = 32
 
 
 class Spectrum(NamedTuple):
@@ -43,7 +42,8 @@ class Spectrum(NamedTuple):
 
     eigenvalues: np.ndarray
     errors: np.ndarray
-    """By how much eigenvalues from fewer nodes differ (at this frequency or its neighbours)."""
+    """By how much eigenvalues from a coarser grid differ, at this frequency or one next to it,
+    and what rounding may add: an estimate, on the safe side."""
     trace: float
     """K(x, x) of the equivariant kernel, for every x the same: the sum of all its eigenvalues,
     and of the trace kernel's, each as often as `multiplicities` says."""
@@ -60,7 +60,7 @@ def eigenvalues(
     head: str = "equivariant",
     *,
     normalized: bool = False,
-    method: str = "angles",
+    method: str = "auto",
     nodes: int | None = None,
     return_error: bool = False,
     max_memory: float = 4e9,
@@ -85,13 +85,14 @@ def eigenvalues(
         those of GAP belong to the eigenfunctions that no shift changes (see `multiplicities`).
     normalized : bool, default False
         Of the kernel divided by its value K(x, x) for the equivariant head. Works at any depth.
-    method : {"angles", "gegenbauer", "cosine"}, default "angles"
-        Quadrature (``quadrature.rule``). "gegenbauer" is the papers' and "cosine" the same for
-        C0 = 2 by a fast transform; "angles" takes a fraction of their nodes.
+    method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
+        Quadrature (``quadrature.rule``). "gegenbauer" is the papers', and "cosine" the same for
+        C0 = 2 by a fast transform; for few channels "angles" takes a fraction of their nodes.
+        "auto" takes the one of the first two with fewer nodes.
     nodes : int, optional
-        Nodes a pixel, more than `max_frequency`. The default serves `max_frequency` with errors
-        of 1e-4 of an eigenvalue or (mostly far) less for "angles"; the others' errors are of
-        the order of a percent at the highest frequencies.
+        Nodes a pixel, more than `max_frequency`. With the default the highest frequencies have
+        errors of 1e-4 of an eigenvalue or (mostly far) less by "angles", and for less than five
+        channels up to a few percent by the others.
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors.
     max_memory : float, default 4e9
@@ -121,7 +122,8 @@ def eigenvalues(
     >>> bool((found.errors < 1e-3 * found.eigenvalues).all())
     True
     """
-    return_error, normalized = check_flag(return_error, "return_error"), _flag(normalized)
+    check_flag(return_error, "return_error")
+    check_flag(normalized, "normalized")
     limit = check_constant(max_memory, "max_memory")
     request = _Request(network, n_channels, n_timepoints, max_frequency, kind, head, method, nodes)
     needed = request.size.bytes
@@ -134,10 +136,10 @@ def eigenvalues(
     fine, trace = request.compute(request.nodes, normalized)
     if not return_error:
         return fine
-    coarser = max(request.highest + 1, round(_COARSER[request.method] * request.nodes))
-    coarse, _ = request.compute(coarser, normalized)
+    coarse, _ = request.compute(request.coarser, normalized)
     # A difference may cross zero; its neighbours tell how large it is thereabouts.
     errors = scipy.ndimage.maximum_filter(np.abs(fine - coarse), 3, mode="nearest")
+    errors += request.rounding(fine, trace)
     return Spectrum(fine, errors, trace, request.nodes)
 
 
@@ -148,7 +150,7 @@ def size(
     max_frequency: int | Iterable[int],
     kind: str = "gpk",
     *,
-    method: str = "angles",
+    method: str = "auto",
     nodes: int | None = None,
 ) -> dot_grid.Size:
     """Return what `eigenvalues` would take with these arguments, without computing anything.
@@ -209,15 +211,11 @@ def multiplicities(
         """Return how many products of each frequency a shift leaves as they are."""
         cycles = math.gcd(shift, d)  # pixels of a cycle have equal residues modulo this
         result = np.zeros([k + 1 for k in highest])
-        equal = min(highest) + 1 if cycles < d else None
         for ks in product(*(range(min(highest[c::cycles]) + 1) for c in range(cycles))):
             result[tuple(ks[i % cycles] for i in range(d))] = math.prod(count[k] for k in ks)
-        del equal
         return result
 
-    whole = np.ones(())
-    for k in highest:
-        whole = np.multiply.outer(whole, count[: k + 1])
+    whole = _outer(count[: k + 1] for k in highest)
     if head != "gap":
         return whole
     return (whole + sum(fixed(shift) for shift in range(1, d))) / d  # Burnside
@@ -259,14 +257,16 @@ class _Request:
         self.highest = max(self.max_frequency)
         self.kind = check_choice(kind, "kind", KINDS)
         self.head = check_choice(head, "head", HEADS)
-        self.method = check_choice(method, "method", METHODS)
+        self.method = check_choice(method, "method", ("auto", *METHODS))
+        if method == "auto":
+            self.method = choose(self.n_channels, self.highest)
         if method == "cosine" and self.n_channels != 2:
             raise ValueError(
                 f"method is 'cosine' and n_channels {self.n_channels}: a cosine transform is for "
                 f"n_channels 2, where harmonics are those of a circle"
             )
         if nodes is None:
-            nodes = default_nodes(method, self.n_channels, self.highest)
+            nodes = default_nodes(self.method, self.n_channels, self.highest)
         self.nodes = check_depth(nodes, "nodes")
         if self.nodes <= max(self.highest, 1):
             raise ValueError(
@@ -279,6 +279,11 @@ class _Request:
     def receptive_field(self) -> frozenset[int]:
         """The pixels that the output at pixel 0 depends on."""
         return self._windows.features[-1].pixels
+
+    @property
+    def coarser(self) -> int:
+        """Nodes a pixel of the grid that tells the errors."""
+        return coarser(self.method, self.n_channels, self.nodes)
 
     @property
     def size(self) -> dot_grid.Size:
@@ -321,6 +326,19 @@ class _Request:
             )
         return result, trace
 
+    def rounding(self, found: np.ndarray, trace: float) -> np.ndarray:
+        """Return the rounding errors to expect of eigenvalues.
+
+        Those of weights and sums are relative. Those of the kernel's values differ from node to
+        node: a sum over n nodes with weights P_k averages them. A frequency of several pixels
+        sees those of layers whose window covers them all, at worst no others.
+        """
+        count = [harmonics(self.n_channels, k) for k in range(self.highest + 1)]
+        one = np.array([1.0 if k == 0 else 1.0 / (n * self.nodes) for k, n in enumerate(count)])
+        noise = np.sqrt(_outer(one[: k + 1] for k in self.max_frequency))
+        eps = float(np.finfo(np.float64).eps)
+        return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
+
     def _last_branch(self, last: LastLayer, integrate: Rule) -> np.ndarray:
         """Return the integrals of the last layer's branch, block by block."""
         lead = dot_grid.leading(last.shape, BLOCK_ENTRIES)
@@ -353,8 +371,8 @@ class _Request:
                 result[common] += (times / count) * seen[common]
 
 
-def _flag(normalized: bool) -> bool:
-    return check_flag(normalized, "normalized")
+def _outer(factors: Iterable[np.ndarray]) -> np.ndarray:
+    return reduce(np.multiply.outer, factors)
 
 
 def _check_channels(n_channels: Any) -> int:
