@@ -11,7 +11,7 @@ For a pixel uniform on the sphere of :math:`C_0` dimensions the dot product :mat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,31 +62,31 @@ class Rule:
     """θ at the nodes, (n,)."""
     matrix: np.ndarray | None
     """Weight times P_k at each node, (K + 1, n); None where a cosine transform takes its place."""
-    max_frequency: int
 
     @property
     def gaps(self) -> np.ndarray:
         """1 − t at the nodes, without cancellation."""
         return 2.0 * np.sin(self.angles / 2) ** 2
 
-    def transform(self, values: np.ndarray, axes: Iterable[int]) -> np.ndarray:
-        """Return the integrals along `axes`; those of length 1, constants, stay as they are.
+    def transform(self, values: np.ndarray, highest: Mapping[int, int]) -> np.ndarray:
+        """Return the integrals along some axes for frequencies up to the highest of each.
 
-        A constant has frequency 0 alone: along such an axis the result has that one.
+        Axes of length 1 are those of constants, and stay as they are: frequency 0 is all they
+        have.
         """
-        n = len(self.angles)
-        axes = tuple(axis for axis in axes if values.shape[axis] == n)
-        if not axes:
+        n, d = len(self.angles), values.ndim
+        highest = {axis: k for axis, k in highest.items() if values.shape[axis] == n}
+        if not highest:
             return values
         if self.matrix is None:
+            axes = tuple(highest)
             spectrum = scipy.fft.dctn(values, type=2, axes=axes) / (2.0 * n) ** len(axes)
-            kept = slice(self.max_frequency + 1)
-            return spectrum[tuple(kept if a in axes else slice(None) for a in range(values.ndim))]
-        operands: list[object] = [values, list(range(values.ndim))]
-        for axis in axes:
-            operands += [self.matrix, [values.ndim + axis, axis]]
-        result = [values.ndim + a if a in axes else a for a in range(values.ndim)]
-        return contract(*operands, result)
+            kept = (slice(highest[a] + 1) if a in highest else slice(None) for a in range(d))
+            return spectrum[tuple(kept)]
+        operands: list[object] = [values, list(range(d))]
+        for axis, k in highest.items():
+            operands += [self.matrix[: k + 1], [d + axis, axis]]
+        return contract(*operands, [d + a if a in highest else a for a in range(d)])
 
 
 def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
@@ -112,14 +112,14 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
         angles = (np.arange(nodes) + 0.5) * (np.pi / nodes)
         weights = np.full(nodes, 1.0 / nodes)
         if method == "cosine":
-            return Rule(angles, None, max_frequency)
+            return Rule(angles, None)
     else:
         t, weights = scipy.special.roots_gegenbauer(nodes, (n_channels - 2) / 2)
         angles, weights = np.arccos(t[::-1]), weights[::-1]
     # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
     weights = weights / weights.sum()
     matrix = weights * zonal(np.cos(angles), n_channels, max_frequency)
-    return Rule(angles, matrix, max_frequency)
+    return Rule(angles, matrix)
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:

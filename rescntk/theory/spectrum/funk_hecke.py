@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
@@ -21,15 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage
 
-from ..calls import check_network
-from ..engines.request import HEADS, KINDS
-from ..network import Network, check_choice, check_constant, check_depth, check_flag, check_integer
+from ...calls import check_network
+from ...engines.request import HEADS, KINDS
+from ...network import Network, check_choice, check_constant, check_depth, check_flag, check_integer
 from . import dot_grid
-from .dot_grid import BLOCK_ENTRIES, LastLayer
+from .dot_grid import LastLayer
 from .quadrature import METHODS, Rule, choose, coarser, default_nodes, rule
 
 # Threads beyond a few wait for one another's Python.
 _THREADS = 4
+
+# Points of the last layer that are integrated together: enough for few and large matrix products.
+_SLAB_ENTRIES = 4_000_000
 
 _MOST_AXES = 32  # of NumPy's arrays before version 2
 
@@ -202,7 +204,7 @@ def multiplicities(
            [ 1.5,  6. ,  7.5],
            [ 2.5,  7.5, 15. ]])
     """
-    n_channels, d = _check_channels(n_channels), _check_pixels(n_timepoints)
+    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     highest = _check_frequencies(max_frequency, d)
     check_choice(head, "head", HEADS)
     count = np.array([harmonics(n_channels, k) for k in range(max(highest) + 1)], dtype=float)
@@ -230,7 +232,7 @@ def harmonics(n_channels: int, frequency: int) -> int:
     >>> [spectrum.harmonics(3, k) for k in range(4)]
     [1, 3, 5, 7]
     """
-    c, k = _check_channels(n_channels), check_integer(frequency, "frequency")
+    c, k = check_channels(n_channels), check_integer(frequency, "frequency")
     if k < 0:
         raise ValueError(f"frequency is {frequency!r}, expected an integer of at least 0")
     return math.comb(k + c - 1, c - 1) - (math.comb(k + c - 3, c - 1) if k > 1 else 0)
@@ -252,7 +254,7 @@ class _Request:
     ) -> None:
         check_network(network)
         self.network = network
-        self.n_channels, self.d = _check_channels(n_channels), _check_pixels(n_timepoints)
+        self.n_channels, self.d = check_channels(n_channels), check_pixels(n_timepoints)
         self.max_frequency = _check_frequencies(max_frequency, self.d)
         self.highest = max(self.max_frequency)
         self.kind = check_choice(kind, "kind", KINDS)
@@ -288,30 +290,40 @@ class _Request:
     @property
     def size(self) -> dot_grid.Size:
         grid = dot_grid.size(self.network, self.d, self.nodes, self.kind)
-        last, n = self._windows.before[-1], self.nodes
-        # The last layer's partial transform: nodes along the axes that blocks cut.
-        shape = last.shape(n)
-        lead = dot_grid.leading(shape)
-        partial = self._partial_shape(shape, lead)
+        shape = self._windows.before[-1].shape(self.nodes)
+        lead = dot_grid.leading(shape, _SLAB_ENTRIES)
+        slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
+        partial = math.prod(self._partial_shape(shape, lead))
         result = math.prod(k + 1 for k in self.max_frequency)
-        extra = math.prod(partial) + (self.highest + 1) ** len(last.pixels) + 3 * result
-        return dot_grid.Size(grid.points, grid.bytes + 8 * extra)
+        return dot_grid.Size(grid.points, grid.bytes + 8 * (slab + 2 * partial + 4 * result))
 
     def _partial_shape(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
-        rest = (min(length, self.highest + 1) for length in shape[lead:])
+        """Return the shape of the last layer's integrals along all but the first axes."""
+        rest = (min(shape[axis], self._reached[axis] + 1) for axis in range(lead, self.d))
         return (*shape[:lead], *rest)
+
+    @property
+    def _reached(self) -> tuple[int, ...]:
+        """The highest frequency along each axis of the last layer's branch that is needed."""
+        shifts = range(1 if self.head == "equivariant" else self.d)
+        seen = {
+            p + s for p in dot_grid.taps(self.network.outer_filter_size, self.d) for s in shifts
+        }
+        # The integrals of pixel 0 along `axis` are those of pixel p along `axis` + p.
+        return tuple(
+            max(self.max_frequency[(axis + p) % self.d] for p in {0, *seen})
+            for axis in range(self.d)
+        )
 
     def compute(self, nodes: int, normalized: bool) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
         integrate = rule(self.method, self.n_channels, self.highest, nodes)
-        last = LastLayer(
-            self.network, self.kind, integrate.gaps, self.d, self.n_channels, _THREADS
-        )
+        last = LastLayer(self.network, self.kind, integrate.gaps, self.d, self.n_channels, _THREADS)
         result = np.zeros([k + 1 for k in self.max_frequency])
         outer = dot_grid.taps(self.network.outer_filter_size, self.d)
         self._add_rotated(result, self._last_branch(last, integrate), outer)
         if self.network.skip:
-            carried = integrate.transform(last.carried, range(self.d))
+            carried = integrate.transform(last.carried, dict(enumerate(self._reached)))
             self._add_rotated(result, carried, {0: 1})
         mantissa, exponent = last.scale
         if normalized:
@@ -340,17 +352,14 @@ class _Request:
         return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
 
     def _last_branch(self, last: LastLayer, integrate: Rule) -> np.ndarray:
-        """Return the integrals of the last layer's branch, block by block."""
-        lead = dot_grid.leading(last.shape, BLOCK_ENTRIES)
+        """Return the integrals of the last layer's branch, slab by slab."""
+        lead = dot_grid.leading(last.shape, _SLAB_ENTRIES)
+        reached = dict(enumerate(self._reached))
+        inner = {axis: reached.pop(axis) for axis in range(lead, self.d)}
         partial = np.empty(self._partial_shape(last.shape, lead))
-
-        def compute(block: dot_grid.Block) -> None:
-            partial[block[:lead]] = integrate.transform(last.branch(block), range(lead, self.d))
-
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for _ in pool.map(compute, dot_grid.blocks(last.shape, BLOCK_ENTRIES)):
-                pass
-        return integrate.transform(partial, range(lead))
+        for slab in dot_grid.blocks(last.shape, _SLAB_ENTRIES):
+            partial[slab[:lead]] = integrate.transform(last.branch(slab), inner)
+        return integrate.transform(partial, reached)
 
     def _add_rotated(
         self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]
@@ -375,7 +384,7 @@ def _outer(factors: Iterable[np.ndarray]) -> np.ndarray:
     return reduce(np.multiply.outer, factors)
 
 
-def _check_channels(n_channels: Any) -> int:
+def check_channels(n_channels: Any) -> int:
     number = check_integer(n_channels, "n_channels")
     if number < 2:
         raise ValueError(
@@ -385,7 +394,7 @@ def _check_channels(n_channels: Any) -> int:
     return number
 
 
-def _check_pixels(n_timepoints: Any) -> int:
+def check_pixels(n_timepoints: Any) -> int:
     d = check_depth(n_timepoints, "n_timepoints")
     if d > _MOST_AXES:
         raise ValueError(

@@ -1,0 +1,29 @@
+"""Spectra of kernels on the multi-sphere: Barzilai et al. 2022, section 5, appendices C, D, G.
+
+``dot_grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
+pixel's sphere, ``funk_hecke`` makes eigenvalues of the two; ``decay`` and ``ensemble`` hold them
+against theorems 5.1 and 5.2.
+"""
+
+from .decay import Decay, DecayExponents, decay_exponents, singularity_exponent
+from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture, path_counts
+from .funk_hecke import Spectrum, eigenvalues, harmonics, multiplicities, size
+from .quadrature import zonal
+
+__all__ = [
+    "Decay",
+    "DecayExponents",
+    "EnsembleFit",
+    "Mixture",
+    "Spectrum",
+    "decay_exponents",
+    "eigenvalues",
+    "fit_ensemble",
+    "harmonics",
+    "mixture",
+    "multiplicities",
+    "path_counts",
+    "singularity_exponent",
+    "size",
+    "zonal",
+]
