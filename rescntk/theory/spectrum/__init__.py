@@ -6,16 +6,19 @@ against theorems 5.1 and 5.2.
 """
 
 from .decay import Decay, DecayExponents, decay_exponents, singularity_exponent
+from .dot_grid import Cost
 from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture, path_counts
-from .funk_hecke import Spectrum, eigenvalues, harmonics, multiplicities, size
+from .funk_hecke import Spectrum, cost, eigenvalues, harmonics, multiplicities
 from .quadrature import zonal
 
 __all__ = [
+    "Cost",
     "Decay",
     "DecayExponents",
     "EnsembleFit",
     "Mixture",
     "Spectrum",
+    "cost",
     "decay_exponents",
     "eigenvalues",
     "fit_ensemble",
@@ -24,6 +27,5 @@ __all__ = [
     "multiplicities",
     "path_counts",
     "singularity_exponent",
-    "size",
     "zonal",
 ]

@@ -33,8 +33,9 @@ import numpy as np
 from ...calls import check_network
 from ...engines.request import HEADS, KINDS
 from ...network import Network, check_choice, check_integer
-from .dot_grid import taps, windows
-from .funk_hecke import check_channels, check_pixels, eigenvalues
+from .dot_grid import check_pixels, taps, windows
+from .funk_hecke import eigenvalues
+from .quadrature import check_channels
 
 # Below so many errors an eigenvalue does not enter a fit.
 _RESOLVED = 10.0
@@ -132,9 +133,9 @@ def decay_exponents(
     >>> print(found)
           pixels  exponent   drift     law  theorem 5.1
     ---------------------------------------------------
-               0    -4.061   0.240      -4  [-4, -4]
-             0,1    -5.997   0.057      -6  [-8, -4]
-          -1,0,1    -5.936   0.072      -6  [-12, -6]
+               0    -4.063   0.155      -4  [-4, -2]
+             0,1    -5.988   0.080      -6  [-8, -4]
+          -1,0,1    -5.931   0.080      -6  [-12, -6]
     """
     check_network(network)
     check_choice(head, "head", HEADS)

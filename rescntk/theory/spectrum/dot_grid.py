@@ -27,10 +27,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...activations import BY_NAME, Activation, Pixels, Scratch
-from ...network import Network
+from ...network import Network, check_depth
 
 Array = np.ndarray
 Block = tuple[slice, ...]
+
+_MOST_AXES = 32  # of NumPy's arrays before version 2
 
 # Points that go through an activation together: some fifty passes over a dozen such arrays, which
 # a cache should hold. 30 ns a point and layer on one core, and a third more from 30 000 or 400 000.
@@ -350,3 +352,14 @@ def blocks(shape: tuple[int, ...], entries: int) -> Iterator[Block]:
 def leading(shape: tuple[int, ...], entries: int) -> int:
     """Return how many of the first axes `blocks` cuts."""
     return next(m for m in range(len(shape) + 1) if math.prod(shape[m:]) <= entries)
+
+
+def check_pixels(n_timepoints: Any) -> int:
+    """Return `n_timepoints` as an int that an array has axes for, or say what is wrong with it."""
+    d = check_depth(n_timepoints, "n_timepoints")
+    if d > _MOST_AXES:
+        raise ValueError(
+            f"n_timepoints is {d}, expected at most {_MOST_AXES}, an array's axes (an output "
+            f"depends on its receptive field alone: a ring just longer serves as well)"
+        )
+    return d

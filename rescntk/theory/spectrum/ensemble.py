@@ -23,8 +23,9 @@ from scipy.special import logsumexp
 
 from ...calls import check_depths, check_network
 from ...network import Network, check_constant
-from .dot_grid import taps
-from .funk_hecke import check_channels, check_pixels, eigenvalues
+from .dot_grid import check_pixels, taps
+from .funk_hecke import eigenvalues
+from .quadrature import check_channels
 
 # Below so many errors an eigenvalue does not enter a fit.
 _RESOLVED = 10.0

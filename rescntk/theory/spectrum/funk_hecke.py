@@ -22,18 +22,25 @@ import scipy.ndimage
 
 from ...calls import check_network
 from ...engines.request import HEADS, KINDS
-from ...network import Network, check_choice, check_constant, check_depth, check_flag, check_integer
+from ...network import Network, check_choice, check_constant, check_depth, check_flag
 from . import dot_grid
-from .dot_grid import LastLayer
-from .quadrature import METHODS, Rule, choose, coarser, default_nodes, rule
+from .dot_grid import LastLayer, check_pixels
+from .quadrature import (
+    METHODS,
+    Rule,
+    check_channels,
+    check_frequency,
+    choose,
+    coarser,
+    default_nodes,
+    rule,
+)
 
 # Threads beyond a few wait for one another's Python.
 _THREADS = 4
 
 # Points of the last layer that are integrated together: enough for few and large matrix products.
 _SLAB_ENTRIES = 4_000_000
-
-_MOST_AXES = 32  # of NumPy's arrays before version 2
 
 # Relative rounding errors of an eigenvalue, in eps: a few for each pixel's weights and sums.
 _ROUNDINGS = 32
@@ -128,7 +135,7 @@ def eigenvalues(
     check_flag(normalized, "normalized")
     limit = check_constant(max_memory, "max_memory")
     request = _Request(network, n_channels, n_timepoints, max_frequency, kind, head, method, nodes)
-    needed = request.size.bytes
+    needed = request.cost.bytes
     if needed > limit:
         raise ValueError(
             f"max_frequency up to {request.highest} on {len(request.receptive_field)} pixels takes "
@@ -145,7 +152,7 @@ def eigenvalues(
     return Spectrum(fine, errors, trace, request.nodes)
 
 
-def size(
+def cost(
     network: Network,
     n_channels: int,
     n_timepoints: int,
@@ -154,24 +161,24 @@ def size(
     *,
     method: str = "auto",
     nodes: int | None = None,
-) -> dot_grid.Size:
+) -> dot_grid.Cost:
     """Return what `eigenvalues` would take with these arguments, without computing anything.
 
     Returns
     -------
-    Size
+    Cost
         Points of the grid at which an activation is evaluated, over all layers, and bytes.
 
     Examples
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
-    >>> spectrum.size(literature.geifman_cnn(3), 2, 4, max_frequency=20).points
-    1541066
+    >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20).points
+    2140046
     """
     return _Request(
         network, n_channels, n_timepoints, max_frequency, kind, "equivariant", method, nodes
-    ).size
+    ).cost
 
 
 def multiplicities(
@@ -232,9 +239,7 @@ def harmonics(n_channels: int, frequency: int) -> int:
     >>> [spectrum.harmonics(3, k) for k in range(4)]
     [1, 3, 5, 7]
     """
-    c, k = check_channels(n_channels), check_integer(frequency, "frequency")
-    if k < 0:
-        raise ValueError(f"frequency is {frequency!r}, expected an integer of at least 0")
+    c, k = check_channels(n_channels), check_frequency(frequency, "frequency")
     return math.comb(k + c - 1, c - 1) - (math.comb(k + c - 3, c - 1) if k > 1 else 0)
 
 
@@ -288,14 +293,14 @@ class _Request:
         return coarser(self.method, self.n_channels, self.nodes)
 
     @property
-    def size(self) -> dot_grid.Size:
-        grid = dot_grid.size(self.network, self.d, self.nodes, self.kind)
+    def cost(self) -> dot_grid.Cost:
+        grid = dot_grid.cost(self.network, self.d, self.nodes, self.kind)
         shape = self._windows.before[-1].shape(self.nodes)
         lead = dot_grid.leading(shape, _SLAB_ENTRIES)
         slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
         partial = math.prod(self._partial_shape(shape, lead))
         result = math.prod(k + 1 for k in self.max_frequency)
-        return dot_grid.Size(grid.points, grid.bytes + 8 * (slab + 2 * partial + 4 * result))
+        return dot_grid.Cost(grid.points, grid.bytes + 8 * (slab + 2 * partial + 4 * result))
 
     def _partial_shape(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
         """Return the shape of the last layer's integrals along all but the first axes."""
@@ -384,26 +389,6 @@ def _outer(factors: Iterable[np.ndarray]) -> np.ndarray:
     return reduce(np.multiply.outer, factors)
 
 
-def check_channels(n_channels: Any) -> int:
-    number = check_integer(n_channels, "n_channels")
-    if number < 2:
-        raise ValueError(
-            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of one "
-            f"channel is a sign, and its kernel has no frequencies beyond 1"
-        )
-    return number
-
-
-def check_pixels(n_timepoints: Any) -> int:
-    d = check_depth(n_timepoints, "n_timepoints")
-    if d > _MOST_AXES:
-        raise ValueError(
-            f"n_timepoints is {d}, expected at most {_MOST_AXES}: an array has an axis a pixel. (An "
-            f"output depends on its receptive field alone: a ring a little longer serves as well.)"
-        )
-    return d
-
-
 def _check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
     name = "max_frequency"
     try:
@@ -414,7 +399,4 @@ def _check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
         raise ValueError(
             f"{name} is {max_frequency!r}, expected an integer or one for each of {d} pixels"
         )
-    frequencies = tuple(check_integer(k, name) for k in given)
-    if min(frequencies) < 0:
-        raise ValueError(f"{name} is {max_frequency!r}, expected integers of at least 0")
-    return frequencies
+    return tuple(check_frequency(k, name) for k in given)

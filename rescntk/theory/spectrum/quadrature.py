@@ -13,11 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.fft
 import scipy.special
 from opt_einsum import contract
+
+from ...network import check_integer
 
 METHODS = ("angles", "gegenbauer", "cosine")
 
@@ -40,11 +43,12 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
 
     Examples
     --------
-    >>> from rescntk.theory.quadrature import zonal
-    >>> zonal([0.5], n_channels=3, max_frequency=2).ravel()
+    >>> from rescntk.theory import spectrum
+    >>> spectrum.zonal([0.5], n_channels=3, max_frequency=2).ravel()
     array([ 1.   ,  0.5  , -0.125])
     """
-    t = np.asarray(t, dtype=np.float64)
+    t, n_channels = np.asarray(t, dtype=np.float64), check_channels(n_channels)
+    max_frequency = check_frequency(max_frequency, "max_frequency")
     values = np.ones((max_frequency + 1, *t.shape))
     if max_frequency > 0:
         values[1] = t
@@ -104,6 +108,8 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
         For C0 = 2 the same nodes, :math:`\theta_m = (m+\frac12)\pi/n`, and a discrete cosine
         transform.
     """
+    angles: np.ndarray
+    weights: np.ndarray
     if method == "angles":
         x, weights = _gauss_legendre(nodes)
         angles = np.pi / 2 * (x + 1.0)
@@ -128,7 +134,8 @@ def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     NumPy's weights near the ends have errors of 1e-13, because a node's does; so Newton's
     iteration goes on in extended precision, where there is one.
     """
-    x = np.polynomial.legendre.leggauss(nodes)[0].astype(np.longdouble)
+    x: Any = np.polynomial.legendre.leggauss(nodes)[0].astype(np.longdouble)
+    slope: Any = None
     for _ in range(2):
         below, p = np.ones_like(x), x
         for k in range(1, nodes):
@@ -167,3 +174,22 @@ def coarser(method: str, n_channels: int, nodes: int) -> int:
     if method == "angles" or n_channels > 6:
         return max(nodes - max(8, math.ceil(nodes / 8)), 2)
     return max(nodes // 2, 2)
+
+
+def check_channels(n_channels: Any) -> int:
+    """Return `n_channels` as an int of at least 2, or say what is wrong with it."""
+    number = check_integer(n_channels, "n_channels")
+    if number < 2:
+        raise ValueError(
+            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of "
+            f"one channel is a sign, and has no frequencies beyond 1"
+        )
+    return number
+
+
+def check_frequency(frequency: Any, name: str) -> int:
+    """Return `frequency` as an int of at least 0, or say what is wrong with it."""
+    number = check_integer(frequency, name)
+    if number < 0:
+        raise ValueError(f"{name} is {frequency!r}, expected an integer of at least 0")
+    return number
