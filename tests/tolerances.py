@@ -70,3 +70,17 @@ def asymptote(depth, slowdown, start):
 # Sampled networks: so many standard errors, from independent networks. For normal errors 5
 # would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
+
+# Errors that default grids are to have of an eigenvalue, relative to it, by their own estimate:
+# a tangent kernel's cone at θ = 0 on two pixels of two channels converges like nodes^-6, and the
+# coarser grid that tells the error has 31 nodes or so: (π/31)^6 is 1e-6, times a few hundred for
+# eigenvalues that high frequencies leave of it.
+SPECTRUM = 2e-3
+
+# The share of a trace beyond frequency K, extrapolated from K/2 and K by its leading power: the
+# next power is one less, and K is at least 20.
+TAIL = 0.1
+
+# By how much a slope fitted to frequencies of 12 … 48 may miss an exponent, where it does not
+# drift: next terms of relative size 1/k² give 2/k², and windows of a few pixels multiply it.
+SLOPE = 0.2

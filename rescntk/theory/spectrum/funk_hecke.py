@@ -138,9 +138,9 @@ def eigenvalues(
     needed = request.cost.bytes
     if needed > limit:
         raise ValueError(
-            f"max_frequency up to {request.highest} on {len(request.receptive_field)} pixels takes "
-            f"a grid of {request.nodes} nodes each, {needed / 1e9:.3g} GB; expected at most "
-            f"max_memory, {limit / 1e9:.3g} GB"
+            f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, "
+            f"{len(request.receptive_field)} pixels in the receptive field of {request.d}, and the "
+            f"result take {needed / 1e9:,.1f} GB, expected at most max_memory, {limit / 1e9:,.1f} GB"
         )
     fine, trace = request.compute(request.nodes, normalized)
     if not return_error:
@@ -332,7 +332,7 @@ class _Request:
             self._add_rotated(result, carried, {0: 1})
         mantissa, exponent = last.scale
         if normalized:
-            return (result / last.own if last.own * mantissa > 0 else 0.0 * result), 1.0
+            return (result / last.own, 1.0) if last.own * mantissa > 0 else (0.0 * result, 0.0)
         with np.errstate(over="ignore"):
             result = np.ldexp(result * mantissa, exponent)
             trace = float(np.ldexp(last.own * mantissa, exponent))
