@@ -138,9 +138,9 @@ def eigenvalues(
     needed = request.cost.bytes
     if needed > limit:
         raise ValueError(
-            f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, "
-            f"{len(request.receptive_field)} pixels in the receptive field of {request.d}, and the "
-            f"result take {needed / 1e9:,.1f} GB, expected at most max_memory, {limit / 1e9:,.1f} GB"
+            f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, with "
+            f"{len(request.receptive_field)} of {request.d} pixels in the receptive field, takes "
+            f"{needed / 1e9:,.1f} GB, expected max_memory, {limit / 1e9:,.1f} GB, at most"
         )
     fine, trace = request.compute(request.nodes, normalized)
     if not return_error:
@@ -174,7 +174,7 @@ def cost(
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
     >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20).points
-    2140046
+    3833324
     """
     return _Request(
         network, n_channels, n_timepoints, max_frequency, kind, "equivariant", method, nodes
