@@ -432,6 +432,24 @@ def test_slabs_do_not_change_eigenvalues(monkeypatch):
         assert np.abs(found - whole).max() <= bar * whole.max()
 
 
+@pytest.mark.parametrize("method", ["angles", "gegenbauer", "cosine"])
+def test_errors_of_too_few_nodes_are_large(method):
+    """Even where the coarser grid has fewer nodes than frequencies."""
+    network = TWO(2)
+    exact = spectrum.eigenvalues(network, 2, 4, 8)
+    found = spectrum.eigenvalues(network, 2, 4, 8, method=method, nodes=9, return_error=True)
+    assert (np.abs(found.eigenvalues - exact) <= found.errors).mean() > 0.99
+    assert found.errors[8, 0, 0, 0] > exact[8, 0, 0, 0]
+
+
+def test_many_pixels_cost_what_their_field_does():
+    frequency = [8, 8, *[0] * 29, 8]
+    found = spectrum.eigenvalues(CNN(2), 2, 32, frequency, "ntk", return_error=True)
+    short = spectrum.eigenvalues(CNN(2), 2, 3, 8, "ntk", return_error=True)
+    assert np.abs(found.eigenvalues.reshape(9, 9, 9) - short.eigenvalues).max() <= 1e-15
+    assert (found.errors > 0).all()
+
+
 def test_deep_networks():
     deep = TWO(2000, alpha=1.0)
     found = spectrum.eigenvalues(deep, 2, 2, 2, "ntk", normalized=True)

@@ -19,7 +19,8 @@ least of
 .. math:: \sum_{\text{windows}} \bigl(3 + w(C_0 - 1)\bigr) - 2\,[\text{tangent kernel}]
 
 over all sets of windows that together cover the p pixels. For one pixel it is :math:`C_0 + 2`
-or :math:`C_0`, and for all pixels of one window it is the theorem's upper bound.
+or :math:`C_0`, and for all pixels of one window it is the theorem's upper bound. All of
+this is asymptotic: frequencies must be large against the number of channels.
 """
 
 from __future__ import annotations

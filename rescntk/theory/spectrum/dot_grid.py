@@ -194,7 +194,7 @@ class LastLayer:
     def own(self) -> float:
         """The kernel of a signal with itself, apart from the scale: K(1, …, 1)."""
         state, kept = self._state, float(self.network.skip)
-        both, source = self._own_branch(self.network.depth)
+        both, source = self._own_branch()
         features = kept + both
         if self.kind == "gpk":
             return features
@@ -227,7 +227,7 @@ class LastLayer:
     def _advance(self, layer: int) -> None:
         """Carry the state past a layer."""
         state, kept = self._state, self.network.skip
-        own_both, own_source = self._own_branch(layer)
+        own_both, own_source = self._own_branch()
         growth = kept + own_both
         share = 1.0 / growth if growth > 0 else 0.0  # a kernel of 0 stays one
         shape = self._before[layer - 1].shape(max(state.gap.shape))
@@ -258,7 +258,7 @@ class LastLayer:
         unit = 1.0 if self._activation.homogeneous else self._state.q
         return unit, (self._strength / unit if unit > 0 else 0.0)
 
-    def _own_branch(self, layer: int) -> tuple[float, float]:
+    def _own_branch(self) -> tuple[float, float]:
         """Return α² K and the source of a signal with itself, in units of q."""
         network = self.network
         unit, factor = self._units()

@@ -304,7 +304,7 @@ class _Request:
 
     def _partial_shape(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
         """Return the shape of the last layer's integrals along all but the first axes."""
-        rest = (min(shape[axis], self._reached[axis] + 1) for axis in range(lead, self.d))
+        rest = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
         return (*shape[:lead], *rest)
 
     @property

@@ -117,7 +117,7 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
     elif n_channels == 2:
         angles = (np.arange(nodes) + 0.5) * (np.pi / nodes)
         weights = np.full(nodes, 1.0 / nodes)
-        if method == "cosine":
+        if method == "cosine" and nodes > max_frequency:
             return Rule(angles, None)
     else:
         t, weights = scipy.special.roots_gegenbauer(nodes, (n_channels - 2) / 2)
