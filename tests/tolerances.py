@@ -71,16 +71,16 @@ def asymptote(depth, slowdown, start):
 # would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
 
-# Errors that default grids are to have of an eigenvalue, relative to it, by their own estimate:
-# a tangent kernel's cone at θ = 0 on two pixels of two channels converges like nodes^-6, and the
-# coarser grid that tells the error has 31 nodes or so: (π/31)^6 is 1e-6, times a few hundred for
-# eigenvalues that high frequencies leave of it.
+# What default grids may leave of an eigenvalue as its estimated error, relative to it. The slowest
+# is a tangent kernel's cone at θ = 0 on two pixels of two channels: an error like nodes^-6, of
+# which the coarser grid's, with some 30 nodes (π/30)^6 = 1e-6, is the estimate. Eigenvalues of
+# frequency 16 on both pixels are 16^-4 of it in size: hundreds of times closer to the error.
 SPECTRUM = 2e-3
 
-# The share of a trace beyond frequency K, extrapolated from K/2 and K by its leading power: the
-# next power is one less, and K is at least 20.
+# The share of a trace beyond frequency K as its leading power, centred, has it from K/2 and K: by
+# relative size (C0/K)² the next terms are below 0.1 for K of 20 and more.
 TAIL = 0.1
 
-# By how much a slope fitted to frequencies of 12 … 48 may miss an exponent, where it does not
-# drift: next terms of relative size 1/k² give 2/k², and windows of a few pixels multiply it.
+# By how much a slope may miss an exponent where it does not drift. Next terms have a relative size
+# of some 1/k of three channels, and slopes come from 12 … 48: a few times 1/24.
 SLOPE = 0.2
