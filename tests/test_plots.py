@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from rescntk import plots
-from rescntk.theory import conditioning, multisphere
+from rescntk import literature, plots
+from rescntk.theory import conditioning, multisphere, spectrum
 
 pytest.importorskip("matplotlib")
 
@@ -72,3 +72,62 @@ def test_pyplot_is_left_alone():
         " sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture(scope="module")
+def decays():
+    return spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=12)
+
+
+def test_eigenvalue_decay(decays):
+    ax = plots.eigenvalue_decay(decays)
+    drawn = [line for line in ax.get_lines() if line.get_marker() in "osD"]
+    for decay, even, odd in zip(decays, drawn[::2], drawn[1::2], strict=True):
+        for line, parity in ((even, 0), (odd, 1)):
+            some = decay.frequencies % 2 == parity
+            assert (line.get_xdata() == decay.frequencies[some]).all()
+            assert (line.get_ydata() == decay.eigenvalues[some]).all()
+        assert f"slope {decay.exponent:.2f}, law {decay.law:g}" in even.get_label()
+        assert even.get_markerfacecolor() != odd.get_markerfacecolor()
+    laws = [line for line in ax.get_lines() if line.get_linestyle() == ":"]
+    for decay, line in zip(decays, laws, strict=True):
+        slope = np.diff(np.log(line.get_ydata())) / np.diff(np.log(line.get_xdata()))
+        assert np.abs(slope - decay.law).max() <= 1e-9
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
+    assert "2 channels × 3 pixels, filter size 3, equivariant head" in ax.get_title()
+    ax.figure.savefig(io.BytesIO())
+
+
+def test_eigenvalues_below_their_errors_are_left_out():
+    """Odd frequencies of a single layer."""
+    found = spectrum.decay_exponents(literature.geifman_cnn(1), 2, 1, max_frequency=12)
+    ax = plots.eigenvalue_decay(found, title="mine")
+    odd = next(line for line in ax.get_lines() if line.get_markerfacecolor() == "white")
+    assert list(odd.get_xdata()) == [1]
+    assert ax.get_title() == "mine"
+    ax.figure.savefig(io.BytesIO())
+
+
+def test_decay_exponents(decays):
+    ax = plots.decay_exponents([decays, decays], ["one", "other"])
+    bars = [bar for bar in ax.patches if np.isfinite(bar.get_x())]
+    for decay, bar in zip(decays, bars[:3], strict=True):
+        assert abs(bar.get_y() - decay.lowest) <= 1e-12
+        assert abs(bar.get_y() + bar.get_height() - decay.highest) <= 1e-12
+    drawn = lines(ax)
+    assert list(drawn["one#0072B2"].get_ydata()) == [decay.exponent for decay in decays]
+    assert drawn["one#0072B2"].get_marker() != drawn["other#D55E00"].get_marker()
+    ax.figure.savefig(io.BytesIO())
+    with pytest.raises(ValueError, match="labels has 1 names, expected 2"):
+        plots.decay_exponents([decays, decays], ["one"])
+
+
+def test_ensemble():
+    found = spectrum.mixture(literature.barzilai_resnet(2), 2, 3, 4)
+    ax = plots.ensemble(found)
+    (mixed,) = [line for line in ax.get_lines() if "all depths" in line.get_label()]
+    expected = (found.mixed / found.eigenvalues)[found.eigenvalues > 0]
+    assert np.abs(mixed.get_ydata() / expected - 1).max() <= 1e-12
+    assert "× dot product" in ax.get_title()
+    ax.figure.savefig(io.BytesIO())

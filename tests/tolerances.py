@@ -79,3 +79,18 @@ def receptive_field(depth, n_timepoints=1):
     some 2 log2(depth) convolutions adds up at most n_timepoints positive terms.
     """
     return (20 + 8 * depth + np.log2(2 * depth) * n_timepoints) * EPS["float64"]
+
+
+# What default grids may leave of an eigenvalue as its estimated error, relative to it. The slowest
+# is a tangent kernel's cone at θ = 0 on two pixels of two channels: an error like nodes^-6, of
+# which the coarser grid's, with some 30 nodes (π/30)^6 = 1e-6, is the estimate. Eigenvalues of
+# frequency 16 on both pixels are 16^-4 of it in size: hundreds of times closer to the error.
+SPECTRUM = 2e-3
+
+# The share of a trace beyond frequency K as its leading power, centred, has it from K/2 and K: by
+# relative size (C0/K)² the next terms are below 0.1 for K of 20 and more.
+TAIL = 0.1
+
+# By how much a slope may miss an exponent where it does not drift. Next terms have a relative size
+# of some 1/k of three channels, and slopes come from 12 … 48: a few times 1/24.
+SLOPE = 0.2

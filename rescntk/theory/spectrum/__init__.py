@@ -1,0 +1,31 @@
+"""Spectra of kernels on the multi-sphere: Barzilai et al. 2022, section 5, appendices C, D, G.
+
+``dot_grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
+pixel's sphere, ``funk_hecke`` makes eigenvalues of the two; ``decay`` and ``ensemble`` hold them
+against theorems 5.1 and 5.2.
+"""
+
+from .decay import Decay, DecayExponents, decay_exponents, singularity_exponent
+from .dot_grid import Cost
+from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture, path_counts
+from .funk_hecke import Spectrum, cost, eigenvalues, harmonics, multiplicities
+from .quadrature import zonal
+
+__all__ = [
+    "Cost",
+    "Decay",
+    "DecayExponents",
+    "EnsembleFit",
+    "Mixture",
+    "Spectrum",
+    "cost",
+    "decay_exponents",
+    "eigenvalues",
+    "fit_ensemble",
+    "harmonics",
+    "mixture",
+    "multiplicities",
+    "path_counts",
+    "singularity_exponent",
+    "zonal",
+]

@@ -1,0 +1,277 @@
+r"""A ResNet's spectrum as that of an ensemble of CNNs: theorem 5.2 of Barzilai et al. 2022.
+
+Let :math:`p_i^{(l)}` be the number of paths from pixel i to the output of the first l layers
+without skip connections. The theorem bounds eigenvalues from below by
+
+.. math:: \lambda_k \ge \Bigl(\sum_{l=1}^L c_l A^{\sum_i \min(p_i^{(l)}, k_i)}\Bigr)
+          \prod_{k_i > 0} k_i^{-C_0-2\nu_a+3}
+
+where a CNN of L layers has the last term of the sum alone; a term is absent where k is not 0
+outside the receptive field of its l layers. The paths to nearby pixels, which all depths share,
+are the locality bias. Here the constants are fitted to computed eigenvalues.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.optimize
+from scipy.special import logsumexp
+
+from ...calls import check_depths, check_network
+from ...network import Network, check_constant
+from .dot_grid import check_pixels, taps
+from .funk_hecke import eigenvalues
+from .quadrature import check_channels
+
+# Below so many errors an eigenvalue does not enter a fit.
+_RESOLVED = 10.0
+
+# Where the fit of A starts, and how far log c may go below and above log λ.
+_STARTS = (1.05, 1.3, 2.0, 4.0)
+_REACH = 60.0
+
+
+@dataclass(frozen=True)
+class EnsembleFit:
+    """The theorem's constants, fitted in logarithms to a computed spectrum."""
+
+    depths: tuple[int, ...]
+    """The depths l of the sum."""
+    paths: np.ndarray
+    """p_i^(l), (depths, d)."""
+    constants: np.ndarray
+    """c_l; 0 where a depth is not wanted."""
+    base: float
+    """A, at least 1."""
+    exponent: float
+    """Power of each k_i > 0: −C0 − 2 as in the theorem, or fitted."""
+    rms: float
+    """Root mean square of log λ − log fit."""
+    r_squared: float
+    """Share of the variance of log λ that the fit explains; negative if worse than a constant."""
+    bound_factor: float
+    """The fit times this is a lower bound on all eigenvalues that entered."""
+    n_eigenvalues: int
+    """How many eigenvalues exceed their errors, and entered."""
+
+
+def fit_ensemble(
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int,
+    kind: str = "gpk",
+    *,
+    depths: Iterable[int] | None = None,
+    exponent: float | None = None,
+    nodes: int | None = None,
+    max_memory: float = 4e9,
+) -> EnsembleFit:
+    """Fit the constants of theorem 5.2 to the spectrum of the equivariant kernel.
+
+    Parameters
+    ----------
+    network, n_channels, n_timepoints, max_frequency, kind, nodes, max_memory
+        As for `eigenvalues`.
+    depths : iterable of int, optional
+        Depths of the ensemble. The default is 1 … L with skip connections, L alone without.
+    exponent : float, optional
+        The power of k_i, as a positive number; the theorem's is ``n_channels + 2``. The default
+        is to fit it too: eigenvalues that frequencies of several pixels have fall more slowly
+        than the theorem's lower bound (see `decay_exponents`).
+
+    Returns
+    -------
+    EnsembleFit
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import spectrum
+    >>> network = literature.one_convolution_resnet(depth=2)
+    >>> ensemble = spectrum.fit_ensemble(network, 2, 3, max_frequency=6)
+    >>> alone = spectrum.fit_ensemble(network, 2, 3, max_frequency=6, depths=[2])
+    >>> ensemble.paths.astype(int).tolist()
+    [[1, 0, 0], [1, 1, 1]]
+    >>> ensemble.rms < alone.rms
+    True
+    """
+    check_network(network)
+    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
+    if depths is None:
+        depths = range(1, network.depth + 1) if network.skip else (network.depth,)
+    depths = check_depths(depths)
+    found = eigenvalues(
+        network,
+        n_channels,
+        d,
+        max_frequency,
+        kind,
+        nodes=nodes,
+        max_memory=max_memory,
+        return_error=True,
+    )
+    paths = np.array([path_counts(network, depth, d) for depth in depths])
+    resolved = found.eigenvalues > _RESOLVED * found.errors
+    k = np.argwhere(resolved)  # (n, d)
+    target = np.log(found.eigenvalues[resolved])
+    reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
+    reached = reaches.any(axis=0)
+    k, target, reaches = k[reached], target[reached], reaches[:, reached]
+    steps = np.array([np.minimum(p, k).sum(axis=1) for p in paths])
+    power = -np.log(np.maximum(k, 1)).sum(axis=1)
+    free = exponent is None
+    if len(target) < len(depths) + 3:
+        raise ValueError(
+            f"max_frequency is {max_frequency!r}: {len(target)} eigenvalues exceed their errors, "
+            f"too few for {len(depths) + 2} constants"
+        )
+
+    def residuals(x: np.ndarray) -> np.ndarray:
+        terms = x[2:, None] + steps * x[0]
+        return target - logsumexp(np.where(reaches, terms, -np.inf), axis=0) - x[1] * power
+
+    theorem = n_channels + 2.0 if exponent is None else check_constant(exponent, "exponent")
+    slack = 1e-9  # least_squares wants bounds that differ
+    low, high = (0.0, 4 * theorem) if free else (theorem - slack, theorem + slack)
+    bounds = [(0.0, low), (math.log(1e6), high)]
+    reach = (target.min() - _REACH, target.max() + _REACH)
+    fits = []
+    for start in _STARTS:
+        x0 = np.array([math.log(start), theorem, *[target.mean()] * len(depths)])
+        limits = [(*pair, *[end] * len(depths)) for pair, end in zip(bounds, reach, strict=True)]
+        fits.append(scipy.optimize.least_squares(residuals, x0, bounds=limits, x_scale="jac"))
+    best = min(fits, key=lambda fit: fit.cost)
+    left = residuals(best.x)
+    variance = float(((target - target.mean()) ** 2).mean())
+    return EnsembleFit(
+        depths=depths,
+        paths=paths,
+        constants=np.exp(best.x[2:]),
+        base=math.exp(best.x[0]),
+        exponent=-float(best.x[1]),
+        rms=float(np.sqrt((left**2).mean())),
+        r_squared=1.0 - float((left**2).mean()) / variance,
+        bound_factor=math.exp(left.min()),
+        n_eigenvalues=len(target),
+    )
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A ResNet's eigenvalues as a weighted sum of those of CNNs of its depths."""
+
+    depths: tuple[int, ...]
+    """0 (the dot product, which the skip connections alone carry), 1 … L."""
+    weights: np.ndarray
+    """Of each depth; at least 0."""
+    eigenvalues: np.ndarray
+    """The ResNet's."""
+    mixed: np.ndarray
+    """The weighted sum."""
+    alone: np.ndarray
+    """The deepest CNN's, times the weight that suits it best."""
+    rms: float
+    """Root mean square of log λ − log of the weighted sum."""
+    rms_alone: float
+    """The same for the deepest CNN alone."""
+
+
+def mixture(
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int,
+    kind: str = "gpk",
+    *,
+    nodes: int | None = None,
+    max_memory: float = 4e9,
+) -> Mixture:
+    """Fit a ResNet's spectrum by a weighted sum of those of the same network without skips.
+
+    What theorem 5.2 says of bounds, asked of the eigenvalues themselves. Weights are not
+    negative and minimize relative errors.
+
+    Parameters
+    ----------
+    network : Network
+        With skip connections.
+    n_channels, n_timepoints, max_frequency, kind, nodes, max_memory
+        As for `eigenvalues`.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import spectrum
+    >>> found = spectrum.mixture(literature.barzilai_resnet(depth=2), 2, 3, max_frequency=6)
+    >>> bool((found.weights > 0).all())
+    True
+    >>> found.rms < found.rms_alone
+    True
+    """
+    check_network(network)
+    if not network.skip:
+        raise ValueError("network has no skip connections, expected a ResNet")
+
+    def spectrum(network: Network) -> tuple[np.ndarray, np.ndarray]:
+        found = eigenvalues(
+            network,
+            n_channels,
+            n_timepoints,
+            max_frequency,
+            kind,
+            normalized=True,
+            nodes=nodes,
+            max_memory=max_memory,
+            return_error=True,
+        )
+        return found.eigenvalues, found.eigenvalues > _RESOLVED * found.errors
+
+    target, resolved = spectrum(network)
+    dot = np.zeros_like(target)
+    if target.shape[0] > 1:
+        dot[(1, *[0] * (target.ndim - 1))] = 1.0 / n_channels
+    depths = tuple(range(network.depth + 1))
+    cnns = [spectrum(network.replace(depth=depth, skip=False))[0] for depth in depths[1:]]
+    parts = np.array([dot, *cnns])
+    relative = (parts[:, resolved] / target[resolved]).T
+    ones = np.ones(len(relative))
+    weights, _ = scipy.optimize.nnls(relative, ones)
+    alone = float(scipy.optimize.nnls(relative[:, -1:], ones)[0][0])
+
+    def rms(fit: np.ndarray) -> float:
+        return float(np.sqrt((np.log(fit) ** 2).mean()))
+
+    return Mixture(
+        depths,
+        weights,
+        target,
+        np.tensordot(weights, parts, 1),
+        alone * parts[-1],
+        rms(relative @ weights),
+        rms(relative[:, -1] * alone),
+    )
+
+
+def path_counts(network: Network, depth: int, n_timepoints: int) -> np.ndarray:
+    """Return the number of paths from each pixel to the output of `depth` layers without skips.
+
+    Of one channel in every layer: the integer circular convolution of its filters' boxes. To be
+    one with ``locality.path_counts``, which counts filters of one size.
+
+    Returns
+    -------
+    ndarray, (n_timepoints,)
+        Exact as long as it is below 2^53.
+    """
+    counts = np.zeros(n_timepoints)
+    counts[0] = 1.0
+    filters = [network.outer_filter_size] * depth + [network.filter_size] * (depth - 1)
+    for size in filters:
+        reached = taps(size, n_timepoints).items()
+        counts = np.sum([times * np.roll(counts, k) for k, times in reached], axis=0)
+    return counts
