@@ -70,3 +70,18 @@ def asymptote(depth, slowdown, start):
 # Sampled networks: so many standard errors, from independent networks. For normal errors 5
 # would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
+
+
+def solution(n, condition):
+    """Return the relative error allowed for (K + λI)⁻¹ y, and for what is linear in it.
+
+    A backward-stable solver perturbs K by a small multiple of n eps ‖K‖; the condition number
+    turns that into a relative error of the solution.
+    """
+    return 10 * n * EPS["float64"] * condition
+
+
+# An FFT of N samples errs by about eps log2(N) of the largest coefficient; sums of its squares,
+# and weights of one coefficient each, add a few units. N is 4096 at most in these tests, and
+# what is compared are relative errors of coefficients of about the largest's size.
+FOURIER = 100 * EPS["float64"]

@@ -37,6 +37,8 @@ def kernels(
     Z: np.ndarray | None = None,
     depths: Iterable[int] = (1, 5, 20, 100, 1000),
     gamma: float = 1.0,
+    *,
+    engine: str = "auto",
 ) -> Kernels:
     r"""Return the normalized tangent kernels of Huang's FFNet and ResNet over depth.
 
@@ -49,6 +51,8 @@ def kernels(
     depths : iterable of int
     gamma : float, default 1.0
         The ResNet of depth L has :math:`\alpha = L^{-\gamma}`: another network for each depth.
+    engine : str, default "auto"
+        As for `Kernel`; for hundreds of pairs of vectors "reference" is the faster one.
 
     Returns
     -------
@@ -67,7 +71,12 @@ def kernels(
     shape = np.shape(X)
     if len(shape) == 3 and shape[2] != 1:
         raise ValueError(f"X has shape {shape}, expected vectors: (n_cases, n_channels, 1)")
-    options: dict[str, Any] = {"head": "trace", "kinds": ("ntk",), "normalized": True}
+    options: dict[str, Any] = {
+        "head": "trace",
+        "kinds": ("ntk",),
+        "normalized": True,
+        "engine": engine,
+    }
     ffnet = gram(huang_ffnet(1), X, Z, depths=depths, **options)[0]
     resnet = [gram(huang_resnet(depth, gamma), X, Z, **options)[0] for depth in depths]
     return Kernels(np.array(depths), ffnet, np.stack(resnet))
