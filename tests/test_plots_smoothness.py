@@ -89,7 +89,7 @@ def test_kernels_over_depth():
     axes = plots.kernels_over_depth(np.cos(angles), found)
     for ax, values in zip(axes, (found.ffnet, found.resnet), strict=True):
         assert ax.get_legend() and ax.get_xlabel() and ax.get_title()
-        limit, *lines = ax.get_lines()
+        lines = ax.get_lines()[1:]
         assert len(looks(lines)) == 3
         for k, line in enumerate(lines):
             assert (line.get_ydata() == values[k, ::-1, 0]).all()

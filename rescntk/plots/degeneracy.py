@@ -57,6 +57,7 @@ def kernels_over_depth(t: np.ndarray, kernels: Kernels, axes: Any = None) -> Any
         (axes[0], "FFNet", kernels.ffnet, ffnet_limit, "limit ¼ (1 at correlation 1)"),
         (axes[1], "ResNet", kernels.resnet, resnet_limit, "limit, one layer"),
     )
+    t = np.asarray(t)
     order = np.argsort(t)
     for ax, name, values, limit, label in sides:
         inside = np.linspace(-1, 1 - 1e-9, 400)
@@ -70,7 +71,10 @@ def kernels_over_depth(t: np.ndarray, kernels: Kernels, axes: Any = None) -> Any
                 "markevery": (3 * k, max(1, len(t) // 12)),
             }
             ax.plot(
-                t[order], values[k, order, 0], label=f"{depth} layer" + "s" * (depth > 1), **style
+                t[order],
+                values[k, order, 0],
+                label=f"{depth} layer{'s' if depth > 1 else ''}",
+                **style,
             )
         ax.set(xlabel="correlation of the inputs", title=name)
         finish(ax, 3)
