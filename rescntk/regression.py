@@ -21,8 +21,6 @@ import scipy.linalg
 from .matrices import check_symmetric, resolution
 from .network import check_constant
 
-Array = Any
-
 
 def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
     r"""Return the coefficients of kernel interpolation or ridge regression, by Cholesky.
@@ -62,7 +60,11 @@ def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
 
 
 def interpolate(
-    kernel: Callable[..., np.ndarray], X: np.ndarray, y: np.ndarray, Z: np.ndarray, ridge: float = 0
+    kernel: Callable[..., np.ndarray],
+    X: np.ndarray,
+    y: np.ndarray,
+    Z: np.ndarray,
+    ridge: float = 0.0,
 ) -> np.ndarray:
     """Return predictions at `Z` of the regression on `X` and `y`: closed form, eq. 4 of Tirer.
 
