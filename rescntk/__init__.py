@@ -1,6 +1,6 @@
 """Exact kernels of infinitely wide convolutional ResNets, for multi-channel 1-D signals."""
 
-from . import activations, engines, literature, theory
+from . import activations, engines, literature, regression, theory
 from ._version import __version__
 from .kernels import CGPK, CNTK, Kernel, ResCGPK, ResCNTK, gram, pixel_pairs
 from .network import Network
@@ -18,5 +18,6 @@ __all__ = [
     "gram",
     "literature",
     "pixel_pairs",
+    "regression",
     "theory",
 ]

@@ -32,21 +32,26 @@ def assert_close(computed, expected, sizes):
         assert abs(a - b) <= tolerances.TRANSCRIPTION * size
 
 
+@pytest.mark.parametrize("activation", ["relu", "erf"])
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_tirer_mlp(rng, depth):
+def test_tirer_mlp(rng, depth, activation):
     for x, z in pairs(rng):
         sigma_w = rng.uniform(0.5, 2)
-        computed, sizes = both_kinds(literature.tirer_mlp(depth, sigma_w), x, z)
-        assert_close(computed, papers.tirer_mlp(x[:, 0], z[:, 0], depth, sigma_w), sizes)
+        network = literature.tirer_mlp(depth, sigma_w).replace(activation=activation)
+        computed, sizes = both_kinds(network, x, z)
+        expected = papers.tirer_mlp(x[:, 0], z[:, 0], depth, sigma_w, activation)
+        assert_close(computed, expected, sizes)
 
 
+@pytest.mark.parametrize("activation", ["relu", "erf"])
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_tirer_resnet(rng, depth):
+def test_tirer_resnet(rng, depth, activation):
     for x, z in pairs(rng):
         alpha, sigma_v, sigma_w = rng.uniform(0.1, 1.5, 3)
         network = literature.tirer_resnet(depth, alpha, sigma_v, sigma_w)
-        computed, sizes = both_kinds(network, x, z)
-        expected = papers.tirer_resnet(x[:, 0], z[:, 0], depth, alpha, sigma_v, sigma_w)
+        computed, sizes = both_kinds(network.replace(activation=activation), x, z)
+        vectors = x[:, 0], z[:, 0]
+        expected = papers.tirer_resnet(*vectors, depth, alpha, sigma_v, sigma_w, activation)
         assert_close(computed, expected, sizes)
 
 

@@ -94,3 +94,18 @@ TAIL = 0.1
 # By how much a slope may miss an exponent where it does not drift. Next terms have a relative size
 # of some 1/k of three channels, and slopes come from 12 … 48: a few times 1/24.
 SLOPE = 0.2
+
+
+def solution(n, condition):
+    """Return the relative error allowed for (K + λI)⁻¹ y, and for what is linear in it.
+
+    A backward-stable solver perturbs K by a small multiple of n eps ‖K‖; the condition number
+    turns that into a relative error of the solution.
+    """
+    return 10 * n * EPS["float64"] * condition
+
+
+# An FFT of N samples errs by about eps log2(N) of the largest coefficient; sums of its squares,
+# and weights of one coefficient each, add a few units. N is 4096 at most in these tests, and
+# what is compared are relative errors of coefficients of about the largest's size.
+FOURIER = 100 * EPS["float64"]

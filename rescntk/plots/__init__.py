@@ -1,7 +1,15 @@
 """Pictures of the theory's results. Matplotlib is imported when one is drawn."""
 
 from .conditioning import condition_numbers, condition_ratios
+from .degeneracy import distances_from_limits, kernels_over_depth
 from .locality import receptive_field_widths, receptive_fields
+from .smoothness import (
+    functions_on_circle,
+    gaussian_ratios,
+    interpolations,
+    kernel_shapes,
+    kernel_spectra,
+)
 from .spectrum import decay_exponents, eigenvalue_decay, ensemble
 from .style import SIZE, figure
 
@@ -10,9 +18,16 @@ __all__ = [
     "condition_numbers",
     "condition_ratios",
     "decay_exponents",
+    "distances_from_limits",
     "eigenvalue_decay",
     "ensemble",
     "figure",
+    "functions_on_circle",
+    "gaussian_ratios",
+    "interpolations",
+    "kernel_shapes",
+    "kernel_spectra",
+    "kernels_over_depth",
     "receptive_field_widths",
     "receptive_fields",
 ]

@@ -1,5 +1,5 @@
 """The theory around the kernels, as things one can compute, plot and check."""
 
-from . import conditioning, locality, multisphere, spectrum
+from . import conditioning, degeneracy, locality, multisphere, smoothness, spectrum
 
-__all__ = ["conditioning", "locality", "multisphere", "spectrum"]
+__all__ = ["conditioning", "degeneracy", "locality", "multisphere", "smoothness", "spectrum"]

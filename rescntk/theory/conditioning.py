@@ -12,13 +12,14 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
 from ..calls import check_depths
 from ..kernels import gram
+from ..matrices import check_symmetric, resolution
 from ..network import Network, check_choice, check_constant, check_depth, check_flag
 from ..signals import check_signals
 
@@ -60,10 +61,10 @@ def condition_number(A: np.ndarray) -> float:
     >>> conditioning.condition_number(np.diag([4.0, 2.0, 1.0]))
     4.0
     """
-    A = _square(A)
+    A = check_symmetric(A, "A")
     eigenvalues = scipy.linalg.eigvalsh(A)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    if smallest <= len(A) * np.finfo(np.float64).eps * largest:
+    if smallest <= resolution(len(A), largest):
         return math.inf
     return largest / smallest
 
@@ -93,7 +94,7 @@ def bounds(A: np.ndarray) -> Bounds:
     >>> b.lower, b.upper
     (3.0, 3.0)
     """
-    A = _square(A)
+    A = check_symmetric(A, "A")
     n = len(A)
     if n < 2:
         raise ValueError(f"A has shape {A.shape}, expected at least 2 rows")
@@ -320,17 +321,3 @@ def _brief(value: float) -> str:
     if math.isnan(value):
         return "–"
     return f"{value:.4g}" if value < 1e5 else f"{value:.3e}"
-
-
-def _square(A: Any) -> np.ndarray:
-    A = np.asarray(A)
-    if A.dtype.kind not in "biuf":
-        raise ValueError(f"A has dtype {A.dtype}, expected real numbers")
-    A = A.astype(np.float64, copy=False)
-    if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
-        raise ValueError(f"A has shape {A.shape}, expected (n, n)")
-    if not np.isfinite(A).all():
-        raise ValueError(f"A of shape {A.shape} contains NaN or infinity")
-    if np.abs(A - A.T).max() > 1e-8 * np.abs(A).max():
-        raise ValueError(f"A of shape {A.shape} is not symmetric")
-    return A

@@ -27,28 +27,40 @@ def _t_dot(xx, xz, zz):
     return kappa0(xz / np.sqrt(xx * zz)) / 2
 
 
-def tirer_mlp(x, z, L, sigma_w):
+def _t_erf(xx, xz, zz):
+    """E[erf(u) erf(v)] (Williams 1997)."""
+    return 2 / np.pi * np.arcsin(2 * xz / np.sqrt((1 + 2 * xx) * (1 + 2 * zz)))
+
+
+def _t_dot_erf(xx, xz, zz):
+    return 4 / np.pi / np.sqrt((1 + 2 * xx) * (1 + 2 * zz) - 4 * xz**2)
+
+
+T = {"relu": (_t, _t_dot), "erf": (_t_erf, _t_dot_erf)}
+
+
+def tirer_mlp(x, z, L, sigma_w, activation="relu"):
     """Tirer et al. 2022, eq. 2 and 5: K^(L+1) and Θ^(L+1) of vectors x and z."""
-    d = len(x)
+    d, (t, t_dot) = len(x), T[activation]
     xx, xz, zz = (sigma_w**2 / d * a @ b for a, b in ((x, x), (x, z), (z, z)))  # K^(1)
     theta = xz
     for _ in range(L):
-        slope = _t_dot(xx, xz, zz)
-        xx, xz, zz = (sigma_w**2 * _t(*args) for args in ((xx, xx, xx), (xx, xz, zz), (zz, zz, zz)))
+        slope = t_dot(xx, xz, zz)
+        xx, xz, zz = (sigma_w**2 * t(*args) for args in ((xx, xx, xx), (xx, xz, zz), (zz, zz, zz)))
         theta = xz + theta * sigma_w**2 * slope
     return xz, theta
 
 
-def tirer_resnet(x, z, L, alpha, sigma_v, sigma_w):
+def tirer_resnet(x, z, L, alpha, sigma_v, sigma_w, activation="relu"):
     """Tirer et al. 2022, theorem 1 (eq. 7) and theorem 2 (eq. 8-10)."""
-    d = len(x)
+    d, (t, t_dot) = len(x), T[activation]
     s = sigma_v**2 * sigma_w**2
     xx, xz, zz = (sigma_w**2 / d * a @ b for a, b in ((x, x), (x, z), (z, z)))
     K, Sigma, Sigma_dot = {1: xz}, {}, {}
     for layer in range(1, L + 1):
-        Sigma[layer + 1] = s * _t(xx, xz, zz)
-        Sigma_dot[layer + 1] = s * _t_dot(xx, xz, zz)
-        xx, zz = xx + alpha**2 * s * xx / 2, zz + alpha**2 * s * zz / 2
+        Sigma[layer + 1] = s * t(xx, xz, zz)
+        Sigma_dot[layer + 1] = s * t_dot(xx, xz, zz)
+        xx, zz = (a + alpha**2 * s * t(a, a, a) for a in (xx, zz))
         xz = xz + alpha**2 * Sigma[layer + 1]
         K[layer + 1] = xz
     Pi = {L: 1.0}

@@ -1,0 +1,225 @@
+"""Kernels and interpolants on the circle (theory/smoothness.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .style import COLOURS, MARKERS, SIZE, figure, finish
+
+if TYPE_CHECKING:
+    from ..theory.smoothness import Interpolation
+
+_LINES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
+
+
+def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
+    """Draw kernels against the angle between their arguments, scaled to a peak of 1.
+
+    Figures 2a, 2d, 4 and 5a of Tirer et al. 2022.
+
+    Parameters
+    ----------
+    shapes : mapping of str to ndarray, (n_samples,)
+        A label and ``smoothness.shape(kernel)`` for each kernel.
+    ax : matplotlib Axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> from rescntk.theory import smoothness
+    >>> ax = plots.kernel_shapes({"Gaussian": smoothness.shape(smoothness.gaussian_kernel)})
+    """
+    if ax is None:
+        ax = figure(SIZE).subplots()
+    for (label, values), style in zip(shapes.items(), _styles(), strict=False):
+        angles = np.linspace(-1, 1, len(values), endpoint=False)
+        ax.plot(angles, values / values.max(), label=label, **style)
+    ax.set(xlabel="angle between the arguments / π", ylabel="kernel / its largest value")
+    finish(ax, 2)
+    return ax
+
+
+def functions_on_circle(
+    functions: Mapping[str, np.ndarray], angles: np.ndarray, targets: np.ndarray, ax: Any = None
+) -> Any:
+    """Draw functions on the circle, and the points from which they were made.
+
+    Parameters
+    ----------
+    functions : mapping of str to ndarray, (n_samples,)
+        A label and values on ``smoothness.grid(n_samples)`` for each function.
+    angles, targets : ndarray, (n,)
+        The given points, drawn as dots.
+    ax : matplotlib Axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import plots
+    >>> from rescntk.theory import smoothness
+    >>> angles = smoothness.grid(6)
+    >>> wave = np.cos(smoothness.grid())
+    >>> ax = plots.functions_on_circle({"cosine": wave}, angles, np.cos(angles))
+    """
+    if ax is None:
+        ax = figure(SIZE).subplots()
+    for (label, values), style in zip(functions.items(), _styles(), strict=False):
+        ax.plot(np.linspace(-1, 1, len(values), endpoint=False), values, label=label, **style)
+    wrapped = (np.asarray(angles) / np.pi + 1) % 2 - 1
+    ax.plot(wrapped, targets, "ko", markersize=5, label="given", zorder=5)
+    ax.set(xlabel="angle / π", ylabel="value")
+    finish(ax, 2)
+    return ax
+
+
+def interpolations(
+    found: Mapping[str, Interpolation], angles: np.ndarray, targets: np.ndarray, ax: Any = None
+) -> Any:
+    """Draw what kernels make of given points of the circle, with the smoothness in the legend.
+
+    Figures 2, 4, 5 and 6 of Tirer et al. 2022.
+
+    Parameters
+    ----------
+    found : mapping of str to Interpolation
+        A label and ``smoothness.interpolation(kernel, angles, targets)`` for each kernel, with
+        one cut-off.
+    angles, targets, ax
+        As for `functions_on_circle`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> from rescntk.theory import smoothness
+    >>> angles = smoothness.grid(6)
+    >>> y = smoothness.target(angles)
+    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y)
+    >>> ax = plots.interpolations({"Gaussian": f}, angles, y)
+    """
+    labelled = {
+        f"{label}: μ = {_in_powers(f.gaussian_rkhs_ratio)}, curvature {f.curvature:.3g}": f.values
+        for label, f in found.items()
+    }
+    ax = functions_on_circle(labelled, angles, targets, ax)
+    ax.set_ylabel("interpolant")
+    finish(ax, 1)
+    return ax
+
+
+def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = None) -> Any:
+    """Draw the Fourier coefficients of kernels on the circle, relative to the largest.
+
+    Figure 7 of Tirer et al. 2022, with both axes logarithmic: power laws are straight lines.
+
+    Parameters
+    ----------
+    shapes : mapping of str to ndarray, (n_samples,)
+        As for `kernel_shapes`.
+    last : int, default 127
+        The last frequency drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        From frequency 1 on. What is below rounding errors, eps of the largest, is left out.
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> from rescntk.theory import smoothness
+    >>> ax = plots.kernel_spectra({"Gaussian": smoothness.shape(smoothness.gaussian_kernel)})
+    """
+    from ..theory.smoothness import magnitudes
+
+    if ax is None:
+        ax = figure(SIZE).subplots()
+    for (label, values), style, marker in zip(
+        shapes.items(), _styles(), cycle(MARKERS), strict=False
+    ):
+        spectrum = magnitudes(values)
+        k = np.arange(1, last + 1)
+        heights = spectrum[k] / spectrum.max()
+        kept = heights > np.finfo(np.float64).eps
+        ax.plot(k[kept], heights[kept], label=label, marker=marker, markersize=2.5, **style)
+    ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude / the largest")
+    finish(ax, 2)
+    return ax
+
+
+def gaussian_ratios(ratios: Mapping[str, np.ndarray], cutoffs: np.ndarray, ax: Any = None) -> Any:
+    """Draw the ratio μ over the frequency at which its sum is cut off.
+
+    Parameters
+    ----------
+    ratios : mapping of str to ndarray, (n_cutoffs,)
+        A label and ``smoothness.gaussian_rkhs_ratio(..., cutoffs)`` for each function.
+    cutoffs : ndarray of int, (n_cutoffs,)
+    ax : matplotlib Axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import plots
+    >>> from rescntk.theory import smoothness
+    >>> angles, cutoffs = smoothness.grid(6), np.arange(4, 20)
+    >>> y = smoothness.target(angles)
+    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y, cutoff=cutoffs)
+    >>> ax = plots.gaussian_ratios({"Gaussian": f.gaussian_rkhs_ratio}, cutoffs)
+    """
+    from ..theory.smoothness import CUTOFF
+
+    if ax is None:
+        ax = figure(SIZE).subplots()
+    for (label, values), style, marker in zip(
+        ratios.items(), _styles(), cycle(MARKERS), strict=False
+    ):
+        ax.plot(cutoffs, values, label=label, marker=marker, markersize=3.5, **style)
+    label = f"cut-off {CUTOFF}: the Gaussian at eps"
+    ax.axvline(CUTOFF, color="0.5", linewidth=1, zorder=0, label=label)
+    name = r"$\mu = \Vert f_\mathrm{Gauss}\Vert\,/\,\Vert f\,\Vert$"
+    ax.set(yscale="log", xlabel="last frequency counted in the norm of f", ylabel=name)
+    finish(ax, 2)
+    return ax
+
+
+def _styles() -> Iterator[dict[str, Any]]:
+    """Yield the looks of lines: black, then colours, each with its own dashes."""
+    for colour, line in zip(cycle(("black", *COLOURS)), cycle(_LINES), strict=False):
+        yield {"color": colour, "linestyle": line, "linewidth": 1.5}
+
+
+def _in_powers(value: float) -> str:
+    if 0.01 <= value < 1000:
+        return f"{value:.2g}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return rf"{mantissa}·$10^{{{int(exponent)}}}$"

@@ -1,0 +1,302 @@
+"""Regression with kernels against brute force: refits, matrix exponentials, joint covariances."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import rescntk as rk
+from rescntk import regression
+
+from . import tolerances
+
+EPS = tolerances.EPS["float64"]
+RIDGES = [0.0, 1e-3, 0.5, 20.0]
+
+
+def problem(rng, n=12, targets=3):
+    """Return a network's kernel on random signals, its matrix, values, and new signals."""
+    kernel = rk.ResCNTK(3, head="trace")
+    X, Z = rng.standard_normal((n, 2, 6)), rng.standard_normal((5, 2, 6))
+    return kernel, X, kernel(X), rng.standard_normal((n, targets)), Z
+
+
+def close(found, expected, n, condition):
+    bar = tolerances.solution(n, condition) * np.abs(expected).max()
+    assert found.shape == np.shape(expected)
+    assert np.abs(found - expected).max() <= bar
+
+
+# ---------------------------------------------------------------- interpolation and ridge
+
+
+@pytest.mark.parametrize("ridge", RIDGES)
+def test_cholesky_and_decomposition_solve_the_normal_equations(rng, ridge):
+    _, _, K, y, _ = problem(rng)
+    before = K.copy(), y.copy()
+    shifted = K + ridge * np.eye(len(K))
+    expected = np.linalg.inv(shifted) @ y
+    condition = np.linalg.cond(shifted)
+    close(regression.solve(K, y, ridge), expected, len(K), condition)
+    ladder = regression.decompose(K)
+    close(ladder.coefficients(y, ridge), expected, len(K), condition)
+    close(ladder.coefficients(y[:, 0], ridge), expected[:, 0], len(K), condition)
+    close(regression.solve(K, y[:, 0], ridge), expected[:, 0], len(K), condition)
+    assert (K == before[0]).all() and (y == before[1]).all()
+
+
+def test_ridge_minimizes_its_risk(rng):
+    """‖y − Kβ‖² + λ βᵀKβ is larger wherever else one looks."""
+    _, _, K, y, _ = problem(rng, targets=1)
+    y, ridge = y[:, 0], 0.7
+
+    def risk(beta):
+        return ((y - K @ beta) ** 2).sum() + ridge * beta @ K @ beta
+
+    best = regression.solve(K, y, ridge)
+    for _ in range(50):
+        assert risk(best + 1e-3 * rng.standard_normal(len(y))) > risk(best)
+
+
+def test_several_ridges_are_each_ridge(rng):
+    _, _, K, y, _ = problem(rng)
+    ladder = regression.decompose(K)
+    for values in (y, y[:, 1]):
+        together = ladder.coefficients(values, RIDGES)
+        errors = ladder.leave_one_out(values, RIDGES)
+        assert together.shape == errors.shape == (len(RIDGES), *values.shape)
+        for k, ridge in enumerate(RIDGES):
+            for found, one in (
+                (together[k], ladder.coefficients(values, ridge)),
+                (errors[k], ladder.leave_one_out(values, ridge)),
+            ):
+                assert np.abs(found - one).max() <= 100 * EPS * np.abs(one).max()
+
+
+@pytest.mark.parametrize("ridge", RIDGES)
+def test_leave_one_out_is_a_refit_without_each_point(rng, ridge):
+    _, _, K, y, _ = problem(rng)
+    errors = regression.decompose(K).leave_one_out(y, ridge)
+    for i in range(len(K)):
+        rest = np.delete(np.arange(len(K)), i)
+        beta = np.linalg.solve(K[np.ix_(rest, rest)] + ridge * np.eye(len(rest)), y[rest])
+        expected = y[i] - K[i, rest] @ beta
+        bar = tolerances.solution(len(K), np.linalg.cond(K)) * np.abs(y).max()
+        assert np.abs(errors[i] - expected).max() <= bar
+
+
+def test_interpolants_pass_through_their_points(rng):
+    kernel, X, K, y, Z = problem(rng)
+    close(regression.interpolate(kernel, X, y, X), y, len(K), np.linalg.cond(K))
+    expected = kernel(Z, X) @ np.linalg.inv(K + 0.3 * np.eye(len(K))) @ y
+    close(regression.interpolate(kernel, X, y, Z, ridge=0.3), expected, len(K), np.linalg.cond(K))
+
+
+def test_singular_matrices_are_named(rng):
+    kernel, X, _, _, _ = problem(rng)
+    K = kernel(X[[0, 1, 2, 0]])
+    smallest = np.linalg.eigvalsh(K)[0]
+    y = np.arange(4.0)
+    for attempt in (
+        lambda: regression.solve(K, y),
+        lambda: regression.decompose(K).coefficients(y),
+        lambda: regression.decompose(K).coefficients(y, [1.0, 0.0]),
+        lambda: regression.decompose(K).leave_one_out(y),
+        lambda: regression.decompose(K).flow(y, np.inf),
+        lambda: regression.decompose(K).flow(y, [0.0, 1e40]),
+        lambda: regression.posterior(K, K[:1], K[0, :1], y),
+    ):
+        with pytest.raises(ValueError, match="numerically singular: its smallest eigenvalue") as e:
+            attempt()
+        named = float(str(e.value).split("included) is ")[1].split(",")[0])
+        assert abs(named - smallest) <= 10 * len(K) * EPS * K.max() * 4
+    assert np.isfinite(regression.solve(K, y, ridge=1e-6)).all()
+    with pytest.raises(ValueError, match=r"smallest eigenvalue .* is 0,"):
+        regression.solve(np.zeros((2, 2)), y[:2])
+
+
+@pytest.mark.parametrize("exponent", [-13, -15, -17])
+def test_where_singular_begins(rng, exponent):
+    """λ_min against n·eps·λ_max, by Cholesky as by eigenvalues."""
+    n = 6
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    K = Q @ np.diag([1, 1, 1, 1, 1, 10.0**exponent]) @ Q.T
+    K = (K + K.T) / 2
+    y = rng.standard_normal(n)
+    if np.linalg.eigvalsh(K)[0] > n * EPS:
+        assert exponent == -13
+        assert np.isfinite(regression.solve(K, y)).all()
+        assert np.isfinite(regression.decompose(K).coefficients(y)).all()
+    else:
+        assert exponent < -13
+        for attempt in (regression.solve, lambda K, y: regression.decompose(K).coefficients(y)):
+            with pytest.raises(ValueError, match="numerically singular"):
+                attempt(K, y)
+
+
+def test_indefinite_matrices_are_refused():
+    K = np.diag([2.0, -1e-6])
+    with pytest.raises(ValueError, match="has the eigenvalue -1e-06, expected a positive"):
+        regression.decompose(K)
+    with pytest.raises(ValueError, match="smallest eigenvalue .* is -1e-06"):
+        regression.solve(K, np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.ones((2, 3)), np.ones(2)), r"K has shape \(2, 3\), expected \(n, n\)"),
+        ((np.eye(2), np.ones(3)), r"y has shape \(3,\), expected \(2,\) or \(2, n_targets\)"),
+        ((np.eye(2), np.ones((2, 0))), r"y has shape \(2, 0\)"),
+        ((np.eye(2), [1, np.nan]), "y of shape .* contains NaN"),
+        ((np.eye(2), [1j, 0]), "y has dtype complex128"),
+        (([[1, 2], [0, 1]], np.ones(2)), "K of shape .* is not symmetric"),
+        ((np.eye(2), np.ones(2), -1), "ridge is -1, expected a finite number of at least 0"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        regression.solve(*arguments)
+
+
+def test_refusals_of_ladders():
+    ladder = regression.decompose(np.eye(2))
+    for ridge in ([1, -1], [np.inf], [[1.0]], "much", []):
+        with pytest.raises(ValueError, match="ridge is "):
+            ladder.coefficients(np.ones(2), ridge)
+    for time in (-1, [np.nan], "long"):
+        with pytest.raises(ValueError, match="time is "):
+            ladder.flow(np.ones(2), time)
+    for rate in (0, -1, np.inf):
+        with pytest.raises(ValueError, match="learning_rate is "):
+            ladder.flow(np.ones(2), 1.0, rate)
+    with pytest.raises(ValueError, match="sum 0, expected a kernel matrix not 0"):
+        regression.learning_rate_bound(np.zeros((2, 2)))
+
+
+# ---------------------------------------------------------------- Gaussian processes
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_posterior_is_conditioning_of_the_joint_gaussian(rng, noise):
+    """Mean and variance of one coordinate given the others, from the joint precision matrix."""
+    X, Z = rng.standard_normal((8, 3, 1)), rng.standard_normal((4, 3, 1))
+    kernel = rk.Kernel(rk.literature.tirer_resnet(4, 0.7), "gpk", "trace")
+    K, y = kernel(X), rng.standard_normal((8, 2))
+    found = regression.posterior(K, kernel(Z, X), kernel.diag(Z), y, noise)
+    assert found.mean.shape == (4, 2) and found.variance.shape == (4,)
+    for m in range(4):
+        joint = kernel(np.concatenate([X, Z[m : m + 1]]))
+        joint[:8, :8] += noise * np.eye(8)
+        precision = np.linalg.inv(joint)
+        bar = tolerances.solution(9, np.linalg.cond(joint))
+        assert abs(found.variance[m] - 1 / precision[8, 8]) <= bar * joint[8, 8]
+        mean = -precision[8, :8] @ y / precision[8, 8]
+        assert np.abs(found.mean[m] - mean).max() <= bar * np.abs(y).max()
+    assert (found.variance <= kernel.diag(Z)).all()
+
+
+def test_posterior_at_its_own_points(rng):
+    """Without noise the values are known; with much noise the prior is left."""
+    X = rng.standard_normal((8, 3, 1))
+    kernel = rk.Kernel(rk.literature.tirer_mlp(3), "gpk", "trace")
+    K, y = kernel(X), rng.standard_normal(8)
+    known = regression.posterior(K, K, kernel.diag(X), y)
+    bar = tolerances.solution(8, np.linalg.cond(K))
+    assert np.abs(known.mean - y).max() <= bar * np.abs(y).max()
+    assert (known.variance >= 0).all() and known.variance.max() <= bar * K.max()
+    prior = regression.posterior(K, K, kernel.diag(X), y, noise=1e12)
+    assert np.abs(prior.mean).max() <= 1e-10
+    assert np.abs(prior.variance / kernel.diag(X) - 1).max() <= 1e-10
+
+
+def test_posterior_refusals(rng):
+    K = np.eye(2)
+    with pytest.raises(ValueError, match="do not belong to K: the posterior variance at point 1"):
+        regression.posterior(K, [[0.5, 0], [2, 0]], [1, 1], [0, 0])
+    with pytest.raises(ValueError, match=r"cross has shape \(1, 3\), expected \(m, 2\)"):
+        regression.posterior(K, np.ones((1, 3)), [1], [0, 0])
+    with pytest.raises(ValueError, match=r"prior has shape \(2,\), expected \(1,\)"):
+        regression.posterior(K, np.ones((1, 2)), [1, 1], [0, 0])
+
+
+# ---------------------------------------------------------------- training
+
+
+def flow_by_exponential(K, y, time):
+    """The solution of β' = y − Kβ, β(0) = 0: no inverse, so K may be singular."""
+    n = len(K)
+    system = np.zeros((n + 1, n + 1))
+    system[:n, :n], system[:n, n] = -K, y
+    return scipy.linalg.expm(time * system)[:n, n]
+
+
+def test_flow_solves_its_differential_equation(rng):
+    _, X, K, y, _ = problem(rng, n=6, targets=2)
+    kernel = rk.ResCNTK(3, head="trace")
+    singular = kernel(X[[0, 1, 2, 3, 4, 0]])
+    for matrix in (K, singular):
+        unit = np.linalg.eigvalsh(matrix)[-1]
+        times = np.array([0.0, 1e-12, 1e-3, 1.0, 30.0]) / unit
+        found = regression.decompose(matrix).flow(y, times)
+        assert found.shape == (5, 6, 2)
+        for k, time in enumerate(times):
+            for c in range(2):
+                expected = flow_by_exponential(matrix, y[:, c], time)
+                # The exponential of a matrix of norm τ errs by some eps·τ of e^τ at worst;
+                # it is squared and scaled, and its own entries stay below 1 here.
+                bar = 1e3 * EPS * max(1, unit * time) * np.abs(expected).max()
+                assert np.abs(found[k, :, c] - expected).max() <= bar
+
+
+def test_flow_begins_with_the_residual_and_ends_with_the_interpolant(rng):
+    _, _, K, y, _ = problem(rng)
+    ladder = regression.decompose(K)
+    unit = ladder.eigenvalues[-1]
+    # The first step is ηty, relatively to within ηtλ: no cancellation in 1 − e^−x.
+    early = ladder.flow(y, 1e-18 / unit, learning_rate=2.0)
+    np.testing.assert_allclose(early, 2e-18 / unit * y, rtol=100 * EPS * len(K))
+    assert (ladder.flow(y, 0.0) == 0).all()
+    close(ladder.flow(y, np.inf), ladder.coefficients(y), len(K), 1)
+    rate = 0.37
+    assert np.abs(ladder.flow(y, 2.0, rate) - ladder.flow(y, 2.0 * rate)).max() <= 100 * EPS
+
+
+def test_training_loss_falls_along_each_eigenvector(rng):
+    """K β_t = (I − e^−ηKt) y: Jacot et al. 2018."""
+    _, _, K, y, _ = problem(rng)
+    ladder = regression.decompose(K)
+    time = 3.0 / ladder.eigenvalues[-1]
+    left = ladder.eigenvectors.T @ (y - K @ ladder.flow(y, time))
+    expected = np.exp(-ladder.eigenvalues * time)[:, None] * (ladder.eigenvectors.T @ y)
+    assert np.abs(left - expected).max() <= 1e3 * EPS * np.abs(y).max()
+
+
+def test_gradient_descent_below_the_bound_of_theorem_5(rng):
+    """Eq. 15 of Tirer et al. 2022 in the linear regime; above 2/λ_max it diverges."""
+    kernel = rk.Kernel(rk.literature.tirer_resnet(5, 0.1), "ntk", "trace")
+    K = kernel(rng.standard_normal((8, 4, 1)))
+    y = rng.standard_normal(8)
+    eigenvalues = np.linalg.eigvalsh(K)
+    bound = regression.learning_rate_bound(K)
+    assert abs(bound * (eigenvalues[0] + eigenvalues[-1]) / 2 - 1) <= 100 * EPS
+    for rate, stable in ((0.999 * bound, True), (1.01 * 2 / eigenvalues[-1], False)):
+        error = -y
+        for step in range(1, 2001):
+            error = error - rate * K @ error
+            if stable:
+                ceiling = (1 - rate / 3 * eigenvalues[0]) ** step * np.linalg.norm(y)
+                assert np.linalg.norm(error) <= ceiling * (1 + 1e-9)
+        if not stable:
+            assert np.linalg.norm(error) > 1e3 * np.linalg.norm(y)
+
+
+def test_small_steps_of_gradient_descent_are_the_flow(rng):
+    _, _, K, y, _ = problem(rng, n=6, targets=1)
+    y, ladder = y[:, 0], regression.decompose(K)
+    rate, steps = 1e-4 / ladder.eigenvalues[-1], 20_000
+    beta = np.zeros(6)
+    for _ in range(steps):
+        beta = beta + rate * (y - K @ beta)
+    # (1 − x)^m against e^−mx differs by m x²/2 e^−mx ≤ x/(2e), x ≤ 1e-4.
+    error = K @ (beta - ladder.flow(y, steps, rate))
+    assert np.linalg.norm(error) <= 1e-4 / (2 * np.e) * 1.01 * np.linalg.norm(y)
