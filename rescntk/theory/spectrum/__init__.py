@@ -7,7 +7,7 @@ against theorems 5.1 and 5.2.
 
 from .decay import Decay, DecayExponents, decay_exponents, singularity_exponent
 from .dot_grid import Cost
-from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture, path_counts
+from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture
 from .funk_hecke import Spectrum, cost, eigenvalues, harmonics, multiplicities
 from .quadrature import zonal
 
@@ -25,7 +25,6 @@ __all__ = [
     "harmonics",
     "mixture",
     "multiplicities",
-    "path_counts",
     "singularity_exponent",
     "zonal",
 ]

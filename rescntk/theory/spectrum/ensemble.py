@@ -23,7 +23,8 @@ from scipy.special import logsumexp
 
 from ...calls import check_depths, check_network
 from ...network import Network, check_constant
-from .dot_grid import check_pixels, taps
+from ..locality import path_counts
+from .dot_grid import check_pixels
 from .funk_hecke import eigenvalues
 from .quadrature import check_channels
 
@@ -115,7 +116,12 @@ def fit_ensemble(
         max_memory=max_memory,
         return_error=True,
     )
-    paths = np.array([path_counts(network, depth, d) for depth in depths])
+    paths = np.array(
+        [
+            path_counts(depth, network.filter_size, d, outer_filter_size=network.outer_filter_size)
+            for depth in depths
+        ]
+    ).astype(np.float64)  # exact below 2^53
     resolved = found.eigenvalues > _RESOLVED * found.errors
     k = np.argwhere(resolved)  # (n, d)
     target = np.log(found.eigenvalues[resolved])
@@ -255,23 +261,3 @@ def mixture(
         rms(relative @ weights),
         rms(relative[:, -1] * alone),
     )
-
-
-def path_counts(network: Network, depth: int, n_timepoints: int) -> np.ndarray:
-    """Return the number of paths from each pixel to the output of `depth` layers without skips.
-
-    Of one channel in every layer: the integer circular convolution of its filters' boxes. To be
-    one with ``locality.path_counts``, which counts filters of one size.
-
-    Returns
-    -------
-    ndarray, (n_timepoints,)
-        Exact as long as it is below 2^53.
-    """
-    counts = np.zeros(n_timepoints)
-    counts[0] = 1.0
-    filters = [network.outer_filter_size] * depth + [network.filter_size] * (depth - 1)
-    for size in filters:
-        reached = taps(size, n_timepoints).items()
-        counts = np.sum([times * np.roll(counts, k) for k, times in reached], axis=0)
-    return counts
