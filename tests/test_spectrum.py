@@ -400,6 +400,149 @@ def test_frequencies_outside_the_receptive_field_have_eigenvalue_0():
     assert (small.transpose(0, 1, 2) == large[:, :, 0, 0, 0, :]).all()
 
 
+@pytest.mark.parametrize("network", [CNN(3), TWO(2), rk.Network(2, 5, input_filter_size=3)])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_trace_and_gap_average_over_shifts(network, kind):
+    one = spectrum.eigenvalues(network, 2, 4, 5, kind)
+    shifts = [one.transpose([(axis + s) % 4 for axis in range(4)]) for s in range(4)]
+    expected = np.mean(shifts, axis=0)
+    for head in ("trace", "gap"):
+        found = spectrum.eigenvalues(network, 2, 4, 5, kind, head)
+        assert np.abs(found - expected).max() <= tolerances.ROUTES * one.max()
+        assert np.abs(found - found.transpose(1, 2, 3, 0)).max() <= tolerances.ROUTES * one.max()
+
+
+@pytest.mark.parametrize("head", ["equivariant", "trace"])
+def test_some_frequencies_are_part_of_all(head):
+    for network in (CNN(2), TWO(2)):
+        whole = spectrum.eigenvalues(network, 3, 4, 5, "ntk", head)
+        some = spectrum.eigenvalues(network, 3, 4, (5, 0, 2, 4), "ntk", head)
+        assert some.shape == (6, 1, 3, 5)
+        bar = tolerances.ROUTES * whole.max()
+        assert np.abs(some - whole[:6, :1, :3, :5]).max() <= bar
+
+
+def test_slabs_do_not_change_eigenvalues(monkeypatch):
+    whole = spectrum.eigenvalues(TWO(2), 2, 4, 4, "ntk")
+    monkeypatch.setattr(spectrum.funk_hecke, "_SLAB_ENTRIES", 5000)
+    for method in ("angles", "cosine"):
+        nodes = 80 if method == "cosine" else None
+        found = spectrum.eigenvalues(TWO(2), 2, 4, 4, "ntk", method=method, nodes=nodes)
+        bar = tolerances.ROUTES if method == "angles" else 1e-4
+        assert np.abs(found - whole).max() <= bar * whole.max()
+
+
+@pytest.mark.parametrize("method", ["angles", "gegenbauer", "cosine"])
+def test_errors_of_too_few_nodes_are_large(method):
+    """Even where the coarser grid has fewer nodes than frequencies."""
+    network = TWO(2)
+    exact = spectrum.eigenvalues(network, 2, 4, 8)
+    found = spectrum.eigenvalues(network, 2, 4, 8, method=method, nodes=9, return_error=True)
+    assert (np.abs(found.eigenvalues - exact) <= found.errors).mean() > 0.99
+    assert found.errors[8, 0, 0, 0] > exact[8, 0, 0, 0]
+
+
+def test_many_pixels_cost_what_their_field_does():
+    frequency = [8, 8, *[0] * 29, 8]
+    found = spectrum.eigenvalues(CNN(2), 2, 32, frequency, "ntk", return_error=True)
+    short = spectrum.eigenvalues(CNN(2), 2, 3, 8, "ntk", return_error=True)
+    assert np.abs(found.eigenvalues.reshape(9, 9, 9) - short.eigenvalues).max() <= 1e-15
+    assert (found.errors > 0).all()
+
+
+def test_deep_networks():
+    deep = TWO(2000, alpha=1.0)
+    found = spectrum.eigenvalues(deep, 2, 2, 2, "ntk", normalized=True)
+    # Of a tangent kernel a quarter is left between different signals: T/q ← T/q (1 − 3/L) + 1.
+    assert abs(found[0, 0] - 0.25) <= np.log(2000) / 2000
+    gpk = spectrum.eigenvalues(deep, 2, 2, 2, normalized=True)
+    assert abs((1 - gpk[0, 0]) / (18 * np.pi**2 / 2000**2) - 1) <= 0.05
+    with pytest.raises(OverflowError, match="exceed float64 at depth 2000; normalized=True"):
+        spectrum.eigenvalues(deep, 2, 2, 2)
+    for kind in ("gpk", "ntk"):
+        plain = spectrum.eigenvalues(TWO(5), 2, 3, 4, kind, return_error=True)
+        scaled = spectrum.eigenvalues(TWO(5), 2, 3, 4, kind, normalized=True)
+        assert np.abs(scaled * plain.trace / plain.eigenvalues - 1).max() <= tolerances.ROUTES
+
+
+def test_a_kernel_of_0():
+    network = rk.Network(2, c_v=0.0, skip=False)
+    for normalized in (True, False):
+        assert (spectrum.eigenvalues(network, 2, 3, 2, normalized=normalized) == 0).all()
+
+
+# ---------------------------------------------------------------- decay
+
+
+@pytest.mark.parametrize(
+    ("network", "n_channels", "d", "top", "expected"),
+    [
+        (CNN(1, 1), 2, 1, 40, {"gpk": [-4], "ntk": [-2]}),
+        (TWO(3), 3, 1, 40, {"gpk": [-5], "ntk": [-3]}),
+        (CNN(2), 2, 3, 48, {"gpk": [-4, -6, -6], "ntk": [-2, -4, -4]}),
+        (RESNET(3), 2, 4, 24, {"gpk": [-4, -6, -6], "ntk": [-2, -4, -4]}),
+        (TWO(2), 3, 3, 40, {"gpk": [-5, -9, -9], "ntk": [-3, -7, -7]}),
+        (CNN(2, 5), 2, 5, 16, {"gpk": [-4, -8, -8], "ntk": [-2, -6, -6]}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_decay_exponents(network, n_channels, d, top, expected, kind):
+    """Theorem 5.1's bounds, and the law of the singularities, approached with frequency."""
+    found = spectrum.decay_exponents(network, n_channels, d, top, kind)
+    assert [decay.law for decay in found] == expected[kind]
+    for decay in found:
+        p, powers = len(decay.pixels), {"gpk": 3, "ntk": 1}[kind]
+        nu_a, nu_b = 5 / 2, 1 + powers / (2 * d)
+        assert abs(decay.lowest + p * (n_channels + 2 * nu_a - 3)) <= 1e-12
+        assert abs(decay.highest + p * (n_channels + 2 * nu_b - 3)) <= 1e-12
+        assert decay.lowest <= decay.law <= decay.highest
+        assert abs(decay.exponent - decay.law) <= max(decay.drift, tolerances.SLOPE)
+        assert (decay.errors <= 1e-2 * decay.eigenvalues)[decay.eigenvalues > 1e-9].all()
+    assert len(str(found).splitlines()) == 2 + len(found)
+
+
+def test_the_law_where_no_window_covers_all_pixels():
+    """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
+    sets = [(0, 2), (1, 2, -1), (0, 1, 2, 3, 4)]
+    found = spectrum.decay_exponents(CNN(3), 2, 5, 14, pixels=sets)
+    assert [decay.law for decay in found] == [-6, -8, -8]
+    for decay in found:
+        assert abs(decay.exponent - decay.law) <= max(decay.drift, 0.3)
+    law = spectrum.singularity_exponent
+    # Seven pixels, two of them far apart: windows of 1 cost 4 each, one of 7 costs 10.
+    assert law(CNN(4), 2, 9, (-3, 3)) == -8
+    assert law(CNN(4), 2, 9, (-3, -2, 2, 3)) == -10
+    assert law(CNN(4), 2, 9, (-3, 3), "ntk") == -6
+    assert law(CNN(2), 2, 9, (3,)) == -np.inf
+    assert law(CNN(2), 2, 9, (3,), head="trace") == -4
+    # Tangent kernels of which nothing below the readout is trained are Gaussian process kernels.
+    frozen = CNN(2).replace(trained=("readout",))
+    assert law(frozen, 2, 3, (0,), "ntk") == -4
+    # Outer weights see the slopes of later layers, whose windows are wider.
+    outer = CNN(2).replace(trained=("outer",))
+    assert law(outer, 2, 3, (0,), "ntk") == -4
+    assert law(outer, 2, 3, (0, 1), "ntk") == -4
+
+
+def test_kernels_of_partly_trained_networks_follow_the_law():
+    network = CNN(2).replace(trained=("outer",))
+    found = spectrum.decay_exponents(network, 2, 3, 40, "ntk")
+    assert [decay.law for decay in found] == [-4, -4, -4]
+    for decay in found:
+        assert abs(decay.exponent - decay.law) <= max(decay.drift, tolerances.SLOPE)
+
+
+def test_decay_of_trace_kernels():
+    found = spectrum.decay_exponents(CNN(2), 2, 4, 24, head="trace", pixels=[(0,), (2, 3)])
+    assert [decay.law for decay in found] == [-4, -6]
+    one = spectrum.decay_exponents(CNN(2), 2, 4, 24)
+    ratio = found.decays[0].eigenvalues / one.decays[0].eigenvalues
+    assert (ratio < 1).all()
+
+
+# ---------------------------------------------------------------- ensembles
+
+
 @pytest.mark.parametrize("exponent", [None, 4.0])
 def test_fitted_constants(exponent):
     network, d, top = RESNET(3), 4, 6
@@ -410,6 +553,7 @@ def test_fitted_constants(exponent):
     for depth, constant in zip(fit.depths, fit.constants, strict=True):
         outer = network.outer_filter_size
         paths = locality.path_counts(depth, network.filter_size, d, outer_filter_size=outer)
+        paths = paths.astype(float)
         term = constant * fit.base ** np.minimum(paths, k).sum(axis=1)
         model += np.where(((paths > 0) | (k == 0)).all(axis=1), term, 0.0)
     model *= np.maximum(k, 1).prod(axis=1) ** fit.exponent
