@@ -140,10 +140,27 @@ def test_every_length_and_filter(d, head, rng):
     """Against the reference engine, where lanes and filters fit badly."""
     available()
     Z = rng.standard_normal((3, 2, d))
-    for q, outer in ((1, 3), (3, 1), (3, 5), (9, 9), (31, 3)):
+    for q, outer in ((1, 3), (3, 1), (3, 5), (7, 9), (11, 13), (15, 17), (31, 3)):
         network = rk.Network(3, q, outer_filter_size=outer)
         for dtype, bar in tolerances.KERNEL.items():
             ours = rk.gram(network, Z[:2], Z, head=head, engine="numba", dtype=dtype)
             theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference", dtype=dtype)
             for A, B in zip(ours, theirs, strict=True):
                 assert np.abs(A - B).max() <= bar * np.abs(B).max()
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_long_filters(head, rng):
+    """Blocks of a window begin at pixel 0: a shift may change the last bits, nothing else may."""
+    available()
+    X, Z = rng.standard_normal((2, 9, 2, 20))
+    kernel = rk.ResCNTK(3, 31, head=head)
+    K = kernel(X, Z, engine="numba")
+    assert (kernel(X[2:3], Z[4:5], engine="numba", threads=1) == K[2, 4]).all()
+    assert (kernel(X[::-1], Z, engine="numba", threads=5) == K[::-1]).all()
+    size = np.sqrt(np.outer(kernel.diag(X), kernel.diag(Z)))
+    shifted = kernel(np.roll(X, 7, axis=2), np.roll(Z, 7, axis=2), engine="numba")
+    assert (np.abs(shifted - K) <= tolerances.KERNEL["float64"] * size).all()
+    assert (
+        np.abs(kernel(Z, X, engine="numba").T - K) <= 2 * tolerances.KERNEL["float64"] * size
+    ).all()
