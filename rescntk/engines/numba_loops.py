@@ -291,20 +291,19 @@ def _enter(
         h = x - z
         g = k[TWO] * (x * z)
         gw = g * w
-        entering = start * (g - gw)
+        entering, tangent_g = share * (g - gw), start * (g - gw)
         store(m, distance + t, h * h + gw)
-        entered = share * (g - gw)
-        store(m, features + t, entered)
-        store(m, tangent + t, entering)
+        store(m, features + t, entering)
+        store(m, tangent + t, tangent_g)
         if not relu:
             store(m, ws + t, w)
             continue
         x, z = load(m, x1 + t), load(m, z1 + t)
         far, covariance, slope = _relu(x, z, w, v, k, p, r)
         store(m, gaps + t, far)
-        store(m, both + t, k[HOLD] * entered + covariance)
-        source_g = entering + k[INNER] * ((x * z) * (k[ONE] - w))
-        store(m, source + t, slope * source_g + k[AGAIN] * covariance)
+        store(m, both + t, k[HOLD] * entering + covariance)
+        tangent_g = tangent_g + k[INNER] * ((x * z) * (k[ONE] - w))
+        store(m, source + t, slope * tangent_g + k[AGAIN] * covariance)
     return any_less(opposite, largest)
 
 
@@ -592,10 +591,10 @@ def fill(
                             high[place, slot, corner[0] + i, corner[1] + lane_case[t]] = m[at + t]
                     elif head == 2:
                         for t in range(used):
-                            k, o, row = lane_case[t], lane_offset[t], corner[0] + i
+                            row, column = corner[0] + i, corner[1] + lane_case[t]
                             for j in range(d):
-                                value = m[at + j * lanes + t]
-                                out[place, slot, row, corner[1] + k, j, (j + o) % d] = value
+                                other = (j + lane_offset[t]) % d
+                                out[place, slot, row, column, j, other] = m[at + j * lanes + t]
                     else:
                         last = -1.0
                         for t in range(lanes):
