@@ -1,5 +1,5 @@
 """The theory around the kernels, as things one can compute, plot and check."""
 
-from . import conditioning, multisphere
+from . import conditioning, depth, families, limits, multisphere
 
-__all__ = ["conditioning", "multisphere"]
+__all__ = ["conditioning", "depth", "families", "limits", "multisphere"]

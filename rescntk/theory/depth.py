@@ -1,0 +1,476 @@
+"""The infinite-depth-limit checker: does a family of kernels converge, to what, and how fast?
+
+Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. What
+theory predicts is derived in theory/limits.py; here it meets the kernels themselves.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import NamedTuple
+
+import numpy as np
+
+from ..calls import check_depths, check_network
+from ..engines.request import HEADS, KINDS
+from ..kernels import Kernel, gram
+from ..network import Network, check_choice
+from ..signals import check_signals
+from . import multisphere
+from .extrapolation import LEAST_DEPTHS, UNKNOWN, Decay, Estimate, decay
+from .families import Family
+from .limits import Prediction, dot_product
+
+AS_PREDICTED = "converges as predicted"
+ELSEWHERE = "converges to something else"
+DEGENERATES = "degenerates"
+UNDECIDED = "undecided"
+VERDICTS = (AS_PREDICTED, ELSEWHERE, DEGENERATES, UNDECIDED)
+
+DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
+_CASES, _CHANNELS, _PIXELS = 6, 4, 5  # of sampled signals
+
+# Exponents and constants that differ by less, relatively, are taken for the same.
+_ALIKE = 0.05
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Row(NamedTuple):
+    """One depth of a `Report`: what the kernel does to the pairs of different signals."""
+
+    depth: int
+    off_diagonal: float
+    """The mean of the normalized kernel over pairs."""
+    complement: float
+    """1 − that, with its digits."""
+    spread: float
+    """The standard deviation over pairs: what is left of the differences between signals."""
+    step: float
+    """The change since the depth before, in root mean square over pairs."""
+    distance: float
+    """From the predicted limit, in root mean square over pairs."""
+    largest: float
+    """The largest distance of a pair."""
+    predicted: float
+    """The distance predicted, where its constant is."""
+    slope: float
+    """Of the distance since the depth before: −Δ log distance / Δ log depth."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found. Iterating gives a `Row` for each depth."""
+
+    family: str
+    kind: str
+    head: str
+    n_cases: int
+    n_channels: int
+    n_timepoints: int
+    route: str
+    """How the kernels were computed."""
+    rows: tuple[Row, ...]
+    verdict: str
+    """One of `VERDICTS`."""
+    as_predicted: bool | None
+    """Whether limit, rate and constant are the predicted ones, as far as they are predicted.
+    None: not predicted, or not decided. A limit that forgets the signals can be predicted, too:
+    then the verdict is that the family degenerates, and this is True."""
+    reason: str
+    """The numbers that led to the verdict, in a sentence."""
+    prediction: str
+    """Whose prediction, in a few words; "none" where there is none."""
+    predicted_rate: str
+    predicted_exponent: float
+    """NaN where none is predicted, as for the constant."""
+    predicted_constant: float
+    exponent: Estimate
+    """p of the distance, L^-p (or log(L) L^-p where so predicted)."""
+    constant: Estimate
+    """The constant of the predicted rate."""
+    remainder: Estimate
+    """What is left of the distance at infinite depth."""
+    step_exponent: Estimate
+    """Of the change per unit of log depth: the kernels converge where it is positive."""
+    spread_exponent: Estimate
+    spread_remainder: Estimate
+    """What is left of the spread: 0 where the limit forgets the signals."""
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one field of all rows as an array (n_depths,)."""
+        check_choice(name, "column", Row._fields)
+        return np.array([getattr(row, name) for row in self.rows])
+
+    def write_csv(self, path: str | PathLike[str]) -> None:
+        """Write all rows to a CSV file with a header, in full precision."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(Row._fields)
+            writer.writerows(self.rows)
+
+    def __str__(self) -> str:
+        """Return the whole report as text."""
+        header = [name.replace("_", "-") for name in Row._fields]
+        body = [[_brief(value) for value in row] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+        table = [
+            "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+            for cells in [header, *body]
+        ]
+        said = self.prediction
+        if self.predicted_exponent > 0:
+            known = not math.isnan(self.predicted_constant)
+            constant = f"{self.predicted_constant:.4g} " if known else ""
+            said += f"; distance ~ {constant}{self.predicted_rate}"
+        lines = [
+            f"{self.family}: {self.kind.upper()}, {self.head} head; {self.n_cases} signals, "
+            f"{self.n_channels} channels × {self.n_timepoints} pixels; {self.route}",
+            f"prediction: {said}",
+            table[0],
+            "-" * len(table[0]),
+            *table[1:],
+            f"step      exponent {self.step_exponent}",
+            f"spread    exponent {self.spread_exponent}, left {self.spread_remainder}",
+        ]
+        if not math.isnan(self.rows[-1].distance):
+            lines += [
+                f"distance  exponent {self.exponent}, left {self.remainder}, "
+                f"constant {self.constant}"
+            ]
+        agrees = {True: " (as predicted)", False: " (not as predicted)", None: ""}
+        note = "" if self.verdict == AS_PREDICTED else agrees[self.as_predicted]
+        return "\n".join([*lines, f"verdict: {self.verdict}{note}: {self.reason}"])
+
+
+def check(
+    family: Callable[[int], Network],
+    X: np.ndarray | None = None,
+    *,
+    depths: Iterable[int] = DEFAULT_DEPTHS,
+    kind: str = "ntk",
+    head: str = "trace",
+    prediction: Prediction | Kernel | float | np.ndarray | None = None,
+    rng: np.random.Generator | int = 0,
+    engine: str = "auto",
+    progress: bool = False,
+) -> Report:
+    r"""Check whether a family of kernels converges at infinite depth, to what, and how fast.
+
+    Distances between the normalized kernel matrix and the predicted limit are taken over a
+    ladder of depths, and extrapolated (theory/extrapolation.py). The family *converges as
+    predicted* where the distance falls at the predicted exponent (or a larger one: theorems
+    bound from above), with the predicted constant, and nothing is left of it; *to something else* where
+    the kernels converge, something is left, and the way that they still have to go is shorter
+    than the distance; it *degenerates* where the limit is the same for all pairs of different
+    signals, predicted or not; else the ladder leaves it *undecided*.
+
+    Parameters
+    ----------
+    family : callable
+        From a depth to a `Network`: one of ``theory.families``, which know their limits, or
+        any function.
+    X : ndarray, (n_cases, n_channels, n_timepoints), optional
+        At least 3 different signals. The default is 6 drawn uniformly from the multi-sphere,
+        4 channels × 5 pixels (1 pixel where no filter is larger).
+    depths : iterable of int, default 8, 16, …, 16384
+        At least 6, each at least 1.25 times the one before.
+    kind, head, engine, progress
+        As for `Kernel`. `engine` serves where the multi-sphere recursion does not.
+    prediction : Prediction, Kernel, float or ndarray, optional
+        Instead of the family's own; the last three are a limit without a rate.
+    rng : Generator or int, default 0
+        For drawing signals.
+
+    Returns
+    -------
+    Report
+        ReLU networks on the multi-sphere go through `multisphere.gram_complements`, all depths
+        in one pass, whose values near 1 keep their digits; others through `gram`.
+
+    Raises
+    ------
+    ValueError
+        If signals, depths or networks are not as described, or the prediction is about the
+        multi-sphere and the signals are elsewhere.
+
+    Examples
+    --------
+    >>> from rescntk.theory import depth, families
+    >>> report = depth.check(families.resnet(gamma=1.0), depths=[2**k for k in range(3, 11)])
+    >>> report.verdict
+    'converges as predicted'
+    >>> depth.check(families.resnet(gamma=0.5), depths=[2**k for k in range(3, 11)]).verdict
+    'converges to something else'
+    """
+    ladder = _check_ladder(depths)
+    check_choice(kind, "kind", KINDS)
+    check_choice(head, "head", HEADS)
+    networks = [_network(family, depth) for depth in ladder]
+    X = _sample(networks[0], rng) if X is None else _check_distinct(check_signals(X, "X"))
+    if prediction is None:
+        prediction = family.predict(kind) if isinstance(family, Family) else None
+    elif not isinstance(prediction, Prediction):
+        prediction = Prediction(prediction)
+    on_sphere = multisphere.contains(X)
+    if prediction is not None and prediction.requires_multisphere and not on_sphere:
+        raise ValueError(
+            f"X of shape {X.shape} is not on the multi-sphere, which the prediction "
+            f'"{prediction.source}" requires (multisphere.project makes it so)'
+        )
+    above = np.triu_indices(len(X), 1)
+    dots = 1.0 - dot_product(networks[0]).replace(head=head)(X, engine="reference")[above]
+    if np.ptp(dots) <= 64 * _EPS:
+        raise ValueError(
+            f"X of shape {X.shape} has the same dot product for all pairs of signals, expected "
+            f"pairs that differ: else nothing tells whether a limit forgets the signals"
+        )
+    limit = None if prediction is None else prediction.complements(X, head)[above]
+    if on_sphere and _on_dot_products(networks):
+        route = "complements on the multi-sphere"
+        gaps = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
+        growth = np.sqrt(ladder)
+    else:
+        route = "normalized kernel matrices"
+        gaps = 1.0 - _matrices(networks, X, kind, head, engine, progress)
+        growth = np.asarray(ladder, dtype=np.float64)
+    values = gaps[:, above[0], above[1]]
+    size = np.sqrt((values * values).mean(axis=1))
+    noise = (20 + growth) * _EPS * size
+    if limit is not None:
+        noise += 4 * _EPS * np.abs(limit).max()
+    if route.startswith("normalized"):
+        noise += 8 * _EPS
+    constant = prediction.distance_constant(X, head) if prediction else None
+    findings = judge(ladder, values, noise, limit, prediction, constant)
+    name = getattr(family, "name", None) or getattr(family, "__name__", type(family).__name__)
+    return Report(str(name), kind, head, *X.shape, route, **findings)  # type: ignore[arg-type]
+
+
+def judge(
+    depths: tuple[int, ...],
+    values: np.ndarray,
+    noise: np.ndarray,
+    limit: np.ndarray | None = None,
+    prediction: Prediction | None = None,
+    constant: float | None = None,
+) -> dict[str, object]:
+    """Return the fields of a `Report` that follow from numbers alone.
+
+    Parameters
+    ----------
+    depths : tuple of int, (n_depths,)
+    values : ndarray, (n_depths, n_pairs)
+        Complements, 1 − (normalized kernel), of pairs of different signals.
+    noise : ndarray, (n_depths,)
+        Their rounding errors.
+    limit : ndarray, (n_pairs,), optional
+        The predicted one, likewise.
+    prediction : Prediction, optional
+        Given with `limit`.
+    constant : float, optional
+        That of the prediction, for these signals.
+    """
+    L = np.array(depths, dtype=np.float64)
+    nan = np.full(len(L), np.nan)
+    spread = values.std(axis=1)
+    steps = np.append(np.nan, _rms(np.diff(values, axis=0)))
+    paces = steps[1:] / np.diff(np.log(L))
+    moving = decay(np.sqrt(L[1:] * L[:-1]), paces, 2.0 * (noise[1:] + noise[:-1]))
+    spreading = decay(L, spread, noise)
+    distance = largest = law = slope = nan
+    coming = Decay(UNKNOWN, UNKNOWN, UNKNOWN, False, math.nan)
+    if limit is not None and prediction is not None:
+        distance, largest = _rms(values - limit), np.abs(values - limit).max(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
+        slope = np.where(np.isfinite(slope), slope, np.nan)
+        coming = decay(L, distance, noise, prediction.log_power, prediction.exponent)
+        if constant is not None and prediction.exponent is not None:
+            law = constant * L**-prediction.exponent * np.log(L) ** prediction.log_power
+    verdict, as_predicted, reason = _verdict(coming, spreading, moving, paces, prediction, constant)
+    columns = (1.0 - values.mean(axis=1), values.mean(axis=1), spread, steps)
+    columns += (distance, largest, law, slope)
+    rows = zip(depths, *(column.tolist() for column in columns), strict=True)
+    exponent = None if prediction is None else prediction.exponent
+    return {
+        "rows": tuple(Row._make(row) for row in rows),
+        "verdict": verdict,
+        "as_predicted": as_predicted,
+        "reason": reason,
+        "prediction": "none" if prediction is None else prediction.source,
+        "predicted_rate": "unknown" if prediction is None else prediction.rate,
+        "predicted_exponent": math.nan if exponent is None else float(exponent),
+        "predicted_constant": math.nan if constant is None else float(constant),
+        "exponent": coming.exponent,
+        "constant": coming.constant,
+        "remainder": coming.remainder,
+        "step_exponent": moving.exponent,
+        "spread_exponent": spreading.exponent,
+        "spread_remainder": spreading.remainder,
+    }
+
+
+def _verdict(
+    coming: Decay,
+    spreading: Decay,
+    moving: Decay,
+    paces: np.ndarray,
+    prediction: Prediction | None,
+    constant: float | None,
+) -> tuple[str, bool | None, str]:
+    """Return the verdict, whether all is as predicted, and why."""
+    if prediction is not None and coming.vanishes and prediction.exponent != 0:
+        reason = f"the distance from the predicted limit falls with exponent {coming.exponent}"
+        if prediction.exponent is not None:
+            reason += f" (predicted: {prediction.rate})"
+        reason += f", and {coming.remainder} of it is left at infinite depth"
+        if coming.vanished:
+            reason = "the deepest networks agree with the predicted limit to rounding"
+        disagreement = _disagreement(coming, prediction, constant)
+        if disagreement:
+            reason += f"; but {disagreement}"
+            return DEGENERATES if prediction.degenerate else UNDECIDED, False, reason
+        return DEGENERATES if prediction.degenerate else AS_PREDICTED, True, reason
+    converges = moving.vanished or moving.exponent.exceeds(0.0)
+    # Steps fall as L^-p, so the way still to go is at most their last pace over p.
+    slowest = moving.exponent.value - moving.exponent.uncertainty
+    to_go = 0.0 if moving.vanished else float(paces[-1]) / slowest if converges else math.inf
+    away = coming.stays and coming.scale > to_go
+    refuted = False if prediction is not None and prediction.exponent != 0 else None
+    elsewhere = (
+        f"{coming.remainder} of the distance from the predicted limit is left at infinite depth, "
+        f"and the kernels move by no more than {to_go:.2g} from here on"
+    )
+    if converges and spreading.vanishes:
+        fades = f"the spread of the pairs falls, exponent {spreading.exponent}"
+        if spreading.vanished:
+            fades = "the spread of the pairs has become a rounding error"
+        return DEGENERATES, refuted if away else None, f"{fades}; {elsewhere}" if away else fades
+    if converges and away:
+        return ELSEWHERE, refuted, elsewhere
+    if converges and prediction is None and spreading.stays:
+        return (
+            ELSEWHERE,
+            None,
+            f"without a prediction to compare with: steps fall, exponent {moving.exponent}, and "
+            f"a spread of {spreading.remainder} is left",
+        )
+    doubt = f"steps have exponent {moving.exponent}"
+    if prediction is not None:
+        doubt += f", the distance exponent {coming.exponent}"
+        doubt += f"; {coming.remainder} of it is left at infinite depth"
+    return UNDECIDED, None, doubt
+
+
+def _disagreement(coming: Decay, prediction: Prediction, constant: float | None) -> str:
+    """Return what contradicts the prediction of a rate, or nothing."""
+    exponent = prediction.exponent
+    if exponent is None or coming.exponent.value >= (1.0 + _ALIKE) * exponent:
+        return ""  # theorems are about upper bounds
+    fitted = coming.exponent
+    if math.isfinite(fitted.uncertainty) and not fitted.admits(exponent, _ALIKE * exponent):
+        return f"the exponent predicted is {exponent:g}"
+    fitted = coming.constant
+    if constant is not None and math.isfinite(fitted.uncertainty):
+        if not fitted.admits(constant, _ALIKE * constant):
+            return f"the constant is {fitted}, where {constant:.4g} is predicted"
+    return ""
+
+
+def _rms(values: np.ndarray) -> np.ndarray:
+    return np.sqrt((values * values).mean(axis=1))
+
+
+def _network(family: Callable[[int], Network], depth: int) -> Network:
+    if not callable(family):
+        raise ValueError(f"family is {family!r}, expected a function from a depth to a Network")
+    network = family(depth)
+    check_network(network)
+    return network
+
+
+def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
+    ladder = check_depths(depths)
+    if len(ladder) < LEAST_DEPTHS:
+        raise ValueError(
+            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}: an exponent needs slopes, and "
+            f"its uncertainty needs how they change"
+        )
+    for low, high in zip(ladder, ladder[1:], strict=False):
+        if high < 1.25 * low:
+            raise ValueError(
+                f"depths has {low} and then {high}, expected each at least 1.25 times the one before"
+            )
+    return ladder
+
+
+def _check_distinct(X: np.ndarray) -> np.ndarray:
+    n = len(X)
+    if n < 3:
+        raise ValueError(
+            f"X has {n} case{'s' if n > 1 else ''}, expected at least 3: whether a limit forgets "
+            f"the signals shows in how their pairs differ"
+        )
+    for i in range(n):
+        same = np.flatnonzero((X[i + 1 :] == X[i]).all(axis=(1, 2)))
+        if len(same):
+            raise ValueError(
+                f"X has the same signal as cases {i} and {i + 1 + same[0]}, expected different "
+                f"ones: the limits are about these"
+            )
+    return X
+
+
+def _sample(network: Network, rng: np.random.Generator | int) -> np.ndarray:
+    sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
+    return multisphere.sample(_CASES, _CHANNELS, _PIXELS if max(sizes) > 1 else 1, rng)
+
+
+def _on_dot_products(networks: list[Network]) -> bool:
+    """Whether the multi-sphere recursion takes these networks together."""
+    alike = {network.replace(depth=1, alpha=1.0) for network in networks}
+    relu = networks[0].activation == "relu" and networks[0].input_filter_size == 1
+    return relu and len(alike) == 1
+
+
+def _matrices(
+    networks: list[Network], X: np.ndarray, kind: str, head: str, engine: str, progress: bool
+) -> np.ndarray:
+    """Return normalized kernel matrices, in one pass of those that differ in depth alone."""
+    groups: dict[Network, list[int]] = {}
+    for index, network in enumerate(networks):
+        groups.setdefault(network.replace(depth=1), []).append(index)
+    result = np.empty((len(networks), len(X), len(X)))
+    for network, indices in groups.items():
+        result[indices] = gram(
+            network,
+            X,
+            head=head,
+            kinds=(kind,),
+            depths=[networks[index].depth for index in indices],
+            normalized=True,
+            engine=engine,
+            progress=progress,
+        )[0]
+    if not result.diagonal(axis1=1, axis2=2).all():
+        raise ValueError(
+            f"X of shape {X.shape} has a signal whose kernel with itself is 0 at some depth, "
+            f"expected signals and networks with a normalized kernel"
+        )
+    return result
+
+
+def _brief(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return "–" if math.isnan(value) else f"{value:.4g}"
