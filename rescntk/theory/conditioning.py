@@ -142,8 +142,8 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
     --------
     >>> from rescntk.theory import conditioning, multisphere
     >>> gap = multisphere.normalized_gpk([1.0], 100_000, 1, complement=True)[0]
-    >>> round(gap / conditioning.asymptotic_complement(100_000), 2)
-    1.0
+    >>> print(f"{gap / conditioning.asymptotic_complement(100_000):.3f}")
+    1.000
     """
     depth, alpha = check_depth(depth), check_constant(alpha, "alpha")
     s = slowdown(alpha) if check_flag(skip, "skip") else 1.0

@@ -10,8 +10,8 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,48 +21,31 @@ from ..kernels import Kernel, gram
 from ..network import Network, check_choice
 from ..signals import check_signals
 from . import multisphere
-from .extrapolation import LEAST_DEPTHS, UNKNOWN, Decay, Estimate, decay
+from .extrapolation import LEAST_DEPTHS
 from .families import Family
 from .limits import Prediction, dot_product
+from .verdict import AS_PREDICTED, DEGENERATES, ELSEWHERE, UNDECIDED, VERDICTS, Findings, Row, judge
 
-AS_PREDICTED = "converges as predicted"
-ELSEWHERE = "converges to something else"
-DEGENERATES = "degenerates"
-UNDECIDED = "undecided"
-VERDICTS = (AS_PREDICTED, ELSEWHERE, DEGENERATES, UNDECIDED)
+__all__ = [
+    "AS_PREDICTED",
+    "DEFAULT_DEPTHS",
+    "DEGENERATES",
+    "ELSEWHERE",
+    "UNDECIDED",
+    "VERDICTS",
+    "Report",
+    "Row",
+    "check",
+]
 
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
 _CASES, _CHANNELS, _PIXELS = 6, 4, 5  # of sampled signals
 
-# Exponents and constants that differ by less, relatively, are taken for the same.
-_ALIKE = 0.05
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class Row(NamedTuple):
-    """One depth of a `Report`: what the kernel does to the pairs of different signals."""
-
-    depth: int
-    off_diagonal: float
-    """The mean of the normalized kernel over pairs."""
-    complement: float
-    """1 − that, with its digits."""
-    spread: float
-    """The standard deviation over pairs: what is left of the differences between signals."""
-    step: float
-    """The change since the depth before, in root mean square over pairs."""
-    distance: float
-    """From the predicted limit, in root mean square over pairs."""
-    largest: float
-    """The largest distance of a pair."""
-    predicted: float
-    """The distance predicted, where its constant is."""
-    slope: float
-    """Of the distance since the depth before: −Δ log distance / Δ log depth."""
-
-
 @dataclass(frozen=True)
-class Report:
+class Report(Findings):
     """What `check` found. Iterating gives a `Row` for each depth."""
 
     family: str
@@ -73,32 +56,6 @@ class Report:
     n_timepoints: int
     route: str
     """How the kernels were computed."""
-    rows: tuple[Row, ...]
-    verdict: str
-    """One of `VERDICTS`."""
-    as_predicted: bool | None
-    """Whether limit, rate and constant are the predicted ones, as far as they are predicted.
-    None: not predicted, or not decided. A limit that forgets the signals can be predicted, too:
-    then the verdict is that the family degenerates, and this is True."""
-    reason: str
-    """The numbers that led to the verdict, in a sentence."""
-    prediction: str
-    """Whose prediction, in a few words; "none" where there is none."""
-    predicted_rate: str
-    predicted_exponent: float
-    """NaN where none is predicted, as for the constant."""
-    predicted_constant: float
-    exponent: Estimate
-    """p of the distance, L^-p (or log(L) L^-p where so predicted)."""
-    constant: Estimate
-    """The constant of the predicted rate."""
-    remainder: Estimate
-    """What is left of the distance at infinite depth."""
-    step_exponent: Estimate
-    """Of the change per unit of log depth: the kernels converge where it is positive."""
-    spread_exponent: Estimate
-    spread_remainder: Estimate
-    """What is left of the spread: 0 where the limit forgets the signals."""
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -164,15 +121,18 @@ def check(
     engine: str = "auto",
     progress: bool = False,
 ) -> Report:
-    r"""Check whether a family of kernels converges at infinite depth, to what, and how fast.
+    """Check whether a family of kernels converges at infinite depth, to what, and how fast.
 
     Distances between the normalized kernel matrix and the predicted limit are taken over a
-    ladder of depths, and extrapolated (theory/extrapolation.py). The family *converges as
-    predicted* where the distance falls at the predicted exponent (or a larger one: theorems
-    bound from above), with the predicted constant, and nothing is left of it; *to something else* where
-    the kernels converge, something is left, and the way that they still have to go is shorter
-    than the distance; it *degenerates* where the limit is the same for all pairs of different
-    signals, predicted or not; else the ladder leaves it *undecided*.
+    ladder of depths, and extrapolated (theory/extrapolation.py). The family
+
+    * *converges as predicted* where the distance falls with the predicted exponent (or a larger
+      one: theorems bound from above) and constant, and nothing is left of it;
+    * *converges to something else* where the kernels converge, something is left, and they have
+      a shorter way still to go than the distance;
+    * *degenerates* where the limit is the same for all pairs of different signals, whether that
+      is predicted or not (`Report.as_predicted`);
+    * is left *undecided* by this ladder otherwise.
 
     Parameters
     ----------
@@ -251,144 +211,18 @@ def check(
     if route.startswith("normalized"):
         noise += 8 * _EPS
     constant = prediction.distance_constant(X, head) if prediction else None
-    findings = judge(ladder, values, noise, limit, prediction, constant)
-    name = getattr(family, "name", None) or getattr(family, "__name__", type(family).__name__)
-    return Report(str(name), kind, head, *X.shape, route, **findings)  # type: ignore[arg-type]
-
-
-def judge(
-    depths: tuple[int, ...],
-    values: np.ndarray,
-    noise: np.ndarray,
-    limit: np.ndarray | None = None,
-    prediction: Prediction | None = None,
-    constant: float | None = None,
-) -> dict[str, object]:
-    """Return the fields of a `Report` that follow from numbers alone.
-
-    Parameters
-    ----------
-    depths : tuple of int, (n_depths,)
-    values : ndarray, (n_depths, n_pairs)
-        Complements, 1 − (normalized kernel), of pairs of different signals.
-    noise : ndarray, (n_depths,)
-        Their rounding errors.
-    limit : ndarray, (n_pairs,), optional
-        The predicted one, likewise.
-    prediction : Prediction, optional
-        Given with `limit`.
-    constant : float, optional
-        That of the prediction, for these signals.
-    """
-    L = np.array(depths, dtype=np.float64)
-    nan = np.full(len(L), np.nan)
-    spread = values.std(axis=1)
-    steps = np.append(np.nan, _rms(np.diff(values, axis=0)))
-    paces = steps[1:] / np.diff(np.log(L))
-    moving = decay(np.sqrt(L[1:] * L[:-1]), paces, 2.0 * (noise[1:] + noise[:-1]))
-    spreading = decay(L, spread, noise)
-    distance = largest = law = slope = nan
-    coming = Decay(UNKNOWN, UNKNOWN, UNKNOWN, False, math.nan)
-    if limit is not None and prediction is not None:
-        distance, largest = _rms(values - limit), np.abs(values - limit).max(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
-        slope = np.where(np.isfinite(slope), slope, np.nan)
-        coming = decay(L, distance, noise, prediction.log_power, prediction.exponent)
-        if constant is not None and prediction.exponent is not None:
-            law = constant * L**-prediction.exponent * np.log(L) ** prediction.log_power
-    verdict, as_predicted, reason = _verdict(coming, spreading, moving, paces, prediction, constant)
-    columns = (1.0 - values.mean(axis=1), values.mean(axis=1), spread, steps)
-    columns += (distance, largest, law, slope)
-    rows = zip(depths, *(column.tolist() for column in columns), strict=True)
-    exponent = None if prediction is None else prediction.exponent
-    return {
-        "rows": tuple(Row._make(row) for row in rows),
-        "verdict": verdict,
-        "as_predicted": as_predicted,
-        "reason": reason,
-        "prediction": "none" if prediction is None else prediction.source,
-        "predicted_rate": "unknown" if prediction is None else prediction.rate,
-        "predicted_exponent": math.nan if exponent is None else float(exponent),
-        "predicted_constant": math.nan if constant is None else float(constant),
-        "exponent": coming.exponent,
-        "constant": coming.constant,
-        "remainder": coming.remainder,
-        "step_exponent": moving.exponent,
-        "spread_exponent": spreading.exponent,
-        "spread_remainder": spreading.remainder,
-    }
-
-
-def _verdict(
-    coming: Decay,
-    spreading: Decay,
-    moving: Decay,
-    paces: np.ndarray,
-    prediction: Prediction | None,
-    constant: float | None,
-) -> tuple[str, bool | None, str]:
-    """Return the verdict, whether all is as predicted, and why."""
-    if prediction is not None and coming.vanishes and prediction.exponent != 0:
-        reason = f"the distance from the predicted limit falls with exponent {coming.exponent}"
-        if prediction.exponent is not None:
-            reason += f" (predicted: {prediction.rate})"
-        reason += f", and {coming.remainder} of it is left at infinite depth"
-        if coming.vanished:
-            reason = "the deepest networks agree with the predicted limit to rounding"
-        disagreement = _disagreement(coming, prediction, constant)
-        if disagreement:
-            reason += f"; but {disagreement}"
-            return DEGENERATES if prediction.degenerate else UNDECIDED, False, reason
-        return DEGENERATES if prediction.degenerate else AS_PREDICTED, True, reason
-    converges = moving.vanished or moving.exponent.exceeds(0.0)
-    # Steps fall as L^-p, so the way still to go is at most their last pace over p.
-    slowest = moving.exponent.value - moving.exponent.uncertainty
-    to_go = 0.0 if moving.vanished else float(paces[-1]) / slowest if converges else math.inf
-    away = coming.stays and coming.scale > to_go
-    refuted = False if prediction is not None and prediction.exponent != 0 else None
-    elsewhere = (
-        f"{coming.remainder} of the distance from the predicted limit is left at infinite depth, "
-        f"and the kernels move by no more than {to_go:.2g} from here on"
+    found = judge(ladder, values, noise, limit, prediction, constant)
+    n_cases, n_channels, n_timepoints = X.shape
+    return Report(
+        **vars(found),
+        family=str(getattr(family, "name", None) or getattr(family, "__name__", repr(family))),
+        kind=kind,
+        head=head,
+        n_cases=n_cases,
+        n_channels=n_channels,
+        n_timepoints=n_timepoints,
+        route=route,
     )
-    if converges and spreading.vanishes:
-        fades = f"the spread of the pairs falls, exponent {spreading.exponent}"
-        if spreading.vanished:
-            fades = "the spread of the pairs has become a rounding error"
-        return DEGENERATES, refuted if away else None, f"{fades}; {elsewhere}" if away else fades
-    if converges and away:
-        return ELSEWHERE, refuted, elsewhere
-    if converges and prediction is None and spreading.stays:
-        return (
-            ELSEWHERE,
-            None,
-            f"without a prediction to compare with: steps fall, exponent {moving.exponent}, and "
-            f"a spread of {spreading.remainder} is left",
-        )
-    doubt = f"steps have exponent {moving.exponent}"
-    if prediction is not None:
-        doubt += f", the distance exponent {coming.exponent}"
-        doubt += f"; {coming.remainder} of it is left at infinite depth"
-    return UNDECIDED, None, doubt
-
-
-def _disagreement(coming: Decay, prediction: Prediction, constant: float | None) -> str:
-    """Return what contradicts the prediction of a rate, or nothing."""
-    exponent = prediction.exponent
-    if exponent is None or coming.exponent.value >= (1.0 + _ALIKE) * exponent:
-        return ""  # theorems are about upper bounds
-    fitted = coming.exponent
-    if math.isfinite(fitted.uncertainty) and not fitted.admits(exponent, _ALIKE * exponent):
-        return f"the exponent predicted is {exponent:g}"
-    fitted = coming.constant
-    if constant is not None and math.isfinite(fitted.uncertainty):
-        if not fitted.admits(constant, _ALIKE * constant):
-            return f"the constant is {fitted}, where {constant:.4g} is predicted"
-    return ""
-
-
-def _rms(values: np.ndarray) -> np.ndarray:
-    return np.sqrt((values * values).mean(axis=1))
 
 
 def _network(family: Callable[[int], Network], depth: int) -> Network:
@@ -403,13 +237,13 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     ladder = check_depths(depths)
     if len(ladder) < LEAST_DEPTHS:
         raise ValueError(
-            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}: an exponent needs slopes, and "
-            f"its uncertainty needs how they change"
+            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}: an exponent needs slopes, "
+            f"and its uncertainty how they change"
         )
-    for low, high in zip(ladder, ladder[1:], strict=False):
+    for low, high in pairwise(ladder):
         if high < 1.25 * low:
             raise ValueError(
-                f"depths has {low} and then {high}, expected each at least 1.25 times the one before"
+                f"depths has {low} and then {high}, expected each at least 1.25 times as much"
             )
     return ladder
 

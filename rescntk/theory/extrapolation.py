@@ -171,8 +171,9 @@ def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimat
     >>> import numpy as np
     >>> from rescntk.theory.extrapolation import settle
     >>> depths = 2.0 ** np.arange(3, 13)
-    >>> settle(depths, 0.25 + depths**-0.5 - 3 / depths, np.full(10, 1e-16)).value.round(3)
-    np.float64(0.25)
+    >>> limit = settle(depths, 0.25 + depths**-0.5 - 3 / depths, np.full(10, 1e-16))
+    >>> print(limit)
+    0.2494 ± 0.0073
     """
     logs = np.log(depths)
     best = Estimate(float(values[-1]), math.inf)

@@ -468,7 +468,7 @@ def _check_alike(networks: tuple[Network, ...], kind: str) -> None:
             )
         nothing = not network.skip and network.c_v * network.c_w == 0
         if nothing or network.input_scale == 0:
-            raise ValueError(f"network is {network!r}: its kernels are 0, and have no correlations")
+            raise ValueError(f"network is {network!r}: its kernels are 0, no correlations")
         if network.replace(depth=1, alpha=1.0) != first.replace(depth=1, alpha=1.0):
             raise ValueError("networks differ in more than depth and alpha, expected them alike")
         fixed = not {"input", "readout"} & set(network.trained)
