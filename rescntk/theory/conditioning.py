@@ -143,7 +143,7 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
     >>> from rescntk.theory import conditioning, multisphere
     >>> gap = multisphere.normalized_gpk([1.0], 100_000, 1, complement=True)[0]
     >>> print(f"{gap / conditioning.asymptotic_complement(100_000):.3f}")
-    1.000
+    0.999
     """
     depth, alpha = check_depth(depth), check_constant(alpha, "alpha")
     s = slowdown(alpha) if check_flag(skip, "skip") else 1.0

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
+from typing import NamedTuple
 
 import numpy as np
 
 from ..calls import check_depths, check_network
 from ..engines.request import HEADS, KINDS
 from ..kernels import Kernel, gram
-from ..network import Network, check_choice
+from ..network import Network, check_choice, check_depth
 from ..signals import check_signals
 from . import multisphere
 from .extrapolation import LEAST_DEPTHS
@@ -33,9 +34,11 @@ __all__ = [
     "ELSEWHERE",
     "UNDECIDED",
     "VERDICTS",
+    "Profile",
     "Report",
     "Row",
     "check",
+    "profile",
 ]
 
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
@@ -215,7 +218,7 @@ def check(
     n_cases, n_channels, n_timepoints = X.shape
     return Report(
         **vars(found),
-        family=str(getattr(family, "name", None) or getattr(family, "__name__", repr(family))),
+        family=_name(family),
         kind=kind,
         head=head,
         n_cases=n_cases,
@@ -223,6 +226,70 @@ def check(
         n_timepoints=n_timepoints,
         route=route,
     )
+
+
+class Profile(NamedTuple):
+    """The normalized kernel of a family as a function of one dot product."""
+
+    family: str
+    kind: str
+    depths: tuple[int, ...]
+    t: np.ndarray
+    """Dot products, (n_t,)."""
+    values: np.ndarray
+    """The kernel, (n_depths, n_t)."""
+    limit: np.ndarray | None
+    """The predicted limit at t < 1, (n_t,)."""
+
+
+def profile(
+    family: Callable[[int], Network],
+    depths: Iterable[int],
+    *,
+    kind: str = "ntk",
+    n_points: int = 101,
+) -> Profile:
+    """Return the normalized kernel over the dot product of fully connected inputs.
+
+    Signals of one pixel on a circle: what is left of any network, and of its limit, when all
+    pixels of the signals agree.
+
+    Parameters
+    ----------
+    family : callable
+        From a depth to a ReLU `Network`, as for `check`.
+    depths : iterable of int
+    kind : {"gpk", "ntk"}, default "ntk"
+    n_points : int, default 101
+        How many dot products, from -1 to 1; evenly spaced angles.
+
+    Returns
+    -------
+    Profile
+
+    Examples
+    --------
+    >>> from rescntk.theory import depth, families
+    >>> curve = depth.profile(families.huang_ffnet(), [1, 1000], n_points=5)
+    >>> curve.values[1].round(2)
+    array([0.25, 0.25, 0.25, 0.25, 1.  ])
+    """
+    depths = check_depths(depths)
+    check_choice(kind, "kind", KINDS)
+    angle = np.linspace(np.pi, 0.0, check_depth(n_points, "n_points"))
+    X = np.sqrt(2.0) * np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :, None]
+    networks = [_network(family, depth) for depth in depths]
+    values = 1.0 - multisphere.gram_complements(networks, X, kind=kind, head="trace")[:, -1]
+    prediction = family.predict(kind) if isinstance(family, Family) else None
+    limit = None
+    if prediction is not None and prediction.exponent != 0:
+        limit = 1.0 - prediction.complements(X, "trace")[-1]
+        limit[-1] = 1.0
+    return Profile(_name(family), kind, depths, np.cos(angle), values, limit)
+
+
+def _name(family: Callable[[int], Network]) -> str:
+    return str(getattr(family, "name", None) or getattr(family, "__name__", repr(family)))
 
 
 def _network(family: Callable[[int], Network], depth: int) -> Network:

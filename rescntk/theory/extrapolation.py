@@ -173,7 +173,7 @@ def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimat
     >>> depths = 2.0 ** np.arange(3, 13)
     >>> limit = settle(depths, 0.25 + depths**-0.5 - 3 / depths, np.full(10, 1e-16))
     >>> print(limit)
-    0.2494 ± 0.0073
+    0.2494 ± 0.0048
     """
     logs = np.log(depths)
     best = Estimate(float(values[-1]), math.inf)

@@ -102,17 +102,17 @@ class Prediction:
         C, or a function of signals and head that returns it.
     source : str
         Whose prediction it is, in a few words.
-    degenerate : bool, optional
-        Whether the limit is the same for all pairs of different signals; the default is so
-        for a number.
+    degenerate : bool, default False
+        Whether the limit is the same for all pairs of signals whose pixels all differ. A limit
+        that is so for the pairs at hand counts as such anyway.
     requires_multisphere : bool, default False
         Whether it is about signals on the multi-sphere only.
 
     Examples
     --------
     >>> from rescntk.theory import limits
-    >>> limits.Prediction(0.25, exponent=1, log_power=1).degenerate
-    True
+    >>> limits.Prediction(0.25, exponent=1, log_power=1).rate
+    'log(L) L^-1'
     """
 
     limit: Kernel | float | np.ndarray | Measure
@@ -120,7 +120,7 @@ class Prediction:
     log_power: int = 0
     constant: float | Measure | None = None
     source: str = "handed in"
-    degenerate: bool | None = None
+    degenerate: bool = False
     requires_multisphere: bool = False
 
     def __post_init__(self) -> None:
@@ -136,8 +136,6 @@ class Prediction:
                 f"limit is {self.limit!r}, expected a Kernel, a number, an array (n, n) or a "
                 f"function of signals and head"
             )
-        if self.degenerate is None:
-            object.__setattr__(self, "degenerate", number)
 
     def complements(self, X: np.ndarray, head: str) -> np.ndarray:
         """Return 1 − limit for the pairs of some signals, (n, n), 0 on the diagonal."""

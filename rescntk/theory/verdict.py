@@ -121,8 +121,11 @@ def judge(
         coming = decay(L, distance, noise, prediction.log_power, prediction.exponent)
         if constant is not None and prediction.exponent is not None:
             law = constant * L**-prediction.exponent * np.log(L) ** prediction.log_power
+    forgets = limit is not None and bool(np.ptp(limit) <= 64 * np.finfo(np.float64).eps)
+    if prediction is not None and prediction.degenerate:
+        forgets = True
     verdict, as_predicted, reason = _verdict(
-        coming, spreading, moving, paces, prediction, constant, L[-1]
+        coming, spreading, moving, paces, prediction, constant, forgets, L[-1]
     )
     mean = values.mean(axis=1)
     columns = (1.0 - mean, mean, spread, steps, distance, largest, law, slope)
@@ -153,6 +156,7 @@ def _verdict(
     paces: np.ndarray,
     prediction: Prediction | None,
     constant: float | None,
+    forgets: bool,
     deepest: float,
 ) -> tuple[str, bool | None, str]:
     """Return the verdict, whether all is as predicted, and why."""
@@ -163,11 +167,11 @@ def _verdict(
         reason += f", and {coming.remainder} of it is left at infinite depth"
         if coming.vanished:
             reason = "the deepest networks agree with the predicted limit to rounding"
-        verdict = DEGENERATES if prediction.degenerate else AS_PREDICTED
+        verdict = DEGENERATES if forgets else AS_PREDICTED
         disagreement = _disagreement(coming, prediction, constant, deepest)
         if not disagreement:
             return verdict, True, reason
-        if not prediction.degenerate:
+        if not forgets:
             verdict = UNDECIDED
         slowest = min(prediction.exponent or 0.0, coming.exponent.value)
         if deepest**slowest < _FAR:
