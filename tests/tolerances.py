@@ -70,3 +70,7 @@ def asymptote(depth, slowdown, start):
 # Sampled networks: so many standard errors, from independent networks. For normal errors 5
 # would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
+
+# Law (9π²/2) s²/L² at the deepest of a ladder that ends at 1e5: exponents and constants are
+# extrapolated, their uncertainty is part of the answer; this is how small it has to be there.
+RESOLVED = 1e-3

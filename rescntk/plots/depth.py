@@ -52,18 +52,17 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
             name += f", spread of the pairs: {report.verdict}"
         shown = np.where(distance > 0, distance, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, label=name, zorder=4)
-        law = report.column("predicted")
-        label = "   predicted law"
+        law, rate = report.column("predicted"), _mathtext(report.predicted_rate)
+        label = f"   predicted: {report.predicted_constant:.4g} {rate}"
+        style = "--"
         if known and not np.isfinite(law).any() and report.predicted_exponent > 0:
-            law = (distance[-1] * (depth / depth[-1]) ** -report.predicted_exponent).astype(float)
+            law = distance[-1] * (depth / depth[-1]) ** -report.predicted_exponent
             if "log" in report.predicted_rate:
                 law *= np.log(depth) / np.log(depth[-1])
-            label = "   predicted rate"
+            label, style = f"   predicted rate {rate}", ":"
         if np.isfinite(law).any():
             law = np.where(np.isfinite(shown), law, np.nan)
-            style = "--" if "law" in label else ":"
-            rate = _mathtext(report.predicted_rate)
-            ax.plot(depth, law, style, color=colour, linewidth=1.2, label=f"{label} {rate}")
+            ax.plot(depth, law, style, color=colour, linewidth=1.2, label=label)
     ax.set(
         xscale="log",
         yscale="log",

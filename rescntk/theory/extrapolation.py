@@ -19,10 +19,10 @@ LEAST_DEPTHS = 6
 """Depths that a fit needs: five slopes, three curves through them, the last two compared."""
 
 # After a step is left at most what the step took away, and of a logarithmic correction, 1/log L,
-# just as much; the second factor is for corrections that are near a turn.
+# just as much; the second factor is for corrections of two kinds that nearly cancel.
 _SAFETY = 2.0
 _MOST_STEPS = 3
-# Slopes that do not approach each other are known to so many of their range.
+# Values that do not approach each other are known to so many times their range.
 _RANGES = 4.0
 # Exponents that are told apart from 0, and from infinity.
 _FLATTEST, _STEEPEST = 1e-6, 40.0
@@ -30,6 +30,8 @@ _FLATTEST, _STEEPEST = 1e-6, 40.0
 _NOTHING = 0.01
 # A remainder that may be more than so many times the last value is not known at all.
 _VAGUE = 3.0
+# Where exponents of neighbouring curves grow by more than this, the sequence is at a turn.
+_TURN = 1.25
 # Values that exceed their rounding error by less tell nothing about an exponent.
 _ABOVE_NOISE = 30.0
 
@@ -133,14 +135,14 @@ def decay(
         slopes = -np.diff(np.log(values)) / np.diff(logs)
     shake = 2.0 * relative[-len(slopes) :] / np.diff(logs)[-len(slopes) :]
     exponent = settle(at, slopes, shake)
-    if not math.isfinite(exponent.uncertainty) and np.isfinite(slopes[-3:]).all():
-        exponent = Estimate(float(slopes[-1]), _RANGES * float(np.ptp(slopes[-3:])))
+    exponent = exponent if math.isfinite(exponent.uncertainty) else _range(slopes)
     constant = UNKNOWN
     if expected is not None:
         scaled = values * depths**expected
         if log_power:
             ratio = np.diff(scaled) / np.diff(logs)
-            constant = settle(at[-len(ratio) :], ratio[-len(at) :], scaled[-len(at) :] * shake)
+            constant = settle(at, ratio[1:], scaled[2:] * shake)
+            constant = constant if math.isfinite(constant.uncertainty) else _range(ratio)
         else:
             constant = settle(depths, scaled, scaled * relative)
     remainder = Estimate(0.0, float(noise[-1])) if vanished else settle(depths, values, noise)
@@ -148,6 +150,13 @@ def decay(
         # Not yet where the first terms tell the rest: then neither do the slopes.
         exponent = constant = UNKNOWN
     return Decay(exponent, remainder, constant, vanished, float(values[-1]))
+
+
+def _range(values: np.ndarray) -> Estimate:
+    """Return the last of some values that do not approach each other, give or take their range."""
+    if not np.isfinite(values[-3:]).all():
+        return UNKNOWN
+    return Estimate(float(values[-1]), _RANGES * float(np.ptp(values[-3:])))
 
 
 def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimate:
@@ -178,11 +187,15 @@ def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimat
     logs = np.log(depths)
     best = Estimate(float(values[-1]), math.inf)
     for _ in range(_MOST_STEPS):
-        further = _accelerate(logs, values, noise)
+        further, exponents = _accelerate(logs, values, noise)
         if len(further) < 2 or not np.isfinite(further[-2:]).all():
             break
-        change, drift = abs(further[-1] - values[-1]), abs(further[-1] - further[-2])
-        uncertainty = float(_SAFETY * change + drift + noise[-1])
+        if exponents[-1] > _TURN * exponents[-2]:
+            break
+        # A change may happen to be small where it changes its sign: the one before tells, too.
+        before, change = np.abs(further[-2:] - values[-2:])
+        drift = abs(further[-1] - further[-2])
+        uncertainty = float(_SAFETY * max(change, 0.5 * before) + drift + noise[-1])
         if uncertainty < best.uncertainty:
             best = Estimate(float(further[-1]), uncertainty)
         # On with the last run of curves that exist; a step triples rounding errors, about.
@@ -192,18 +205,20 @@ def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimat
     return best
 
 
-def _accelerate(logs: np.ndarray, values: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Return the limits c of the curves c + a·L^-p, p > 0, through three neighbours each, or NaN.
+def _accelerate(
+    logs: np.ndarray, values: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return c and p of the curves c + a·L^-p, p > 0, through three neighbours each, or NaN.
 
     With steps h, k of log L and r the ratio of the two differences of values, p solves
     (1 − exp(−pk))/(exp(ph) − 1) = r; the left side falls from k/h to 0.
     """
-    limits = np.full(max(len(values) - 2, 0), np.nan)
+    limits, exponents = np.full((2, max(len(values) - 2, 0)), np.nan)
     for i in range(len(limits)):
         h, k = np.diff(logs[i : i + 3])
         first, second = np.diff(values[i : i + 3])
         if abs(second) <= noise[i + 1] + noise[i + 2]:
-            limits[i] = values[i + 2]
+            limits[i] = values[i + 2]  # and p is anything
             continue
         r = second / first if first else math.inf
 
@@ -213,8 +228,8 @@ def _accelerate(logs: np.ndarray, values: np.ndarray, noise: np.ndarray) -> np.n
         if r <= 0 or surplus(_FLATTEST) <= 0:
             continue
         p = brentq(surplus, _FLATTEST, _STEEPEST) if surplus(_STEEPEST) < 0 else _STEEPEST
-        limits[i] = values[i + 2] + second / math.expm1(p * k)
-    return limits
+        limits[i], exponents[i] = values[i + 2] + second / math.expm1(p * k), p
+    return limits, exponents
 
 
 def _log_exponent(logs: np.ndarray, values: np.ndarray) -> float:
