@@ -85,6 +85,8 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     gamma = check_constant(gamma, "gamma")
     if not network.skip:
         raise ValueError("network has no skip connections, expected some: alpha is their weight")
+    if gamma == 0:
+        return fixed(network, name)
     if name is None:
         factor = "" if network.alpha == 1 else f"{network.alpha:g} "
         part = "" if {"input", "readout"} & set(network.trained) else ", readout frozen"
