@@ -403,8 +403,8 @@ def test_gamma_one_half_from_gamma_six_tenths(readout):
     five = depth.check(families.resnet(0.5, readout=readout), depths=DEEP if readout else SHORT)
     assert five.verdict == depth.ELSEWHERE
     assert five.as_predicted is None
-    assert five.exponent.admits(0.0, 1e-6)
-    assert five.exponent.uncertainty <= 1e-6
+    assert five.exponent.admits(0.0)
+    assert five.exponent.uncertainty <= 1e-4
     assert five.remainder.value >= 0.03
     # Handed the prediction of the other, it is refuted.
     wrong = families.resnet(0.6, readout=readout).predict("ntk")
@@ -660,6 +660,28 @@ def test_signals_off_the_multisphere_take_the_general_kernels(rng):
     report = depth.check(erf, X, depths=ladder)
     assert report.route == "normalized kernel matrices"
     assert report.verdict == depth.AS_PREDICTED
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_both_routes_agree(kind):
+    X = multisphere.sample(4, 3, 4, rng=0)
+    one, other = (
+        depth.check(families.cnn(), X, depths=powers(8), kind=kind, head="gap", engine=engine)
+        for engine in ("auto", "reference")
+    )
+    assert (one.route, other.route) == (
+        "complements on the multi-sphere",
+        "normalized kernel matrices",
+    )
+    assert np.abs(one.column("complement") - other.column("complement")).max() <= 1e-13
+    with pytest.raises(ValueError, match="engine is 'slow'"):
+        depth.check(families.cnn(), X, depths=powers(8), engine="slow")
+
+
+def test_progress_is_shown(capfd):
+    pytest.importorskip("tqdm")
+    depth.check(families.cnn(), depths=powers(10), progress=True)
+    assert "15.4k/15.4k" in capfd.readouterr().err  # 15 pairs, 1024 layers
 
 
 def test_general_kernels_of_one_network_come_from_one_pass(monkeypatch):

@@ -148,7 +148,7 @@ def check(
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the one before.
     kind, head, engine, progress
-        As for `Kernel`. `engine` serves where the multi-sphere recursion does not.
+        As for `Kernel`. "auto" takes the multi-sphere recursion where it can.
     prediction : Prediction, Kernel, float or ndarray, optional
         Instead of the family's own; the last three are a limit without a rate.
     rng : Generator or int, default 0
@@ -158,7 +158,8 @@ def check(
     -------
     Report
         ReLU networks on the multi-sphere go through `multisphere.gram_complements`, all depths
-        in one pass, whose values near 1 keep their digits; others through `gram`.
+        in one pass, whose values near 1 keep their digits; others, and all with an `engine`
+        that is named, through `gram`.
 
     Raises
     ------
@@ -198,7 +199,7 @@ def check(
             f"pairs that differ: else nothing tells whether a limit forgets the signals"
         )
     limit = None if prediction is None else prediction.complements(X, head)[above]
-    if on_sphere and _on_dot_products(networks):
+    if engine == "auto" and on_sphere and _on_dot_products(networks):
         route = "complements on the multi-sphere"
         gaps = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
         growth = np.sqrt(ladder)
