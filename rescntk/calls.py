@@ -48,12 +48,12 @@ class Call:
     def gram(self, progress: bool) -> Scaled:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
-        with _progress_bar(progress, pairs) as tick:
+        with progress_bar(progress, pairs) as tick:
             return self._in_order(self.engine.gram(self.request, self.X, self.Z, tick))
 
     def diagonal(self, progress: bool, signals: Array | None = None) -> Scaled:
         signals = self.X if signals is None else signals
-        with _progress_bar(progress, len(signals)) as tick:
+        with progress_bar(progress, len(signals)) as tick:
             return self._in_order(self.engine.diagonal(self.request, signals, tick))
 
     def _in_order(self, scaled: Scaled) -> Scaled:
@@ -137,7 +137,7 @@ def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
 
 
 @contextmanager
-def _progress_bar(show: bool, pairs: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callable[[int], None]]:
     """Yield a function that is told how many more pairs are done."""
     if not check_flag(show, "progress"):
         yield lambda done: None
@@ -146,7 +146,7 @@ def _progress_bar(show: bool, pairs: int) -> Iterator[Callable[[int], None]]:
         from tqdm.auto import tqdm
     except ModuleNotFoundError:
         raise ImportError("progress=True needs tqdm: pip install 'rescntk[plot]'") from None
-    with tqdm(total=pairs, unit="pair", unit_scale=True) as bar:
+    with tqdm(total=total, unit=unit, unit_scale=True) as bar:
         # Tiles on the diagonal compute a few pairs twice.
-        yield lambda done: bar.update(min(done, pairs - bar.n))
-        bar.update(pairs - bar.n)
+        yield lambda done: bar.update(min(done, total - bar.n))
+        bar.update(total - bar.n)

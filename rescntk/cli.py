@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from . import datasets, engines, plots
 from ._version import __version__
 from .engines.request import DTYPES, HEADS, KINDS
 from .kernels import Kernel
-from .network import Network
-from .theory import conditioning, multisphere
+from .network import Network, check_choice
+from .theory import conditioning, depth, families, multisphere
 
 # 1 … 10, then six to a factor of 2.5: points that look evenly spaced on a logarithmic axis.
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
 DEFAULT_DATA = "JapaneseVowels"
+FAMILIES = ("resnet", "resnet-fixed", "cnn", "huang-resnet", "huang-ffnet")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,19 +67,43 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_network(compare)
     compare.add_argument("--head", default="trace", help=_choices(HEADS, "trace"))
-    compare.add_argument(
-        "--raw",
-        action="store_true",
-        help="take the signals as they are; otherwise each pixel is scaled to one norm",
-    )
-    compare.add_argument(
-        "--out",
-        type=Path,
-        default=Path(),
-        metavar="FOLDER",
-        help="where the files go (default: here)",
-    )
+    _add_raw(compare)
+    _add_out(compare)
     compare.set_defaults(run=_compare)
+
+    limits = commands.add_parser(
+        "limits",
+        help="what a family of kernels tends to at infinite depth, and how fast",
+        description="Whether a family of kernels converges at infinite depth, to what, and how "
+        "fast, beside what theory predicts: a report on the screen, limits.csv and limits.png.",
+    )
+    _add_signals(limits, optional=True)
+    limits.add_argument("--family", default="resnet", help=_choices(FAMILIES, "resnet"))
+    limits.add_argument(
+        "--gamma",
+        type=float,
+        help="alpha is depth**-gamma, for resnet (default: 0.75) and huang-resnet (default: 1)",
+    )
+    limits.add_argument("--alpha", type=float, help="of resnet-fixed (default: 1)")
+    limits.add_argument("--filter-size", type=int, metavar="Q", help="odd (default: 3)")
+    limits.add_argument(
+        "--frozen-readout", action="store_true", help="train all but the last layer, for resnet"
+    )
+    limits.add_argument(
+        "--depths",
+        type=_depths,
+        default=depth.DEFAULT_DEPTHS,
+        metavar="L[,L…]",
+        help="at least 6 depths (default: powers of 2 from 8 to 16384)",
+    )
+    limits.add_argument("--kind", default="ntk", help=_choices(KINDS, "ntk"))
+    limits.add_argument("--head", default="trace", help=_choices(HEADS, "trace"))
+    limits.add_argument(
+        "--seed", type=int, default=0, help="for the signals drawn without SIGNALS (default: 0)"
+    )
+    _add_raw(limits)
+    _add_out(limits)
+    limits.set_defaults(run=_limits)
 
     gram = commands.add_parser(
         "gram",
@@ -128,6 +154,24 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_raw(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="take the signals as they are; otherwise each pixel is scaled to one norm",
+    )
+
+
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="where the files go (default: here)",
+    )
+
+
 def _choices(names: Sequence[str], default: str) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]} (default: {default})"
 
@@ -151,8 +195,7 @@ def _compare(options: argparse.Namespace) -> None:
         raise ValueError("both SIGNALS and --data are given, expected one of them")
     if options.signals is None and options.array is not None:
         raise ValueError("--array is given without a file of named arrays")
-    if options.out.exists() and not options.out.is_dir():
-        raise ValueError(f"out is {options.out}, which is a file, expected a folder")
+    _check_out(options)
     picture = plots.figure(plots.SIZE)  # first, so that a missing library costs no time
     if options.signals is not None:
         X, name = datasets.read(options.signals, options.array), options.signals.name
@@ -161,13 +204,7 @@ def _compare(options: argparse.Namespace) -> None:
         X = datasets.load(name)
     n_cases, n_channels, n_timepoints = X.shape
     print(f"{name}: {n_cases} signals, {n_channels} channels, {n_timepoints} time steps")
-    if not options.raw:
-        if n_channels == 1:
-            raise ValueError(
-                f"{name} has one channel, of which scaling each pixel to one norm leaves the "
-                f"sign: expected more, or --raw"
-            )
-        X = multisphere.project(X)
+    X = _projected(X, name, options)
     table = conditioning.compare(
         X,
         options.depths,
@@ -183,6 +220,72 @@ def _compare(options: argparse.Namespace) -> None:
     ax.set_title(f"{name}: {ax.get_title()}", fontsize="small")
     picture.savefig(options.out / "compare.png")
     print(f"written: {options.out / 'compare.csv'}, {options.out / 'compare.png'}")
+
+
+def _check_out(options: argparse.Namespace) -> None:
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"out is {options.out}, which is a file, expected a folder")
+
+
+def _projected(X: np.ndarray, name: str, options: argparse.Namespace) -> np.ndarray:
+    """Return the signals on the multi-sphere, or as they are."""
+    if options.raw:
+        return X
+    if X.shape[1] == 1:
+        raise ValueError(
+            f"{name} has one channel, of which scaling each pixel to one norm leaves the "
+            f"sign: expected more, or --raw"
+        )
+    return multisphere.project(X)
+
+
+def _limits(options: argparse.Namespace) -> None:
+    if options.signals is None and (options.array is not None or options.raw):
+        raise ValueError("--array and --raw are about SIGNALS, which are not given")
+    _check_out(options)
+    family = _family(options)
+    picture = plots.figure(plots.SIZE)  # first, so that a missing library costs no time
+    X = None
+    if options.signals is not None:
+        name = options.signals.name
+        X = _projected(datasets.read(options.signals, options.array), name, options)
+    report = depth.check(
+        family,
+        X,
+        depths=options.depths,
+        kind=options.kind,
+        head=options.head,
+        rng=options.seed,
+        progress=_progress(),
+    )
+    print(report)
+    options.out.mkdir(parents=True, exist_ok=True)
+    report.write_csv(options.out / "limits.csv")
+    plots.limit_distances(report, ax=picture.subplots())
+    picture.savefig(options.out / "limits.png")
+    print(f"written: {options.out / 'limits.csv'}, {options.out / 'limits.png'}")
+
+
+def _family(options: argparse.Namespace) -> families.Family:
+    """Return the family asked for; options that are not about it are refused."""
+    known: dict[str, tuple[Callable[..., families.Family], dict[str, Any]]] = {
+        "resnet": (families.resnet, {"gamma": 0.75, "filter_size": 3, "frozen_readout": False}),
+        "resnet-fixed": (families.resnet_fixed, {"alpha": 1.0, "filter_size": 3}),
+        "cnn": (families.cnn, {"filter_size": 3}),
+        "huang-resnet": (families.huang_resnet, {"gamma": 1.0}),
+        "huang-ffnet": (families.huang_ffnet, {}),
+    }
+    make, settings = known[check_choice(options.family, "family", FAMILIES)]
+    for name in ("gamma", "alpha", "filter_size", "frozen_readout"):
+        given = getattr(options, name)
+        if given is None or given is False:
+            continue
+        if name not in settings:
+            raise ValueError(f"--{name.replace('_', '-')} is not about the family {options.family}")
+        settings[name] = given
+    if settings.pop("frozen_readout", False):
+        settings["readout"] = False
+    return make(**settings)
 
 
 def _gram(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import cli, datasets
-from rescntk.theory import multisphere
+from rescntk.theory import depth, families, multisphere
 
 
 @pytest.fixture
@@ -71,6 +71,52 @@ def test_gram(signals, tmp_path):
     assert (np.load(output) == expected).all()
 
 
+def test_limits(tmp_path, capsys):
+    """A report on the screen, a CSV and a picture; drawn signals by default."""
+    ladder = "8,16,32,64,128,256,512"
+    command = ["limits", "--gamma", "1", "--depths", ladder, "--out", str(tmp_path / "new")]
+    assert cli.main(command) == 0
+    report = depth.check(families.resnet(1.0), depths=[2**k for k in range(3, 10)])
+    printed = capsys.readouterr().out
+    assert printed.startswith(str(report) + "\nwritten: ")
+    assert "verdict: converges as predicted" in printed
+    with open(tmp_path / "new" / "limits.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["distance"]) for row in rows] == report.column("distance").tolist()
+    assert (tmp_path / "new" / "limits.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "new" / "limits.png").stat().st_size > 20_000
+
+
+@pytest.mark.parametrize(
+    ("options", "family", "settings"),
+    [
+        (["--family", "resnet", "--frozen-readout"], families.resnet(0.75, readout=False), {}),
+        (
+            ["--family", "resnet-fixed", "--alpha", "0.5", "--filter-size", "5", "--kind", "gpk"],
+            families.resnet_fixed(0.5, 5),
+            {"kind": "gpk"},
+        ),
+        (["--family", "cnn", "--head", "gap"], families.cnn(), {"head": "gap"}),
+        (["--family", "huang-resnet", "--seed", "3"], families.huang_resnet(), {"rng": 3}),
+        (["--family", "huang-ffnet"], families.huang_ffnet(), {}),
+    ],
+)
+def test_limits_of_each_family(options, family, settings, tmp_path, capsys):
+    ladder = [2**k for k in range(3, 10)]
+    shown = ",".join(map(str, ladder))
+    assert cli.main(["limits", *options, "--depths", shown, "--out", str(tmp_path)]) == 0
+    assert str(depth.check(family, depths=ladder, **settings)) in capsys.readouterr().out
+
+
+def test_limits_on_signals(signals, tmp_path, capsys):
+    np.save(tmp_path / "X.npy", 3 * signals)
+    command = ["limits", str(tmp_path / "X.npy"), "--depths", "8,16,32,64,128,256"]
+    for options, X in (([], multisphere.project(signals)), (["--raw"], 3 * signals)):
+        assert cli.main([*command, *options, "--out", str(tmp_path)]) == 0
+        report = depth.check(families.resnet(0.75), X, depths=[2**k for k in range(3, 9)])
+        assert str(report) in capsys.readouterr().out
+
+
 def test_engines(capsys):
     assert cli.main(["engines"]) == 0
     printed = capsys.readouterr().out
@@ -107,6 +153,16 @@ def test_engines(capsys):
         (["compare", "X.npy", "--filter-size", "2"], "filter_size is 2, expected a positive odd"),
         (["compare", "one.npy"], "one channel"),
         (["compare", "X.npy", "--head", "mean"], "head is 'mean', expected one of"),
+        (["limits", "--family", "mlp"], "family is 'mlp', expected one of 'resnet'"),
+        (["limits", "--family", "cnn", "--gamma", "1"], "--gamma is not about the family cnn"),
+        (["limits", "--frozen-readout", "--family", "huang-ffnet"], "--frozen-readout is not"),
+        (["limits", "--alpha", "1"], "--alpha is not about the family resnet"),
+        (["limits", "--gamma", "-1"], "gamma is -1.0, expected a finite number"),
+        (["limits", "--depths", "1,2,4"], "expected at least 6"),
+        (["limits", "--raw"], "--array and --raw are about SIGNALS"),
+        (["limits", "X.npy", "--raw", "--out", "X.csv"], "out is X.csv, which is a file"),
+        (["limits", "doubled.npy", "--raw", "--family", "cnn"], "is not on the multi-sphere"),
+        (["limits", "one.npy"], "one channel"),
     ],
 )
 def test_errors_are_one_line_and_exit_status_2(
@@ -114,6 +170,7 @@ def test_errors_are_one_line_and_exit_status_2(
 ):
     monkeypatch.chdir(tmp_path)
     np.save("one.npy", np.ones((3, 1, 5)))
+    np.save("doubled.npy", 2 * signals)
     (tmp_path / "text.npy").write_text("hello")
     (tmp_path / "X.csv").write_text("1,2")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 not a zip file")

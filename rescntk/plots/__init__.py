@@ -2,6 +2,7 @@
 
 from .conditioning import condition_numbers, condition_ratios
 from .degeneracy import distances_from_limits, kernels_over_depth
+from .depth import limit_distances, limit_profiles
 from .locality import receptive_field_widths, receptive_fields
 from .smoothness import (
     functions_on_circle,
@@ -28,6 +29,8 @@ __all__ = [
     "kernel_shapes",
     "kernel_spectra",
     "kernels_over_depth",
+    "limit_distances",
+    "limit_profiles",
     "receptive_field_widths",
     "receptive_fields",
 ]

@@ -1,5 +1,25 @@
 """The theory around the kernels, as things one can compute, plot and check."""
 
-from . import conditioning, degeneracy, locality, multisphere, smoothness, spectrum
+from . import (
+    conditioning,
+    degeneracy,
+    depth,
+    families,
+    limits,
+    locality,
+    multisphere,
+    smoothness,
+    spectrum,
+)
 
-__all__ = ["conditioning", "degeneracy", "locality", "multisphere", "smoothness", "spectrum"]
+__all__ = [
+    "conditioning",
+    "degeneracy",
+    "depth",
+    "families",
+    "limits",
+    "locality",
+    "multisphere",
+    "smoothness",
+    "spectrum",
+]

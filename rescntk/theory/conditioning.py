@@ -118,20 +118,17 @@ def bounds(A: np.ndarray) -> Bounds:
     return Bounds(b, epsilon, lower, upper, equal_rows)
 
 
-def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
-    r"""Return the condition number that a deep kernel matrix tends to, relatively.
+def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> float:
+    r"""Return what 1 − (normalized GPK) tends to along depth, relatively, on the multi-sphere.
 
     Not in the paper. Near correlation 1, :math:`1 - \kappa_1(1-\delta) = \delta -
     \frac{2\sqrt2}{3\pi} \delta^{3/2} + \dots`, so that along depth every complement tends to
-    :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` with :math:`s = 1` without and
-    :math:`s = (1+\alpha^2)/\alpha^2` with skip connections, whatever the signals, their
-    length and the filter size. Then :math:`\mathrm{cond} \approx n/\delta_L`. The next term
-    is :math:`\delta_L (1 - (3\log L + O(s))/L)`: a condition number comes down to the law.
+    :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` with s the `slowdown`, whatever the
+    signals, their length and the filter size. The next term is
+    :math:`\delta_L (1 - (3\log L + O(s))/L)`.
 
     Parameters
     ----------
-    n : int
-        Size of the matrix.
     depth : int
     alpha : float, default 1.0
         Positive.
@@ -144,18 +141,53 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
 
     Examples
     --------
+    >>> from rescntk.theory import conditioning, multisphere
+    >>> gap = multisphere.normalized_gpk([1.0], 100_000, 1, complement=True)[0]
+    >>> print(f"{gap / conditioning.asymptotic_complement(100_000):.3f}")
+    0.999
+    """
+    depth, alpha = check_depth(depth), check_constant(alpha, "alpha")
+    s = slowdown(alpha) if check_flag(skip, "skip") else 1.0
+    return 4.5 * math.pi**2 * s**2 / depth**2
+
+
+def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
+    r"""Return the condition number that a deep kernel matrix tends to, relatively.
+
+    Where every complement is :math:`\delta_L`, the `asymptotic_complement`, it is
+    :math:`n/\delta_L`; condition numbers come down to that law.
+
+    Parameters
+    ----------
+    n : int
+        Size of the matrix.
+    depth, alpha, skip
+        As for `asymptotic_complement`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> from rescntk.theory import conditioning
     >>> deep = conditioning.asymptotic_condition_number
     >>> round(deep(50, 1000, skip=False) / deep(50, 1000), 12)
     4.0
     """
-    n, depth, alpha = check_depth(n, "n"), check_depth(depth), check_constant(alpha, "alpha")
-    slowdown = _slowdown(alpha) if check_flag(skip, "skip") else 1.0
-    return 2.0 * n * depth**2 / (9.0 * math.pi**2 * slowdown**2)
+    return check_depth(n, "n") / asymptotic_complement(depth, alpha, skip)
 
 
-def _slowdown(alpha: float) -> float:
-    """Return s = (1+α²)/α², how many layers of a ResNet do what one without skips does."""
+def slowdown(alpha: float) -> float:
+    """Return s = (1+α²)/α², how many layers of a ResNet do what one without skips does.
+
+    Examples
+    --------
+    >>> from rescntk.theory import conditioning
+    >>> conditioning.slowdown(0.5)
+    5.0
+    """
+    alpha = check_constant(alpha, "alpha")
     if alpha * alpha == 0:
         raise ValueError(
             f"alpha is {alpha!r}, expected a positive number: without a residual branch depth "
@@ -299,7 +331,7 @@ def compare(
             asymptote = asymptotic_condition_number(n, depth, alpha, skip)
             side.append((condition_number(A), b.lower, b.upper, asymptote))
         sides.append(side)
-    limit = _slowdown(network.alpha) ** 2
+    limit = slowdown(network.alpha) ** 2
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = _ratio(cnn[0], resnet[0]), _ratio(cnn[1], resnet[1]), limit

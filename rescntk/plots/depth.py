@@ -1,0 +1,135 @@
+"""Kernels on their way to infinite depth (theory/depth.py)."""
+
+from __future__ import annotations
+
+import re
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .style import COLOURS, MARKERS, SIZE, figure, finish
+
+if TYPE_CHECKING:
+    from ..theory.depth import Profile, Report
+
+
+def limit_distances(*reports: Report, ax: Any = None) -> Any:
+    """Draw distances from predicted limits over depth, with the predicted laws.
+
+    Markers are distances, in root mean square over pairs of signals. Lines are the predicted
+    law where its constant is known; otherwise the predicted rate through the last marker.
+    Both axes are logarithmic.
+
+    Parameters
+    ----------
+    *reports : Report
+        From ``depth.check``. Without a prediction, the spread of the pairs is drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> from rescntk.theory import depth, families
+    >>> ax = plots.limit_distances(depth.check(families.huang_resnet(), kind="ntk"))
+    >>> ax.figure.savefig("limits.png")  # doctest: +SKIP
+    """
+    if ax is None:
+        ax = figure((SIZE[0], SIZE[1] + 0.35 * max(0, 2 * len(reports) - 4))).subplots()
+    for report, colour, marker in zip(reports, cycle(COLOURS), cycle(MARKERS)):
+        depth, distance = report.column("depth"), report.column("distance")
+        name = f"{_mathtext(report.family)}, {report.kind.upper()}"
+        known = np.isfinite(distance).any()
+        if known:
+            name += f": {report.verdict}"
+        else:
+            distance = report.column("spread")
+            name += f", spread of the pairs: {report.verdict}"
+        shown = np.where(distance > 0, distance, np.nan)
+        ax.plot(depth, shown, marker, color=colour, markersize=5, label=name, zorder=4)
+        law, rate = report.column("predicted"), _mathtext(report.predicted_rate)
+        label = f"   predicted: {report.predicted_constant:.4g} {rate}"
+        style = "--"
+        if known and not np.isfinite(law).any() and report.predicted_exponent > 0:
+            law = distance[-1] * (depth / depth[-1]) ** -report.predicted_exponent
+            if "log" in report.predicted_rate:
+                law *= np.log(depth) / np.log(depth[-1])
+            label, style = f"   predicted rate {rate}", ":"
+        if np.isfinite(law).any():
+            law = np.where(np.isfinite(shown), law, np.nan)
+            ax.plot(depth, law, style, color=colour, linewidth=1.2, label=label)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="depth $L$ (layers)",
+        ylabel="distance from the predicted limit (rms over pairs)",
+    )
+    finish(ax, 1)
+    ax.xaxis.set_major_formatter(lambda value, _: _power(value))
+    return ax
+
+
+def limit_profiles(*profiles: Profile) -> Any:
+    """Draw normalized kernels over the dot product at several depths, a panel for each family.
+
+    Solid lines, darker with depth, are the kernels; a dashed line is the predicted limit.
+
+    Parameters
+    ----------
+    *profiles : Profile
+        From ``depth.profile``.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> from rescntk.theory import depth, families
+    >>> picture = plots.limit_profiles(depth.profile(families.huang_resnet(), (1, 10, 100)))
+    """
+    columns = min(len(profiles), 2)
+    rows = -(-len(profiles) // columns)
+    picture = figure((3.4 * columns, 2.9 * rows + 0.5))
+    axes = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for ax, curve, colour in zip(axes.flat, profiles, cycle(COLOURS)):
+        depths = len(curve.depths)
+        for k, (depth, values) in enumerate(zip(curve.depths, curve.values, strict=True)):
+            strength = (k + 1) / depths
+            ax.plot(
+                curve.t,
+                values,
+                color=colour,
+                alpha=0.25 + 0.75 * strength,
+                linewidth=0.8 + 1.0 * strength,
+                label=f"$L$ = {depth}",
+            )
+        if curve.limit is not None:
+            ax.plot(curve.t[:-1], curve.limit[:-1], "--", color="black", linewidth=1, label="limit")
+        ax.set_title(f"{_mathtext(curve.family)}, {curve.kind.upper()}", fontsize="medium")
+        ax.grid(True, linewidth=0.4, alpha=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(fontsize="x-small", frameon=False, loc="upper left")
+    for ax in axes.flat[len(profiles) :]:
+        ax.set_visible(False)
+    for ax in axes[-1]:
+        ax.set_xlabel("dot product $t$")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("normalized kernel")
+    return picture
+
+
+def _mathtext(name: str) -> str:
+    """Return a name with its powers of L, and α, set as formulas."""
+    name = re.sub(r"L\^(-[\d.]+)", r"$L^{\1}$", name)
+    return name.replace("α", r"$\alpha$").replace("log(L)", r"$\log L$")
+
+
+def _power(value: float) -> str:
+    return f"$10^{{{round(np.log10(value))}}}$" if value > 1000 else f"{value:g}"

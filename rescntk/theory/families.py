@@ -1,0 +1,171 @@
+"""Families of networks, one for each depth, whose limit theory knows (theory/limits.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import literature
+from ..network import Network, check_constant, check_depth
+from . import limits
+from .limits import Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A network for each depth, and what is said about their limit.
+
+    Calling it with a depth gives the network.
+
+    Parameters
+    ----------
+    name : str
+        For tables and pictures.
+    network : callable
+        From a depth to a `Network`.
+    predict : callable
+        From a kind, "gpk" or "ntk", to a `Prediction`, or None.
+
+    Examples
+    --------
+    >>> from rescntk.theory import families
+    >>> families.resnet(gamma=0.5)(16).alpha
+    0.25
+    """
+
+    name: str
+    network: Callable[[int], Network]
+    predict: Callable[[str], Prediction | None]
+
+    def __call__(self, depth: int) -> Network:
+        return self.network(check_depth(depth))
+
+
+def fixed(network: Network, name: str | None = None) -> Family:
+    """Return the networks that differ from `network` in depth alone.
+
+    Parameters
+    ----------
+    network : Network
+        Its depth does not matter. α is positive.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import families
+    >>> families.fixed(rk.Network(1, alpha=0.5))(7).depth
+    7
+    """
+    if name is None:
+        name = f"ResNet, α = {network.alpha:g}" if network.skip else "CNN"
+    return Family(
+        name, lambda depth: network.replace(depth=depth), lambda kind: limits.fixed(network, kind)
+    )
+
+
+def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
+    """Return the networks with α = a·depth^-γ, a the α of `network`.
+
+    Parameters
+    ----------
+    network : Network
+        With skip connections. Its depth does not matter.
+    gamma : float
+        Not negative.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import families
+    >>> families.decaying(rk.Network(1, alpha=2.0), gamma=1.0)(4).alpha
+    0.5
+    """
+    gamma = check_constant(gamma, "gamma")
+    if not network.skip:
+        raise ValueError("network has no skip connections, expected some: alpha is their weight")
+    if gamma == 0:
+        return fixed(network, name)
+    if name is None:
+        factor = "" if network.alpha == 1 else f"{network.alpha:g} "
+        part = "" if {"input", "readout"} & set(network.trained) else ", readout frozen"
+        name = f"ResNet, α = {factor}L^-{gamma:g}{part}"
+    return Family(
+        name,
+        lambda depth: network.replace(depth=depth, alpha=network.alpha * depth**-gamma),
+        lambda kind: limits.decaying(network, gamma, kind),
+    )
+
+
+def resnet(gamma: float, filter_size: int = 3, *, readout: bool = True) -> Family:
+    """Return the ResNets of Barzilai et al. 2022 with α = depth^-γ.
+
+    Parameters
+    ----------
+    gamma : float
+        Not negative; theorem 6.1 has γ > ½.
+    filter_size : int, default 3
+    readout : bool, default True
+        Whether the readout is trained. Their appendix F is about the case that it is not.
+
+    Examples
+    --------
+    >>> from rescntk.theory import families
+    >>> families.resnet(0.75, readout=False).name
+    'ResNet, α = L^-0.75, readout frozen'
+    """
+    network = literature.barzilai_resnet(1, filter_size)
+    return decaying(network if readout else network.replace(trained=("inner", "outer")), gamma)
+
+
+def resnet_fixed(alpha: float = 1.0, filter_size: int = 3) -> Family:
+    """Return the ResNets of Barzilai et al. 2022 with one α at every depth.
+
+    Examples
+    --------
+    >>> from rescntk.theory import families
+    >>> families.resnet_fixed(0.5).name
+    'ResNet, α = 0.5'
+    """
+    return fixed(literature.barzilai_resnet(1, filter_size, alpha))
+
+
+def cnn(filter_size: int = 3) -> Family:
+    """Return the networks of Barzilai et al. 2022 without skip connections.
+
+    Examples
+    --------
+    >>> from rescntk.theory import families
+    >>> families.cnn()(3).skip
+    False
+    """
+    return fixed(literature.barzilai_cnn(1, filter_size))
+
+
+def huang_resnet(gamma: float = 1.0) -> Family:
+    """Return the fully connected ResNets of Huang et al. 2020, α = depth^-γ.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import families
+    >>> families.huang_resnet(0.75)(16) == literature.huang_resnet(16, 0.75)
+    True
+    """
+    gamma = check_constant(gamma, "gamma")
+    name = f"Huang's ResNet, α = L^-{gamma:g}"
+    return decaying(literature.huang_resnet(1), gamma, name)
+
+
+def huang_ffnet() -> Family:
+    """Return the fully connected feedforward networks of Huang et al. 2020.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import families
+    >>> families.huang_ffnet()(16) == literature.huang_ffnet(16)
+    True
+    """
+    return fixed(literature.huang_ffnet(1), "Huang's FFNet")

@@ -1,0 +1,235 @@
+"""The verdict on a family of kernels over depth, from numbers alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .extrapolation import UNKNOWN, Decay, Estimate, decay
+from .limits import Prediction
+
+AS_PREDICTED = "converges as predicted"
+ELSEWHERE = "converges to something else"
+DEGENERATES = "degenerates"
+UNDECIDED = "undecided"
+VERDICTS = (AS_PREDICTED, ELSEWHERE, DEGENERATES, UNDECIDED)
+
+# Exponents and constants that differ by less, relatively, are taken for the same.
+_ALIKE = 0.05
+# A rate L^-p comes with corrections of relative size L^-p, or its root: where the deepest network
+# has L^p less than this, another rate is not evidence against the predicted one.
+_FAR = 100.0
+# The distance has to be so many times the way that the kernels may still go.
+_OUT_OF_REACH = 2.0
+
+
+class Row(NamedTuple):
+    """One depth of a `Report`: what the kernel does to the pairs of different signals."""
+
+    depth: int
+    off_diagonal: float
+    """The mean of the normalized kernel over pairs."""
+    complement: float
+    """1 − that, with its digits."""
+    spread: float
+    """The standard deviation over pairs: what is left of the differences between signals."""
+    step: float
+    """The change since the depth before, in root mean square over pairs."""
+    distance: float
+    """From the predicted limit, in root mean square over pairs."""
+    largest: float
+    """The largest distance of a pair."""
+    predicted: float
+    """The distance predicted, where its constant is."""
+    slope: float
+    """Of the distance since the depth before: −Δ log distance / Δ log depth."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a ladder of depths says about the limit."""
+
+    rows: tuple[Row, ...]
+    verdict: str
+    """One of `VERDICTS`."""
+    as_predicted: bool | None
+    """Whether limit, rate and constant are the predicted ones, as far as they are predicted.
+    None: not predicted, or not decided. A limit that forgets the signals can be predicted, too:
+    then the verdict is that the family degenerates, and this is True."""
+    reason: str
+    """The numbers that led to the verdict, in a sentence."""
+    prediction: str
+    """Whose prediction, in a few words; "none" where there is none."""
+    predicted_rate: str
+    predicted_exponent: float
+    """NaN where none is predicted, as for the constant."""
+    predicted_constant: float
+    exponent: Estimate
+    """p of the distance, L^-p (or log(L) L^-p where so predicted)."""
+    constant: Estimate
+    """The constant of the predicted rate."""
+    remainder: Estimate
+    """What is left of the distance at infinite depth."""
+    step_exponent: Estimate
+    """Of the change per unit of log depth: the kernels converge where it is positive."""
+    spread_exponent: Estimate
+    spread_remainder: Estimate
+    """What is left of the spread: 0 where the limit forgets the signals."""
+
+
+def judge(
+    depths: tuple[int, ...],
+    values: np.ndarray,
+    noise: np.ndarray,
+    limit: np.ndarray | None = None,
+    prediction: Prediction | None = None,
+    constant: float | None = None,
+) -> Findings:
+    """Return what kernels over a ladder of depths say about their limit.
+
+    Parameters
+    ----------
+    depths : tuple of int, (n_depths,)
+    values : ndarray, (n_depths, n_pairs)
+        Complements, 1 − (normalized kernel), of pairs of different signals.
+    noise : ndarray, (n_depths,)
+        Their rounding errors.
+    limit : ndarray, (n_pairs,), optional
+        The predicted one, likewise.
+    prediction : Prediction, optional
+        Given with `limit`.
+    constant : float, optional
+        That of the prediction, for these signals.
+    """
+    L = np.array(depths, dtype=np.float64)
+    nan = np.full(len(L), np.nan)
+    spread = values.std(axis=1)
+    steps = np.append(np.nan, _rms(np.diff(values, axis=0)))
+    paces = steps[1:] / np.diff(np.log(L))
+    moving = decay(np.sqrt(L[1:] * L[:-1]), paces, 2.0 * (noise[1:] + noise[:-1]))
+    spreading = decay(L, spread, noise)
+    distance = largest = law = slope = nan
+    coming = Decay(UNKNOWN, UNKNOWN, UNKNOWN, False, math.nan)
+    if limit is not None and prediction is not None:
+        distance, largest = _rms(values - limit), np.abs(values - limit).max(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
+        slope = np.where(np.isfinite(slope), slope, np.nan)
+        coming = decay(L, distance, noise, prediction.log_power, prediction.exponent)
+        if constant is not None and prediction.exponent is not None:
+            law = constant * L**-prediction.exponent * np.log(L) ** prediction.log_power
+    forgets = limit is not None and bool(np.ptp(limit) <= 64 * np.finfo(np.float64).eps)
+    if prediction is not None and prediction.degenerate:
+        forgets = True
+    verdict, as_predicted, reason = _verdict(
+        coming, spreading, moving, paces, prediction, constant, forgets, L[-1]
+    )
+    mean = values.mean(axis=1)
+    columns = (1.0 - mean, mean, spread, steps, distance, largest, law, slope)
+    rows = zip(depths, *(column.tolist() for column in columns), strict=True)
+    exponent = None if prediction is None else prediction.exponent
+    return Findings(
+        rows=tuple(Row._make(row) for row in rows),
+        verdict=verdict,
+        as_predicted=as_predicted,
+        reason=reason,
+        prediction="none" if prediction is None else prediction.source,
+        predicted_rate="unknown" if prediction is None else prediction.rate,
+        predicted_exponent=math.nan if exponent is None else float(exponent),
+        predicted_constant=math.nan if constant is None else float(constant),
+        exponent=coming.exponent,
+        constant=coming.constant,
+        remainder=coming.remainder,
+        step_exponent=moving.exponent,
+        spread_exponent=spreading.exponent,
+        spread_remainder=spreading.remainder,
+    )
+
+
+def _verdict(
+    coming: Decay,
+    spreading: Decay,
+    moving: Decay,
+    paces: np.ndarray,
+    prediction: Prediction | None,
+    constant: float | None,
+    forgets: bool,
+    deepest: float,
+) -> tuple[str, bool | None, str]:
+    """Return the verdict, whether all is as predicted, and why."""
+    if prediction is not None and coming.vanishes and prediction.exponent != 0:
+        reason = f"the distance from the predicted limit falls with exponent {coming.exponent}"
+        if prediction.exponent is not None:
+            reason += f" (predicted: {prediction.rate})"
+        reason += f", and {coming.remainder} of it is left at infinite depth"
+        if coming.vanished:
+            reason = "the deepest networks agree with the predicted limit to rounding"
+        verdict = DEGENERATES if forgets else AS_PREDICTED
+        disagreement = _disagreement(coming, prediction, constant, deepest)
+        if not disagreement:
+            return verdict, True, reason
+        if not forgets:
+            verdict = UNDECIDED
+        slowest = min(prediction.exponent or 0.0, coming.exponent.value)
+        if deepest**slowest < _FAR:
+            disagreement += ", for which the networks are not deep enough"
+            return verdict, None, f"{reason}; {disagreement}"
+        return verdict, False, f"{reason}; but {disagreement}"
+    converges = moving.vanished or moving.exponent.exceeds(0.0)
+    # Steps fall as L^-p, so the way still to go is at most their last pace over p.
+    slowest = moving.exponent.value - moving.exponent.uncertainty
+    to_go = 0.0 if moving.vanished else float(paces[-1]) / slowest if converges else math.inf
+    away = coming.stays and coming.scale > _OUT_OF_REACH * to_go
+    refuted = False if prediction is not None and prediction.exponent != 0 else None
+    elsewhere = (
+        f"{coming.remainder} of the distance from the predicted limit is left at infinite depth, "
+        f"and the kernels move by no more than {to_go:.2g} from here on"
+    )
+    if converges and spreading.vanishes:
+        fades = f"the spread of the pairs falls, exponent {spreading.exponent}"
+        if spreading.vanished:
+            fades = "the spread of the pairs has become a rounding error"
+        return DEGENERATES, refuted if away else None, f"{fades}; {elsewhere}" if away else fades
+    if converges and away:
+        return ELSEWHERE, refuted, elsewhere
+    if converges and prediction is None and spreading.stays:
+        return (
+            ELSEWHERE,
+            None,
+            f"without a prediction to compare with: steps fall, exponent {moving.exponent}, and "
+            f"a spread of {spreading.remainder} is left",
+        )
+    doubt = f"steps have exponent {moving.exponent}"
+    if prediction is not None:
+        doubt += f", the distance exponent {coming.exponent}"
+        doubt += f"; {coming.remainder} of it is left at infinite depth"
+    return UNDECIDED, None, doubt
+
+
+def _disagreement(
+    coming: Decay, prediction: Prediction, constant: float | None, deepest: float
+) -> str:
+    """Return what contradicts the prediction of a rate, or nothing."""
+    exponent = prediction.exponent
+    if exponent is None or coming.exponent.value >= (1.0 + _ALIKE) * exponent:
+        return ""  # theorems are about upper bounds
+    fitted = coming.exponent
+    if math.isfinite(fitted.uncertainty) and not fitted.admits(exponent, _ALIKE * exponent):
+        return f"the exponent predicted is {exponent:g}"
+    # A constant means something where the exponent is known.
+    vague = not fitted.uncertainty <= 2.0 * _ALIKE * exponent
+    fitted = coming.constant
+    if constant is None or vague or not math.isfinite(fitted.uncertainty):
+        return ""
+    # Beside a log L is a constant; in root mean square it leaves 1/log L behind.
+    slack = max(_ALIKE, 1.0 / math.log(deepest)) if prediction.log_power else _ALIKE
+    if fitted.admits(constant, slack * constant):
+        return ""
+    return f"the constant is {fitted}, where {constant:.4g} is predicted"
+
+
+def _rms(values: np.ndarray) -> np.ndarray:
+    return np.sqrt((values * values).mean(axis=1))
