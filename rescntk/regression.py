@@ -152,8 +152,7 @@ def posterior(
     >>> p.mean.round(12), p.variance.round(12)
     (array([0.6]), array([0.64]))
     """
-    eps = max(rounding(K), rounding(cross), rounding(prior))
-    K = check_symmetric(K, "K")
+    given, K = (K, cross, prior), check_symmetric(K, "K")
     y, noise = _check_targets(y, len(K)), check_constant(noise, "noise")
     cross = check_real(cross, "cross", f"(m, {len(K)})")
     if cross.ndim != 2 or cross.shape[1] != len(K) or cross.size == 0:
@@ -161,6 +160,7 @@ def posterior(
     prior = check_real(prior, "prior", f"({len(cross)},)")
     if prior.shape != (len(cross),):
         raise ValueError(f"prior has shape {prior.shape}, expected ({len(cross)},)")
+    eps = max(map(rounding, given))
     factor = _cholesky(K, noise, eps)
     mean = cross @ scipy.linalg.cho_solve((factor, True), y)
     explained = scipy.linalg.solve_triangular(factor, cross.T, lower=True)
@@ -185,7 +185,7 @@ class Decomposition:
     """(n,), rising"""
     eigenvectors: np.ndarray
     """(n, n), in columns"""
-    eps: float = float(np.finfo(np.float64).eps)
+    eps: float
     """That of the matrix as it came: what is below n·eps·λ_max is not known of its spectrum."""
 
     def coefficients(self, y: np.ndarray, ridge: Any = 0.0) -> np.ndarray:

@@ -299,6 +299,13 @@ def test_posterior_refusals(rng):
     assert zero.mean == 0 and zero.variance == 0
     with pytest.raises(ValueError, match=r"cross has shape \(1, 3\), expected \(m, 2\)"):
         regression.posterior(K, np.ones((1, 3)), [1], [0, 0])
+    for arguments, name in (
+        (([[1, 2], [3]], np.ones((1, 2)), [1]), "K"),
+        ((K, [[1, 2], [3]], [1]), "cross"),
+        ((K, np.ones((1, 2)), [[1], []]), "prior"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} is not a rectangular array"):
+            regression.posterior(*arguments, [0, 0])
     with pytest.raises(ValueError, match=r"prior has shape \(2,\), expected \(1,\)"):
         regression.posterior(K, np.ones((1, 2)), [1, 1], [0, 0])
 

@@ -22,7 +22,7 @@ from ..calls import check_depths
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
 from ..network import check_constant
-from ..signals import check_real
+from ..signals import check_real, check_signals
 
 
 class KernelsOverDepth(NamedTuple):
@@ -69,9 +69,9 @@ def kernels_over_depth(
     (array([0.   , 0.253]), array([0.159, 0.159]))
     """
     depths = check_depths(depths)
-    shape = np.shape(X)
-    if len(shape) == 3 and shape[2] != 1:
-        raise ValueError(f"X has shape {shape}, expected vectors: (n_cases, n_channels, 1)")
+    X = check_signals(X, "X")
+    if X.shape[2] != 1:
+        raise ValueError(f"X has shape {X.shape}, expected vectors: (n_cases, n_channels, 1)")
     options: dict[str, Any] = {
         "head": "trace",
         "kinds": ("ntk",),
