@@ -39,7 +39,7 @@ class Call:
         self.X = check_signals(X, "X")
         self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
         if self.Z is not None:
-            _check_match(self.X, self.Z)
+            check_match(self.X, self.Z)
         self.engine = engines.choose(engine, network, self.X)
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
@@ -92,7 +92,8 @@ class Call:
         )
 
 
-def _check_match(X: Array, Z: Array) -> None:
+def check_match(X: Array, Z: Array) -> None:
+    """Say so if X and Z are not signals of the same kind."""
     if array_module(X) is not array_module(Z):
         raise ValueError(
             "X and Z are of different array libraries, expected both NumPy or both CuPy"

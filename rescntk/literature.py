@@ -5,6 +5,8 @@ All of them are special cases of one recursion; this file is the table.
 
 from __future__ import annotations
 
+import math
+
 from .network import Network, check_constant, check_depth
 
 
@@ -73,14 +75,14 @@ def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float 
     >>> literature.tirer_resnet(depth=5, alpha=0.1).c_v
     1.0
     """
-    sigma_v, sigma_w = check_constant(sigma_v, "sigma_v"), check_constant(sigma_w, "sigma_w")
+    c_v, c_w = _variance(sigma_v, "sigma_v"), _variance(sigma_w, "sigma_w")
     return Network(
         depth,
         1,
         alpha=alpha,
-        c_v=sigma_v**2,
-        c_w=sigma_w**2,
-        readout_scale=sigma_w**2,
+        c_v=c_v,
+        c_w=c_w,
+        readout_scale=c_w,
         trained=("input", "inner", "outer", "readout"),
     )
 
@@ -96,14 +98,14 @@ def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
     >>> literature.tirer_mlp(depth=5, sigma_w=2.0).readout_scale
     4.0
     """
-    sigma_w = check_constant(sigma_w, "sigma_w")
+    c_w = _variance(sigma_w, "sigma_w")
     return Network(
         depth,
         1,
         skip=False,
         c_v=1.0,
-        c_w=sigma_w**2,
-        readout_scale=sigma_w**2,
+        c_w=c_w,
+        readout_scale=c_w,
         trained=("inner", "readout"),
     )
 
@@ -135,3 +137,11 @@ def huang_ffnet(depth: int) -> Network:
     ('inner',)
     """
     return Network(depth, 1, skip=False, input_scale=1.0, trained=("inner",))
+
+
+def _variance(deviation: float, name: str) -> float:
+    """Return the square of a standard deviation, or say what is wrong with it."""
+    number = check_constant(deviation, name)
+    if number * number == math.inf:
+        raise ValueError(f"{name} is {deviation!r}, expected a number whose square is finite")
+    return number * number

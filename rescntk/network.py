@@ -166,10 +166,11 @@ def check_filter_size(value: Any, name: str) -> int:
 def check_constant(value: Any, name: str) -> float:
     """Return `value` as a finite non-negative float, or say what is wrong with it."""
     try:
-        number = float(value)
+        real = not isinstance(value, str) and getattr(value, "imag", 0) == 0
+        number = float(value) if real else math.nan
     except (TypeError, ValueError):
         number = math.nan
-    if isinstance(value, str) or not math.isfinite(number) or number < 0:
+    if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
     return number
 

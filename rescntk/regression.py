@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from .matrices import check_symmetric, resolution
+from .calls import check_match
+from .matrices import check_kernel, check_symmetric, resolution, rounding
 from .network import check_constant
+from .signals import check_real, check_signals
 
 
 def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
@@ -46,7 +48,7 @@ def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
     ------
     ValueError
         If K + λI is numerically singular: its smallest eigenvalue, which the message names,
-        is not above n·eps·λ_max. Two points alike are the usual reason.
+        is not above n·eps·λ_max, eps that of K's dtype. Two points alike are the usual reason.
 
     Examples
     --------
@@ -55,8 +57,9 @@ def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
     >>> regression.solve(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([3.0, 0.0]))
     array([ 2., -1.])
     """
-    K, y = check_symmetric(K, "K"), _check_targets(y, len(K))
-    return scipy.linalg.cho_solve(_cholesky(K, check_constant(ridge, "ridge")), y)
+    K, eps = check_symmetric(K, "K"), rounding(K)
+    y, ridge = _check_targets(y, len(K)), check_constant(ridge, "ridge")
+    return scipy.linalg.cho_solve((_cholesky(K, ridge, eps), True), y)
 
 
 def interpolate(
@@ -90,8 +93,11 @@ def interpolate(
     >>> np.allclose(rk.regression.interpolate(rk.ResCNTK(3), X, np.arange(5.0), X), np.arange(5.0))
     True
     """
-    coefficients = solve(kernel(X), y, ridge)
-    return kernel(Z, X) @ coefficients
+    check_kernel(kernel)
+    X, Z, ridge = check_signals(X, "X"), check_signals(Z, "Z"), check_constant(ridge, "ridge")
+    check_match(X, Z)
+    y = _check_targets(y, len(X))
+    return kernel(Z, X) @ solve(kernel(X), y, ridge)
 
 
 class Posterior(NamedTuple):
@@ -146,54 +152,29 @@ def posterior(
     >>> p.mean.round(12), p.variance.round(12)
     (array([0.6]), array([0.64]))
     """
-    K, y = check_symmetric(K, "K"), _check_targets(y, len(K))
-    cross = _check_real(cross, "cross")
+    given, K = (K, cross, prior), check_symmetric(K, "K")
+    y, noise = _check_targets(y, len(K)), check_constant(noise, "noise")
+    cross = check_real(cross, "cross", f"(m, {len(K)})")
     if cross.ndim != 2 or cross.shape[1] != len(K) or cross.size == 0:
         raise ValueError(f"cross has shape {cross.shape}, expected (m, {len(K)})")
-    prior = _check_real(prior, "prior")
+    prior = check_real(prior, "prior", f"({len(cross)},)")
     if prior.shape != (len(cross),):
         raise ValueError(f"prior has shape {prior.shape}, expected ({len(cross)},)")
-    factor = _cholesky(K, check_constant(noise, "noise"))
-    mean = cross @ scipy.linalg.cho_solve(factor, y)
-    explained = scipy.linalg.solve_triangular(factor[0], cross.T, lower=True)
+    eps = max(map(rounding, given))
+    factor = _cholesky(K, noise, eps)
+    mean = cross @ scipy.linalg.cho_solve((factor, True), y)
+    explained = scipy.linalg.solve_triangular(factor, cross.T, lower=True)
     variance = prior - (explained**2).sum(axis=0)
-    if (variance < -np.sqrt(np.finfo(np.float64).eps) * np.abs(prior)).any():
-        worst = int(np.argmin(variance))
+    nothing = np.where(variance < 0, -np.inf, 0.0)  # relative to a prior of 0
+    with np.errstate(over="ignore"):
+        relative = np.divide(variance, prior, out=nothing, where=prior > 0)
+    worst = int(np.argmin(relative))
+    if relative[worst] < -np.sqrt(eps):
         raise ValueError(
             f"cross and prior do not belong to K: the posterior variance at point {worst} would "
             f"be {variance[worst]:.3g}, expected matrices of one kernel"
         )
     return Posterior(mean, np.maximum(variance, 0.0))
-
-
-def learning_rate_bound(K: np.ndarray) -> float:
-    r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, below which learning is stable.
-
-    Theorem 5 of Tirer et al. 2022: gradient descent on :math:`\frac12 \|f - y\|^2` with a
-    learning rate below this bound (at large width) trains to zero error, and the tangent kernel
-    stays what it was.
-
-    Parameters
-    ----------
-    K : ndarray, (n, n)
-        Neural tangent kernel of the training points.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk import regression
-    >>> regression.learning_rate_bound(np.diag([1.0, 3.0]))
-    0.5
-    """
-    eigenvalues = scipy.linalg.eigvalsh(check_symmetric(K, "K"))
-    total = float(eigenvalues[0] + eigenvalues[-1])
-    if total <= 0:
-        raise ValueError(f"K has eigenvalues of sum {total:.3g}, expected a kernel matrix not 0")
-    return 2.0 / total
 
 
 @dataclass(frozen=True)
@@ -204,6 +185,8 @@ class Decomposition:
     """(n,), rising"""
     eigenvectors: np.ndarray
     """(n, n), in columns"""
+    eps: float
+    """That of the matrix as it came: what is below n·eps·λ_max is not known of its spectrum."""
 
     def coefficients(self, y: np.ndarray, ridge: Any = 0.0) -> np.ndarray:
         """Return coefficients (K + λI)⁻¹ y for one ridge or for many.
@@ -297,24 +280,48 @@ class Decomposition:
         rate = check_constant(learning_rate, "learning_rate")
         if rate == 0:
             raise ValueError(f"learning_rate is {learning_rate!r}, expected a positive number")
-        scaled = rate * _check_nonnegative(time, "time", infinite=True)[..., None]
-        smallest, largest = float(self.eigenvalues[0]), float(self.eigenvalues[-1])
-        least = resolution(len(self.eigenvalues), largest)
-        if smallest <= least and (scaled.max() == np.inf or scaled.max() * least > 1):
-            raise _singular(len(self.eigenvalues), smallest, least, "or a shorter time")
+        times = _check_nonnegative(time, "time", "(n_times,)", finite=False)
+        scaled = rate * times[..., None]
+        least = resolution(self.eigenvalues, self.eps)
+        if scaled.max() == np.inf or scaled.max() * least > 1:
+            _check_resolved(self.eigenvalues, self.eps, "a shorter time")
         values = np.maximum(self.eigenvalues, 0.0)  # below 0 by rounding only, see decompose
         divisor = np.where(values > 0, values, 1.0)
         # λt is not formed where λ is 0: it may be 0·inf, and the filter's limit there is ηt.
         progress = np.where(values > 0, -np.expm1(-scaled * divisor) / divisor, scaled)
         return self._filtered(progress, y)
 
+    def learning_rate_bound(self) -> float:
+        r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, below which learning is stable.
+
+        Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points:
+        gradient descent on :math:`\frac12 \|f - y\|^2` with a learning rate below this bound
+        (at large width) trains to zero error, and the tangent kernel stays what it was.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If K is numerically singular: the theorem is about positive definite kernels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rescntk import regression
+        >>> regression.decompose(np.diag([1.0, 3.0])).learning_rate_bound()
+        0.5
+        """
+        _check_resolved(self.eigenvalues, self.eps)
+        return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
+
     def _inverses(self, ridge: Any) -> np.ndarray:
         """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
-        shifted = self.eigenvalues + _check_nonnegative(ridge, "ridge")[..., None]
-        flat = shifted.reshape(-1, shifted.shape[-1])
-        for row in flat:
-            _check_resolved(len(row), float(row[0]), float(row[-1]))
-        return 1.0 / shifted
+        ridges = _check_nonnegative(ridge, "ridge", "(n_ridges,)")
+        _check_resolved(self.eigenvalues + ridges.min(), self.eps, "a larger ridge")
+        return 1.0 / (self.eigenvalues + ridges[..., None])
 
     def _filtered(self, factors: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return V diag(factors) Vᵀ y for each row of factors."""
@@ -338,7 +345,7 @@ def decompose(K: np.ndarray) -> Decomposition:
     Raises
     ------
     ValueError
-        If K has an eigenvalue below 0 by more than rounding errors.
+        If K has an eigenvalue below 0 by more than rounding errors of its dtype.
 
     Examples
     --------
@@ -350,74 +357,61 @@ def decompose(K: np.ndarray) -> Decomposition:
     >>> ladder.coefficients(np.arange(5.0), ridge=[0.0, 0.1, 1.0]).shape
     (3, 5)
     """
-    K = check_symmetric(K, "K")
+    K, eps = check_symmetric(K, "K"), rounding(K)
     eigenvalues, eigenvectors = scipy.linalg.eigh(K)
     # Kernel matrices carry errors of their own: ten times what the decomposition adds.
-    if eigenvalues[0] < -10 * resolution(len(K), float(np.abs(eigenvalues).max())):
+    if eigenvalues[0] < -10 * resolution(eigenvalues, eps):
         raise ValueError(
             f"K of shape {K.shape} has the eigenvalue {eigenvalues[0]:.3g}, "
             f"expected a positive semidefinite matrix"
         )
-    return Decomposition(eigenvalues, eigenvectors)
+    return Decomposition(eigenvalues, eigenvectors, eps)
 
 
-def _cholesky(K: np.ndarray, ridge: float) -> tuple[np.ndarray, bool]:
-    """Return the lower Cholesky factor of K + ridge·I as `scipy.linalg.cho_solve` wants it."""
-    n = len(K)
-    shifted = K + ridge * np.eye(n)
+def _cholesky(K: np.ndarray, ridge: float, eps: float) -> np.ndarray:
+    """Return the lower Cholesky factor of K + ridge·I."""
+    shifted = K.copy()
+    np.fill_diagonal(shifted, K.diagonal() + ridge)
+    one_norm = scipy.linalg.lapack.dlange("1", shifted.T)  # transposed: it reads columns
     try:
-        factor = scipy.linalg.cholesky(shifted, lower=True)
+        factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True)
     except np.linalg.LinAlgError:
-        factor, reciprocal = None, 0.0
-    else:
-        one_norm = np.abs(shifted).sum(axis=0).max()
-        reciprocal = float(scipy.linalg.lapack.dpocon(factor, one_norm, uplo="L")[0])
+        raise _singular(scipy.linalg.eigvalsh(K) + ridge, eps, "a larger ridge") from None
     # The estimate is cheap, and within a factor of ten; where it is close, eigenvalues decide.
-    if reciprocal <= 10 * resolution(n, 1.0):
-        eigenvalues = scipy.linalg.eigvalsh(shifted)
-        _check_resolved(n, float(eigenvalues[0]), float(eigenvalues[-1]), factor is not None)
-    return factor, True
+    if scipy.linalg.lapack.dpocon(factor, one_norm, uplo="L")[0] <= 10 * len(K) * eps:
+        _check_resolved(scipy.linalg.eigvalsh(K) + ridge, eps, "a larger ridge")
+    return factor
 
 
-def _check_resolved(n: int, smallest: float, largest: float, factored: bool = True) -> None:
-    least = resolution(n, largest)
-    if not (factored and smallest > least):
-        raise _singular(n, smallest, least, "or a larger ridge")
+def _check_resolved(eigenvalues: np.ndarray, eps: float, remedy: str = "") -> None:
+    if eigenvalues[0] <= resolution(eigenvalues, eps):
+        raise _singular(eigenvalues, eps, remedy)
 
 
-def _singular(n: int, smallest: float, least: float, remedy: str) -> ValueError:
+def _singular(eigenvalues: np.ndarray, eps: float, remedy: str) -> ValueError:
+    n = len(eigenvalues)
+    remedies = ["points that differ", remedy]
+    if eps > np.finfo(np.float64).eps:
+        remedies.append("a matrix in float64")
     return ValueError(
         f"K of shape {(n, n)} is numerically singular: its smallest eigenvalue (ridge included) "
-        f"is {smallest:.3g}, expected above n·eps·λ_max = {least:.3g} (points that differ, "
-        f"{remedy})"
+        f"is {eigenvalues[0]:.3g}, expected above n·eps·λ_max = {resolution(eigenvalues, eps):.3g} "
+        f"for eps = {eps:.3g} of its dtype ({' or '.join(filter(None, remedies))})"
     )
 
 
-def _check_real(values: Any, name: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers")
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} of shape {array.shape} contains NaN or infinity")
-    return array
-
-
 def _check_targets(y: Any, n: int) -> np.ndarray:
-    y = _check_real(y, "y")
+    expected = f"({n},) or ({n}, n_targets)"
+    y = check_real(y, "y", expected)
     if y.ndim not in (1, 2) or len(y) != n or y.size == 0:
-        raise ValueError(f"y has shape {y.shape}, expected ({n},) or ({n}, n_targets)")
+        raise ValueError(f"y has shape {y.shape}, expected {expected}")
     return y
 
 
-def _check_nonnegative(values: Any, name: str, infinite: bool = False) -> np.ndarray:
+def _check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -> np.ndarray:
     """Return a number or a vector of numbers of at least 0."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {values!r}, expected numbers of at least 0") from None
-    fits = (array >= 0) & (True if infinite else np.isfinite(array))
-    if array.ndim > 1 or array.size == 0 or not fits.all():
-        what = "numbers" if infinite else "finite numbers"
-        raise ValueError(f"{name} is {values!r}, expected {what} of at least 0, one or a vector")
+    expected = f"of at least 0, one or {shape}"
+    array = check_real(values, name, expected, finite)
+    if array.ndim > 1 or array.size == 0 or (array < 0).any():
+        raise ValueError(f"{name} is {values!r}, expected numbers {expected}")
     return array

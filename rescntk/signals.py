@@ -1,4 +1,4 @@
-"""Batches of signals as they come in: whose arrays they are, and whether they will do."""
+"""Arrays as they come in: whose they are, and whether they will do."""
 
 from __future__ import annotations
 
@@ -16,6 +16,46 @@ def array_module(array: Array) -> Any:
     return sys.modules[name] if name == "cupy" else np
 
 
+def check_real(values: Any, name: str, expected: str, finite: bool = True) -> Array:
+    """Return `values` as a float64 array of real numbers, or say what is wrong with it.
+
+    Parameters
+    ----------
+    values : array_like
+    name : str
+        What to call the argument.
+    expected : str
+        What real numbers, say "(n, n)" or "of at least 0".
+    finite : bool, default True
+        Whether infinity is refused, too; NaN always is.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    xp = array_module(values)
+    try:
+        array = xp.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} is not a rectangular array, expected real numbers {expected}"
+        ) from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers {expected}")
+    array = array.astype(np.float64, copy=False)
+    good = xp.isfinite(array) if finite else ~xp.isnan(array)
+    if not bool(good.all()):
+        first = np.unravel_index(int(xp.argmin(good.reshape(-1))), array.shape)
+        what = "NaN or infinity" if finite else "NaN"
+        where = f" (first at {[int(k) for k in first]})" if array.ndim else ""
+        raise ValueError(
+            f"{name} of shape {array.shape} contains {what}{where}, "
+            f"expected real numbers {expected}"
+        )
+    return array
+
+
 def check_signals(X: Array, name: str) -> Array:
     """Return `X` as a floating-point array of signals, or say what is wrong with it.
 
@@ -31,24 +71,10 @@ def check_signals(X: Array, name: str) -> Array:
     ValueError
         Naming the argument, what came and what was expected.
     """
-    expected = "expected (n_cases, n_channels, n_timepoints)"
-    xp = array_module(X)
-    try:
-        array = xp.asarray(X)
-    except ValueError:
-        raise ValueError(f"{name} is not a rectangular array, {expected}") from None
+    expected = "(n_cases, n_channels, n_timepoints)"
+    array = check_real(X, name, expected)
     if array.ndim != 3:
-        raise ValueError(f"{name} has shape {array.shape}, {expected}")
+        raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
     if 0 in array.shape:
-        raise ValueError(f"{name} has shape {array.shape} with an empty axis, {expected}")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers")
-    array = array.astype(np.float64, copy=False)
-    finite = xp.isfinite(array)
-    if not bool(finite.all()):
-        case = int(xp.argmin(finite.reshape(len(array), -1).all(axis=1)))
-        raise ValueError(
-            f"{name} of shape {array.shape} contains NaN or infinity "
-            f"(first in case {case}), expected finite numbers"
-        )
+        raise ValueError(f"{name} has shape {array.shape} with an empty axis, expected {expected}")
     return array

@@ -130,3 +130,10 @@ def test_the_table_of_the_literature():
         assert n.depth == 4 and n.input_filter_size == 1 and n.activation == "relu"
     assert literature.huang_resnet(4, 0.5).alpha == 0.5
     assert literature.tirer_resnet(4, 0.1).alpha == 0.1
+
+
+def test_deviations_whose_square_is_infinite():
+    with pytest.raises(ValueError, match=r"sigma_v is 1e\+200, expected a number whose square"):
+        literature.tirer_resnet(3, 0.1, sigma_v=1e200)
+    with pytest.raises(ValueError, match=r"sigma_w is 1e\+200, expected a number whose square"):
+        literature.tirer_mlp(3, sigma_w=1e200)

@@ -114,23 +114,79 @@ def test_singular_matrices_are_named(rng):
         regression.solve(np.zeros((2, 2)), y[:2])
 
 
-@pytest.mark.parametrize("exponent", [-13, -15, -17])
-def test_where_singular_begins(rng, exponent):
-    """λ_min against n·eps·λ_max, by Cholesky as by eigenvalues."""
+@pytest.mark.parametrize(
+    ("dtype", "exponent", "resolved"),
+    [
+        ("float64", -13, True),
+        ("float64", -15, False),
+        ("float64", -17, False),
+        ("float32", -5, True),
+        ("float32", -7, False),
+        ("float32", -8, False),
+    ],
+)
+def test_where_singular_begins(rng, dtype, exponent, resolved):
+    """λ_min against n·eps·λ_max with the eps of K's dtype, by Cholesky as by eigenvalues."""
     n = 6
     Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
     K = Q @ np.diag([1, 1, 1, 1, 1, 10.0**exponent]) @ Q.T
-    K = (K + K.T) / 2
+    K = ((K + K.T) / 2).astype(dtype)
     y = rng.standard_normal(n)
-    if np.linalg.eigvalsh(K)[0] > n * EPS:
-        assert exponent == -13
-        assert np.isfinite(regression.solve(K, y)).all()
-        assert np.isfinite(regression.decompose(K).coefficients(y)).all()
-    else:
-        assert exponent < -13
-        for attempt in (regression.solve, lambda K, y: regression.decompose(K).coefficients(y)):
-            with pytest.raises(ValueError, match="numerically singular"):
-                attempt(K, y)
+    eps = tolerances.EPS[dtype]
+    assert (np.linalg.eigvalsh(K.astype(np.float64))[0] > n * eps) == resolved
+    for attempt in (
+        lambda: regression.solve(K, y),
+        lambda: regression.posterior(K, np.zeros((1, n)), np.ones(1), y).mean,
+        lambda: regression.decompose(K).coefficients(y),
+        lambda: regression.decompose(K).flow(y, np.inf),
+        lambda: regression.decompose(K).learning_rate_bound(),
+    ):
+        if resolved:
+            assert np.isfinite(attempt()).all()
+        else:
+            with pytest.raises(ValueError, match=f"numerically singular: .* eps = {eps:.3g} of"):
+                attempt()
+
+
+def test_kernels_in_float32(rng):
+    """Rounding errors of float32 are no negative eigenvalues, no asymmetry, and no information."""
+    X = rng.standard_normal((12, 2, 6))
+    X[1] = X[0] + 1e-5 * X[2]  # in float64 resolved, in float32 not
+    y = rng.standard_normal(12)
+    kernel = rk.ResCGPK(3, head="trace")
+    K, K32 = kernel(X), kernel(X, dtype="float32")
+    assert np.isfinite(regression.solve(K, y)).all()
+    with pytest.raises(ValueError, match=r"or a larger ridge or a matrix in float64\)"):
+        regression.solve(K32, y)
+    crossed = kernel(X, X.copy(), dtype="float32")
+    crossed[0, 1] = np.nextafter(crossed[0, 1], np.float32(0))
+    assert (crossed != crossed.T).any()
+    below = K32.copy()
+    below[0, 1] = below[1, 0] = np.sqrt(K32[0, 0]) * np.sqrt(K32[1, 1]) * (1 + np.float32(2e-7))
+    assert np.linalg.eigvalsh(below.astype(np.float64))[0] < -20 * len(X) * EPS * K.max()
+    ridge = 0.1
+    expected = regression.solve(K, y, ridge)
+    condition = np.linalg.cond(K + ridge * np.eye(12))
+    bar = 12 * tolerances.KERNEL["float32"] * condition * np.abs(expected).max()
+    for matrix in (K32, crossed, below):
+        ladder = regression.decompose(matrix)
+        assert ladder.eps == tolerances.EPS["float32"]
+        assert np.abs(ladder.coefficients(y, ridge) - expected).max() <= bar
+        assert np.abs(regression.solve(matrix, y, ridge) - expected).max() <= bar
+    assert regression.decompose(K).eps == EPS
+    assert regression.decompose([[2, 0], [0, 1]]).eps == EPS
+
+
+def test_posterior_in_float32(rng):
+    """Where rounding errors take the variance below 0 they are not a wrong kernel."""
+    kernel = rk.Kernel(rk.literature.tirer_resnet(5, 0.1), "gpk", "trace")
+    X = rng.standard_normal((8, 3, 1))
+    options = {"dtype": "float32"}
+    found = regression.posterior(
+        kernel(X, **options), kernel(X, X, **options), kernel.diag(X, **options), np.ones(8)
+    )
+    assert (found.variance >= 0).all()
+    assert found.variance.max() <= np.sqrt(tolerances.EPS["float32"]) * kernel.diag(X).max()
 
 
 def test_indefinite_matrices_are_refused():
@@ -149,6 +205,9 @@ def test_indefinite_matrices_are_refused():
         ((np.eye(2), np.ones((2, 0))), r"y has shape \(2, 0\)"),
         ((np.eye(2), [1, np.nan]), "y of shape .* contains NaN"),
         ((np.eye(2), [1j, 0]), "y has dtype complex128"),
+        ((np.eye(2), [[1, 2], [3]]), r"y is not a rectangular array, .* \(2,\) or \(2, n_targets"),
+        (([[1, 2], [3]], [1, 2]), r"K is not a rectangular array, .* \(n, n\)"),
+        ((np.eye(2), np.ones(2), np.complex128(1j)), "ridge is .*1j.*, expected a finite number"),
         (([[1, 2], [0, 1]], np.ones(2)), "K of shape .* is not symmetric"),
         ((np.eye(2), np.ones(2), -1), "ridge is -1, expected a finite number of at least 0"),
     ],
@@ -160,17 +219,36 @@ def test_refusals(arguments, message):
 
 def test_refusals_of_ladders():
     ladder = regression.decompose(np.eye(2))
-    for ridge in ([1, -1], [np.inf], [[1.0]], "much", []):
-        with pytest.raises(ValueError, match="ridge is "):
+    for ridge in ([1, -1], [np.inf], [[1.0]], "much", [], "1", 1j, [[1.0], [1.0, 2.0]]):
+        with pytest.raises(ValueError, match=r"^ridge .* of at least 0, one or \(n_ridges,\)"):
             ladder.coefficients(np.ones(2), ridge)
-    for time in (-1, [np.nan], "long"):
-        with pytest.raises(ValueError, match="time is "):
+    for time in (-1, [np.nan], "long", 1j, ["1"]):
+        with pytest.raises(ValueError, match=r"^time .* of at least 0, one or \(n_times,\)"):
             ladder.flow(np.ones(2), time)
     for rate in (0, -1, np.inf):
         with pytest.raises(ValueError, match="learning_rate is "):
             ladder.flow(np.ones(2), 1.0, rate)
-    with pytest.raises(ValueError, match="sum 0, expected a kernel matrix not 0"):
-        regression.learning_rate_bound(np.zeros((2, 2)))
+    for singular in (np.zeros((2, 2)), np.ones((2, 2))):  # training does not reach zero error
+        with pytest.raises(ValueError, match=r"numerically singular.*\(points that differ\)"):
+            regression.decompose(singular).learning_rate_bound()
+
+
+def test_refusals_of_interpolations(rng):
+    """All arguments are looked at before a kernel is computed."""
+
+    def never(*arguments):
+        raise AssertionError("computed")
+
+    X = rng.standard_normal((3, 2, 6))
+    for arguments, message in (
+        ((never, X, np.ones(2), X), r"y has shape \(2,\), expected \(3,\)"),
+        ((never, X, np.ones(3), X[:, :1]), r"Z has shape \(3, 1, 6\), expected 2 channels"),
+        ((never, X, np.ones(3), X[0]), r"Z has shape \(2, 6\)"),
+        ((never, X, np.ones(3), X, -1), "ridge is -1"),
+        ((rk.Network(3), X, np.ones(3), X), r"kernel is Network\(.*expected a rescntk.Kernel"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            regression.interpolate(*arguments)
 
 
 # ---------------------------------------------------------------- Gaussian processes
@@ -192,7 +270,6 @@ def test_posterior_is_conditioning_of_the_joint_gaussian(rng, noise):
         assert abs(found.variance[m] - 1 / precision[8, 8]) <= bar * joint[8, 8]
         mean = -precision[8, :8] @ y / precision[8, 8]
         assert np.abs(found.mean[m] - mean).max() <= bar * np.abs(y).max()
-    assert (found.variance <= kernel.diag(Z)).all()
 
 
 def test_posterior_at_its_own_points(rng):
@@ -213,8 +290,22 @@ def test_posterior_refusals(rng):
     K = np.eye(2)
     with pytest.raises(ValueError, match="do not belong to K: the posterior variance at point 1"):
         regression.posterior(K, [[0.5, 0], [2, 0]], [1, 1], [0, 0])
+    # The worst is the worst relative to its prior: 1e-3 of 1e6 is more than 0.5, and less wrong.
+    with pytest.raises(ValueError, match=r"the posterior variance at point 1 would be -0\.5"):
+        regression.posterior(K, [[np.sqrt(1e6 + 1e3), 0], [0, np.sqrt(1.5)]], [1e6, 1], [0, 0])
+    with pytest.raises(ValueError, match=r"the posterior variance at point 0 would be -0\.25"):
+        regression.posterior(K, [[0.5, 0], [0, 2]], [0, 1], [0, 0])
+    zero = regression.posterior(K, np.zeros((1, 2)), [0], [1, 1])  # a signal of 0
+    assert zero.mean == 0 and zero.variance == 0
     with pytest.raises(ValueError, match=r"cross has shape \(1, 3\), expected \(m, 2\)"):
         regression.posterior(K, np.ones((1, 3)), [1], [0, 0])
+    for arguments, name in (
+        (([[1, 2], [3]], np.ones((1, 2)), [1]), "K"),
+        ((K, [[1, 2], [3]], [1]), "cross"),
+        ((K, np.ones((1, 2)), [[1], []]), "prior"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} is not a rectangular array"):
+            regression.posterior(*arguments, [0, 0])
     with pytest.raises(ValueError, match=r"prior has shape \(2,\), expected \(1,\)"):
         regression.posterior(K, np.ones((1, 2)), [1, 1], [0, 0])
 
@@ -277,7 +368,7 @@ def test_gradient_descent_below_the_bound_of_theorem_5(rng):
     K = kernel(rng.standard_normal((8, 4, 1)))
     y = rng.standard_normal(8)
     eigenvalues = np.linalg.eigvalsh(K)
-    bound = regression.learning_rate_bound(K)
+    bound = regression.decompose(K).learning_rate_bound()
     assert abs(bound * (eigenvalues[0] + eigenvalues[-1]) / 2 - 1) <= 100 * EPS
     for rate, stable in ((0.999 * bound, True), (1.01 * 2 / eigenvalues[-1], False)):
         error = -y

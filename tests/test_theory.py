@@ -190,6 +190,10 @@ def test_condition_numbers():
     assert conditioning.condition_number(np.eye(3)) == 1
     assert conditioning.condition_number(np.ones((3, 3))) == np.inf
     assert conditioning.condition_number([[2.0]]) == 1
+    near = np.array([[1.0, 1 - 1e-6], [1 - 1e-6, 1.0]])
+    assert conditioning.condition_number(near) < 3e6
+    near[0, 1] = near[1, 0] = 1 - 6e-8  # the number before 1 in float32: a rounding error
+    assert conditioning.condition_number(near.astype(np.float32)) == np.inf
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
     A = Q @ np.diag([1e4, 100, 3, 2, 1]) @ Q.T
     assert abs(conditioning.condition_number((A + A.T) / 2) / 1e4 - 1) <= 1e5 * EPS

@@ -114,3 +114,39 @@ FOURIER = 100 * EPS["float64"]
 # Law (9π²/2) s²/L² at the deepest of a ladder that ends at 1e5: exponents and constants are
 # extrapolated, their uncertainty is part of the answer; this is how small it has to be there.
 RESOLVED = 1e-3
+
+# Bounds on Gaussian matrices' norms, 3√n for (n, n), √d + 2√n for (n, d) of d ≪ n, 2√n for a
+# vector, are 1.5, at most 2 and 2 times what they tend to, 2√n, √n + √d and √n; of width 400
+# the norms fluctuate by a few percent.
+GENEROUS = 0.45
+
+
+def next_of_the_ffnet(depth):
+    """Return what may be left of L(Ω̄ − ¼) − (3/8) log L after its constant: order log²(L)/L."""
+    return np.log(depth) ** 2 / depth
+
+
+def next_of_the_resnet(t, small):
+    """Return the error allowed for c(t) from (Ω̄_L − Ω̄_1)/Lα², where Lα² is `small`.
+
+    To second order in it: t moves by (κ1 − t) Lα² ≤ Lα², which half of κ0'' = t/(π(1−t²)^(3/2))
+    multiplies; all other derivatives have coefficients below 1.
+    """
+    return small * (1 + 1 / (2 * np.pi * (1 - t**2) ** 1.5))
+
+
+def next_of_opposites(depth):
+    """Return the relative error allowed for −√2/(3π) L^(−1/2).
+
+    κ0 is odd in the angle φ to the opposite, and so is the recursion: the next term is relatively
+    of order φ², where φ² = 2Lα² = 2/L; twice that.
+    """
+    return 4 / depth
+
+
+def degenerate_fit(n, depth):
+    """Return by how much a deep FFNet's regression may differ from the degenerate one.
+
+    ΔK = (3/8) log(L)/L and 3/L at most, a row of n of them, solved with ¾I.
+    """
+    return n / 0.75 * (0.375 * np.log(depth) + 3) / depth

@@ -1,7 +1,7 @@
 """Pictures of the theory's results. Matplotlib is imported when one is drawn."""
 
 from .conditioning import condition_numbers, condition_ratios
-from .degeneracy import distances_from_limits, kernels_over_depth
+from .degeneracy import degenerate_regression, distances_from_limits, kernels_over_depth
 from .depth import limit_distances, limit_profiles
 from .locality import receptive_field_widths, receptive_fields
 from .smoothness import (
@@ -10,6 +10,7 @@ from .smoothness import (
     interpolations,
     kernel_shapes,
     kernel_spectra,
+    posteriors,
 )
 from .spectrum import decay_exponents, eigenvalue_decay, ensemble
 from .style import SIZE, figure
@@ -19,6 +20,7 @@ __all__ = [
     "condition_numbers",
     "condition_ratios",
     "decay_exponents",
+    "degenerate_regression",
     "distances_from_limits",
     "eigenvalue_decay",
     "ensemble",
@@ -31,6 +33,7 @@ __all__ = [
     "kernels_over_depth",
     "limit_distances",
     "limit_profiles",
+    "posteriors",
     "receptive_field_widths",
     "receptive_fields",
 ]

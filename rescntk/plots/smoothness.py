@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..network import check_depth
 from .style import COLOURS, MARKERS, SIZE, figure, finish
 
 if TYPE_CHECKING:
+    from ..regression import Posterior
     from ..theory.smoothness import Interpolation
 
 _LINES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
@@ -24,7 +26,7 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     Parameters
     ----------
     shapes : mapping of str to ndarray, (n_samples,)
-        A label and ``smoothness.shape(kernel)`` for each kernel.
+        A label and ``smoothness.kernel_shape(kernel)`` for each kernel.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
 
@@ -41,13 +43,12 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     --------
     >>> from rescntk import plots
     >>> from rescntk.theory import smoothness
-    >>> ax = plots.kernel_shapes({"Gaussian": smoothness.shape(smoothness.gaussian_kernel)})
+    >>> ax = plots.kernel_shapes({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
     if ax is None:
         ax = figure(SIZE).subplots()
     for (label, values), style in zip(shapes.items(), _styles(), strict=False):
-        angles = np.linspace(-1, 1, len(values), endpoint=False)
-        ax.plot(angles, values / values.max(), label=label, **style)
+        ax.plot(*_closed(values / values.max()), label=label, **style)
     ax.set(xlabel="angle between the arguments / π", ylabel="kernel / its largest value")
     finish(ax, 2)
     return ax
@@ -83,16 +84,19 @@ def functions_on_circle(
     if ax is None:
         ax = figure(SIZE).subplots()
     for (label, values), style in zip(functions.items(), _styles(), strict=False):
-        ax.plot(np.linspace(-1, 1, len(values), endpoint=False), values, label=label, **style)
-    wrapped = (np.asarray(angles) / np.pi + 1) % 2 - 1
-    ax.plot(wrapped, targets, "ko", markersize=5, label="given", zorder=5)
+        ax.plot(*_closed(values), label=label, **style)
+    ax.plot(turns(angles), targets, "ko", markersize=5, label="given", zorder=5)
     ax.set(xlabel="angle / π", ylabel="value")
     finish(ax, 2)
     return ax
 
 
 def interpolations(
-    found: Mapping[str, Interpolation], angles: np.ndarray, targets: np.ndarray, ax: Any = None
+    found: Mapping[str, Interpolation],
+    angles: np.ndarray,
+    targets: np.ndarray,
+    cutoff: int | None = None,
+    ax: Any = None,
 ) -> Any:
     """Draw what kernels make of given points of the circle, with the smoothness in the legend.
 
@@ -101,10 +105,11 @@ def interpolations(
     Parameters
     ----------
     found : mapping of str to Interpolation
-        A label and ``smoothness.interpolation(kernel, angles, targets)`` for each kernel, with
-        one cut-off.
+        A label and ``smoothness.interpolation(kernel, angles, targets)`` for each kernel.
     angles, targets, ax
         As for `functions_on_circle`.
+    cutoff : int, optional
+        Add μ up to this frequency, ``smoothness.gaussian_rkhs_ratio(..., cutoff)``.
 
     Returns
     -------
@@ -117,15 +122,58 @@ def interpolations(
     >>> angles = smoothness.grid(6)
     >>> y = smoothness.target(angles)
     >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y)
-    >>> ax = plots.interpolations({"Gaussian": f}, angles, y)
+    >>> ax = plots.interpolations({"Gaussian": f}, angles, y, cutoff=14)
     """
-    labelled = {
-        f"{label}: μ = {_in_powers(f.gaussian_rkhs_ratio)}, curvature {f.curvature:.3g}": f.values
-        for label, f in found.items()
-    }
+    from ..theory.smoothness import gaussian_rkhs_ratio
+
+    labelled = {}
+    for name, one in found.items():
+        label = f"{name}: curvature {one.curvature:.3g}"
+        if cutoff is not None:
+            ratio = gaussian_rkhs_ratio(one.values, angles, targets, cutoff)
+            label += f", μ = {_in_powers(ratio)}"
+        labelled[label] = one.values
     ax = functions_on_circle(labelled, angles, targets, ax)
     ax.set_ylabel("interpolant")
     finish(ax, 1)
+    return ax
+
+
+def posteriors(
+    found: Mapping[str, Posterior], angles: np.ndarray, targets: np.ndarray, ax: Any = None
+) -> Any:
+    """Draw Gaussian processes on the circle given some points: means, and two deviations around.
+
+    Parameters
+    ----------
+    found : mapping of str to Posterior
+        A label and ``regression.posterior(...)`` at ``smoothness.grid(n_samples)`` for each prior.
+    angles, targets, ax
+        As for `functions_on_circle`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk import plots, regression
+    >>> from rescntk.theory import smoothness
+    >>> kernel = rk.Kernel(rk.literature.tirer_mlp(5), "gpk", "trace")
+    >>> angles = smoothness.grid(6)
+    >>> X, Z = smoothness.circle(angles), smoothness.circle(smoothness.grid(64))
+    >>> y = smoothness.target(angles)
+    >>> process = regression.posterior(kernel(X), kernel(Z, X), kernel.diag(Z), y)
+    >>> ax = plots.posteriors({"MLP": process}, angles, y)
+    """
+    ax = functions_on_circle({name: one.mean for name, one in found.items()}, angles, targets, ax)
+    for one, style in zip(found.values(), _styles(), strict=False):
+        turns, deviation = _closed(np.sqrt(one.variance))
+        mean = _closed(one.mean)[1]
+        band = {"color": style["color"], "alpha": 0.2, "linewidth": 0}
+        ax.fill_between(turns, mean - 2 * deviation, mean + 2 * deviation, **band)
+    ax.set_ylabel("posterior: mean ± 2 standard deviations")
     return ax
 
 
@@ -139,7 +187,7 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
     shapes : mapping of str to ndarray, (n_samples,)
         As for `kernel_shapes`.
     last : int, default 127
-        The last frequency drawn.
+        The last frequency drawn, at most half the samples.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
 
@@ -152,10 +200,17 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
     --------
     >>> from rescntk import plots
     >>> from rescntk.theory import smoothness
-    >>> ax = plots.kernel_spectra({"Gaussian": smoothness.shape(smoothness.gaussian_kernel)})
+    >>> ax = plots.kernel_spectra({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
     from ..theory.smoothness import magnitudes
 
+    last = check_depth(last, "last")
+    for label, values in shapes.items():
+        if last > len(values) // 2:
+            raise ValueError(
+                f"last is {last}, expected at most {len(values) // 2}, half the samples of "
+                f"shapes[{label!r}]"
+            )
     if ax is None:
         ax = figure(SIZE).subplots()
     for (label, values), style, marker in zip(
@@ -165,7 +220,9 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
         k = np.arange(1, last + 1)
         heights = spectrum[k] / spectrum.max()
         kept = heights > np.finfo(np.float64).eps
-        ax.plot(k[kept], heights[kept], label=label, marker=marker, markersize=2.5, **style)
+        spread = np.unique(np.geomspace(1, kept.sum(), 12).astype(int)) - 1
+        style |= {"marker": marker, "markersize": 4, "markevery": spread.tolist()}
+        ax.plot(k[kept], heights[kept], label=label, **style)
     ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude / the largest")
     finish(ax, 2)
     return ax
@@ -193,8 +250,9 @@ def gaussian_ratios(ratios: Mapping[str, np.ndarray], cutoffs: np.ndarray, ax: A
     >>> from rescntk.theory import smoothness
     >>> angles, cutoffs = smoothness.grid(6), np.arange(4, 20)
     >>> y = smoothness.target(angles)
-    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y, cutoff=cutoffs)
-    >>> ax = plots.gaussian_ratios({"Gaussian": f.gaussian_rkhs_ratio}, cutoffs)
+    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y).values
+    >>> ratios = smoothness.gaussian_rkhs_ratio(f, angles, y, cutoffs)
+    >>> ax = plots.gaussian_ratios({"Gaussian": ratios}, cutoffs)
     """
     from ..theory.smoothness import CUTOFF
 
@@ -210,6 +268,16 @@ def gaussian_ratios(ratios: Mapping[str, np.ndarray], cutoffs: np.ndarray, ax: A
     ax.set(yscale="log", xlabel="last frequency counted in the norm of f", ylabel=name)
     finish(ax, 2)
     return ax
+
+
+def _closed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return angles / π from -1 to 1, both ends included, and a function's values there."""
+    return np.linspace(-1, 1, len(values) + 1), np.append(values, values[0])
+
+
+def turns(angles: np.ndarray) -> np.ndarray:
+    """Return angles / π from -1 on, below 1."""
+    return (np.asarray(angles) / np.pi + 1) % 2 - 1
 
 
 def _styles() -> Iterator[dict[str, Any]]:

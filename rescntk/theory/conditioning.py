@@ -19,7 +19,7 @@ import scipy.linalg
 
 from ..calls import check_depths
 from ..kernels import gram
-from ..matrices import check_symmetric, resolution
+from ..matrices import check_symmetric, resolution, rounding
 from ..network import Network, check_choice, check_constant, check_depth, check_flag
 from ..signals import check_signals
 
@@ -52,7 +52,8 @@ def condition_number(A: np.ndarray) -> float:
     Returns
     -------
     float
-        inf where λ_min is not above its own rounding error, n·eps·λ_max.
+        inf where λ_min is not above its own rounding error, n·eps·λ_max, with eps that of A's
+        dtype.
 
     Examples
     --------
@@ -61,12 +62,11 @@ def condition_number(A: np.ndarray) -> float:
     >>> conditioning.condition_number(np.diag([4.0, 2.0, 1.0]))
     4.0
     """
-    A = check_symmetric(A, "A")
+    A, eps = check_symmetric(A, "A"), rounding(A)
     eigenvalues = scipy.linalg.eigvalsh(A)
-    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    if smallest <= resolution(len(A), largest):
+    if eigenvalues[0] <= resolution(eigenvalues, eps):
         return math.inf
-    return largest / smallest
+    return float(eigenvalues[-1] / eigenvalues[0])
 
 
 def bounds(A: np.ndarray) -> Bounds:

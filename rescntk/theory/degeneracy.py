@@ -22,9 +22,10 @@ from ..calls import check_depths
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
 from ..network import check_constant
+from ..signals import check_real, check_signals
 
 
-class Kernels(NamedTuple):
+class KernelsOverDepth(NamedTuple):
     """Normalized tangent kernels over depth, (n_depths, n_cases, m_cases) each."""
 
     depths: np.ndarray
@@ -32,14 +33,14 @@ class Kernels(NamedTuple):
     resnet: np.ndarray
 
 
-def kernels(
+def kernels_over_depth(
     X: np.ndarray,
     Z: np.ndarray | None = None,
     depths: Iterable[int] = (1, 5, 20, 100, 1000),
     gamma: float = 1.0,
     *,
     engine: str = "auto",
-) -> Kernels:
+) -> KernelsOverDepth:
     r"""Return the normalized tangent kernels of Huang's FFNet and ResNet over depth.
 
     Parameters
@@ -56,21 +57,21 @@ def kernels(
 
     Returns
     -------
-    Kernels
+    KernelsOverDepth
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk.theory import degeneracy
     >>> X = np.eye(2)[:, :, None]
-    >>> found = degeneracy.kernels(X, depths=(1, 1000))
+    >>> found = degeneracy.kernels_over_depth(X, depths=(1, 1000))
     >>> found.ffnet[:, 0, 1].round(3), found.resnet[:, 0, 1].round(3)
     (array([0.   , 0.253]), array([0.159, 0.159]))
     """
     depths = check_depths(depths)
-    shape = np.shape(X)
-    if len(shape) == 3 and shape[2] != 1:
-        raise ValueError(f"X has shape {shape}, expected vectors: (n_cases, n_channels, 1)")
+    X = check_signals(X, "X")
+    if X.shape[2] != 1:
+        raise ValueError(f"X has shape {X.shape}, expected vectors: (n_cases, n_channels, 1)")
     options: dict[str, Any] = {
         "head": "trace",
         "kinds": ("ntk",),
@@ -79,7 +80,7 @@ def kernels(
     }
     ffnet = gram(huang_ffnet(1), X, Z, depths=depths, **options)[0]
     resnet = [gram(huang_resnet(depth, gamma), X, Z, **options)[0] for depth in depths]
-    return Kernels(np.array(depths), ffnet, np.stack(resnet))
+    return KernelsOverDepth(np.array(depths), ffnet, np.stack(resnet))
 
 
 def ffnet_limit(t: Any) -> np.ndarray:
@@ -130,8 +131,8 @@ def ffnet_rate(depth: Any) -> Any:
     >>> round(degeneracy.ffnet_rate(1000), 6)
     0.00259
     """
-    layers = np.asarray(depth, dtype=np.float64)
-    if layers.size == 0 or not (layers >= 1).all():
+    layers = check_real(depth, "depth", "that are integers of at least 1")
+    if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
         raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
     rate = 0.375 * np.log(layers) / layers
     return float(rate) if rate.ndim == 0 else rate
@@ -239,15 +240,10 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     (array([ 0.5, -0.5]), array(0.))
     """
     ridge = check_constant(ridge, "ridge")
-    values = np.asarray(y)
-    if values.dtype.kind not in "biuf" or values.ndim not in (1, 2) or values.size == 0:
-        raise ValueError(
-            f"y has dtype {values.dtype} and shape {values.shape}, expected real numbers (n,) or "
-            f"(n, n_targets)"
-        )
-    if not np.isfinite(values).all():
-        raise ValueError(f"y of shape {values.shape} contains NaN or infinity")
-    total = values.sum(axis=0, dtype=np.float64)
+    values = check_real(y, "y", "(n,) or (n, n_targets)")
+    if values.ndim not in (1, 2) or values.size == 0:
+        raise ValueError(f"y has shape {values.shape}, expected (n,) or (n, n_targets)")
+    total = values.sum(axis=0)
     rest = len(values) + 4.0 * ridge + 3.0
     coefficients = (values - total / rest) / (ridge + 0.75)
     elsewhere = np.asarray(total / rest)  # a quarter of the sum of the coefficients
@@ -255,8 +251,8 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
 
 
 def _correlations(t: Any) -> np.ndarray:
-    values = np.asarray(t, dtype=np.float64)
-    if values.size == 0 or not ((values >= -1.0) & (values <= 1.0)).all():
+    values = check_real(t, "t", "in [-1, 1]")
+    if values.size == 0 or not (np.abs(values) <= 1.0).all():
         raise ValueError(f"t is {t!r}, expected correlations in [-1, 1]")
     return values
 

@@ -1,8 +1,9 @@
 r"""How smooth are the functions that fully connected networks interpolate with?
 
 Tirer, Bruna, Giryes 2022 compare multi-layer perceptrons with ResNets in three ways: by bounds
-on the network's Jacobian, by the norm of an interpolant in the reproducing kernel Hilbert space
-of a Gaussian kernel (their μ, eq. 22-23), and in their slides by its second derivative.
+on the network's Jacobian (`jacobian`), by the norm of an interpolant in the reproducing kernel
+Hilbert space of a Gaussian kernel (their μ, eq. 22-23), and in their slides by its second
+derivative.
 
 Functions live on the circle: an array of samples at equally spaced angles, `grid`, stands for
 one. Points of the circle are signals of two channels and length 1, from `circle`.
@@ -18,10 +19,14 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from ..calls import check_network
-from ..network import Network, check_depth, check_integer
+from ..calls import check_match
+from ..matrices import check_kernel
+from ..network import check_depth, check_integer
 from ..regression import interpolate
-from ..signals import check_signals
+from ..signals import check_real, check_signals
+from .jacobian import alpha_threshold as alpha_threshold
+from .jacobian import jacobian_bound as jacobian_bound
+from .jacobian import jacobian_bound_ratio as jacobian_bound_ratio
 
 SAMPLES = 4096
 """How many samples of the circle stand for a function (figure 7 of the paper)."""
@@ -32,135 +37,6 @@ an FFT of the Gaussian in float64 holds rounding errors."""
 
 # The Gaussian's coefficients e⁻¹ I_k(1) ≈ e⁻¹/(2ᵏ k!) are 2e-284 here; soon after they underflow.
 _LAST = 140
-
-# |φ'| ≤ C_φ; with it also |φ(z)| ≤ C_φ |z|.
-_SLOPES = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
-
-
-# ---------------------------------------------------------------- Jacobian bounds
-
-
-def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
-    r"""Return the bound on :math:`\|\partial f/\partial x\|` of a trained network of this width.
-
-    Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights:
-
-    .. math::
-        B_\mathrm{ResNet} &= 2\sigma_w (1 + 2\sqrt{n/d}) (1 + 9\alpha C_\phi\sigma_v\sigma_w)^L,\\
-        B_\mathrm{MLP} &= 2 C_\phi \sigma_w^2 (1 + 2\sqrt{n/d}) (3 C_\phi \sigma_w)^{L-1},
-
-    where :math:`|\phi'| \le C_\phi`: 1 for ReLU, :math:`2/\sqrt\pi` for erf. They hold, with high
-    probability, at initialization and in the tangent-kernel regime during training.
-
-    Parameters
-    ----------
-    network : Network
-        ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation:
-        the paper's constants are read off it. Other networks have other weights, and are refused.
-    width : int
-        n, units in each hidden layer.
-    n_inputs : int
-        d, channels of the input.
-
-    Returns
-    -------
-    float
-        inf beyond float64; `jacobian_bound_ratio` gets further.
-
-    Raises
-    ------
-    ValueError
-        If the network is not one of these two.
-
-    Examples
-    --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.jacobian_bound(literature.tirer_mlp(depth=3), width=8, n_inputs=2)
-    90.0
-    """
-    scale, layer, layers = _bound(network)
-    n, d = check_depth(width, "width"), check_depth(n_inputs, "n_inputs")
-    try:
-        return 2.0 * scale * (1.0 + 2.0 * math.sqrt(n / d)) * layer**layers
-    except OverflowError:
-        return math.inf
-
-
-def jacobian_bound_ratio(network: Network) -> float:
-    r"""Return the ResNet's Jacobian bound over the MLP's, of equal depth, width and σ_w.
-
-    Eq. 21 of Tirer et al. 2022: :math:`(1 + 9\alpha C_\phi\sigma_v\sigma_w)^L /
-    (3^{L-1} (C_\phi\sigma_w)^L)`, whatever the width.
-
-    Parameters
-    ----------
-    network : Network
-        ``literature.tirer_resnet(...)``, with either activation.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import smoothness
-    >>> round(smoothness.jacobian_bound_ratio(literature.tirer_resnet(15, alpha=0.1)), 6)
-    0.003174
-    """
-    sigma_w, layer, layers = _bound(network)
-    if not network.skip or sigma_w == 0:
-        raise ValueError(
-            f"network is {network!r}, expected literature.tirer_resnet(...) with positive sigma_w"
-        )
-    try:
-        return 3.0 * (layer / (3.0 * _SLOPES[network.activation] * sigma_w)) ** layers
-    except OverflowError:
-        return math.inf
-
-
-def alpha_threshold(depth: int) -> float:
-    r"""Return the α up to which the ResNet's Jacobian bound is at most the MLP's.
-
-    Eq. 21 of Tirer et al. 2022, ReLU and :math:`\sigma_v = \sigma_w = 1`:
-    :math:`(3^{1-1/L} - 1)/9`; 0 at depth 1, above 0.1 from depth 3, 2/9 in the limit.
-
-    Parameters
-    ----------
-    depth : int
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> round(smoothness.alpha_threshold(5), 6)
-    0.156469
-    """
-    return math.expm1((1.0 - 1.0 / check_depth(depth)) * math.log(3.0)) / 9.0
-
-
-def _bound(network: Network) -> tuple[float, float, int]:
-    """Return the bound's constant, what a layer multiplies it by, and how many layers do."""
-    check_network(network)
-    n, slope = network, _SLOPES[network.activation]
-    sigma_v, sigma_w = math.sqrt(n.c_v), math.sqrt(n.c_w)
-    vectors = (n.filter_size, n.outer_filter_size, n.input_filter_size) == (1, 1, 1)
-    if vectors and n.input_scale is None and n.readout_scale == n.c_w:
-        if n.skip and n.trained == ("input", "inner", "outer", "readout"):
-            return sigma_w, 1.0 + 9.0 * n.alpha * slope * sigma_v * sigma_w, n.depth
-        if not n.skip and n.trained == ("inner", "readout") and n.c_v == 1.0:
-            return slope * n.c_w, 3.0 * slope * sigma_w, n.depth - 1
-    raise ValueError(
-        f"network is {network!r}, expected literature.tirer_resnet(...) or "
-        f"literature.tirer_mlp(...): the bounds are about their weights"
-    )
-
-
-# ---------------------------------------------------------------- functions on the circle
 
 
 def grid(n_samples: int = SAMPLES) -> np.ndarray:
@@ -234,13 +110,12 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     """
     X = check_signals(X, "X")
     Z = X if Z is None else check_signals(Z, "Z")
-    if X.shape[1:] != Z.shape[1:]:
-        raise ValueError(f"Z has shape {Z.shape}, expected (m_cases, {X.shape[1]}, {X.shape[2]})")
+    check_match(X, Z)
     rows = (((Z - x) ** 2).sum(axis=(1, 2)) for x in X)
     return np.exp(-0.5 * np.stack(list(rows)))
 
 
-def shape(kernel: Callable[..., np.ndarray], n_samples: int = SAMPLES) -> np.ndarray:
+def kernel_shape(kernel: Callable[..., np.ndarray], n_samples: int = SAMPLES) -> np.ndarray:
     """Return a kernel against the angle between its arguments, on `grid`: figures 2a and 5a.
 
     Parameters
@@ -256,9 +131,10 @@ def shape(kernel: Callable[..., np.ndarray], n_samples: int = SAMPLES) -> np.nda
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> smoothness.shape(smoothness.gaussian_kernel, 4).round(4)
+    >>> smoothness.kernel_shape(smoothness.gaussian_kernel, 4).round(4)
     array([0.1353, 0.3679, 1.    , 0.3679])
     """
+    check_kernel(kernel)
     return kernel(circle([0.0]), circle(grid(n_samples)))[0]
 
 
@@ -352,12 +228,11 @@ def curvature(values: np.ndarray) -> Any:
     >>> round(smoothness.curvature(np.cos(3 * smoothness.grid())), 9)
     9.0
     """
-    power = _power(_samples(values))
-    total = power.sum(axis=-1)
-    if not np.all(total > 0):
+    power, scale = _power(values)
+    if not np.all(scale > 0):
         raise ValueError("values is zero everywhere, expected a function that can be normalized")
     k = np.arange(power.shape[-1], dtype=np.float64)
-    return _scalar(np.sqrt((k**4 * power).sum(axis=-1) / total))
+    return _scalar(np.sqrt((k**4 * power).sum(axis=-1) / power.sum(axis=-1)))
 
 
 def gaussian_rkhs_norm(values: np.ndarray, cutoff: Any = CUTOFF) -> Any:
@@ -391,23 +266,27 @@ def gaussian_rkhs_norm(values: np.ndarray, cutoff: Any = CUTOFF) -> Any:
     Raises
     ------
     ValueError
-        For a cut-off beyond half the samples, or beyond 140, near where float64 ends.
+        For a cut-off that is not below half the samples, or beyond 140, near where float64 ends.
 
     Examples
     --------
     >>> from rescntk.theory import smoothness
-    >>> wave = smoothness.shape(smoothness.gaussian_kernel)
+    >>> wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
     >>> round(smoothness.gaussian_rkhs_norm(wave), 9)
     1.0
     """
-    power = _power(_samples(values))
+    power, scale = _power(values)
+    n_samples = np.shape(values)[-1]
+    limit = min((n_samples - 1) // 2, _LAST)
     last = np.asarray(cutoff)
-    limit = min((np.shape(values)[-1] - 1) // 2, _LAST)
     if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
-        raise ValueError(f"cutoff is {cutoff!r}, expected integers from 0 to {limit}")
-    terms = power[..., : limit + 1] / _gaussian_coefficients(limit)
+        raise ValueError(
+            f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "
+            f"{n_samples} samples"
+        )
+    norms = np.sqrt(np.cumsum(power[..., : limit + 1] / _gaussian_coefficients(limit), axis=-1))
     with np.errstate(over="ignore"):
-        norms = np.sqrt(np.cumsum(terms, axis=-1))
+        norms *= scale[..., None]
     return _scalar(norms[..., last])
 
 
@@ -452,7 +331,8 @@ def gaussian_interpolant_norm(angles: np.ndarray, targets: np.ndarray) -> float:
             f"angles of shape {angles.shape} are too close for the Gaussian kernel: the smallest "
             f"eigenvalue of its matrix is {singular[-1] ** 2:.3g}, expected points further apart"
         )
-    return float(np.linalg.norm(scipy.linalg.solve_triangular(r, targets, trans="T")))
+    # SciPy's norm, unlike NumPy's, does not overflow where its result does not.
+    return float(scipy.linalg.norm(scipy.linalg.solve_triangular(r, targets, trans="T")))
 
 
 def gaussian_rkhs_ratio(
@@ -500,8 +380,6 @@ class Interpolation(NamedTuple):
 
     values: np.ndarray
     """(n_samples,), on `grid`"""
-    gaussian_rkhs_ratio: Any
-    """The paper's μ up to the cut-off (larger is smoother)."""
     curvature: float
     """The slides' measure (smaller is smoother)."""
 
@@ -511,11 +389,11 @@ def interpolation(
     angles: np.ndarray,
     targets: np.ndarray,
     n_samples: int = SAMPLES,
-    cutoff: Any = CUTOFF,
 ) -> Interpolation:
-    """Return what a kernel makes of given points of the circle, with its smoothness.
+    """Return what a kernel makes of given points of the circle, with its curvature.
 
-    Eq. 4 and figures 2, 4, 5 and 6 of Tirer et al. 2022.
+    Eq. 4 and figures 2, 4, 5 and 6 of Tirer et al. 2022; their μ is `gaussian_rkhs_ratio` of
+    the values.
 
     Parameters
     ----------
@@ -524,8 +402,6 @@ def interpolation(
     angles, targets : array_like, (n,)
         The given points of the circle, and the values there.
     n_samples : int, default 4096
-    cutoff : int or array_like of int, default 14
-        As for `gaussian_rkhs_norm`.
 
     Returns
     -------
@@ -542,21 +418,20 @@ def interpolation(
     >>> import rescntk as rk
     >>> from rescntk.theory import smoothness
     >>> angles = smoothness.grid(6)
+    >>> y = smoothness.target(angles)
     >>> smooth, rough = (
-    ...     smoothness.interpolation(
-    ...         rk.Kernel(network, "ntk", "trace"), angles, smoothness.target(angles)
-    ...     )
+    ...     smoothness.interpolation(rk.Kernel(network, "ntk", "trace"), angles, y)
     ...     for network in (rk.literature.tirer_resnet(5, 0.1), rk.literature.tirer_mlp(5))
     ... )
-    >>> smooth.gaussian_rkhs_ratio > rough.gaussian_rkhs_ratio
-    True
     >>> smooth.curvature < rough.curvature
+    True
+    >>> mu = [smoothness.gaussian_rkhs_ratio(f.values, angles, y) for f in (smooth, rough)]
+    >>> mu[0] > mu[1]
     True
     """
     angles, targets = _given(angles, targets)
     values = interpolate(kernel, circle(angles), targets, circle(grid(n_samples)))
-    ratio = gaussian_rkhs_ratio(values, angles, targets, cutoff)
-    return Interpolation(values, ratio, curvature(values))
+    return Interpolation(values, curvature(values))
 
 
 def _gaussian_coefficients(last: int) -> np.ndarray:
@@ -564,35 +439,31 @@ def _gaussian_coefficients(last: int) -> np.ndarray:
     return scipy.special.ive(np.arange(last + 1), 1.0)
 
 
-def _power(values: np.ndarray) -> np.ndarray:
-    """Return |f̂_k|² of k and −k together, (..., n_samples // 2 + 1): they sum to mean f²."""
-    power = np.abs(np.fft.rfft(values, norm="forward")) ** 2
+def _power(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return |f̂_k|² of k and −k together of functions scaled to 1, and their largest values.
+
+    (..., n_samples // 2 + 1), of sum mean (f/scale)²; (...). Unscaled squares might overflow.
+    """
+    values = _samples(values)
+    scale = np.abs(values).max(axis=-1)
+    scaled = values / np.where(scale > 0, scale, 1.0)[..., None]
+    power = np.abs(np.fft.rfft(scaled, norm="forward")) ** 2
     both = slice(1, (values.shape[-1] + 1) // 2)  # 0, and N/2 of an even N, have no partner
     power[..., both] *= 2.0
-    return power
+    return power, scale
 
 
 def _samples(values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"values has dtype {array.dtype}, expected real numbers")
+    array = check_real(values, "values", "(..., n_samples)")
     if array.ndim == 0 or array.size == 0 or array.shape[-1] < 2:
         raise ValueError(f"values has shape {array.shape}, expected (..., n_samples)")
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        raise ValueError(f"values of shape {array.shape} contains NaN or infinity")
     return array
 
 
 def _vector(values: Any, name: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf" or array.ndim != 1 or array.size == 0:
-        raise ValueError(
-            f"{name} has dtype {array.dtype}, shape {array.shape}, expected real numbers (n,)"
-        )
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} of shape {array.shape} contains NaN or infinity")
+    array = check_real(values, name, "(n,)")
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}, expected (n,)")
     return array
 
 
