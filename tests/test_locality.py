@@ -569,6 +569,10 @@ def test_kernels_that_are_zero_have_weights_that_are_zero():
 
 
 def drawn_lines(ax):
+    return [line for line in ax.get_lines() if len(line.get_xdata())]
+
+
+def named_lines(ax):
     return {line.get_label(): line for line in ax.get_lines()}
 
 
@@ -578,10 +582,12 @@ def test_picture_of_fields(d, logarithmic):
     pytest.importorskip("matplotlib")
     given = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
     ax = plots.receptive_fields(given, d, title="mine", logarithmic=logarithmic)
-    lines = ax.get_lines()
+    lines, named = drawn_lines(ax), named_lines(ax)
     for i, (name, network) in enumerate(given.items()):
         line, markers = lines[2 * i : 2 * i + 2]
-        assert markers.get_label() == name
+        assert markers.get_marker() == named[name].get_marker()
+        assert line.get_linestyle() == named[name].get_linestyle()
+        assert line.get_color() == markers.get_color() == named[name].get_color()
         for kind, drawn in (("gpk", line), ("ntk", markers)):
             field = locality.effective_receptive_field(network, d, kind, normalized=True)
             x, y = drawn.get_xdata(), drawn.get_ydata()
@@ -590,10 +596,15 @@ def test_picture_of_fields(d, logarithmic):
             assert sorted(x % d) == list(range(d))
     start, step = lines[1].get_markevery()
     assert d // 2 in range(start, d, step)
-    assert len({line.get_marker() for line in lines} - {"None"}) == 2
+    # Told apart without colours.
+    assert len({named[name].get_marker() for name in given}) == 2
+    assert len({named[name].get_linestyle() for name in given}) == 2
+    assert "lines: Gaussian process kernels" in named
     assert ax.get_yscale() == ("log" if logarithmic else "linear")
     assert ax.get_title() == "mine" and ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
     ax.figure.savefig(io.BytesIO())
+    plain = plots.receptive_fields(given, d, explain=False)
+    assert [text.get_text() for text in plain.get_legend().get_texts()] == list(given)
 
 
 def test_picture_of_widths():
@@ -608,18 +619,26 @@ def test_picture_of_widths():
     axes = plots.figure((5, 4)).subplots()
     ax = plots.receptive_field_widths(families, iter(depths), axes)
     assert ax is axes
-    drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
+    drawn, named = drawn_lines(ax), named_lines(ax)
     for name, family in families.items():
         w = locality.widths(family, depths)
-        markers = drawn_lines(ax)[name]
-        assert (markers.get_ydata() == w.ntk).all() and (markers.get_xdata() == depths).all()
-        same = [line for line in drawn if line.get_color() == markers.get_color()]
-        for values, style in ((w.law, ":"), (w.gpk, "-")):
-            assert any(
-                (line.get_ydata() == values).all() and line.get_linestyle() == style
-                for line in same
-            )
-    reaches = [line.get_ydata() for line in drawn if line.get_linestyle() == "--"]
+        law, gpk, ntk = [line for line in drawn if line.get_color() == named[name].get_color()]
+        for line, values in ((law, w.law), (gpk, w.gpk), (ntk, w.ntk)):
+            assert (line.get_xdata() == depths).all() and (line.get_ydata() == values).all()
+        assert gpk.get_linestyle() == named[name].get_linestyle()
+        assert ntk.get_marker() == named[name].get_marker()
+        assert law.get_linewidth() > gpk.get_linewidth() and law.get_zorder() <= gpk.get_zorder()
+    assert len({named[name].get_linestyle() for name in list(families)[:3]}) == 3
+    reaches = [line.get_ydata() for line in drawn if line.get_linestyle() == ":"]
     assert len(reaches) == 2  # three families have the same, and one none
     assert (reaches[0] == [1, 5, 19]).all()
     ax.figure.savefig(io.BytesIO())
+
+
+@pytest.mark.parametrize("nothing", [{}, [rk.Network(1)], None])
+def test_pictures_of_nothing(nothing):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
+        plots.receptive_fields(nothing, 5)
+    with pytest.raises(ValueError, match="families is .*, expected a mapping of names"):
+        plots.receptive_field_widths(nothing, (1, 2))
