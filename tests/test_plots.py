@@ -198,7 +198,7 @@ def test_ensemble():
     found = spectrum.mixture(literature.barzilai_resnet(2), 2, 3, 6)
     ax = plots.ensemble(found)
     largest = np.argsort(-found.eigenvalues.ravel())[:40]
-    for name, values in (("all depths", found.mixed), ("alone", found.alone)):
+    for name, values in (("CNNs of all", found.mixed), ("CNN alone", found.alone)):
         (drawn,) = [line for line in ax.get_lines() if name in line.get_label()]
         expected = (values / found.eigenvalues).ravel()[largest]
         assert (drawn.get_xdata() == found.eigenvalues.ravel()[largest]).all()

@@ -238,8 +238,8 @@ def ensemble(found: Mixture, ax: Any = None, title: str | None = None) -> Any:
         one = {"color": colour, "markerfacecolor": face, "markersize": 5, "zorder": 3}
         ax.plot(true[largest], ratio[largest], marker, label=label, **one)
     ax.axhline(1.0, color="black", linewidth=1)
-    ax.plot([], [], color="0.3", linewidth=1.5, label="median in half a decade")
-    ax.plot([], [], "--", color="0.3", linewidth=1, label="90 % (dashed, band)")
+    ax.plot([], [], color="0.3", linewidth=1.5, label="median of half a decade (solid: all depths)")
+    ax.plot([], [], "--", color="0.3", linewidth=1, label="90 % of it (band: all depths)")
     ax.set(
         xscale="log",
         yscale="log",
