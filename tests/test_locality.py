@@ -1,7 +1,6 @@
-"""Effective receptive fields, path counts and stride-q kernels against definitions."""
+"""Effective receptive fields against definitions; what `locality` refuses, and pictures."""
 
 import io
-import itertools
 import math
 
 import numpy as np
@@ -11,11 +10,11 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk import literature, plots
-from rescntk.theory import locality, multisphere
+from rescntk.theory import locality
 
 from . import tolerances
-from .oracles import fields, papers
-from .strategies import kinds, networks, signals, sizes
+from .oracles import fields
+from .strategies import kinds, networks, signals
 from .test_finite_network import convolve
 
 EPS = tolerances.EPS["float64"]
@@ -337,153 +336,6 @@ def test_at_gamma_one_half_branches_are_poisson():
     assert locality.width(network, "gpk") == pytest.approx(math.sqrt(4 / 3), rel=2 / depth)
 
 
-# ---------------------------------------------------------------- paths
-
-
-@pytest.mark.parametrize("d", [1, 2, 4, 7, 20])
-@pytest.mark.parametrize(
-    ("depth", "q", "outer", "first"),
-    [(1, 3, 3, 1), (2, 3, 3, 1), (3, 3, 3, 1), (2, 5, 5, 1), (4, 3, 1, 1), (2, 5, 3, 3)],
-)
-def test_path_counts_by_walking_all_paths(depth, q, outer, first, d):
-    taps = [range(-(size // 2), size // 2 + 1) for size in (outer, q, first)]
-    steps = [taps[0], taps[1]] * (depth - 1) + [taps[0], taps[2]]
-    expected = [0] * d
-    for path in itertools.product(*steps):
-        expected[sum(path) % d] += 1
-    found = locality.path_counts(depth, q, d, outer_filter_size=outer, input_filter_size=first)
-    assert found.dtype == object
-    assert all(type(count) is int for count in found)
-    assert found.tolist() == expected
-    network = rk.Network(depth, q, outer_filter_size=outer, input_filter_size=first)
-    pixels = locality.path_pixels(network)
-    assert pixels.tolist() == [sum(path) for path in itertools.product(*steps)]
-    assert abs(pixels).max() == locality.reach(network)
-
-
-@given(st.integers(1, 60), sizes, st.integers(1, 40))
-def test_path_counts_are_the_field_of_a_cnn(depth, q, d):
-    counts = locality.path_counts(depth, q, d)
-    assert counts.sum() == q ** (2 * depth - 1)
-    field = locality.effective_receptive_field(literature.barzilai_cnn(depth, q), d, "gpk")
-    shares = [float(fields.Fraction(count, q ** (2 * depth - 1))) for count in counts]
-    np.testing.assert_allclose(field, shares, rtol=tolerances.receptive_field(depth, d))
-
-
-@pytest.mark.parametrize("trained", [("inner", "outer", "readout"), ("input", "outer"), ("inner",)])
-def test_a_resnet_is_an_ensemble_of_cnns(trained):
-    """Σ_k C(L−1, k) β^k (P^k + β H P^k): CNNs of depths 1 … L, with and without their last layer's
-    inner filter. The tangent kernel counts each once for every trained layer on its way.
-    """
-    depth, q, d, beta = 6, 3, 30, fields.Fraction(1, 4)
-    network = rk.Network(depth, q, alpha=0.5, trained=trained)
-    once = ("readout" in trained) + ("input" in trained)
-    each = ("inner" in trained) + ("outer" in trained)
-    gpk, ntk = [fields.Fraction(0)] * d, [fields.Fraction(0)] * d
-    for k in range(depth):
-        for branches, counts in (
-            (k, locality.path_counts(2 * k + 1, q, d, outer_filter_size=1)),  # 2k convolutions
-            (k + 1, locality.path_counts(k + 1, q, d)),  # and 2k + 1
-        ):
-            weight = math.comb(depth - 1, k) * beta**branches / sum(counts.tolist())
-            for i in range(d):
-                gpk[i] += weight * counts[i]
-                ntk[i] += weight * counts[i] * (once + each * branches)
-    assert (gpk, ntk) == fields.weights(network, d)
-    for kind, expected in (("gpk", gpk), ("ntk", ntk)):
-        found = locality.effective_receptive_field(network, d, kind)
-        bar = tolerances.receptive_field(depth, d)
-        np.testing.assert_allclose(found, [float(w) for w in expected], rtol=bar, atol=0)
-
-
-# ---------------------------------------------------------------- appendix D
-
-
-def by_tuples(t, layer, network, J=()):
-    """The appendix's recursion, a scalar a tuple: `t` maps tuples of offsets to numbers."""
-    taps_o, taps_i, taps_0 = (
-        range(-(q // 2), q // 2 + 1)
-        for q in (network.outer_filter_size, network.filter_size, network.input_filter_size)
-    )
-    if layer == 0:
-        return np.mean([t[(*J, k)] for k in taps_0])
-    beta = network.alpha**2 * network.c_v * network.c_w / 2
-    last = layer == 1
-    inner = (None,) if last else taps_i
-
-    def below(k, m):
-        return by_tuples(t, layer - 1, network, (*J, k) if last else (*J, k, m))
-
-    branch = np.mean([papers.kappa1(np.mean([below(k, m) for m in inner])) for k in taps_o])
-    if not network.skip:
-        return branch
-    return (below(0, 0) + beta * branch) / (1 + beta)
-
-
-STRIDES = [
-    rk.Network(1),
-    rk.Network(1, 5, skip=False),
-    rk.Network(3, alpha=0.6),
-    rk.Network(3, skip=False),
-    rk.Network(4, outer_filter_size=1, alpha=1.5),
-    rk.Network(2, 5, outer_filter_size=3, input_filter_size=3, c_v=1.3, c_w=0.7),
-]
-
-
-@pytest.mark.parametrize("network", STRIDES, ids=repr)
-def test_stride_kernels_as_the_appendix_defines_them(network, rng):
-    pixels = locality.path_pixels(network)
-    t = rng.uniform(-0.95, 0.95, (2, len(pixels)))
-    taps = {
-        q: range(-(q // 2), q // 2 + 1)
-        for q in (network.outer_filter_size, network.filter_size, network.input_filter_size)
-    }
-    steps = [taps[network.outer_filter_size], taps[network.filter_size]] * (network.depth - 1)
-    steps += [taps[network.outer_filter_size], taps[network.input_filter_size]]
-    found = locality.stride_kernel(network, t)
-    assert found.shape == (2,)
-    for row, value in zip(t, found, strict=True):
-        of_tuple = dict(zip(itertools.product(*steps), row.tolist(), strict=True))
-        expected = by_tuples(of_tuple, network.depth, network)
-        assert abs(value - expected) <= tolerances.TRANSCRIPTION
-    complement = locality.stride_kernel(network, 1 - t, complement=True)
-    assert np.abs(complement - (1 - found)).max() <= tolerances.ROUTES
-
-
-@pytest.mark.parametrize("d", [1, 3, 6])
-@pytest.mark.parametrize("network", STRIDES, ids=repr)
-def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
-    X, Z = multisphere.sample(3, 3, d, 1), multisphere.sample(2, 3, d, 2)
-    t = multisphere.dot_products(X, Z)
-    found = locality.stride_kernel(network, t[..., locality.path_pixels(network) % d])
-    expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
-    if network.input_filter_size == 1:
-        assert np.abs(found - expected).max() <= tolerances.ROUTES
-    else:  # windows of unit pixels have unit energy too
-        own = rk.Kernel(network, "gpk", "equivariant")
-        scale = np.sqrt(own.diag(X)[:, None] * own.diag(Z))
-        assert np.abs(found - own(X, Z) / scale).max() <= tolerances.ROUTES
-
-
-@pytest.mark.parametrize("network", STRIDES, ids=repr)
-def test_weights_of_paths_sum_to_the_field(network):
-    """∂K/∂t_J at t = 1: κ1'(1) = 1, so that 1 − K is the sum of weight times 1 − t_J.
-
-    1 − κ1(1 − δ) = δ − (2√2/3π) δ^{3/2}: relative to a path's weight at δ = 1e-28 the difference
-    is below 1e-14 a layer.
-    """
-    step = 1e-28
-    pixels = locality.path_pixels(network)
-    gaps = step * np.eye(len(pixels))
-    weights = locality.stride_kernel(network, gaps, complement=True) / step
-    assert (weights > 0).all()
-    bar = network.depth * (1e-14 + 20 * EPS)
-    for d in (4, 2 * locality.reach(network) + 1):
-        summed = np.bincount(pixels % d, weights, minlength=d)
-        field = locality.effective_receptive_field(network, d, "gpk", normalized=True)
-        assert (np.abs(summed - field) <= bar * field).all()
-
-
 # ---------------------------------------------------------------- refusals
 
 
@@ -518,8 +370,18 @@ def test_weights_of_paths_sum_to_the_field(network):
         (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
         (lambda: locality.path_counts(2, 3, -1), "n_timepoints is -1"),
         (lambda: locality.reach("deep"), "network is 'deep'"),
-        (lambda: locality.path_pixels(rk.Network(10)), "network has 1.16e"),
-        (lambda: locality.path_pixels(rk.Network(10**4)), "network has more than 2"),
+        (lambda: locality.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths.* 10\^1\.0 GB"),
+        (lambda: locality.path_pixels(rk.Network(10**4)), r"network has 10\^9541\.9 paths"),
+        (lambda: locality.stride_kernel(rk.Network(20000), [0, 0, 0]), r"network has 10\^1"),
+        (lambda: locality.stride_kernel(rk.Network(1), [1j, 0, 0]), "t has dtype complex128"),
+        (lambda: locality.stride_kernel(rk.Network(1), ["1", "0", "0"]), "t has dtype <U1"),
+        (lambda: locality.stride_kernel(rk.Network(1), [[1, 0], [1]]), "t is not a rectangular"),
+        (lambda: locality.widths(lambda depth: 5, (1, 2)), "family returned 5 for depth 1"),
+        (
+            lambda: locality.effective_receptive_field(rk.Network(3), 10**12),
+            r"n_timepoints is 1000000000000, which would take 7\.45e\+03 GiB",
+        ),
+        (lambda: locality.path_counts(3, 3, 10**12), "n_timepoints is 1000000000000"),
         (lambda: locality.stride_kernel(rk.Network(1), [1, 1]), r"shape \(2,\), expected \(..., 3"),
         (
             lambda: locality.stride_kernel(rk.Network(1, skip=False, c_v=0), [0, 0, 0]),
@@ -559,6 +421,10 @@ def test_kernels_that_are_zero_have_weights_that_are_zero():
 
 
 def drawn_lines(ax):
+    return [line for line in ax.get_lines() if len(line.get_xdata())]
+
+
+def named_lines(ax):
     return {line.get_label(): line for line in ax.get_lines()}
 
 
@@ -568,10 +434,12 @@ def test_picture_of_fields(d, logarithmic):
     pytest.importorskip("matplotlib")
     given = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
     ax = plots.receptive_fields(given, d, title="mine", logarithmic=logarithmic)
-    lines = ax.get_lines()
+    lines, named = drawn_lines(ax), named_lines(ax)
     for i, (name, network) in enumerate(given.items()):
         line, markers = lines[2 * i : 2 * i + 2]
-        assert markers.get_label() == name
+        assert markers.get_marker() == named[name].get_marker()
+        assert line.get_linestyle() == named[name].get_linestyle()
+        assert line.get_color() == markers.get_color() == named[name].get_color()
         for kind, drawn in (("gpk", line), ("ntk", markers)):
             field = locality.effective_receptive_field(network, d, kind, normalized=True)
             x, y = drawn.get_xdata(), drawn.get_ydata()
@@ -580,10 +448,15 @@ def test_picture_of_fields(d, logarithmic):
             assert sorted(x % d) == list(range(d))
     start, step = lines[1].get_markevery()
     assert d // 2 in range(start, d, step)
-    assert len({line.get_marker() for line in lines} - {"None"}) == 2
+    # Told apart without colours.
+    assert len({named[name].get_marker() for name in given}) == 2
+    assert len({named[name].get_linestyle() for name in given}) == 2
+    assert "lines: Gaussian process kernels" in named
     assert ax.get_yscale() == ("log" if logarithmic else "linear")
     assert ax.get_title() == "mine" and ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
     ax.figure.savefig(io.BytesIO())
+    plain = plots.receptive_fields(given, d, explain=False)
+    assert [text.get_text() for text in plain.get_legend().get_texts()] == list(given)
 
 
 def test_picture_of_widths():
@@ -598,18 +471,26 @@ def test_picture_of_widths():
     axes = plots.figure((5, 4)).subplots()
     ax = plots.receptive_field_widths(families, iter(depths), axes)
     assert ax is axes
-    drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
+    drawn, named = drawn_lines(ax), named_lines(ax)
     for name, family in families.items():
         w = locality.widths(family, depths)
-        markers = drawn_lines(ax)[name]
-        assert (markers.get_ydata() == w.ntk).all() and (markers.get_xdata() == depths).all()
-        same = [line for line in drawn if line.get_color() == markers.get_color()]
-        for values, style in ((w.law, ":"), (w.gpk, "-")):
-            assert any(
-                (line.get_ydata() == values).all() and line.get_linestyle() == style
-                for line in same
-            )
-    reaches = [line.get_ydata() for line in drawn if line.get_linestyle() == "--"]
+        law, gpk, ntk = [line for line in drawn if line.get_color() == named[name].get_color()]
+        for line, values in ((law, w.law), (gpk, w.gpk), (ntk, w.ntk)):
+            assert (line.get_xdata() == depths).all() and (line.get_ydata() == values).all()
+        assert gpk.get_linestyle() == named[name].get_linestyle()
+        assert ntk.get_marker() == named[name].get_marker()
+        assert law.get_linewidth() > gpk.get_linewidth() and law.get_zorder() <= gpk.get_zorder()
+    assert len({named[name].get_linestyle() for name in list(families)[:3]}) == 3
+    reaches = [line.get_ydata() for line in drawn if line.get_linestyle() == ":"]
     assert len(reaches) == 2  # three families have the same, and one none
     assert (reaches[0] == [1, 5, 19]).all()
     ax.figure.savefig(io.BytesIO())
+
+
+@pytest.mark.parametrize("nothing", [{}, [rk.Network(1)], None])
+def test_pictures_of_nothing(nothing):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
+        plots.receptive_fields(nothing, 5)
+    with pytest.raises(ValueError, match="families is .*, expected a mapping of names"):
+        plots.receptive_field_widths(nothing, (1, 2))

@@ -91,9 +91,13 @@ SPECTRUM = 2e-3
 # relative size (C0/K)² the next terms are below 0.1 for K of 20 and more.
 TAIL = 0.1
 
-# By how much a slope may miss an exponent where it does not drift. Next terms have a relative size
-# of some 1/k of three channels, and slopes come from 12 … 48: a few times 1/24.
+# By how much a slope over centred frequencies may miss an exponent of up to 9. Next terms have a
+# relative size of some 1/k², and slopes come from 8 and 12 at the lowest: 9/8² = 0.14 and more.
 SLOPE = 0.2
+
+# The same where another cover of the pixels competes, three powers smaller: by three times its
+# share, of a fifth at frequency 14.
+COMPETITION = 0.6
 
 
 def solution(n, condition):

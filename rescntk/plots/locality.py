@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory import locality
+from ..theory.walk import check_length
 from .style import COLOURS, MARKERS, SIZE, figure, finish
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ _FAINTEST = 1e-9
 
 # About so many markers on a line; through them one sees the line.
 _MARKERS = 24
-_HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markersize": 5, "linestyle": "none"}
+_HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markersize": 5}
+_LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))  # told apart in grey
 
 
 def receptive_fields(
@@ -29,6 +31,7 @@ def receptive_fields(
     title: str | None = None,
     *,
     logarithmic: bool = False,
+    explain: bool = True,
 ) -> Any:
     """Draw effective receptive fields, of both kernels of each network.
 
@@ -46,10 +49,18 @@ def receptive_fields(
     title : str, optional
     logarithmic : bool, default False
         Whether the weights' axis is.
+    explain : bool, default True
+        Whether the legend says what lines and markers are; one panel of a figure is enough.
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        For networks that are not a mapping or none, and for what
+        ``locality.effective_receptive_field`` refuses.
 
     Examples
     --------
@@ -60,6 +71,8 @@ def receptive_fields(
     ... }
     >>> ax = plots.receptive_fields(networks, 31)
     """
+    _check_mapping(networks, "networks")
+    n_timepoints = check_length(n_timepoints)
     if ax is None:
         ax = figure(SIZE).subplots()
     # The output pixel in the middle; of an even length the farthest pixel is on the left.
@@ -67,7 +80,7 @@ def receptive_fields(
     every = max(1, n_timepoints // _MARKERS)
     shown = (n_timepoints // 2 % every, every)  # so that the output pixel has a marker
     top = 0.0
-    for (name, network), colour, marker in zip(networks.items(), cycle(COLOURS), cycle(MARKERS)):
+    for (name, network), colour, marker, line in _styles(networks):
         gpk, ntk = (
             np.fft.fftshift(
                 locality.effective_receptive_field(network, n_timepoints, kind, normalized=True)
@@ -77,9 +90,9 @@ def receptive_fields(
         top = max(top, gpk.max(), ntk.max())
         # Nothing is drawn outside the receptive field.
         gpk, ntk = (np.where(field > 0, field, np.nan) for field in (gpk, ntk))
-        ax.plot(distance, gpk, color=colour, linewidth=1.2)
-        style = {"color": colour, "label": name, "markevery": shown}
-        ax.plot(distance, ntk, marker, **_HOLLOW, **style)
+        ax.plot(distance, gpk, color=colour, linestyle=line, linewidth=1.2)
+        ax.plot(distance, ntk, marker, color=colour, markevery=shown, **_HOLLOW)
+        ax.plot([], [], marker=marker, color=colour, linestyle=line, label=name, **_HOLLOW)
     if logarithmic:
         ax.set(yscale="log", ylim=(_FAINTEST * top, 2 * top))
     else:
@@ -87,7 +100,8 @@ def receptive_fields(
     ax.set(xlabel="distance from the output pixel (pixels)", ylabel="weight of a pixel's energy")
     if title:
         ax.set_title(title, fontsize="medium")
-    _explain(ax, line="Gaussian process kernels", marker="tangent kernels")
+    if explain:
+        _explain(ax, line="lines: Gaussian process kernels", marker="markers: tangent kernels")
     finish(ax, 2)
     return ax
 
@@ -100,8 +114,9 @@ def receptive_field_widths(
 ) -> Any:
     """Draw the widths of effective receptive fields over depth, with their law.
 
-    Lines are Gaussian process kernels, markers tangent kernels, dotted lines the law for deep
-    networks, dashed ones the distance of the farthest pixel. Both axes are logarithmic.
+    Lines are Gaussian process kernels, markers tangent kernels, broad pale lines below them the
+    law for deep networks, dotted ones the distance of the farthest pixel. Both axes are
+    logarithmic.
 
     Parameters
     ----------
@@ -116,32 +131,49 @@ def receptive_field_widths(
     -------
     matplotlib Axes
 
+    Raises
+    ------
+    ValueError
+        For families that are not a mapping or none, and for what ``locality.widths`` refuses.
+
     Examples
     --------
     >>> from rescntk import literature, plots
     >>> families = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
     >>> ax = plots.receptive_field_widths(families, (1, 10, 100))
     """
+    _check_mapping(families, "families")
     if ax is None:
         ax = figure(SIZE).subplots()
     depths, reaches = tuple(depths), set()
-    for (name, family), colour, marker in zip(families.items(), cycle(COLOURS), cycle(MARKERS)):
+    for (name, family), colour, marker, line in _styles(families):
         w = locality.widths(family, depths)
-        ax.plot(w.depth, w.law, ":", color=colour, linewidth=1.6)
-        ax.plot(w.depth, w.gpk, color=colour, linewidth=1.2)
-        ax.plot(w.depth, w.ntk, marker, color=colour, label=name, **_HOLLOW)
+        ax.plot(w.depth, w.law, color=colour, linewidth=6, alpha=0.25, solid_capstyle="butt")
+        ax.plot(w.depth, w.gpk, color=colour, linestyle=line, linewidth=1.2)
+        ax.plot(w.depth, w.ntk, marker, color=colour, **_HOLLOW)
+        ax.plot([], [], marker=marker, color=colour, linestyle=line, label=name, **_HOLLOW)
         if tuple(w.reach) not in reaches:
-            ax.plot(w.depth, np.where(w.reach > 0, w.reach, np.nan), "--", color="0.5")
+            ax.plot(w.depth, np.where(w.reach > 0, w.reach, np.nan), ":", color="0.3")
             reaches.add(tuple(w.reach))
     ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="distance (pixels)")
     if title:
         ax.set_title(title, fontsize="medium")
-    _explain(ax, line="width, Gaussian process kernels", marker="width, tangent kernels")
-    ax.plot([], [], ":", color="0.3", linewidth=1.6, label="law for deep networks")
-    ax.plot([], [], "--", color="0.5", label="farthest pixel")
+    _explain(ax, line="lines: Gaussian process kernels", marker="markers: tangent kernels")
+    ax.plot([], [], color="0.3", linewidth=6, alpha=0.25, label="broad: law for deep networks")
+    ax.plot([], [], ":", color="0.3", label="farthest pixel")
     ax.yaxis.set_major_formatter("{x:g}")
     finish(ax, 2)
     return ax
+
+
+def _styles(named: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], str, str, Any]]:
+    """Return names and what they name, each with a colour, a marker and a line style."""
+    return zip(named.items(), cycle(COLOURS), cycle(MARKERS), cycle(_LINES))
+
+
+def _check_mapping(named: Any, name: str) -> None:
+    if not isinstance(named, Mapping) or not named:
+        raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")
 
 
 def _explain(ax: Any, line: str, marker: str) -> None:

@@ -2,31 +2,45 @@ r"""How fast eigenvalues fall with frequency: theorem 5.1 of Barzilai et al. 202
 
 The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by
 :math:`k^{-p(C_0+2\nu_a-3)}` from below and :math:`k^{-p(C_0+2\nu_b-3)}` from above, with
-:math:`\nu_a = 5/2` and, for R pixels in the receptive field, :math:`\nu_b = 1 + 3/(2R)` for a
-Gaussian process kernel and :math:`1 + 1/(2R)` for a tangent kernel.
+:math:`\nu_a = 5/2` and :math:`\nu_b = 1 + 3/(2R)` for a Gaussian process kernel or
+:math:`1 + 1/(2R)` for a tangent kernel. The theorem has the number of pixels for R; here it is
+that of the receptive field, which is a sharper bound: on a ring just as long as its receptive
+field a kernel has the same eigenvalues.
 
-*The law* between the two (not in the paper). As a function of the angles
+*Where eigenvalues are 0.* The branches of the last layer only add up, and each depends on the
+window of its pre-activation. A frequency on pixels of which no such window has all does not
+occur, though all of them may be in the receptive field, which is wider by the outer filter (two
+convolutions a layer: one layer has windows of 1 pixel and a receptive field of q). So the
+theorem's lower bound, positive for all pixels of the receptive field, cannot hold as it stands;
+it does within a window of the last layer.
+
+*The law* between the two bounds (not in the paper). As a function of the angles
 :math:`\theta_i = \arccos t_i` a ReLU kernel is analytic except where some pre-activations
 agree, :math:`\rho = 1`; those of layer l do where :math:`\theta_i = 0` on their whole window of
 :math:`w_l` pixels (1 for the first layer, q for the second …). There :math:`\kappa_1` has a term
 :math:`(1-\rho)^{3/2}`, the cube of the distance from a point in :math:`w_l(C_0-1)` dimensions, and
 its Fourier transform falls like :math:`|k|^{-3-w_l(C_0-1)}` in *every* direction, however many of
-the window's pixels the frequency is spread over. A frequency that no single window covers
-takes a product of such terms. :math:`\kappa_0`, of which each path of a tangent kernel has
-one at every layer, brings the distance itself, 2 powers less, once. Hence the exponent is the
-least of
+the window's pixels the frequency is spread over. The activation of a last layer's window also
+multiplies what the windows of earlier layers inside it bring. :math:`\kappa_0`, of which each path
+of a tangent kernel has one at every layer, brings the distance itself, 2 powers less, once.
+Hence the exponent is the least of
 
 .. math:: \sum_{\text{windows}} \bigl(3 + w(C_0 - 1)\bigr) - 2\,[\text{tangent kernel}]
 
-over all sets of windows that together cover the p pixels. For one pixel it is :math:`C_0 + 2`
-or :math:`C_0`, and for all pixels of one window it is the theorem's upper bound. All of
-this is asymptotic: frequencies must be large against the number of channels.
+over all sets of windows that together cover the p pixels and that one window of the last layer
+contains (which may be all of the set). For one pixel it is :math:`C_0 + 2` or :math:`C_0`. It is
+the theorem's lower bound for one pixel of a Gaussian process kernel, and its upper bound for all
+pixels of a window that is the receptive field. All of this is asymptotic: frequencies must be
+large against the number of channels, and larger where several sets of windows have exponents
+that are close to each other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +48,9 @@ import numpy as np
 from ...calls import check_network
 from ...engines.request import HEADS, KINDS
 from ...network import Network, check_choice, check_integer
-from .dot_grid import check_pixels, taps, windows
+from .dot_grid import Window, check_pixels, shifts, taps, windows
 from .funk_hecke import eigenvalues
 from .quadrature import check_channels
-
-# Below so many errors an eigenvalue does not enter a fit.
-_RESOLVED = 10.0
 
 
 class Decay(NamedTuple):
@@ -48,20 +59,26 @@ class Decay(NamedTuple):
     pixels: tuple[int, ...]
     """Relative to the output's."""
     frequencies: np.ndarray
-    """k = 1 … K."""
+    """k = 1 … K, (K,)."""
     eigenvalues: np.ndarray
+    """(K,); all 0 where no window of the last layer has all of the pixels."""
     errors: np.ndarray
+    """Of the eigenvalues, (K,)."""
     exponent: float
     """The slope in logarithms over the upper half of the frequencies, with a constant of its own
-    for even and for odd ones; NaN where too few eigenvalues exceed their errors or are not 0."""
-    drift: float
-    """How far that of the quarter below differs: about as much is left to the asymptote."""
+    for even and for odd ones; NaN where too few eigenvalues exceed their errors or are not 0. It
+    is over the centred frequency k + C0/2 − 1, whose square is the Laplacian's k(k + C0 − 2) up to
+    a constant: the next term is smaller so."""
+    uncertainty: float
+    """Of the exponent as the asymptote's: twice its difference from that of the quarter of the
+    frequencies below, and 1/K. What falls like 1/k leaves as much as that difference. It cannot
+    know of a power that takes over at higher frequencies."""
     lowest: float
-    """Theorem 5.1: eigenvalues fall no faster than with this exponent …"""
+    """Theorem 5.1: eigenvalues fall no faster than with this exponent (unless they are 0) …"""
     highest: float
     """… and no slower than with this one."""
     law: float
-    """The exponent that the singularities have."""
+    """The exponent that the singularities have; −inf where eigenvalues are 0."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +91,10 @@ class DecayExponents:
     n_timepoints: int
     kind: str
     head: str
+    nu_a: float
+    """ν_a of theorem 5.1, 5/2."""
+    nu_b: float
+    """ν_b, with the number of the receptive field's pixels."""
 
     def __iter__(self) -> Iterator[Decay]:
         return iter(self.decays)
@@ -83,12 +104,15 @@ class DecayExponents:
 
     def __str__(self) -> str:
         """Return the table as text."""
-        head = f"{'pixels':>12}  {'exponent':>8}  {'drift':>6}  {'law':>6}  theorem 5.1"
+        head = f"{'pixels':>12}  {'exponent':>8}  {'±':>5}  {'law':>6}  theorem 5.1"
         rows = [head, "-" * len(head)]
         for d in self.decays:
             pixels = ",".join(map(str, d.pixels))
             bounds = f"[{d.lowest:.4g}, {d.highest:.4g}]"
-            rows.append(f"{pixels:>12}  {d.exponent:8.3f}  {d.drift:6.3f}  {d.law:6.3g}  {bounds}")
+            fit = f"{d.exponent:8.3f}  {d.uncertainty:5.2f}  {d.law:6.3g}"
+            if d.law == -math.inf:
+                fit = f"{'λ = 0':>8}  {'':5}  {'':6}"
+            rows.append(f"{pixels:>12}  {fit}  {bounds}")
         return "\n".join(rows)
 
 
@@ -101,8 +125,7 @@ def decay_exponents(
     head: str = "equivariant",
     *,
     pixels: Iterable[Iterable[int]] | None = None,
-    nodes: int | None = None,
-    max_memory: float = 4e9,
+    **options: Any,
 ) -> DecayExponents:
     """Return how eigenvalues fall with a frequency spread over one, two, three … pixels.
 
@@ -112,17 +135,24 @@ def decay_exponents(
     ----------
     network : Network
         With ReLU, and ``input_filter_size`` 1, as in the theorem.
-    n_channels, n_timepoints, kind, head, nodes, max_memory
+    n_channels, n_timepoints, kind, head
         As for `eigenvalues`.
     max_frequency : int
         At least 8. Slopes are those of its upper half.
     pixels : iterable of sets of pixels, optional
         Over which to spread the frequency, in the receptive field. The default is pixel 0; 0 and
         1; −1, 0 and 1, as far as they are in it.
+    **options
+        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
     Returns
     -------
     DecayExponents
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as above, or that `eigenvalues` refuses.
 
     Examples
     --------
@@ -132,19 +162,18 @@ def decay_exponents(
     >>> [decay.law for decay in found]
     [-4.0, -6.0, -6.0]
     >>> print(found)
-          pixels  exponent   drift     law  theorem 5.1
-    ---------------------------------------------------
-               0    -4.063   0.155      -4  [-4, -2]
-             0,1    -5.988   0.080      -6  [-8, -4]
-          -1,0,1    -5.931   0.080      -6  [-12, -6]
+          pixels  exponent      ±     law  theorem 5.1
+    --------------------------------------------------
+               0    -4.063   0.35      -4  [-4, -2]
+             0,1    -5.988   0.20      -6  [-8, -4]
+          -1,0,1    -5.931   0.20      -6  [-12, -6]
     """
-    check_network(network)
+    _check_relu(network)
     check_choice(head, "head", HEADS)
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    if network.activation != "relu" or network.input_filter_size != 1:
+    if network.input_filter_size != 1:
         raise ValueError(
-            f"network has activation {network.activation!r} and input_filter_size "
-            f"{network.input_filter_size}: theorem 5.1 is about ReLU and an input_filter_size of 1"
+            f"network has input_filter_size {network.input_filter_size}: theorem 5.1 is about 1"
         )
     highest = check_integer(max_frequency, "max_frequency")
     if highest < 8:
@@ -160,33 +189,39 @@ def decay_exponents(
         [highest if pixel in used else 0 for pixel in range(d)],
         kind,
         head,
-        nodes=nodes,
-        max_memory=max_memory,
         return_error=True,
+        **options,
     )
     frequency = np.arange(1, highest + 1)
-    powers = {"gpk": 3, "ntk": 1}[kind]
+    centred = frequency + (n_channels - 2) / 2
+    share = {"gpk": 3, "ntk": 1}[kind] / len(field)  # 2ν_b − 2
     decays = []
     for chosen in sets:
         index = tuple(frequency if pixel in chosen else 0 for pixel in range(d))
-        values, errors = found.eigenvalues[index], found.errors[index]
-        exponent = _slope(frequency, values, errors, highest // 2, highest)
-        below = _slope(frequency, values, errors, highest // 4, highest // 2)
-        count = len(chosen)
+        values, resolved = found.eigenvalues[index], found.resolved[index]
+
+        def slope(
+            first: int, last: int, values: np.ndarray = values, resolved: np.ndarray = resolved
+        ) -> float:
+            fit = resolved & (frequency >= first) & (frequency <= last)
+            return _slope(centred[fit], values[fit], frequency[fit] % 2)
+
+        exponent = slope(highest // 2, highest)
+        drift = abs(exponent - slope(highest // 4, highest // 2))
         decays.append(
             Decay(
                 tuple(sorted(pixel if 2 * pixel <= d else pixel - d for pixel in chosen)),
                 frequency,
                 values,
-                errors,
+                found.errors[index],
                 exponent,
-                abs(exponent - below),
-                -count * (n_channels + 2.0),
-                -count * (n_channels - 1.0 + powers / len(field)),
+                2 * drift + 1 / highest,
+                -len(chosen) * (n_channels + 2.0),
+                -len(chosen) * (n_channels - 1.0 + share),
                 singularity_exponent(network, n_channels, d, chosen, kind, head),
             )
         )
-    return DecayExponents(tuple(decays), network, n_channels, d, kind, head)
+    return DecayExponents(tuple(decays), network, n_channels, d, kind, head, 2.5, 1 + share / 2)
 
 
 def singularity_exponent(
@@ -203,15 +238,23 @@ def singularity_exponent(
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, kind, head
+    network : Network
+        With ReLU: kernels of erf networks have no singularities.
+    n_channels, n_timepoints, kind, head
         As for `eigenvalues`.
     pixels : iterable of int
-        Those that have the frequency; all others have frequency 0.
+        Those that have the frequency, at least one; all others have frequency 0.
 
     Returns
     -------
     float
-        Negative; −inf if a pixel is outside of the receptive field.
+        Negative; −inf if eigenvalues are 0, because no window of the last layer has all pixels
+        (or the network no branch).
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as above.
 
     Examples
     --------
@@ -221,32 +264,42 @@ def singularity_exponent(
     >>> [spectrum.singularity_exponent(network, 3, 12, range(p), "ntk") for p in (1, 2, 3)]
     [-3.0, -8.0, -13.0]
     """
-    check_network(network)
+    _check_relu(network)
     check_choice(kind, "kind", KINDS)
     check_choice(head, "head", HEADS)
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in pixels)
-    shifts = range(1 if head == "equivariant" else d)
-    singular = list(_singular_windows(network, d))
+    chosen = _check_set(pixels, pixels, d)
+    if kind == "ntk" and not network.trained:
+        return -math.inf
+    if not all((network.alpha, network.c_v, network.c_w, network.readout_scale)):
+        return -math.inf
     first = _first_slope(network) if kind == "ntk" else network.depth + 1
+    below = _windows_below(network, d)
 
+    @cache
     def least(left: frozenset[int], steep: bool) -> float:
         """Return the least cost of covering `left`; `steep` if κ0 has still to be spent."""
         if not left:
             return 0.0
         pixel = min(left)
-        costs = [np.inf]
-        for layer, window in singular:
+        costs = [math.inf]
+        for window, layer in below.items():
             if pixel in window:
                 cost = 3.0 + len(window) * (n_channels - 1.0)
-                rest = left - window
-                costs.append(cost + least(rest, steep))
+                costs.append(cost + least(left - window, steep))
                 if steep and layer >= first:
-                    costs.append(cost - 2.0 + least(rest, False))
+                    costs.append(cost - 2.0 + least(left - window, False))
         return min(costs)
 
-    moved = (frozenset((pixel + shift) % d for pixel in chosen) for shift in shifts)
-    return -min(least(pixels, first <= network.depth) for pixels in moved)
+    last = windows(network, d).before[-1].pixels
+    # Seen from a unit of the last layer, at each pixel to which the outer filter reaches.
+    moved = {
+        frozenset((pixel + shift - tap) % d for pixel in chosen)
+        for shift in shifts(head, d)
+        for tap in taps(network.outer_filter_size, d)
+    }
+    costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= last)
+    return -min(costs, default=math.inf)
 
 
 def _first_slope(network: Network) -> int:
@@ -256,32 +309,31 @@ def _first_slope(network: Network) -> int:
     return 2 if "outer" in network.trained else network.depth + 1
 
 
-def _singular_windows(network: Network, d: int) -> Iterator[tuple[int, frozenset[int]]]:
-    """Yield the windows of all pre-activations that the output depends on, with their layer."""
+def _windows_below(network: Network, d: int) -> dict[frozenset[int], int]:
+    """Return the windows that make up a last layer's at pixel 0, itself included.
+
+    Those of all pre-activations that it depends on, each with the last layer that has it.
+    """
     seen = windows(network, d).before
-    features = {0}  # where the features of the layer are needed
-    found = set()
+    reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
+    found: dict[frozenset[int], int] = {}
     for layer in range(network.depth, 0, -1):
-        reached = {(p + k) % d for p in features for k in taps(network.outer_filter_size, d)}
-        window = seen[layer - 1].pixels
-        found |= {(layer, frozenset((p + k) % d for k in window)) for p in reached}
-        size = 1 if layer == 1 else network.filter_size
-        inner = {(p + k) % d for p in reached for k in taps(size, d)}
+        for p in reached:
+            window = frozenset((p + k) % d for k in seen[layer - 1].pixels)
+            found.setdefault(window, layer)
+        inner = Window(reached, d).widen(1 if layer == 1 else network.filter_size).pixels
         features = features | inner if network.skip else inner
-    yield from found
+        reached = Window(features, d).widen(network.outer_filter_size).pixels
+    return found
 
 
-def _slope(
-    frequency: np.ndarray, values: np.ndarray, errors: np.ndarray, first: int, last: int
-) -> float:
+def _slope(frequency: np.ndarray, values: np.ndarray, parity: np.ndarray) -> float:
     """Return the slope of log values over log frequency, even and odd with constants apart."""
-    fit = (frequency >= first) & (frequency <= last) & (values > _RESOLVED * errors)
-    constants = [fit & (frequency % 2 == parity) for parity in (0, 1)]
-    constants = [some for some in constants if some.any()]
-    if fit.sum() < len(constants) + 2:
-        return float("nan")
+    constants = [parity == some for some in (0, 1) if (parity == some).any()]
+    if len(values) < len(constants) + 2:
+        return math.nan
     design = np.stack([np.log(frequency), *(some.astype(float) for some in constants)], axis=1)
-    return float(np.linalg.lstsq(design[fit], np.log(values[fit]), rcond=None)[0][0])
+    return float(np.linalg.lstsq(design, np.log(values), rcond=None)[0][0])
 
 
 def _default_pixels(field: frozenset[int], d: int) -> list[frozenset[int]]:
@@ -293,21 +345,37 @@ def _default_pixels(field: frozenset[int], d: int) -> list[frozenset[int]]:
     return sets
 
 
+def _check_relu(network: Any) -> None:
+    check_network(network)
+    if network.activation != "relu":
+        raise ValueError(
+            f"network has activation {network.activation!r}: theorem 5.1 is about ReLU, whose "
+            f"singularities make eigenvalues fall like powers"
+        )
+
+
+def _check_set(some: Any, given: Any, d: int) -> frozenset[int]:
+    """Return one set of pixels; `given` is what an error names."""
+    try:
+        chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in some)
+    except TypeError:
+        raise ValueError(f"pixels is {given!r}, expected sets of integers") from None
+    if not chosen:
+        raise ValueError(f"pixels is {given!r}, expected at least one pixel")
+    return chosen
+
+
 def _check_sets(pixels: Any, field: frozenset[int], d: int, head: str) -> list[frozenset[int]]:
-    shifts = range(1 if head == "equivariant" else d)
-    sets = []
-    for some in pixels:
-        try:
-            chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in some)
-        except TypeError:
-            raise ValueError(f"pixels is {pixels!r}, expected sets of integers") from None
-        seen = any({(pixel + shift) % d for pixel in chosen} <= field for shift in shifts)
-        if not chosen or not seen:
+    try:
+        sets = [_check_set(some, pixels, d) for some in pixels]
+    except TypeError:
+        raise ValueError(f"pixels is {pixels!r}, expected sets of integers") from None
+    for chosen in sets:
+        if not any({(p + shift) % d for p in chosen} <= field for shift in shifts(head, d)):
             raise ValueError(
                 f"pixels has {sorted(chosen)}, expected some of the receptive field's, "
-                f"{sorted(field)}: elsewhere eigenvalues are 0"
+                f"{sorted(field)}: the kernel does not depend on others"
             )
-        sets.append(chosen)
     if not sets:
         raise ValueError("pixels is empty, expected at least one set of pixels")
     return sets

@@ -45,6 +45,11 @@ def taps(size: int, d: int) -> Counter[int]:
     return Counter(k % d for k in range(-half, half + 1))
 
 
+def shifts(head: str, d: int) -> range:
+    """Return the shifts over which a head averages."""
+    return range(1 if head == "equivariant" else d)
+
+
 def rotate(array: Array, pixel: int) -> Array:
     """Return what `pixel` carries where pixel 0 carries `array`: a view with axes rotated."""
     d = array.ndim
@@ -156,12 +161,22 @@ class LastLayer:
         Number of pixels.
     n_channels : int
     threads : int
+    tick : function
+        Told how many more points are done.
     """
 
     def __init__(
-        self, network: Network, kind: str, gaps: Array, d: int, n_channels: int, threads: int
+        self,
+        network: Network,
+        kind: str,
+        gaps: Array,
+        d: int,
+        n_channels: int,
+        threads: int,
+        tick: Callable[[int], None] = lambda points: None,
     ) -> None:
         self.network, self.kind, self.d, self.threads = network, kind, d, threads
+        self._tick = tick
         self._activation: Activation = BY_NAME[network.activation]
         self._strength = (network.alpha**2 if network.skip else 1.0) * network.c_v
         self._before = windows(network, d).before
@@ -270,16 +285,18 @@ class LastLayer:
     def _sweep(self, layer: int, block: Block, write: Callable[[Block, Branch], None]) -> None:
         """Take a block through `layer` in pieces, and have each written where it belongs in it."""
 
-        def piece(here: Block) -> None:
+        def piece(here: Block) -> int:
             there = tuple(
                 slice(a.start + b.start, a.start + b.stop) for a, b in zip(block, here, strict=True)
             )
-            write(here, self._activate(layer, there))
+            branch = self._activate(layer, there)
+            write(here, branch)
+            return branch.both.size
 
         lengths = tuple(part.stop - part.start for part in block)
         with ThreadPoolExecutor(self.threads) as pool:
-            for _ in pool.map(piece, blocks(lengths, BLOCK_ENTRIES)):
-                pass
+            for points in pool.map(piece, blocks(lengths, BLOCK_ENTRIES)):
+                self._tick(points)
 
     def _activate(self, layer: int, block: Block) -> Branch:
         """Take a block of the pre-activations of `layer` through the activation."""

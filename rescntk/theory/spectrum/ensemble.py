@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -23,13 +24,10 @@ from scipy.special import logsumexp
 
 from ...calls import check_depths, check_network
 from ...network import Network, check_constant
-from ..locality import path_counts
-from .dot_grid import check_pixels
+from ..paths import counts
+from .dot_grid import check_pixels, taps
 from .funk_hecke import eigenvalues
 from .quadrature import check_channels
-
-# Below so many errors an eigenvalue does not enter a fit.
-_RESOLVED = 10.0
 
 # Where the fit of A starts, and how far log c may go below and above log λ.
 _STARTS = (1.05, 1.3, 2.0, 4.0)
@@ -43,9 +41,9 @@ class EnsembleFit:
     depths: tuple[int, ...]
     """The depths l of the sum."""
     paths: np.ndarray
-    """p_i^(l), (depths, d)."""
+    """p_i^(l), (depths, d): Python integers, exact."""
     constants: np.ndarray
-    """c_l; 0 where a depth is not wanted."""
+    """c_l, (depths,); 0 where a depth is not wanted."""
     base: float
     """A, at least 1."""
     exponent: float
@@ -69,14 +67,13 @@ def fit_ensemble(
     *,
     depths: Iterable[int] | None = None,
     exponent: float | None = None,
-    nodes: int | None = None,
-    max_memory: float = 4e9,
+    **options: Any,
 ) -> EnsembleFit:
     """Fit the constants of theorem 5.2 to the spectrum of the equivariant kernel.
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency, kind, nodes, max_memory
+    network, n_channels, n_timepoints, max_frequency, kind
         As for `eigenvalues`.
     depths : iterable of int, optional
         Depths of the ensemble. The default is 1 … L with skip connections, L alone without.
@@ -84,10 +81,18 @@ def fit_ensemble(
         The power of k_i, as a positive number; the theorem's is ``n_channels + 2``. The default
         is to fit it too: eigenvalues that frequencies of several pixels have fall more slowly
         than the theorem's lower bound (see `decay_exponents`).
+    **options
+        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
     Returns
     -------
     EnsembleFit
+
+    Raises
+    ------
+    ValueError
+        For depths that are not the network's, for fewer eigenvalues than constants, and for what
+        `eigenvalues` refuses.
 
     Examples
     --------
@@ -96,7 +101,7 @@ def fit_ensemble(
     >>> network = literature.one_convolution_resnet(depth=2)
     >>> ensemble = spectrum.fit_ensemble(network, 2, 3, max_frequency=6)
     >>> alone = spectrum.fit_ensemble(network, 2, 3, max_frequency=6, depths=[2])
-    >>> ensemble.paths.astype(int).tolist()
+    >>> ensemble.paths.tolist()
     [[1, 0, 0], [1, 1, 1]]
     >>> ensemble.rms < alone.rms
     True
@@ -106,29 +111,29 @@ def fit_ensemble(
     if depths is None:
         depths = range(1, network.depth + 1) if network.skip else (network.depth,)
     depths = check_depths(depths)
+    if max(depths) > network.depth or len(set(depths)) < len(depths):
+        raise ValueError(
+            f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
+        )
     found = eigenvalues(
         network,
         n_channels,
         d,
         max_frequency,
         kind,
-        nodes=nodes,
-        max_memory=max_memory,
         return_error=True,
+        **options,
     )
-    paths = np.array(
-        [
-            path_counts(depth, network.filter_size, d, outer_filter_size=network.outer_filter_size)
-            for depth in depths
-        ]
-    ).astype(np.float64)  # exact below 2^53
-    resolved = found.eigenvalues > _RESOLVED * found.errors
+    # In exact integers, which may exceed any float: min(p, k) does not.
+    paths = np.array([counts(network.replace(depth=depth, skip=False), d) for depth in depths])
+    resolved = found.resolved
     k = np.argwhere(resolved)  # (n, d)
     target = np.log(found.eigenvalues[resolved])
     reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
     reached = reaches.any(axis=0)
     k, target, reaches = k[reached], target[reached], reaches[:, reached]
-    steps = np.array([np.minimum(p, k).sum(axis=1) for p in paths])
+    few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
+    steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
     power = -np.log(np.maximum(k, 1)).sum(axis=1)
     free = exponent is None
     if len(target) < len(depths) + 3:
@@ -174,9 +179,9 @@ class Mixture:
     depths: tuple[int, ...]
     """0 (the dot product, which the skip connections alone carry), 1 … L."""
     weights: np.ndarray
-    """Of each depth; at least 0."""
+    """Of each depth, (L + 1,); at least 0."""
     eigenvalues: np.ndarray
-    """The ResNet's."""
+    """The ResNet's, of K/K(x, x); in the shape of `eigenvalues`, as are the next two."""
     mixed: np.ndarray
     """The weighted sum."""
     alone: np.ndarray
@@ -193,9 +198,7 @@ def mixture(
     n_timepoints: int,
     max_frequency: int,
     kind: str = "gpk",
-    *,
-    nodes: int | None = None,
-    max_memory: float = 4e9,
+    **options: Any,
 ) -> Mixture:
     """Fit a ResNet's spectrum by a weighted sum of those of the same network without skips.
 
@@ -206,8 +209,19 @@ def mixture(
     ----------
     network : Network
         With skip connections.
-    n_channels, n_timepoints, max_frequency, kind, nodes, max_memory
+    n_channels, n_timepoints, max_frequency, kind
         As for `eigenvalues`.
+    **options
+        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
+
+    Returns
+    -------
+    Mixture
+
+    Raises
+    ------
+    ValueError
+        For a network without skip connections, and for what `eigenvalues` refuses.
 
     Examples
     --------
@@ -231,16 +245,17 @@ def mixture(
             max_frequency,
             kind,
             normalized=True,
-            nodes=nodes,
-            max_memory=max_memory,
             return_error=True,
+            **options,
         )
-        return found.eigenvalues, found.eigenvalues > _RESOLVED * found.errors
+        return found.eigenvalues, found.resolved
 
     target, resolved = spectrum(network)
-    dot = np.zeros_like(target)
-    if target.shape[0] > 1:
-        dot[(1, *[0] * (target.ndim - 1))] = 1.0 / n_channels
+    dot = np.zeros_like(target)  # of the mean of t over the input filter's window
+    for pixel, times in taps(network.input_filter_size, target.ndim).items():
+        if target.shape[pixel] > 1:
+            one = tuple(int(axis == pixel) for axis in range(target.ndim))
+            dot[one] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
     cnns = [spectrum(network.replace(depth=depth, skip=False))[0] for depth in depths[1:]]
     parts = np.array([dot, *cnns])

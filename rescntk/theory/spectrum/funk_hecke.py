@@ -12,7 +12,7 @@ with :math:`P_k` and w as in ``quadrature``. K on a tensor grid of nodes comes f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage
 
-from ...calls import check_network
+from ...calls import check_network, progress_bar
 from ...engines.request import HEADS, KINDS
 from ...network import Network, check_choice, check_constant, check_depth, check_flag
 from . import dot_grid
@@ -33,31 +33,44 @@ from .quadrature import (
     choose,
     coarser,
     default_nodes,
+    least_nodes,
     rule,
 )
 
 # Threads beyond a few wait for one another's Python.
 _THREADS = 4
 
+# Of one core; a last layer of many pixels, and a tangent kernel, take a few times as long.
+_SECONDS_A_POINT = 3e-8
+
 # Points of the last layer that are integrated together: enough for few and large matrix products.
 _SLAB_ENTRIES = 4_000_000
+
+# Below so many errors an eigenvalue does not enter a fit.
+_RESOLVED = 10.0
 
 # Relative rounding errors of an eigenvalue, in eps: a few for each pixel's weights and sums.
 _ROUNDINGS = 32
 
 
 class Spectrum(NamedTuple):
-    """Eigenvalues with their errors, each an array with an axis for each pixel's frequency."""
+    """Eigenvalues with their errors."""
 
     eigenvalues: np.ndarray
+    """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """By how much eigenvalues from a coarser grid differ, at this frequency or one next to it,
-    and what rounding may add: an estimate, on the safe side."""
+    """In the same shape. By how much eigenvalues from a coarser grid differ, at this frequency or
+    one next to it, and what rounding may add: an estimate, on the safe side."""
     trace: float
     """K(x, x) of the equivariant kernel, for every x the same: the sum of all its eigenvalues,
     and of the trace kernel's, each as often as `multiplicities` says."""
     nodes: int
     """Nodes a pixel of the finer grid."""
+
+    @property
+    def resolved(self) -> np.ndarray:
+        """Which eigenvalues are large against their errors, and may enter a fit."""
+        return self.eigenvalues > _RESOLVED * self.errors
 
 
 def eigenvalues(
@@ -73,6 +86,8 @@ def eigenvalues(
     nodes: int | None = None,
     return_error: bool = False,
     max_memory: float = 4e9,
+    max_points: float = 1e11,
+    progress: bool = False,
 ) -> Any:
     r"""Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
 
@@ -99,13 +114,19 @@ def eigenvalues(
         C0 = 2 by a fast transform; for few channels "angles" takes a fraction of their nodes.
         "auto" takes the one of the first two with fewer nodes.
     nodes : int, optional
-        Nodes a pixel, more than `max_frequency`. With the default the highest frequencies have
-        errors of 1e-4 of an eigenvalue or (mostly far) less by "angles", and for less than five
-        channels up to a few percent by the others.
+        Nodes a pixel, more than `max_frequency` or, for "angles", π/4 times `max_frequency` +
+        C0 − 2. With the default the highest frequencies have errors of 1e-4 of an eigenvalue or
+        (mostly far) less by "angles", and for less than five channels up to a few percent by the
+        others.
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors.
     max_memory : float, default 4e9
         Bytes that arrays may take.
+    max_points : float, default 1e11
+        Points of the grid, over all layers, that may be computed: for most of an hour on one core,
+        and as much again for `return_error`. (`cost` tells both.)
+    progress : bool, default False
+        Whether to show a progress bar (needs tqdm).
 
     Returns
     -------
@@ -116,7 +137,7 @@ def eigenvalues(
     Raises
     ------
     ValueError
-        For arguments that are not as above, or a grid beyond `max_memory`.
+        For arguments that are not as above, or a grid beyond `max_memory` or `max_points`.
     OverflowError
         If eigenvalues exceed float64; a deep kernel wants ``normalized=True``.
 
@@ -133,19 +154,24 @@ def eigenvalues(
     """
     check_flag(return_error, "return_error")
     check_flag(normalized, "normalized")
-    limit = check_constant(max_memory, "max_memory")
     request = _Request(network, n_channels, n_timepoints, max_frequency, kind, head, method, nodes)
-    needed = request.cost.bytes
-    if needed > limit:
+    cost = request.cost(request.nodes)
+    grid = (
+        f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, with "
+        f"{len(request.receptive_field)} of {request.d} pixels in the receptive field,"
+    )
+    _check_memory(cost.bytes, max_memory, grid)
+    if cost.points > check_constant(max_points, "max_points"):
         raise ValueError(
-            f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, with "
-            f"{len(request.receptive_field)} of {request.d} pixels in the receptive field, takes "
-            f"{needed / 1e9:,.1f} GB, expected max_memory, {limit / 1e9:,.1f} GB, at most"
+            f"{grid} has {cost.points:.3g} points, {cost.points * _SECONDS_A_POINT / 3600:,.0f} "
+            f"hours of one core, expected max_points, {max_points:.3g}, at most"
         )
-    fine, trace = request.compute(request.nodes, normalized)
-    if not return_error:
-        return fine
-    coarse, _ = request.compute(request.coarser, normalized)
+    points = cost.points + return_error * request.cost(request.coarser).points
+    with progress_bar(progress, points, "point") as tick:
+        fine, trace = request.compute(request.nodes, normalized, tick)
+        if not return_error:
+            return fine
+        coarse, _ = request.compute(request.coarser, normalized, tick)
     # A difference may cross zero; its neighbours tell how large it is thereabouts.
     errors = scipy.ndimage.maximum_filter(np.abs(fine - coarse), 3, mode="nearest")
     errors += request.rounding(fine, trace)
@@ -164,10 +190,21 @@ def cost(
 ) -> dot_grid.Cost:
     """Return what `eigenvalues` would take with these arguments, without computing anything.
 
+    Parameters
+    ----------
+    network, n_channels, n_timepoints, max_frequency, kind, method, nodes
+        As for `eigenvalues`.
+
     Returns
     -------
     Cost
-        Points of the grid at which an activation is evaluated, over all layers, and bytes.
+        Points of the grid at which an activation is evaluated, over all layers, and bytes. With
+        ``return_error`` a coarser grid comes after, of somewhat fewer points and bytes.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as above.
 
     Examples
     --------
@@ -176,9 +213,10 @@ def cost(
     >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20).points
     3833324
     """
-    return _Request(
+    request = _Request(
         network, n_channels, n_timepoints, max_frequency, kind, "equivariant", method, nodes
-    ).cost
+    )
+    return request.cost(request.nodes)
 
 
 def multiplicities(
@@ -186,6 +224,8 @@ def multiplicities(
     n_timepoints: int,
     max_frequency: int | Iterable[int],
     head: str = "equivariant",
+    *,
+    max_memory: float = 4e9,
 ) -> np.ndarray:
     r"""Return how many eigenfunctions each frequency has, in the shape of `eigenvalues`.
 
@@ -196,8 +236,17 @@ def multiplicities(
 
     Parameters
     ----------
-    n_channels, n_timepoints, max_frequency, head
+    n_channels, n_timepoints, max_frequency, head, max_memory
         As for `eigenvalues`.
+
+    Returns
+    -------
+    ndarray, (max_frequency + 1, ..., max_frequency + 1), d axes
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as above, or an array beyond `max_memory`.
 
     Examples
     --------
@@ -214,24 +263,39 @@ def multiplicities(
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     highest = _check_frequencies(max_frequency, d)
     check_choice(head, "head", HEADS)
-    count = np.array([harmonics(n_channels, k) for k in range(max(highest) + 1)], dtype=float)
-
-    def fixed(shift: int) -> np.ndarray:
-        """Return how many products of each frequency a shift leaves as they are."""
-        cycles = math.gcd(shift, d)  # pixels of a cycle have equal residues modulo this
-        result = np.zeros([k + 1 for k in highest])
-        for ks in product(*(range(min(highest[c::cycles]) + 1) for c in range(cycles))):
-            result[tuple(ks[i % cycles] for i in range(d))] = math.prod(count[k] for k in ks)
-        return result
-
-    whole = _outer(count[: k + 1] for k in highest)
+    size = math.prod(k + 1 for k in highest)
+    _check_memory(16 * size, max_memory, f"max_frequency is {max_frequency!r}: for {d} pixels this")
+    count = [float(harmonics(n_channels, k)) for k in range(max(highest) + 1)]
+    result = _outer(np.array(count[: k + 1]) for k in highest)
     if head != "gap":
-        return whole
-    return (whole + sum(fixed(shift) for shift in range(1, d))) / d  # Burnside
+        return result
+    for shift in range(1, d):  # Burnside: add how many products each shift leaves as they are
+        cycles = math.gcd(shift, d)  # pixels of a cycle have equal residues modulo this
+        for ks in product(*(range(min(highest[c::cycles]) + 1) for c in range(cycles))):
+            fixed = math.prod(count[k] for k in ks)
+            result[tuple(ks[i % cycles] for i in range(d))] += fixed
+    result /= d
+    return result
 
 
 def harmonics(n_channels: int, frequency: int) -> int:
     """Return N(C0, k), the number of spherical harmonics of a frequency in C0 dimensions.
+
+    Parameters
+    ----------
+    n_channels : int
+        C0, at least 2.
+    frequency : int
+        k, at least 0.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as above.
 
     Examples
     --------
@@ -272,13 +336,12 @@ class _Request:
                 f"method is 'cosine' and n_channels {self.n_channels}: a cosine transform is for "
                 f"n_channels 2, where harmonics are those of a circle"
             )
-        if nodes is None:
-            nodes = default_nodes(self.method, self.n_channels, self.highest)
-        self.nodes = check_depth(nodes, "nodes")
-        if self.nodes <= max(self.highest, 1):
+        settings = self.method, self.n_channels, self.highest
+        self.nodes = default_nodes(*settings) if nodes is None else check_depth(nodes, "nodes")
+        if self.nodes < least_nodes(*settings):
             raise ValueError(
-                f"nodes is {nodes}, expected more than the highest frequency, {self.highest}, "
-                f"and at least 2"
+                f"nodes is {nodes}, expected at least {least_nodes(*settings)} for a "
+                f"max_frequency of {self.highest} by {self.method!r}"
             )
         self._windows = dot_grid.windows(network, self.d)
 
@@ -292,15 +355,17 @@ class _Request:
         """Nodes a pixel of the grid that tells the errors."""
         return coarser(self.method, self.n_channels, self.nodes)
 
-    @property
-    def cost(self) -> dot_grid.Cost:
-        grid = dot_grid.cost(self.network, self.d, self.nodes, self.kind)
-        shape = self._windows.before[-1].shape(self.nodes)
+    def cost(self, nodes: int) -> dot_grid.Cost:
+        """Return what `compute` takes."""
+        grid = dot_grid.cost(self.network, self.d, nodes, self.kind)
+        shape = self._windows.before[-1].shape(nodes)
         lead = dot_grid.leading(shape, _SLAB_ENTRIES)
         slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
         partial = math.prod(self._partial_shape(shape, lead))
         result = math.prod(k + 1 for k in self.max_frequency)
-        return dot_grid.Cost(grid.points, grid.bytes + 8 * (slab + 2 * partial + 4 * result))
+        matrix = 3 * nodes * (self.highest + 1)  # of the rule, with what it is made from
+        entries = slab + 2 * partial + 4 * result + matrix
+        return dot_grid.Cost(grid.points, grid.bytes + 8 * entries)
 
     def _partial_shape(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
         """Return the shape of the last layer's integrals along all but the first axes."""
@@ -310,20 +375,22 @@ class _Request:
     @property
     def _reached(self) -> tuple[int, ...]:
         """The highest frequency along each axis of the last layer's branch that is needed."""
-        shifts = range(1 if self.head == "equivariant" else self.d)
-        seen = {
-            p + s for p in dot_grid.taps(self.network.outer_filter_size, self.d) for s in shifts
-        }
+        outer = dot_grid.taps(self.network.outer_filter_size, self.d)
+        seen = {p + s for p in outer for s in dot_grid.shifts(self.head, self.d)}
         # The integrals of pixel 0 along `axis` are those of pixel p along `axis` + p.
         return tuple(
             max(self.max_frequency[(axis + p) % self.d] for p in {0, *seen})
             for axis in range(self.d)
         )
 
-    def compute(self, nodes: int, normalized: bool) -> tuple[np.ndarray, float]:
+    def compute(
+        self, nodes: int, normalized: bool, tick: Callable[[int], None]
+    ) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
         integrate = rule(self.method, self.n_channels, self.highest, nodes)
-        last = LastLayer(self.network, self.kind, integrate.gaps, self.d, self.n_channels, _THREADS)
+        last = LastLayer(
+            self.network, self.kind, integrate.gaps, self.d, self.n_channels, _THREADS, tick
+        )
         result = np.zeros([k + 1 for k in self.max_frequency])
         outer = dot_grid.taps(self.network.outer_filter_size, self.d)
         self._add_rotated(result, self._last_branch(last, integrate), outer)
@@ -348,11 +415,13 @@ class _Request:
 
         Those of weights and sums are relative. Those of the kernel's values differ from node to
         node: a sum over n nodes with weights P_k averages them. A frequency of several pixels
-        sees those of layers whose window covers them all, at worst no others.
+        sees those of layers whose window covers them all, at worst no others. And P_k changes k
+        times as fast as the kernel where a node is rounded.
         """
         count = [harmonics(self.n_channels, k) for k in range(self.highest + 1)]
         one = np.array([1.0 if k == 0 else 1.0 / (n * self.nodes) for k, n in enumerate(count)])
         noise = np.sqrt(_outer(one[: k + 1] for k in self.max_frequency))
+        noise *= 1.0 + reduce(np.add.outer, [np.arange(k + 1) / 8 for k in self.max_frequency])
         eps = float(np.finfo(np.float64).eps)
         return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
 
@@ -374,7 +443,7 @@ class _Request:
         The integrals have one entry, that of frequency 0, along pixels outside of their window.
         """
         d = self.d
-        shifts = [0] if self.head == "equivariant" else range(d)
+        shifts = dot_grid.shifts(self.head, d)
         count = sum(pixels.values()) * len(shifts)
         for shift in shifts:
             for pixel, times in pixels.items():
@@ -387,6 +456,15 @@ class _Request:
 
 def _outer(factors: Iterable[np.ndarray]) -> np.ndarray:
     return reduce(np.multiply.outer, factors)
+
+
+def _check_memory(needed: int, max_memory: float, what: str) -> None:
+    limit = check_constant(max_memory, "max_memory")
+    if needed > limit:
+        raise ValueError(
+            f"{what} takes {needed / 1e9:,.1f} GB, expected max_memory, {limit / 1e9:,.1f} GB, "
+            f"at most"
+        )
 
 
 def _check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ import scipy.special
 from opt_einsum import contract
 
 from ...network import check_integer
+from ..multisphere import check_dot_products, check_real
 
 METHODS = ("angles", "gegenbauer", "cosine")
 
@@ -30,7 +31,7 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
 
     Parameters
     ----------
-    t : array_like
+    t : array_like, (...)
         Dot products in [-1, 1].
     n_channels : int
         C0, at least 2.
@@ -39,7 +40,12 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
 
     Returns
     -------
-    ndarray, (K + 1, *t.shape)
+    ndarray, (K + 1, ...)
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as above.
 
     Examples
     --------
@@ -47,14 +53,25 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     >>> spectrum.zonal([0.5], n_channels=3, max_frequency=2).ravel()
     array([ 1.   ,  0.5  , -0.125])
     """
-    t, n_channels = np.asarray(t, dtype=np.float64), check_channels(n_channels)
+    t, n_channels = check_real(t, "t"), check_channels(n_channels)
+    check_dot_products(t, False)
     max_frequency = check_frequency(max_frequency, "max_frequency")
-    values = np.ones((max_frequency + 1, *t.shape))
-    if max_frequency > 0:
-        values[1] = t
-    for k in range(1, max_frequency):
-        above = (2 * k + n_channels - 2) * t * values[k] - k * values[k - 1]
-        values[k + 1] = above / (k + n_channels - 2)
+    return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
+
+
+def _zonal(gap: np.ndarray, sign: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
+    """Return the zonal functions at t = sign · (1 − gap).
+
+    The recurrence is that of differences (Reinsch), which keeps its digits near t = 1; t < 0 is
+    its mirror image.
+    """
+    values = np.ones((max_frequency + 1, *gap.shape))
+    step = -gap
+    for k in range(max_frequency):
+        if k > 0:
+            step = (k * step - (2 * k + n_channels - 2) * gap * values[k]) / (k + n_channels - 2)
+        values[k + 1] = values[k] + step
+    values[1::2] *= sign
     return values
 
 
@@ -124,25 +141,32 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
         angles, weights = np.arccos(t[::-1]), weights[::-1]
     # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
     weights = weights / weights.sum()
-    matrix = weights * zonal(np.cos(angles), n_channels, max_frequency)
+    gap = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
+    sign = np.where(angles > np.pi / 2, -1.0, 1.0)
+    matrix = weights * _zonal(gap, sign, n_channels, max_frequency)
     return Rule(angles, matrix)
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights on [-1, 1], to the last digits.
 
-    NumPy's weights near the ends have errors of 1e-13, because a node's does; so Newton's
-    iteration goes on in extended precision, where there is one.
+    Weights near the ends magnify a node's error; so Newton's iteration goes on in extended
+    precision, where there is one. It starts next to the roots, and takes no matrix.
     """
-    x: Any = np.polynomial.legendre.leggauss(nodes)[0].astype(np.longdouble)
+    count = nodes // 2  # the positive ones
+    x: Any = np.cos(np.pi * (np.arange(count) + 0.75) / (nodes + 0.5))
+    x = np.append(x, [0.0] * (nodes % 2))
     slope: Any = None
-    for _ in range(2):
+    for dtype in 3 * [np.float64] + 2 * [np.longdouble]:
+        x = x.astype(dtype)
         below, p = np.ones_like(x), x
         for k in range(1, nodes):
             below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)
         slope = nodes * (x * p - below) / (x * x - 1)
         x = x - p / slope
-    return x.astype(np.float64), (2 / ((1 - x * x) * slope * slope)).astype(np.float64)
+    weights = (2 / ((1 - x * x) * slope * slope)).astype(np.float64)
+    x = x.astype(np.float64)
+    return np.append(-x, x[:count][::-1]), np.append(weights, weights[:count][::-1])
 
 
 def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
@@ -150,16 +174,24 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
 
     Gauss-Legendre in θ integrates oscillations of frequency k + C0 − 2, ω = π/2 times that over
     [-1, 1], from ω/2 nodes on, with an error that falls like exp(−(2n − ω)^1.5/√ω): to 1e-12,
-    relative to eigenvalues that are small, by 11 ω^(1/3) beyond ω; and some nodes more are
-    the finer grid's (see `coarser`). The other rules take frequency 2n − k for k, and an
+    relative to eigenvalues that are small, by 11 ω^(1/3) beyond ω. So many has the coarser grid
+    (see `coarser`). The other rules take frequency 2n − k for k, and an
     eigenvalue's share (k/(2n − k))^C0 is an error; 1e-5 would be enough, but for few channels
     takes too many nodes: no more than four times the frequency.
     """
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
-        return math.ceil(omega / 2 + 5.5 * omega ** (1 / 3)) + 10
+        enough = math.ceil(omega / 2 + 5.5 * omega ** (1 / 3)) + 2
+        return enough + max(8, math.ceil(enough / 7))
     factor = min(4.0, 0.5 + 0.5 * 10 ** (5 / n_channels))
     return math.ceil(factor * max_frequency) + 16
+
+
+def least_nodes(method: str, n_channels: int, max_frequency: int) -> int:
+    """Return the number of nodes below which a rule does not see `max_frequency` at all."""
+    if method == "angles":
+        return max(math.floor(math.pi / 4 * (max_frequency + n_channels - 2)) + 1, 2)
+    return max(max_frequency + 1, 2)
 
 
 def choose(n_channels: int, max_frequency: int) -> str:

@@ -1,0 +1,206 @@
+"""Paths through a convolutional network: theorem 5.2 and appendix D of Barzilai et al. 2022."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..activations import one_minus_kappa1
+from ..calls import check_network
+from ..engines.rings import circular_sum
+from ..network import Network
+from .multisphere import check_dot_products, check_real
+from .walk import Walk, check_length
+
+# Paths that are listed: 1 GiB of integers.
+_MOST_PATHS = 2**27
+
+
+def path_counts(
+    depth: int,
+    filter_size: int,
+    n_timepoints: int,
+    *,
+    outer_filter_size: int | None = None,
+    input_filter_size: int = 1,
+) -> np.ndarray:
+    r"""Return the number of paths from each pixel to the output of a CNN.
+
+    The :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022: paths in the network without
+    skip connections, with one channel in each node. Depth L means L layers of two convolutions,
+    the first of which has one (as in ``literature.barzilai_cnn``): 2L − 1 convolutions, and
+    :math:`q^{2L-1}` paths in all. With ``outer_filter_size=1`` it has one convolution a layer
+    (``literature.geifman_cnn``), L − 1 in all. Divided by their sum the counts are the CNN's
+    effective receptive field.
+
+    Parameters
+    ----------
+    depth, filter_size, outer_filter_size, input_filter_size
+        As for `Network`.
+    n_timepoints : int
+        Length of the signals; paths wrap around.
+
+    Returns
+    -------
+    ndarray of Python integers (dtype object), (n_timepoints,)
+        Exact at any depth. Entry 0 is the output pixel, entry i the one i pixels away.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as described above, and for more than 2^27 pixels.
+
+    Examples
+    --------
+    >>> from rescntk.theory import locality
+    >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
+    array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
+    >>> locality.path_counts(depth=100, filter_size=3, n_timepoints=5).sum() == 3**199
+    True
+    """
+    network = Network(
+        depth,
+        filter_size,
+        outer_filter_size=outer_filter_size,
+        input_filter_size=input_filter_size,
+        skip=False,
+    )
+    return counts(network, check_length(n_timepoints))
+
+
+def counts(network: Network, d: int) -> np.ndarray:
+    """Return `path_counts` of a network."""
+    ways = np.zeros(d, dtype=object)
+    ways[0] = 1
+    for size in _convolutions(network):
+        ways = circular_sum(np, ways, size)
+    return ways
+
+
+def path_pixels(network: Network) -> np.ndarray:
+    r"""Return the pixel in which each path from the output ends, as its distance from the output.
+
+    The paths of appendix D of Barzilai et al. 2022: tuples J of the offsets that one convolution
+    after another moves by, from the output to the input; the pixel is their sum :math:`|J|`.
+    There are :math:`q_o^L q_i^{L-1} q_0` of them, ordered like the entries of an array
+    with an axis for each convolution, the output's first.
+
+    Parameters
+    ----------
+    network : Network
+
+    Returns
+    -------
+    ndarray of int, (n_paths,)
+        From −`reach` to `reach`; modulo the signal's length it is an index into a signal.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 2^27 paths.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import locality
+    >>> locality.path_pixels(rk.Network(depth=1, filter_size=3))
+    array([-1,  0,  1])
+    >>> len(locality.path_pixels(rk.Network(depth=4, filter_size=3)))
+    2187
+    """
+    check_network(network)
+    _count_paths(network)
+    pixels = np.zeros(1, dtype=np.intp)
+    for size in _convolutions(network):
+        pixels = (pixels[:, None] + np.arange(-(size // 2), size // 2 + 1)).ravel()
+    return pixels
+
+
+def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
+    r"""Return the "stride-q" kernel, in which every path has a dot product of its own.
+
+    Appendix D of Barzilai et al. 2022. In the recursion of ``multisphere.normalized_gpk`` two
+    windows of one layer overlap, and paths meet; here no two do, as if all convolutions had the
+    stride of their filter:
+
+    .. math::
+        \bar K^l(t) = (1-p)\, \bar K^{l-1}(t^{(0,0)}) + p\, \frac1{q_o} \sum_k
+        \kappa_1\Big(\frac1{q_i} \sum_{k'} \bar K^{l-1}(t^{(k,k')})\Big) ,
+
+    where :math:`t^{(k,k')}` are the variables of the paths that begin with the offsets k and k'
+    (layer 1 has no inner sum, :math:`\bar K^0` is the mean over the input's window), and p the
+    branch's share, :math:`\alpha^2/(1+\alpha^2)` for Barzilai's constants. A skip connection
+    is the path straight on, so paths are those of the network without skip connections.
+
+    Where all paths to a pixel are given that pixel's dot product,
+    ``t[..., path_pixels(network) % n_timepoints]``, it is the ordinary kernel. Its Taylor
+    coefficients therefore sum to the ordinary kernel's: that is how path counts enter the
+    eigenvalues (theorem 5.2). And its derivative by one variable at t = 1 is the weight of one
+    path: over the paths to a pixel they sum to the effective receptive field. The appendix
+    carries the bounds over to the tangent kernel without defining a version of it.
+
+    Parameters
+    ----------
+    network : Network
+        With ReLU.
+    t : array_like, (..., n_paths)
+        Dot products in [-1, 1], one a path in the order of `path_pixels`.
+    complement : bool, default False
+        Take and return 1 − (·) instead: with full relative accuracy.
+
+    Returns
+    -------
+    ndarray, (...)
+        The normalized Gaussian process kernel with the equivariant head.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as described above, for more than 2^27 paths, and for a
+        kernel that is 0 for every signal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.theory import locality, multisphere
+    >>> network = rk.Network(depth=3)
+    >>> t = np.array([0.9, 0.5, 0.0, -0.3, 0.2])  # one a pixel
+    >>> of_paths = locality.stride_kernel(network, t[locality.path_pixels(network) % 5])
+    >>> bool(abs(of_paths - multisphere.normalized_gpk(t, depth=3)[0]) < 1e-15)
+    True
+    """
+    walk, n_paths = Walk.of(network, "gpk"), _count_paths(network)
+    walk.check_nonzero()
+    values = check_real(t, "t")
+    if values.ndim == 0 or values.shape[-1] != n_paths:
+        raise ValueError(f"t has shape {values.shape}, expected (..., {n_paths}), one a path")
+    outer, inner = network.outer_filter_size, network.filter_size
+    gap = check_dot_products(values, complement)
+    gap = gap.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
+    for size in (1,) + (inner,) * (network.depth - 1):
+        windows = gap.reshape(*values.shape[:-1], -1, outer, size)
+        branch = one_minus_kappa1(np.minimum(windows.mean(axis=-1), 2.0)).mean(axis=-1)
+        gap = walk.rest * windows[..., outer // 2, size // 2] + walk.share * branch
+    gap = gap[..., 0]
+    return gap if complement else 1.0 - gap
+
+
+def _convolutions(network: Network) -> list[int]:
+    """Return the filter sizes of all convolutions on the way from the output to the input."""
+    outer, inner = network.outer_filter_size, network.filter_size
+    return [outer, inner] * (network.depth - 1) + [outer, network.input_filter_size]
+
+
+def _count_paths(network: Network) -> int:
+    """Return the number of paths, or say that it is too large to list them."""
+    convolutions = _convolutions(network)
+    digits = sum(map(math.log10, convolutions))  # the number itself may have millions
+    if digits > math.log10(_MOST_PATHS):
+        raise ValueError(
+            f"network has 10^{digits:.1f} paths, which would take "
+            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
+            f"(they multiply with each convolution)"
+        )
+    return math.prod(convolutions)
