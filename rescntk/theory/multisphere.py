@@ -27,7 +27,7 @@ from ..network import (
     check_flag,
     check_integer,
 )
-from ..signals import check_signals
+from ..signals import check_real, check_signals
 
 # How far from √C0 a pixel's norm may be, relatively: what float32 data has after projection.
 _NORM_TOLERANCE = 1e-6
@@ -197,24 +197,13 @@ def normalized_gpk(
     size = check_filter_size(filter_size, "filter_size")
     alpha = check_constant(alpha, "alpha")
     skip, complement = check_flag(skip, "skip"), check_flag(complement, "complement")
-    values = check_real(t, "t")
+    values = check_real(t, "t", "(..., n_timepoints)")
     if values.ndim == 0 or values.size == 0:
         raise ValueError(f"t has shape {values.shape}, expected (..., n_timepoints)")
     gap = np.moveaxis(check_dot_products(values, complement), -1, 0)
     gap = _propagate(gap, (Network(depth, size, alpha=alpha, skip=skip),), "gpk")[0]
     gap = np.moveaxis(gap, 0, -1)
     return gap if complement else 1.0 - gap
-
-
-def check_real(values: Any, name: str) -> np.ndarray:
-    """Return `values` as a float64 array, or say what is wrong with it."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} is not a rectangular array") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers")
-    return array.astype(np.float64, copy=False)
 
 
 def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:

@@ -10,7 +10,8 @@ from ..activations import one_minus_kappa1
 from ..calls import check_network
 from ..engines.rings import circular_sum
 from ..network import Network
-from .multisphere import check_dot_products, check_real
+from ..signals import check_real
+from .multisphere import check_dot_products
 from .walk import Walk, check_length
 
 # Paths that are listed: 1 GiB of integers.
@@ -173,7 +174,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     """
     walk, n_paths = Walk.of(network, "gpk"), _count_paths(network)
     walk.check_nonzero()
-    values = check_real(t, "t")
+    values = check_real(t, "t", "(n_timepoints,)")
     if values.ndim == 0 or values.shape[-1] != n_paths:
         raise ValueError(f"t has shape {values.shape}, expected (..., {n_paths}), one a path")
     outer, inner = network.outer_filter_size, network.filter_size

@@ -21,7 +21,8 @@ import scipy.special
 from opt_einsum import contract
 
 from ...network import check_integer
-from ..multisphere import check_dot_products, check_real
+from ...signals import check_real
+from ..multisphere import check_dot_products
 
 METHODS = ("angles", "gegenbauer", "cosine")
 
@@ -53,7 +54,7 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     >>> spectrum.zonal([0.5], n_channels=3, max_frequency=2).ravel()
     array([ 1.   ,  0.5  , -0.125])
     """
-    t, n_channels = check_real(t, "t"), check_channels(n_channels)
+    t, n_channels = check_real(t, "t", "in [-1, 1]"), check_channels(n_channels)
     check_dot_products(t, False)
     max_frequency = check_frequency(max_frequency, "max_frequency")
     return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
