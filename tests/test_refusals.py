@@ -171,7 +171,7 @@ A = np.array([[1.0, 0.5], [0.5, 1.0]])
             r"Z has shape \(2, 3, 5\), expected \(m_cases, 3, 4\)",
         ),
         (lambda: multisphere.normalized_gpk(T + 2, 3), "t has values from 2.0 to 2.0, expected"),
-        (lambda: multisphere.normalized_gpk(T + np.nan, 3), "t has values from nan"),
+        (lambda: multisphere.normalized_gpk(T + np.nan, 3), "t of shape .* contains NaN"),
         (lambda: multisphere.normalized_gpk(0.5, 3), r"t has shape \(\)"),
         (lambda: multisphere.normalized_gpk(T, 3, filter_size=2), "filter_size is 2"),
         (lambda: multisphere.normalized_gpk(T, 0), "depth is 0"),
