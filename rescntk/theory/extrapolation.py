@@ -80,11 +80,12 @@ class Decay(NamedTuple):
     scale: float
     """The last of them that is not, what a remainder is to be compared with."""
 
-    def vanishes(self, share: float) -> bool:
-        """Return whether they tend to 0: they fall, what is left at the end may be nothing, and
-        is known to this share of the last value.
+    def vanishes(self, share: float, within: float = math.inf) -> bool:
+        """Return whether they tend to 0: they fall, and what may be left is nothing.
+
+        It is known to `share` of the last value, or from elsewhere to be `within` so much of it.
         """
-        resolved = self.remainder.uncertainty <= share * self.scale
+        resolved = min(self.remainder.uncertainty, within * self.scale) <= share * self.scale
         falls = self.exponent.exceeds(0.0) and resolved and self.remainder.admits(0.0)
         return self.vanished or falls
 

@@ -23,8 +23,9 @@ _ALIKE = 0.05
 _RESOLVED = 0.3
 # What is left has to be nothing, give or take this part of the last distance: a limit that is off
 # by less cannot be told from the right one. What is left of that size makes an exponent p appear
-# as (1 − part) p, and the constant larger by as much. So a rate that is found allows for more of
-# it, and a rate with the constant that was predicted for as much as these are resolved to.
+# as (1 − part) p, and the constant larger by as much: where the exponent predicted is found, its
+# error tells what may be left, too. A rate that is found allows for more of it, and a rate with
+# the constant that was predicted for as much as these are resolved to.
 _LEFT, _LEFT_AT_RATE, _LEFT_AT_LAW = 0.02, 0.05, 0.25
 # A rate L^-p comes with corrections of relative size L^-p, or its root: where the deepest network
 # has L^p less than this, another rate is not evidence against the predicted one.
@@ -180,10 +181,12 @@ def _verdict(
     """Return the verdict, whether all is as predicted, and why."""
     if prediction is not None and prediction.exponent != 0:
         agrees, objection, rate_depth = _rate(coming, prediction, constant, deepest)
-        share = _LEFT
+        share, within = _LEFT, math.inf
         if agrees and prediction.exponent is not None:
             share = _LEFT_AT_LAW if _knows(coming, constant) else _LEFT_AT_RATE
-        if coming.vanishes(share):
+            off = abs(coming.exponent.value - prediction.exponent) + coming.exponent.uncertainty
+            within = 2.0 * off / prediction.exponent
+        if coming.vanishes(share, within):
             reason = f"the distance from the predicted limit falls with exponent {coming.exponent}"
             if prediction.exponent is not None:
                 reason += f" (predicted: {prediction.rate})"
