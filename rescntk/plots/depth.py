@@ -113,7 +113,7 @@ def limit_profiles(*profiles: Profile) -> Any:
     axes = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, curve, colour in zip(axes.flat, profiles, cycle(COLOURS)):
         styles = cycle(_DASHES[len(curve.depths) - 1 :: -1] if len(curve.depths) < 5 else _DASHES)
-        strengths = np.linspace(0.5, 1.0, len(curve.depths))
+        strengths = np.linspace(0.7, 1.0, len(curve.depths))
         for depth, values, strength in zip(curve.depths, curve.values, strengths, strict=True):
             ax.plot(
                 curve.t,
@@ -150,4 +150,6 @@ def _mathtext(name: str) -> str:
 def _rounded(exponent: Estimate) -> str:
     """Return an exponent to three digits, or as many as are certain."""
     value, uncertainty = exponent
-    return f"{value:.3f}" if uncertainty < 5e-4 else str(exponent)
+    if uncertainty >= 5e-4:
+        return str(exponent)
+    return f"{round(value, 3) + 0.0:.3f} ± {uncertainty:.0e}"
