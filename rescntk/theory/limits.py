@@ -361,7 +361,7 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
         if X.shape[2] > 1:
             return None
         t = np.clip(dot_product(network)(X), -1.0, 1.0)[np.triu_indices(len(X), 1)]
-        if (t == -1.0).any():
+        if t.min() <= -1.0 + 64 * np.finfo(np.float64).eps:
             return None
         weight = network.alpha**2 * network.c_v * network.c_w / 2.0
         return weight * float(np.sqrt(np.mean(degeneracy.resnet_rate(t) ** 2)))

@@ -324,19 +324,19 @@ def over_pairs(
     """
     n, _, d = _on_multisphere(X, "X").shape
     pooled = check_choice(head, "head", HEADS) == "gap"
-    left, right = np.triu_indices(n, 0 if pooled else 1)
+    left, right = np.triu_indices(n, 0 if pooled or n == 1 else 1)
     channels = X.transpose(1, 2, 0)
     partners = np.add.outer(np.arange(d), np.arange(d if pooled else 1)) % d
     block = max(1, _BLOCK // partners.size)
     parts = []
-    for start in range(0, max(1, len(left)), block):  # of no pairs, too, function says how many k
+    for start in range(0, len(left), block):
         one, other = (side[start : start + block] for side in (left, right))
         values = function(_gaps((x[:, None, one], x[partners[..., None], other]) for x in channels))
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
     values = np.concatenate(parts, axis=1)
     gaps = np.zeros((len(values), n, n))
     gaps[:, left, right] = gaps[:, right, left] = values
-    return normalize_complements(gaps) if pooled else gaps
+    return normalize_complements(gaps) if pooled or n == 1 else gaps
 
 
 def normalize_complements(gaps: np.ndarray) -> np.ndarray:
