@@ -6,12 +6,10 @@ theory predicts is derived in theory/limits.py; here it meets the kernels themse
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from os import PathLike
 from typing import NamedTuple
 
 import numpy as np
@@ -60,33 +58,10 @@ class Report(Findings):
     route: str
     """How the kernels were computed."""
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> np.ndarray:
-        """Return one field of all rows as an array (n_depths,)."""
-        check_choice(name, "column", Row._fields)
-        return np.array([getattr(row, name) for row in self.rows])
-
-    def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write all rows to a CSV file with a header, in full precision."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(Row._fields)
-            writer.writerows(self.rows)
-
     def __str__(self) -> str:
         """Return the whole report as text."""
-        header = [name.replace("_", "-") for name in Row._fields]
-        body = [[_brief(value) for value in row] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
-        table = [
-            "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-            for cells in [header, *body]
-        ]
+        cells = self._cells([name.replace("_", "-") for name in Row._fields])
+        table = ["  ".join(line) for line in cells]
         said = self.prediction
         if self.predicted_exponent > 0:
             known = not math.isnan(self.predicted_constant)
@@ -418,9 +393,3 @@ def _matrices(
             f"expected signals and networks with a normalized kernel"
         )
     return result
-
-
-def _brief(value: float) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return "–" if math.isnan(value) else f"{value:.4g}"

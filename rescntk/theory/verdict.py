@@ -10,6 +10,7 @@ import numpy as np
 
 from .extrapolation import UNKNOWN, Decay, Estimate, decay
 from .limits import Prediction
+from .tables import Table
 
 AS_PREDICTED = "converges as predicted"
 ELSEWHERE = "converges to something else"
@@ -59,10 +60,9 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(Table[Row]):
     """What a ladder of depths says about the limit."""
 
-    rows: tuple[Row, ...]
     verdict: str
     """One of `VERDICTS`."""
     as_predicted: bool | None
