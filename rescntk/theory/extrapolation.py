@@ -79,13 +79,16 @@ class Decay(NamedTuple):
     """Whether the deepest are rounding errors."""
     scale: float
     """The last of them that is not, what a remainder is to be compared with."""
+    fallen: float = 1.0
+    """How many times the largest is as much."""
 
-    def vanishes(self, share: float, within: float = math.inf) -> bool:
-        """Return whether they tend to 0: they fall, and what may be left is nothing.
+    def vanishes(self, share: float, fall: float = 1.0) -> bool:
+        """Return whether they tend to 0: they fall, and what is left at the end may be nothing.
 
-        It is known to `share` of the last value, or from elsewhere to be `within` so much of it.
+        What is left is to be known to `share` of the last value, and that to be the largest one
+        over `fall` or less: a slow decay seen over a small part of its way is not followed to 0.
         """
-        resolved = min(self.remainder.uncertainty, within * self.scale) <= share * self.scale
+        resolved = self.remainder.uncertainty <= share * self.scale and self.fallen >= fall
         falls = self.exponent.exceeds(0.0) and resolved and self.remainder.admits(0.0)
         return self.vanished or falls
 
@@ -153,7 +156,8 @@ def decay(
     if remainder.uncertainty > _VAGUE * values[-1]:
         # Not yet where the first terms tell the rest: then neither do the slopes.
         exponent = constant = UNKNOWN
-    return Decay(exponent, remainder, constant, vanished, float(values[-1]))
+    fallen = float(values.max() / values[-1])
+    return Decay(exponent, remainder, constant, vanished, float(values[-1]), fallen)
 
 
 def _range(values: np.ndarray) -> Estimate:

@@ -22,12 +22,13 @@ VERDICTS = (AS_PREDICTED, ELSEWHERE, DEGENERATES, UNDECIDED)
 _ALIKE = 0.05
 # An exponent is resolved where it is known to this part of itself: p is told from p/2 and 2p.
 _RESOLVED = 0.3
-# What is left has to be nothing, give or take this part of the last distance: a limit that is off
-# by less cannot be told from the right one. What is left of that size makes an exponent p appear
-# as (1 − part) p, and the constant larger by as much: where the exponent predicted is found, its
-# error tells what may be left, too. A rate that is found allows for more of it, and a rate with
-# the constant that was predicted for as much as these are resolved to.
-_LEFT, _LEFT_AT_RATE, _LEFT_AT_LAW = 0.02, 0.05, 0.25
+# What is left has to be nothing, give or take this part of the last distance, which has to be the
+# first over so many: a limit that is off by less cannot be told from the right one.
+_LEFT, _FALL = 0.02, 3.0
+# What is left of that size makes an exponent p appear as (1 − part) p, and the constant larger by
+# as much. So an exponent found to this part of the one predicted tells by itself that nothing
+# is; and a law found with the constant predicted, for as much as these are resolved to.
+_EXACT, _LEFT_AT_LAW = 0.025, 0.25
 # A rate L^-p comes with corrections of relative size L^-p, or its root: where the deepest network
 # has L^p less than this, another rate is not evidence against the predicted one.
 _FAR = 100.0
@@ -181,12 +182,14 @@ def _verdict(
     """Return the verdict, whether all is as predicted, and why."""
     if prediction is not None and prediction.exponent != 0:
         agrees, objection, rate_depth = _rate(coming, prediction, constant, deepest)
-        share, within = _LEFT, math.inf
+        share, fall = _LEFT, _FALL
         if agrees and prediction.exponent is not None:
-            share = _LEFT_AT_LAW if _knows(coming, constant) else _LEFT_AT_RATE
             off = abs(coming.exponent.value - prediction.exponent) + coming.exponent.uncertainty
-            within = 2.0 * off / prediction.exponent
-        if coming.vanishes(share, within):
+            if _knows(coming, constant):
+                share, fall = _LEFT_AT_LAW, 1.0
+            elif off <= _EXACT * prediction.exponent:
+                share = math.inf
+        if coming.vanishes(share, fall):
             reason = f"the distance from the predicted limit falls with exponent {coming.exponent}"
             if prediction.exponent is not None:
                 reason += f" (predicted: {prediction.rate})"
@@ -217,7 +220,7 @@ def _verdict(
         f"{coming.remainder} of the distance from the predicted limit is left at infinite depth, "
         f"and the kernels move by no more than {to_go:.2g} from here on"
     )
-    if converges and spreading.vanishes(_LEFT):
+    if converges and spreading.vanishes(_LEFT, _FALL):
         fades = f"the spread of the pairs falls, exponent {spreading.exponent}"
         if spreading.vanished:
             fades = "the spread of the pairs has become a rounding error"
