@@ -389,7 +389,10 @@ def test_at_gamma_one_half_branches_are_poisson():
         ),
         (lambda: locality.stride_kernel(rk.Network(1), 1.0), r"shape \(\), expected"),
         (lambda: locality.stride_kernel(rk.Network(1), [1, 1, 1.1]), "values from 1.0 to 1.1"),
-        (lambda: locality.stride_kernel(rk.Network(1), [1, 1, np.nan]), "t of shape .* contains NaN"),
+        (
+            lambda: locality.stride_kernel(rk.Network(1), [1, 1, np.nan]),
+            "t of shape .* contains NaN",
+        ),
         (
             lambda: locality.stride_kernel(rk.Network(1), [0, 0, -0.1], complement=True),
             "complements of dot products",

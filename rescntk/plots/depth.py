@@ -12,13 +12,17 @@ from .style import COLOURS, MARKERS, SIZE, figure, finish
 
 if TYPE_CHECKING:
     from ..theory.depth import Profile, Report
+    from ..theory.extrapolation import Estimate
+
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.2)))
 
 
 def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """Draw distances from predicted limits over depth, with the predicted laws.
 
     Markers are distances, in root mean square over pairs of signals. Lines are the predicted
-    law where its constant is known; otherwise the predicted rate through the last marker.
+    law where its constant is known, once for all that share it; otherwise the predicted rate
+    through the last marker.
     Both axes are logarithmic.
 
     Parameters
@@ -39,45 +43,52 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     >>> ax = plots.limit_distances(depth.check(families.huang_resnet(), kind="ntk"))
     >>> ax.figure.savefig("limits.png")  # doctest: +SKIP
     """
+    if not reports:
+        raise ValueError("reports is empty, expected at least one")
     if ax is None:
         ax = figure((SIZE[0], SIZE[1] + 0.35 * max(0, 2 * len(reports) - 4))).subplots()
+    quantities, laws, dashes = set(), set(), cycle(_DASHES)
     for report, colour, marker in zip(reports, cycle(COLOURS), cycle(MARKERS)):
         depth, distance = report.column("depth"), report.column("distance")
-        name = f"{_mathtext(report.family)}, {report.kind.upper()}"
+        exponent, quantity = report.exponent, "distance from the predicted limit (rms over pairs)"
         known = np.isfinite(distance).any()
-        if known:
-            name += f": {report.verdict}"
-        else:
-            distance = report.column("spread")
-            name += f", spread of the pairs: {report.verdict}"
+        if not known:
+            distance, exponent = report.column("spread"), report.spread_exponent
+            quantity = "spread of the pairs (standard deviation)"
+        quantities.add(quantity)
+        name = f"{_mathtext(report.family)}, {report.kind.upper()}: {report.verdict}"
+        if np.isfinite(exponent.uncertainty):
+            name += f" ({'' if known else 'spread, '}exponent {_rounded(exponent)})"
         shown = np.where(distance > 0, distance, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, label=name, zorder=4)
         law, rate = report.column("predicted"), _mathtext(report.predicted_rate)
         label = f"   predicted: {report.predicted_constant:.4g} {rate}"
-        style = "--"
         if known and not np.isfinite(law).any() and report.predicted_exponent > 0:
             law = distance[-1] * (depth / depth[-1]) ** -report.predicted_exponent
             if "log" in report.predicted_rate:
                 law *= np.log(depth) / np.log(depth[-1])
-            label, style = f"   predicted rate {rate}", ":"
+            label = f"   predicted rate {rate}, through the last"
+        elif label in laws:
+            continue  # a law with its constant is one line, whoever follows it
         if np.isfinite(law).any():
+            laws.add(label)
             law = np.where(np.isfinite(shown), law, np.nan)
-            ax.plot(depth, law, style, color=colour, linewidth=1.2, label=label)
+            ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2, label=label)
     ax.set(
         xscale="log",
         yscale="log",
         xlabel="depth $L$ (layers)",
-        ylabel="distance from the predicted limit (rms over pairs)",
+        ylabel=" or ".join(sorted(quantities)),
     )
     finish(ax, 1)
-    ax.xaxis.set_major_formatter(lambda value, _: _power(value))
+    ax.xaxis.set_major_formatter(lambda value, _: f"$10^{{{round(np.log10(value))}}}$")
     return ax
 
 
 def limit_profiles(*profiles: Profile) -> Any:
     """Draw normalized kernels over the dot product at several depths, a panel for each family.
 
-    Solid lines, darker with depth, are the kernels; a dashed line is the predicted limit.
+    Lines, darker and more closed with depth, are the kernels; circles are the predicted limit.
 
     Parameters
     ----------
@@ -94,24 +105,29 @@ def limit_profiles(*profiles: Profile) -> Any:
     >>> from rescntk.theory import depth, families
     >>> picture = plots.limit_profiles(depth.profile(families.huang_resnet(), (1, 10, 100)))
     """
+    if not profiles:
+        raise ValueError("profiles is empty, expected at least one")
     columns = min(len(profiles), 2)
     rows = -(-len(profiles) // columns)
     picture = figure((3.4 * columns, 2.9 * rows + 0.5))
     axes = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, curve, colour in zip(axes.flat, profiles, cycle(COLOURS)):
-        depths = len(curve.depths)
-        for k, (depth, values) in enumerate(zip(curve.depths, curve.values, strict=True)):
-            strength = (k + 1) / depths
+        styles = cycle(_DASHES[len(curve.depths) - 1 :: -1] if len(curve.depths) < 5 else _DASHES)
+        strengths = np.linspace(0.7, 1.0, len(curve.depths))
+        for depth, values, strength in zip(curve.depths, curve.values, strengths, strict=True):
             ax.plot(
                 curve.t,
                 values,
                 color=colour,
-                alpha=0.25 + 0.75 * strength,
-                linewidth=0.8 + 1.0 * strength,
+                alpha=strength,
+                linestyle=next(styles),
+                linewidth=1.6 * strength,
                 label=f"$L$ = {depth}",
             )
         if curve.limit is not None:
-            ax.plot(curve.t[:-1], curve.limit[:-1], "--", color="black", linewidth=1, label="limit")
+            dots = {"markevery": max(1, len(curve.t) // 20), "markersize": 3.5}
+            t, limit = curve.t[:-1], curve.limit[:-1]
+            ax.plot(t, limit, "o", markerfacecolor="none", color="black", label="limit", **dots)
         ax.set_title(f"{_mathtext(curve.family)}, {curve.kind.upper()}", fontsize="medium")
         ax.grid(True, linewidth=0.4, alpha=0.6)
         ax.spines[["top", "right"]].set_visible(False)
@@ -131,5 +147,9 @@ def _mathtext(name: str) -> str:
     return name.replace("α", r"$\alpha$").replace("log(L)", r"$\log L$")
 
 
-def _power(value: float) -> str:
-    return f"$10^{{{round(np.log10(value))}}}$" if value > 1000 else f"{value:g}"
+def _rounded(exponent: Estimate) -> str:
+    """Return an exponent to three digits, or as many as are certain."""
+    value, uncertainty = exponent
+    if uncertainty >= 5e-4:
+        return str(exponent)
+    return f"{round(value, 3) + 0.0:.3f} ± {uncertainty:.0e}"

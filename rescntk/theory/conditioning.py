@@ -7,11 +7,9 @@ Its eigenvalues are :math:`1 - b` (n − 1 times) and :math:`1 - b + nb`.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from os import PathLike
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +18,9 @@ import scipy.linalg
 from ..calls import check_depths
 from ..kernels import gram
 from ..matrices import check_symmetric, resolution, rounding
-from ..network import Network, check_choice, check_constant, check_depth, check_flag
+from ..network import Network, check_constant, check_depth, check_flag
 from ..signals import check_signals
+from .tables import Table
 
 
 class Bounds(NamedTuple):
@@ -217,10 +216,9 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Table[Row]):
     """CGPK and ResCGPK side by side over depth; iterating gives a `Row` for each depth."""
 
-    rows: tuple[Row, ...]
     n_cases: int
     n_channels: int
     n_timepoints: int
@@ -228,41 +226,19 @@ class Comparison:
     alpha: float
     head: str
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> np.ndarray:
-        """Return one field of all rows as an array (n_depths,)."""
-        check_choice(name, "column", Row._fields)
-        return np.array([getattr(row, name) for row in self.rows])
-
-    def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write all rows to a CSV file with a header, in full precision."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(Row._fields)
-            writer.writerows(self.rows)
-
     def __str__(self) -> str:
         """Return the table as text."""
         sides = ("condition", "lower", "upper", "asymptote")
         header = ["depth", *sides, *sides, "ratio", "of lower", "limit"]
-        body = [[_brief(value) for value in row] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
-
-        def line(cells: list[str]) -> str:
-            padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-            groups = padded[:1], padded[1:5], padded[5:9], padded[9:]
-            return " | ".join("  ".join(group) for group in groups)
-
-        head = line(header)
+        lines = []
+        for cells in self._cells(header):
+            groups = cells[:1], cells[1:5], cells[5:9], cells[9:]
+            lines.append(" | ".join("  ".join(group) for group in groups))
+        head, *body = lines
         first, second, third = (i for i, c in enumerate(head) if c == "|")
         names = "CGPK".center(second - first - 1), "ResCGPK".center(third - second - 1)
         top = " " * first + "|" + names[0] + "|" + names[1] + "|" + " CGPK / ResCGPK"
-        return "\n".join([top, head, "-" * len(head), *map(line, body)])
+        return "\n".join([top, head, "-" * len(head), *body])
 
 
 def compare(
@@ -345,11 +321,3 @@ def compare(
 def _ratio(above: float, below: float) -> float:
     """Return above/below, NaN where both are unresolved."""
     return above / below if math.isfinite(below) else math.nan
-
-
-def _brief(value: float) -> str:
-    if isinstance(value, int):
-        return str(value)
-    if math.isnan(value):
-        return "–"
-    return f"{value:.4g}" if value < 1e5 else f"{value:.3e}"

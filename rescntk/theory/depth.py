@@ -6,12 +6,10 @@ theory predicts is derived in theory/limits.py; here it meets the kernels themse
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from os import PathLike
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +20,9 @@ from ..kernels import Kernel, gram
 from ..network import Network, check_choice, check_depth
 from ..signals import check_signals
 from . import multisphere
-from .extrapolation import LEAST_DEPTHS
+from .extrapolation import LEAST_DEPTHS, settle
 from .families import Family
-from .limits import Prediction, dot_product
+from .limits import FAR, Prediction, dot_product
 from .verdict import AS_PREDICTED, DEGENERATES, ELSEWHERE, UNDECIDED, VERDICTS, Findings, Row, judge
 
 __all__ = [
@@ -60,33 +58,10 @@ class Report(Findings):
     route: str
     """How the kernels were computed."""
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> np.ndarray:
-        """Return one field of all rows as an array (n_depths,)."""
-        check_choice(name, "column", Row._fields)
-        return np.array([getattr(row, name) for row in self.rows])
-
-    def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write all rows to a CSV file with a header, in full precision."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(Row._fields)
-            writer.writerows(self.rows)
-
     def __str__(self) -> str:
         """Return the whole report as text."""
-        header = [name.replace("_", "-") for name in Row._fields]
-        body = [[_brief(value) for value in row] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
-        table = [
-            "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-            for cells in [header, *body]
-        ]
+        cells = self._cells([name.replace("_", "-") for name in Row._fields])
+        table = ["  ".join(line) for line in cells]
         said = self.prediction
         if self.predicted_exponent > 0:
             known = not math.isnan(self.predicted_constant)
@@ -143,8 +118,8 @@ def check(
         From a depth to a `Network`: one of ``theory.families``, which know their limits, or
         any function.
     X : ndarray, (n_cases, n_channels, n_timepoints), optional
-        At least 3 different signals. The default is 6 drawn uniformly from the multi-sphere,
-        4 channels × 5 pixels (1 pixel where no filter is larger).
+        At least 3 different signals, 2 where there is a prediction. The default is 6 drawn
+        uniformly from the multi-sphere, 4 channels × 5 pixels (1 pixel where no filter is larger).
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the one before.
     kind, head, engine, progress
@@ -180,12 +155,17 @@ def check(
     check_choice(kind, "kind", KINDS)
     check_choice(head, "head", HEADS)
     networks = [_network(family, depth) for depth in ladder]
-    X = _sample(networks[0], rng) if X is None else _check_distinct(check_signals(X, "X"))
     if prediction is None:
         prediction = family.predict(kind) if isinstance(family, Family) else None
     elif not isinstance(prediction, Prediction):
         prediction = Prediction(prediction)
-    on_sphere = multisphere.contains(X)
+    least = 3 if prediction is None else 2
+    X = _sample(networks[0], rng) if X is None else _check_distinct(check_signals(X, "X"), least)
+    relu = networks[0].activation == "relu"
+    # Of vectors, signals of one pixel, normalized ReLU kernels do not see the lengths.
+    on_sphere = multisphere.contains(X) or (relu and X.shape[2] == 1)
+    if on_sphere:
+        X = multisphere.project(X)  # the recursion takes norms for exact, the limit as they are
     if prediction is not None and prediction.requires_multisphere and not on_sphere:
         raise ValueError(
             f"X of shape {X.shape} is not on the multi-sphere, which the prediction "
@@ -193,11 +173,13 @@ def check(
         )
     above = np.triu_indices(len(X), 1)
     dots = 1.0 - dot_product(networks[0]).replace(head=head)(X, engine="reference")[above]
-    if np.ptp(dots) <= 64 * _EPS:
+    if len(dots) > 1 and np.ptp(dots) <= 64 * _EPS:
         raise ValueError(
             f"X of shape {X.shape} has the same dot product for all pairs of signals, expected "
             f"pairs that differ: else nothing tells whether a limit forgets the signals"
         )
+    if prediction is not None:
+        prediction = prediction.at(X, head)
     limit = None if prediction is None else prediction.complements(X, head)[above]
     if engine == "auto" and on_sphere and _on_dot_products(networks):
         route = "complements on the multi-sphere"
@@ -215,7 +197,14 @@ def check(
     if route.startswith("normalized"):
         noise += 8 * _EPS
     constant = prediction.distance_constant(X, head) if prediction else None
-    found = judge(ladder, values, noise, limit, prediction, constant)
+    needed = 0.0
+    if relu:
+        by_pixels = on_sphere and networks[0].input_filter_size == 1
+        closest = dots[dots > 0].min(initial=np.inf)
+        if by_pixels:
+            closest = multisphere.closest(networks[0], X, head)[0]
+        needed = _law_depth(networks, float(closest))
+    found = judge(ladder, values, noise, limit, prediction, constant, needed)
     n_cases, n_channels, n_timepoints = X.shape
     return Report(
         **vars(found),
@@ -277,7 +266,9 @@ def profile(
     """
     depths = check_depths(depths)
     check_choice(kind, "kind", KINDS)
-    angle = np.linspace(np.pi, 0.0, check_depth(n_points, "n_points"))
+    if check_depth(n_points, "n_points") < 2:
+        raise ValueError(f"n_points is {n_points!r}, expected at least 2: -1 and 1")
+    angle = np.linspace(np.pi, 0.0, n_points)
     X = np.sqrt(2.0) * np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :, None]
     networks = [_network(family, depth) for depth in depths]
     values = 1.0 - multisphere.gram_complements(networks, X, kind=kind, head="trace")[:, -1]
@@ -298,7 +289,34 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
         raise ValueError(f"family is {family!r}, expected a function from a depth to a Network")
     network = family(depth)
     check_network(network)
+    if network.depth != depth:
+        raise ValueError(
+            f"family returns a network of depth {network.depth} for depth {depth}, expected one "
+            f"of that depth"
+        )
+    if network.input_scale == 0:
+        raise ValueError(f"network is {network!r}: its kernels are 0 and have no limit")
     return network
+
+
+def _law_depth(networks: list[Network], gap: float) -> float:
+    """Return the depth from which on pixels follow the law of all, their least 1 − t given.
+
+    A ReLU layer is 1/s of one without skip connections. In u = δ^(-1/2) such a layer adds
+    √2/(3π) (`conditioning.asymptotic_complement`), so that where u has started is forgotten
+    after 3πs/√(2δ) layers; before, two signals that nearly agree seem to do so for ever. 0
+    where the number of effective layers, L/s, has a bound: these networks never get there.
+    """
+    depths = np.array([network.depth for network in networks], dtype=np.float64)
+    layers = depths * [multisphere.branch_share(network) for network in networks]
+    if not layers.all() or layers[-1] <= layers[-2]:
+        return 0.0
+    bound = settle(depths, layers, 4 * _EPS * layers)
+    if bound.uncertainty < 0.1 * bound.value:
+        return 0.0
+    growth = math.log(layers[-1] / layers[-2]) / math.log(depths[-1] / depths[-2])
+    more = FAR * 3.0 * math.pi / math.sqrt(2.0 * gap) / float(layers[-1])
+    return float(depths[-1]) * math.exp(min(math.log(more) / growth, 600.0))
 
 
 def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
@@ -316,12 +334,17 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     return ladder
 
 
-def _check_distinct(X: np.ndarray) -> np.ndarray:
+def _check_distinct(X: np.ndarray, least: int) -> np.ndarray:
     n = len(X)
-    if n < 3:
+    if n < least:
         raise ValueError(
-            f"X has {n} case{'s' if n > 1 else ''}, expected at least 3: whether a limit forgets "
-            f"the signals shows in how their pairs differ"
+            f"X has {n} case{'s' if n > 1 else ''}, expected at least {least}: "
+            + (
+                "a distance is that of pairs"
+                if least == 2
+                else "without a prediction, whether a "
+                "limit forgets the signals shows in how their pairs differ"
+            )
         )
     for i in range(n):
         same = np.flatnonzero((X[i + 1 :] == X[i]).all(axis=(1, 2)))
@@ -370,9 +393,3 @@ def _matrices(
             f"expected signals and networks with a normalized kernel"
         )
     return result
-
-
-def _brief(value: float) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return "–" if math.isnan(value) else f"{value:.4g}"

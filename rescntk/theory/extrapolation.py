@@ -26,8 +26,8 @@ _MOST_STEPS = 3
 _RANGES = 4.0
 # Exponents that are told apart from 0, and from infinity.
 _FLATTEST, _STEEPEST = 1e-6, 40.0
-# A remainder that is this part of the last value is none.
-_NOTHING = 0.01
+# Uncertainties are estimates, too: what is so many times as large as its own is not 0.
+_CERTAIN = 3.0
 # A remainder that may be more than so many times the last value is not known at all.
 _VAGUE = 3.0
 # Where exponents of neighbouring curves grow by more than this, the sequence is at a turn.
@@ -79,17 +79,24 @@ class Decay(NamedTuple):
     """Whether the deepest are rounding errors."""
     scale: float
     """The last of them that is not, what a remainder is to be compared with."""
+    fallen: float = 1.0
+    """How many times the largest is as much."""
 
-    @property
-    def vanishes(self) -> bool:
-        """Whether they tend to 0: they fall, and what is left at the end may be nothing."""
-        rest = self.remainder.admits(0.0, _NOTHING * self.scale)
-        return self.vanished or (rest and self.exponent.exceeds(0.0))
+    def vanishes(self, share: float, fall: float = 1.0) -> bool:
+        """Return whether they tend to 0: they fall, and what is left at the end may be nothing.
+
+        What is left is to be known to `share` of the last value, and that to be the largest one
+        over `fall` or less: a slow decay seen over a small part of its way is not followed to 0.
+        """
+        resolved = self.remainder.uncertainty <= share * self.scale and self.fallen >= fall
+        falls = self.exponent.exceeds(0.0) and resolved and self.remainder.admits(0.0)
+        return self.vanished or falls
 
     @property
     def stays(self) -> bool:
         """Whether they tend to something that is not 0."""
-        return not self.vanished and self.remainder.exceeds(_NOTHING * self.scale)
+        rest = self.remainder
+        return not self.vanished and rest.value > _CERTAIN * rest.uncertainty
 
 
 def decay(
@@ -149,7 +156,8 @@ def decay(
     if remainder.uncertainty > _VAGUE * values[-1]:
         # Not yet where the first terms tell the rest: then neither do the slopes.
         exponent = constant = UNKNOWN
-    return Decay(exponent, remainder, constant, vanished, float(values[-1]))
+    fallen = float(values.max() / values[-1])
+    return Decay(exponent, remainder, constant, vanished, float(values[-1]), fallen)
 
 
 def _range(values: np.ndarray) -> Estimate:
@@ -196,6 +204,12 @@ def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimat
         before, change = np.abs(further[-2:] - values[-2:])
         drift = abs(further[-1] - further[-2])
         uncertainty = float(_SAFETY * max(change, 0.5 * before) + drift + noise[-1])
+        # What is left falls with exponents above p. Two such terms may cancel in a difference,
+        # (1 − 2^-p) of a term where depths double; in that of the differences they do not.
+        fade = -math.expm1(-exponents[-3:].min() * (logs[-1] - logs[-2]))
+        if len(further) > 2 and fade > 0:
+            wander = float(np.ptp(further[-3:]) / fade**2 + noise[-1])
+            uncertainty = min(uncertainty, _SAFETY * wander)
         if uncertainty < best.uncertainty:
             best = Estimate(float(further[-1]), uncertainty)
         # On with the last run of curves that exist; a step triples rounding errors, about.

@@ -59,9 +59,14 @@ def fixed(network: Network, name: str | None = None) -> Family:
     """
     if name is None:
         name = f"ResNet, α = {network.alpha:g}" if network.skip else "CNN"
+        name += _frozen(network)
     return Family(
         name, lambda depth: network.replace(depth=depth), lambda kind: limits.fixed(network, kind)
     )
+
+
+def _frozen(network: Network) -> str:
+    return "" if {"input", "readout"} & set(network.trained) else ", readout frozen"
 
 
 def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
@@ -89,8 +94,7 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
         return fixed(network, name)
     if name is None:
         factor = "" if network.alpha == 1 else f"{network.alpha:g} "
-        part = "" if {"input", "readout"} & set(network.trained) else ", readout frozen"
-        name = f"ResNet, α = {factor}L^-{gamma:g}{part}"
+        name = f"ResNet, α = {factor}L^-{gamma:g}{_frozen(network)}"
     return Family(
         name,
         lambda depth: network.replace(depth=depth, alpha=network.alpha * depth**-gamma),

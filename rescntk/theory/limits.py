@@ -40,7 +40,11 @@ frozen. With the equivariant head on the multi-sphere, normalized,
 for d = 1 this is :math:`\tfrac12(\kappa_1(\rho) + \rho\,\kappa_0(\rho))`, theorem 7 of Huang et
 al. 2020. The error is :math:`O(L^{1-2\gamma})` from the second order, and :math:`O(1/L)` from
 the first layer, which sees single pixels where all others see windows: the exponent is
-:math:`\min(2\gamma - 1, 1)`, and :math:`2\gamma - 1` for inner filters of size 1.
+:math:`\min(2\gamma - 1, 1)`, and :math:`2\gamma - 1` for inner filters of size 1. The condition
+is that no :math:`u = -1`: there :math:`\kappa_0(u + O(L\alpha^2))` has its square root, and
+:math:`2\gamma - 1` becomes :math:`\gamma - \frac12`; for u close to −1 the two meet where
+:math:`L\alpha^2 \approx 1 + u`. Fully connected, :math:`d = 1`, the first term's constant is
+known as well (`degeneracy.resnet_rate`).
 
 **α fixed, ReLU, multi-sphere: GPK.** All entries tend to 1, at the law of
 `conditioning.asymptotic_complement`.
@@ -69,16 +73,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..kernels import Kernel, gram
 from ..network import Network, check_constant
-from . import conditioning, multisphere
+from . import conditioning, degeneracy, multisphere
 
 Measure = Callable[[np.ndarray, str], Any]
+
+# How many times deeper than where a law starts a network has to be for the law to be seen.
+FAR = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +114,10 @@ class Prediction:
         that is so for the pairs at hand counts as such anyway.
     requires_multisphere : bool, default False
         Whether it is about signals on the multi-sphere only.
+    onset : float, default 0
+        The depth below which the rate is not to be seen.
+    rate_at : callable, optional
+        A function of signals and head that returns p and `onset`, where they depend on those.
 
     Examples
     --------
@@ -122,20 +133,27 @@ class Prediction:
     source: str = "handed in"
     degenerate: bool = False
     requires_multisphere: bool = False
+    onset: float = 0.0
+    rate_at: Callable[[np.ndarray, str], tuple[float, float]] | None = None
 
     def __post_init__(self) -> None:
         if self.exponent is not None:
             check_constant(self.exponent, "exponent")
         if self.log_power not in (0, 1):
             raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
-        number = isinstance(self.limit, (int, float)) and not isinstance(self.limit, bool)
-        if number and not -1.0 <= self.limit <= 1.0:  # type: ignore[operator]
-            raise ValueError(f"limit is {self.limit!r}, expected a correlation from -1 to 1")
-        if not number and not callable(self.limit) and not isinstance(self.limit, np.ndarray):
+        if callable(self.limit):
+            return
+        try:
+            values = np.asarray(self.limit)
+        except ValueError:  # lists of different lengths
+            values = np.asarray("")
+        if values.dtype.kind not in "iuf":
             raise ValueError(
                 f"limit is {self.limit!r}, expected a Kernel, a number, an array (n, n) or a "
                 f"function of signals and head"
             )
+        if values.ndim == 0 and not -1.0 <= values <= 1.0:
+            raise ValueError(f"limit is {self.limit!r}, expected a correlation from -1 to 1")
 
     def complements(self, X: np.ndarray, head: str) -> np.ndarray:
         """Return 1 − limit for the pairs of some signals, (n, n), 0 on the diagonal."""
@@ -159,7 +177,14 @@ class Prediction:
 
     def distance_constant(self, X: np.ndarray, head: str) -> float | None:
         """Return C for some signals, if it is predicted."""
-        return float(self.constant(X, head)) if callable(self.constant) else self.constant
+        return self.constant(X, head) if callable(self.constant) else self.constant
+
+    def at(self, X: np.ndarray, head: str) -> Prediction:
+        """Return the prediction with the rate that it has for some signals."""
+        if self.rate_at is None:
+            return self
+        exponent, onset = self.rate_at(X, head)
+        return replace(self, exponent=exponent, onset=onset, rate_at=None)
 
     @property
     def rate(self) -> str:
@@ -240,13 +265,16 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     >>> limits.fixed(rk.Network(1), "gpk").rate
     'L^-2'
     """
-    alpha = network.alpha * math.sqrt(network.c_v * network.c_w / 2.0)
-    if network.skip:
-        conditioning.slowdown(alpha)  # refuses 0
+    share = multisphere.branch_share(network)
+    if share == 0:
+        raise ValueError(
+            f"alpha, c_v, c_w are {network.alpha!r}, {network.c_v!r}, {network.c_w!r}, expected "
+            f"positive numbers: without a residual branch depth changes nothing"
+        )
     if not _has_law(network):
         return None
     if _is_gpk(network, kind):
-        law = conditioning.asymptotic_complement(1, alpha, network.skip)
+        law = conditioning.asymptotic_complement(1, skip=False) / share**2
         return _ones(network, 2.0, law, "(9π²/2) s²/L² (sharper than lemma E.2)")
     if not {"inner", "outer"} & set(network.trained):
         return None
@@ -287,15 +315,14 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     if gamma < 0.5:
         return _slowed(network, gamma, kind)
     frozen = kind == "ntk" and not {"input", "readout"} & set(network.trained)
+    one_window = 1 in (network.filter_size, network.input_filter_size)
+    if frozen and not one_window:
+        return None
     limit = two_layer(network) if frozen else dot_product(network)
     if gamma == 0.5:
         return Prediction(limit, 0.0, source="no theorem: γ > 1/2 is required; its limit")
     if frozen:
-        exponent = 2.0 * gamma - 1.0
-        if network.filter_size > 1:
-            exponent = min(exponent, 1.0)
-        name = "Huang et al., theorem 7" if network.filter_size == 1 else "Barzilai et al., app. F"
-        return Prediction(limit, exponent, source=f"{name}: the two-layer NTK")
+        return _one_layer(network, gamma, limit)
 
     def constant(X: np.ndarray, head: str) -> float:
         start = gram(dot_product(network).network, X, head=head, kinds=("gpk",))[0]
@@ -310,8 +337,42 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     return Prediction(
         limit,
         2.0 * gamma - 1.0,
-        constant=constant if 1 in (network.filter_size, network.input_filter_size) else None,
+        constant=constant if one_window else None,
         source="Barzilai et al., theorem 6.1: the dot product",
+    )
+
+
+def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
+    """Return the prediction for a frozen readout and γ > ½."""
+    fast = 1.0 if network.filter_size > 1 else math.inf  # the first layer's part of the error
+    relu = network.activation == "relu"
+    source = "Huang et al., theorem 7" if network.filter_size == 1 else "Barzilai et al., app. F"
+
+    def rate(X: np.ndarray, head: str) -> tuple[float, float]:
+        if not (relu and multisphere.contains(X)):
+            return min(2.0 * gamma - 1.0, fast), 0.0
+        above = multisphere.closest(network, X, head)[1]
+        if above == 0:
+            return min(gamma - 0.5, fast), 0.0
+        weight = network.alpha**2 * network.c_v * network.c_w / 2.0
+        return min(2.0 * gamma - 1.0, fast), (FAR * weight / above) ** (1.0 / (2.0 * gamma - 1.0))
+
+    def constant(X: np.ndarray, head: str) -> float | None:
+        if X.shape[2] > 1:
+            return None
+        t = np.clip(dot_product(network)(X), -1.0, 1.0)[np.triu_indices(len(X), 1)]
+        if t.min() <= -1.0 + 64 * np.finfo(np.float64).eps:
+            return None
+        weight = network.alpha**2 * network.c_v * network.c_w / 2.0
+        return weight * float(np.sqrt(np.mean(degeneracy.resnet_rate(t) ** 2)))
+
+    huang = relu and network.trained == ("inner", "outer") and network.input_filter_size == 1
+    return Prediction(
+        limit,
+        min(2.0 * gamma - 1.0, fast),
+        constant=constant if huang and network.filter_size == 1 else None,
+        source=f"{source}: the two-layer NTK",
+        rate_at=rate,
     )
 
 

@@ -145,10 +145,16 @@ def dot_products(
     Z = np.roll(Z, -check_integer(offset, "offset"), axis=2)
     if not check_flag(complement, "complement"):
         return np.clip(contract("icj,kcj->ikj", X, Z) / X.shape[1], -1.0, 1.0)
-    gaps = np.zeros((len(X), len(Z), X.shape[2]))
-    for x, z in zip(X.transpose(1, 0, 2), Z.transpose(1, 0, 2), strict=True):
-        gaps += (x[:, None] - z[None]) ** 2
-    return np.minimum(gaps / (2 * X.shape[1]), 2.0)
+    channels = zip(X.transpose(1, 0, 2), Z.transpose(1, 0, 2), strict=True)
+    return _gaps((x[:, None], z[None]) for x, z in channels)
+
+
+def _gaps(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return 1 − t of pixels on the multi-sphere from the two sides' values in each channel."""
+    total, count = np.zeros(()), 0
+    for x, z in channels:
+        total, count = total + (x - z) ** 2, count + 1
+    return np.minimum(total / (2 * count), 2.0)
 
 
 def normalized_gpk(
@@ -318,19 +324,19 @@ def over_pairs(
     """
     n, _, d = _on_multisphere(X, "X").shape
     pooled = check_choice(head, "head", HEADS) == "gap"
-    left, right = np.triu_indices(n, 0 if pooled else 1)
-    rows = np.empty((d, d if pooled else 1, len(left)))
-    for offset in range(rows.shape[1]):
-        rows[:, offset] = dot_products(X, offset=offset, complement=True)[left, right].T
-    block = max(1, _BLOCK // rows[..., 0].size)
+    left, right = np.triu_indices(n, 0 if pooled or n == 1 else 1)
+    channels = X.transpose(1, 2, 0)
+    partners = np.add.outer(np.arange(d), np.arange(d if pooled else 1)) % d
+    block = max(1, _BLOCK // partners.size)
     parts = []
     for start in range(0, len(left), block):
-        values = function(rows[..., start : start + block])
+        one, other = (side[start : start + block] for side in (left, right))
+        values = function(_gaps((x[:, None, one], x[partners[..., None], other]) for x in channels))
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
-    values = np.concatenate(parts, axis=1) if parts else np.zeros((1, 0))
+    values = np.concatenate(parts, axis=1)
     gaps = np.zeros((len(values), n, n))
     gaps[:, left, right] = gaps[:, right, left] = values
-    return normalize_complements(gaps) if pooled else gaps
+    return normalize_complements(gaps) if pooled or n == 1 else gaps
 
 
 def normalize_complements(gaps: np.ndarray) -> np.ndarray:
@@ -389,7 +395,7 @@ def _propagate(
     inner, outer, tuned, readout = (
         float(part in first.trained) for part in ("inner", "outer", "input", "readout")
     )
-    shares = [_share(network) for network in networks]
+    shares = [branch_share(network) for network in networks]
     last: dict[float, int] = {}
     for share, network in zip(shares, networks, strict=True):
         last[share] = max(last.get(share, 0), network.depth)
@@ -453,14 +459,6 @@ def _box(pixels: np.ndarray, size: int) -> np.ndarray:
     return circular_sum(np, pixels, size) / size if size > 1 else pixels
 
 
-def _share(network: Network) -> float:
-    """Return s, the part of a layer's variance that its residual branch brings."""
-    if not network.skip:
-        return 1.0
-    alpha = network.alpha * math.sqrt(network.c_v * network.c_w / 2.0)
-    return alpha / (alpha + 1.0 / alpha) if alpha > 0 else 0.0  # at any size of alpha
-
-
 def _check_alike(networks: tuple[Network, ...], kind: str) -> None:
     if not networks:
         raise ValueError("networks is empty, expected at least one")
@@ -478,11 +476,70 @@ def _check_alike(networks: tuple[Network, ...], kind: str) -> None:
         if network.replace(depth=1, alpha=1.0) != first.replace(depth=1, alpha=1.0):
             raise ValueError("networks differ in more than depth and alpha, expected them alike")
         fixed = not {"input", "readout"} & set(network.trained)
-        moves = _share(network) > 0 and {"inner", "outer"} & set(network.trained)
+        moves = branch_share(network) > 0 and {"inner", "outer"} & set(network.trained)
         if kind == "ntk" and fixed and not moves:
             raise ValueError(
                 f"network is {network!r}: its tangent kernel is 0, and has no correlations"
             )
+
+
+def branch_share(network: Network) -> float:
+    r"""Return the part of a ReLU layer's variance that its residual branch brings.
+
+    :math:`\alpha_0^2/(1 + \alpha_0^2)` with :math:`\alpha_0^2 = \alpha^2 c_v c_w/2`, the
+    inverse of `conditioning.slowdown`; 1 without skip connections.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import multisphere
+    >>> multisphere.branch_share(rk.Network(1, alpha=0.5))
+    0.2
+    """
+    if not network.skip:
+        return 1.0
+    alpha = network.alpha * math.sqrt(network.c_v * network.c_w / 2.0)
+    return alpha / (alpha + 1.0 / alpha) if alpha > 0 else 0.0  # at any size of alpha
+
+
+def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
+    """Return how close to 1, and to −1, correlations of different signals come in layer 2.
+
+    Parameters
+    ----------
+    network : Network
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+        On the multi-sphere.
+    head : {"equivariant", "trace", "gap"}
+
+    Returns
+    -------
+    tuple of float
+        The least 1 − u that is not 0 (infinity where there is none), u being means over the
+        window of the largest filter: below it pixels agree. And the least 1 + u, over the window
+        of the inner filter; 0 to rounding where there are opposite ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.theory import multisphere
+    >>> X = np.array([[[1.0]], [[-1.0]]])
+    >>> multisphere.closest(rk.Network(1), X, "trace")
+    (2.0, 0.0)
+    """
+    least = np.array([np.inf, np.inf])
+
+    def function(gaps: np.ndarray) -> np.ndarray:
+        mixed = _box(gaps, max(network.filter_size, network.outer_filter_size))
+        above = 2.0 - _box(gaps, network.filter_size)
+        above[above < 64 * np.finfo(np.float64).eps] = 0.0
+        for k, values in enumerate((mixed[mixed > 0], above)):
+            least[k] = min(least[k], values.min(initial=np.inf))
+        return gaps[None]
+
+    over_pairs(X, head, function)
+    return float(least[0]), float(least[1])
 
 
 def contains(X: np.ndarray) -> bool:

@@ -1,0 +1,58 @@
+"""Tables: rows of named numbers, one for each depth, and how they are written."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..network import check_choice
+
+RowT = TypeVar("RowT", bound=Any)
+
+
+@dataclass(frozen=True)
+class Table(Generic[RowT]):
+    """Rows, named tuples, at least one; iterating gives them."""
+
+    rows: tuple[RowT, ...]
+
+    def __iter__(self) -> Iterator[RowT]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one field of all rows as an array (n_depths,)."""
+        check_choice(name, "column", self.rows[0]._fields)
+        return np.array([getattr(row, name) for row in self.rows])
+
+    def write_csv(self, path: str | PathLike[str]) -> None:
+        """Write all rows to a CSV file with a header, in full precision."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(self.rows[0]._fields)
+            writer.writerows(self.rows)
+
+    def _cells(self, header: list[str]) -> list[list[str]]:
+        """Return header and rows as text, each column of one width."""
+        lines = [header, *([_brief(value) for value in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return [
+            [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+            for cells in lines
+        ]
+
+
+def _brief(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return "–"
+    return f"{value:.4g}" if value < 1e5 else f"{value:.3e}"
