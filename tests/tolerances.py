@@ -70,3 +70,12 @@ def asymptote(depth, slowdown, start):
 # Sampled networks: so many standard errors, from independent networks. For normal errors 5
 # would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
+
+
+def sensitivity(depth):
+    """Return the bar for |Δ ∂K/∂log α| / √(K(x,x) K(z,z)).
+
+    Along depth log K grows by at most 2α²/(1+α²) < 2 a layer per unit of log α, so a derivative
+    is up to 2·depth kernels large, each with the rounding errors of `KERNEL`.
+    """
+    return 2 * depth * KERNEL["float64"]
