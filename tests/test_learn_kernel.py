@@ -184,7 +184,7 @@ def test_regression_process_learns_alpha(rng):
 
 
 def test_classification_process(X, y):
-    kernel = SignalKernel(1, head="trace", n_channels=2)
+    kernel = SignalKernel(1, head="trace", n_channels=2, alpha_bounds="fixed")
     process = GaussianProcessClassifier(kernel).fit(flat(X), y)
     assert process.score(flat(X), y) == 1.0
 

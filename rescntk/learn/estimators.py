@@ -35,6 +35,9 @@ Array = Any
 
 READOUTS = ("ridge", "svm")
 
+# Input filters for one channel, whose single points tell little, and for several.
+_INPUTS = ((1, 9, 25), (1, 9))
+
 _PENALTIES = tuple(10.0**k for k in range(-6, 2))
 
 
@@ -48,23 +51,24 @@ class _ResidualKernel(BaseEstimator):
 
     def _space(self) -> Space:
         """Return the parameters checked, as what is to be searched."""
+        inputs = self.input_filter_size
+        if isinstance(inputs, str):
+            check_choice(inputs, "input_filter_size", ("auto",))
+            inputs = _INPUTS[self.n_channels_ > 1]
         return Space(
+            max_length=_several(self.max_length, "max_length", _check_length),
+            spread=_several(self.spread, "spread", check_flag),
             standardize=_several(self.standardize, "standardize", check_flag),
             slopes=_several(self.slopes, "slopes", check_flag),
             constant=_several(self.constant, "constant", check_flag),
             filter_size=_several(self.filter_size, "filter_size", check_filter_size),
-            input_filter_size=_several(
-                self.input_filter_size, "input_filter_size", check_filter_size
-            ),
+            input_filter_size=_several(inputs, "input_filter_size", check_filter_size),
             head=_several(self.head, "head", lambda v, n: check_choice(v, n, HEADS)),
             kind=_several(self.kind, "kind", lambda v, n: check_choice(v, n, KINDS)),
             depth=_several(self.depth, "depth", check_depth),
             normalized=_several(self.normalized, "normalized", check_flag),
             penalty=_several(self.penalty, "penalty", _check_positive),
             alpha=check_constant(self.alpha, "alpha"),
-            max_length=None
-            if self.max_length is None
-            else check_depth(self.max_length, "max_length"),
         )
 
     def _search(self, X: np.ndarray, Y: np.ndarray, finalists: int) -> Found:
@@ -113,10 +117,13 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
 
     Parameters
     ----------
-    depth : int or sequence of int, default (1, 2, 4, 8)
+    depth : int or sequence of int, default (1, 2, 4)
         Residual layers. All depths come from one pass, at the cost of the deepest.
-    filter_size, input_filter_size : int or sequence of int, default 3 and (1, 9, 25)
-        As for `rescntk.Network`; input filters longer than the signals are left out.
+    filter_size : int or sequence of int, default 3
+        As for `rescntk.Network`.
+    input_filter_size : int, sequence of int or "auto", default "auto"
+        As for `rescntk.Network`: "auto" is (1, 9, 25) for signals of one channel and (1, 9)
+        for others. Filters longer than the signals are left out.
     kind : {"gpk", "ntk"} or sequence, default both
         As for `rescntk.Kernel`. Both come from one pass.
     head : {"equivariant", "trace", "gap"} or sequence, default ("trace", "gap")
@@ -124,15 +131,21 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         the signals' length for each pair of signals, "trace" the length.
     alpha : float, default 1.0
         Weight of the residual branches.
-    normalized : bool or sequence of bool, default True
+    normalized : bool or sequence of bool, default (True, False)
         Whether kernels are normalized; if not, the strength of a signal counts.
-    standardize, slopes, constant : bool or sequence of bool, default (False, True)
+    standardize, slopes : bool or sequence of bool, default (False, True)
         How signals enter: whether each channel is standardized; whether its change from point
-        to point is appended as a channel; whether a constant channel is appended, which gives
-        the first layer a bias (`rescntk.learn.views.View`).
-    max_length : int or None, default 128
-        Longer signals are averaged over blocks of time points until they are not; None never
-        does that. Time grows with the square of the length.
+        to point is appended as a channel (`rescntk.learn.views.View`).
+    constant : bool or sequence of bool, default True
+        Whether a constant channel is appended, which gives the first layer a bias.
+    max_length : int, None or sequence of them, default (128, 256, 512)
+        Longer signals are averaged over blocks of time points, so that at most so many remain;
+        None never does that. All is searched at the first length; the best few ways to look at
+        the signals are tried at the next one, as long as that lowers the error. Time grows
+        with the square of the length.
+    spread : bool or sequence of bool, default (False, True)
+        Whether standard deviation, minimum and maximum within these blocks are appended as
+        channels.
     readout : {"ridge", "svm"} or sequence, default both
         How predictions are read off.
     penalty : float or sequence of float
@@ -193,17 +206,18 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
     def __init__(
         self,
         *,
-        depth: int | Iterable[int] = (1, 2, 4, 8),
+        depth: int | Iterable[int] = (1, 2, 4),
         filter_size: int | Iterable[int] = 3,
-        input_filter_size: int | Iterable[int] = (1, 9, 25),
+        input_filter_size: int | Iterable[int] | str = "auto",
         kind: str | Iterable[str] = KINDS,
         head: str | Iterable[str] = ("trace", "gap"),
         alpha: float = 1.0,
-        normalized: bool | Iterable[bool] = True,
+        normalized: bool | Iterable[bool] = (True, False),
         standardize: bool | Iterable[bool] = (False, True),
         slopes: bool | Iterable[bool] = (False, True),
-        constant: bool | Iterable[bool] = (False, True),
-        max_length: int | None = 128,
+        constant: bool | Iterable[bool] = True,
+        max_length: int | Iterable[int | None] | None = (128, 256, 512),
+        spread: bool | Iterable[bool] = (False, True),
         readout: str | Iterable[str] = READOUTS,
         penalty: float | Iterable[float] = _PENALTIES,
         C: float | Iterable[float] = (1.0, 10.0, 100.0, 1000.0),
@@ -226,6 +240,7 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         self.slopes = slopes
         self.constant = constant
         self.max_length = max_length
+        self.spread = spread
         self.readout = readout
         self.penalty = penalty
         self.C = C
@@ -366,7 +381,7 @@ class ResidualKernelRegressor(RegressorMixin, _ResidualKernel):
     Parameters
     ----------
     depth, filter_size, input_filter_size, kind, head, alpha, normalized, standardize, slopes, \
-constant, max_length, penalty, engine, dtype, threads, verbose
+constant, max_length, spread, penalty, engine, dtype, threads, verbose
         As for `ResidualKernelClassifier`.
 
     Attributes
@@ -394,17 +409,18 @@ n_timepoints_, fit_seconds_
     def __init__(
         self,
         *,
-        depth: int | Iterable[int] = (1, 2, 4, 8),
+        depth: int | Iterable[int] = (1, 2, 4),
         filter_size: int | Iterable[int] = 3,
-        input_filter_size: int | Iterable[int] = (1, 9, 25),
+        input_filter_size: int | Iterable[int] | str = "auto",
         kind: str | Iterable[str] = KINDS,
         head: str | Iterable[str] = ("trace", "gap"),
         alpha: float = 1.0,
-        normalized: bool | Iterable[bool] = True,
+        normalized: bool | Iterable[bool] = (True, False),
         standardize: bool | Iterable[bool] = (False, True),
         slopes: bool | Iterable[bool] = (False, True),
-        constant: bool | Iterable[bool] = (False, True),
-        max_length: int | None = 128,
+        constant: bool | Iterable[bool] = True,
+        max_length: int | Iterable[int | None] | None = (128, 256, 512),
+        spread: bool | Iterable[bool] = (False, True),
         penalty: float | Iterable[float] = _PENALTIES,
         engine: str = "auto",
         dtype: str = "float64",
@@ -422,6 +438,7 @@ n_timepoints_, fit_seconds_
         self.slopes = slopes
         self.constant = constant
         self.max_length = max_length
+        self.spread = spread
         self.penalty = penalty
         self.engine = engine
         self.dtype = dtype
@@ -484,6 +501,10 @@ def _several(values: Any, name: str, check: Any) -> tuple[Any, ...]:
     if not checked:
         raise ValueError(f"{name} is empty, expected at least one value")
     return checked
+
+
+def _check_length(value: Any, name: str) -> int | None:
+    return None if value is None else check_depth(value, name)
 
 
 def _check_positive(value: Any, name: str) -> float:

@@ -8,10 +8,9 @@ counts of mistakes tie.
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -27,6 +26,8 @@ from .views import FittedView, View, is_standard, shorten
 class Space:
     """What is searched, a tuple of values for each name; the rest is fixed."""
 
+    max_length: tuple[int | None, ...]
+    spread: tuple[bool, ...]
     standardize: tuple[bool, ...]
     slopes: tuple[bool, ...]
     constant: tuple[bool, ...]
@@ -38,32 +39,36 @@ class Space:
     normalized: tuple[bool, ...]
     penalty: tuple[float, ...]
     alpha: float = 1.0
-    max_length: int | None = None
 
-    def passes(self, X: np.ndarray) -> Iterator[Pass]:
-        """Yield what has to be computed for such signals, leaving out what changes nothing.
+    def passes(self, X: np.ndarray) -> list[Pass]:
+        """Return what has to be computed for such signals, leaving out what changes nothing.
 
-        Those are standardizing signals that are (nearly) standardized, slopes of one time
-        point, and input filters longer than the signals (unless there is no other).
+        Those are the spread within blocks where there are no blocks, standardizing signals
+        that are (nearly) standardized, slopes of one time point, and input filters longer than
+        the signals (unless there is no other).
         """
-        short = shorten(X, self.max_length)
-        standardize, slopes = self.standardize, self.slopes
+        length = self.max_length[0]
+        short = shorten(X, length)
+        spread, standardize, slopes = self.spread, self.standardize, self.slopes
+        if short.shape == X.shape:
+            spread = (False,)
         if len(standardize) > 1 and is_standard(short):
             standardize = (False,)
         if len(slopes) > 1 and short.shape[2] == 1:
             slopes = (False,)
         inputs = tuple(q for q in self.input_filter_size if q <= short.shape[2])
-        for standard, slope, constant, size, window, head in product(
-            standardize,
-            slopes,
-            self.constant,
-            self.filter_size,
-            inputs or (min(self.input_filter_size),),
-            self.head,
-        ):
-            view = View(self.max_length, standard, slope, constant)
-            network = Network(max(self.depth), size, input_filter_size=window, alpha=self.alpha)
-            yield Pass(view, network, head)
+        inputs = inputs or (min(self.input_filter_size),)
+        depth = max(self.depth)
+        return [
+            Pass(
+                View(length, *view),
+                Network(depth, size, input_filter_size=window, alpha=self.alpha),
+                head,
+            )
+            for *view, size, window, head in product(
+                spread, standardize, slopes, self.constant, self.filter_size, inputs, self.head
+            )
+        ]
 
 
 class Pass(NamedTuple):
@@ -81,6 +86,8 @@ class Candidate:
     ``error`` is the mean squared error of leaving one out, over cases and outputs.
     """
 
+    max_length: int | None
+    spread: bool
     standardize: bool
     slopes: bool
     constant: bool
@@ -98,6 +105,7 @@ class Finalist(NamedTuple):
     """A candidate with all it takes to go on: view, kernel, signals as seen, matrix, path."""
 
     candidate: Candidate
+    source: Pass
     view: FittedView
     kernel: Kernel
     signals: np.ndarray
@@ -123,59 +131,84 @@ def search(
 ) -> Found:
     """Judge every kernel of `space` on signals `X` with targets `Y` (n_cases, n_outputs).
 
+    All passes are made at the first of the lengths to which signals are shortened. As long as
+    that lowers the error, the passes that the finalists come from are then made at the next
+    length.
+
     `options` are passed to `rescntk.gram`; `verbose` 1 prints a line at the end, 2 one for each
     pass.
     """
-    candidates: list[Candidate] = []
-    best: list[tuple[float, int, Finalist]] = []  # a heap with the worst on top
+    found = Found([], [])
     begin = time.perf_counter()
-    passes = list(space.passes(X))
-    for number, (view, network, head) in enumerate(passes, 1):
-        start = time.perf_counter()
-        fitted = view.fit(X)
-        signals = fitted(X)
-        matrices = gram(
-            network, signals, head=head, kinds=space.kind, depths=space.depth, **options
-        )
-        for kind, t, normalized in product(space.kind, range(len(space.depth)), space.normalized):
-            K = getattr(matrices, kind)[t].astype(np.float64, copy=False)
-            K = normalize(K) if normalized else K
-            path = RidgePath(K, Y)
-            error, penalty = min((path.error(penalty), penalty) for penalty in space.penalty)
-            deep = network.replace(depth=space.depth[t])
-            candidate = Candidate(
-                **{k: v for k, v in asdict(view).items() if k != "max_length"},
-                filter_size=network.filter_size,
-                input_filter_size=network.input_filter_size,
-                head=head,
-                kind=kind,
-                depth=deep.depth,
-                normalized=normalized,
-                penalty=penalty,
-                error=error,
-            )
-            candidates.append(candidate)
-            kernel = Kernel(deep, kind, head, normalized)
-            entry = Finalist(candidate, fitted, kernel, signals, K, path)
-            # The number breaks ties: earlier candidates win.
-            heapq.heappush(best, (-error, -len(candidates), entry))
-            if len(best) > finalists:
-                heapq.heappop(best)
-        if verbose > 1:
-            latest = candidates[-len(space.kind) * len(space.depth) * len(space.normalized) :]
-            print(
-                f"[{number}/{len(passes)}] {describe(view, network, head)}: "
-                f"{time.perf_counter() - start:.1f} s, squared error "
-                f"{min(c.error for c in latest):.4g}, best so far {-max(best)[0]:.4g}",
-                flush=True,
-            )
+    passes, count = space.passes(X), 0
+    for rung, length in enumerate(space.max_length):
+        if rung > 0:
+            previous = space.max_length[rung - 1]
+            if previous is None or X.shape[2] <= previous:
+                break
+            best = found.finalists[0].candidate
+            if best.max_length != previous:
+                break
+            sources = dict.fromkeys(entry.source for entry in found.finalists)
+            passes = [
+                source._replace(view=replace(source.view, max_length=length))
+                for source in sources
+                if source.view.max_length == previous
+            ]
+        for number, source in enumerate(passes, 1):
+            start = time.perf_counter()
+            least = np.inf
+            for entry in _judge(space, source, X, Y, options):
+                least = min(least, entry.candidate.error)
+                found.candidates.append(entry.candidate)
+                found.finalists.append(entry)
+                found.finalists.sort(key=lambda entry: entry.candidate.error)  # stable
+                del found.finalists[finalists:]
+            count += 1
+            if verbose > 1:
+                print(
+                    f"[{number}/{len(passes)}] {describe(source)}: "
+                    f"{time.perf_counter() - start:.1f} s, squared error {least:.4g}, "
+                    f"best so far {found.finalists[0].candidate.error:.4g}",
+                    flush=True,
+                )
     if verbose:
         print(
-            f"{len(candidates)} kernels from {len(passes)} passes over {len(X)} signals: "
+            f"{len(found.candidates)} kernels from {count} passes over {len(X)} signals: "
             f"{time.perf_counter() - begin:.1f} s",
             flush=True,
         )
-    return Found(candidates, [entry for _, _, entry in sorted(best, reverse=True)])
+    return found
+
+
+def _judge(
+    space: Space, source: Pass, X: np.ndarray, Y: np.ndarray, options: dict[str, Any]
+) -> Iterator[Finalist]:
+    """Make a pass and yield its kernels, each with the penalty that suits it best."""
+    view, network, head = source
+    fitted = view.fit(X)
+    signals = fitted(X)
+    matrices = gram(network, signals, head=head, kinds=space.kind, depths=space.depth, **options)
+    for kind, (t, depth), normalized in product(
+        space.kind, enumerate(space.depth), space.normalized
+    ):
+        K = getattr(matrices, kind)[t].astype(np.float64, copy=False)
+        K = normalize(K) if normalized else K
+        path = RidgePath(K, Y)
+        error, penalty = min((path.error(penalty), penalty) for penalty in space.penalty)
+        candidate = Candidate(
+            **asdict(view),
+            filter_size=network.filter_size,
+            input_filter_size=network.input_filter_size,
+            head=head,
+            kind=kind,
+            depth=depth,
+            normalized=normalized,
+            penalty=penalty,
+            error=error,
+        )
+        kernel = Kernel(network.replace(depth=depth), kind, head, normalized)
+        yield Finalist(candidate, source, fitted, kernel, signals, K, path)
 
 
 def normalize(K: np.ndarray) -> np.ndarray:
@@ -185,12 +218,14 @@ def normalize(K: np.ndarray) -> np.ndarray:
     return K * inverse[:, None] * inverse
 
 
-def describe(view: View, network: Network, head: str) -> str:
+def describe(source: Pass) -> str:
     """Return a pass in words."""
+    view, network, head = source
     parts = ["standardized" if view.standardize else "signals"]
-    parts += ["slopes"] * view.slopes + ["constant"] * view.constant
+    parts += ["spread"] * view.spread + ["slopes"] * view.slopes + ["constant"] * view.constant
+    length = "any length" if view.max_length is None else f"length <= {view.max_length}"
     return (
-        f"{' + '.join(parts)}, filters {network.input_filter_size} and "
+        f"{' + '.join(parts)}, {length}, filters {network.input_filter_size} and "
         f"{network.filter_size}, {head}"
     )
 
