@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
@@ -308,9 +308,12 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         n_folds: int,
         or_ridge: bool,
     ) -> tuple[Finalist, Readout, dict[str, Any], np.ndarray] | None:
-        """Return the best support vector machines, or None if ridge regression is better.
+        """Return the best support vector machines, or None if ridge regression will do.
 
-        Better is a smaller cross-entropy of calibrated decisions in the same folds.
+        Both are compared by the cross-entropy of calibrated decisions in the same folds. As
+        support vector machines come with several C, and ridge regression with the penalty that
+        leaving one out has found, they have to be better by more than a standard error of the
+        difference.
         """
         if n_folds < 2:
             if or_ridge:
@@ -322,18 +325,20 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         generator = check_random_state(self.random_state)
         splitter = StratifiedKFold(n_folds, shuffle=True, random_state=generator)
         folds = list(splitter.split(Y, labels))
-        least = np.inf
+        bar = np.full(len(labels), np.inf)
         if or_ridge:
             for entry in found.finalists:
                 fit = partial(ridge, penalty=entry.candidate.penalty)
-                decisions = held_out(entry.K, Y, folds, fit)
-                least = min(least, calibrate(decisions, labels)[1])
-        choice = None
+                losses = calibrate(held_out(entry.K, Y, folds, fit), labels)[1]
+                bar = min(bar, losses, key=np.mean)
+        choice, least = None, np.inf
         for entry, C in product(found.finalists, costs):
             decisions = held_out(entry.K, Y, folds, partial(support_vectors, C=C))
-            loss = calibrate(decisions, labels)[1]
-            if loss < least:
-                least, choice = loss, (entry, C, decisions)
+            losses = calibrate(decisions, labels)[1]
+            gain = bar - losses
+            significant = not or_ridge or gain.mean() > gain.std() / np.sqrt(len(gain))
+            if significant and losses.mean() < least:
+                least, choice = losses.mean(), (entry, C, decisions)
         if choice is None:
             return None
         entry, C, decisions = choice
@@ -367,6 +372,7 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         X = read_signals(self, X, reset=True)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         return X, y
 
@@ -462,8 +468,6 @@ n_timepoints_, fit_seconds_
         _check_given(self, y)
         X = read_signals(self, X, reset=True)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        if y.ndim > 2:
-            raise ValueError(f"y has shape {y.shape}, expected (n_cases,) or (n_cases, n_targets)")
         check_consistent_length(X, y)
         if len(X) < 2:
             raise ValueError("n_samples=1: expected at least two signals, to leave one out")

@@ -127,8 +127,8 @@ def probabilities(decisions: np.ndarray, sharpness: float) -> np.ndarray:
     return softmax(sharpness * margins(decisions), axis=1)
 
 
-def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Return the sharpness of `probabilities` that suits held-out decisions, and its loss.
+def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the sharpness of `probabilities` that suits held-out decisions, and its losses.
 
     The one number minimizes the mean cross-entropy (temperature scaling; Guo et al. 2017), so
     that probabilities and decisions rank classes alike. Labels are smoothed as Platt (1999)
@@ -143,19 +143,20 @@ def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
 
     Returns
     -------
-    sharpness, loss : float
-        The loss is the cross-entropy per case, in nats.
+    sharpness : float
+    losses : ndarray, (n_cases,)
+        The cross-entropy of each case, in nats.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape
     targets = np.full(columns.shape, 1.0 / (n + n_classes))
     targets[np.arange(n), labels] += n / (n + n_classes)
 
-    def loss(log_sharpness: float) -> float:
-        return -float((targets * log_softmax(np.exp(log_sharpness) * columns, axis=1)).sum() / n)
+    def losses(log_sharpness: float) -> np.ndarray:
+        return -(targets * log_softmax(np.exp(log_sharpness) * columns, axis=1)).sum(axis=1)
 
-    best = minimize_scalar(loss, bounds=(-10.0, 10.0), method="bounded")
-    return float(np.exp(best.x)), float(best.fun)
+    best = minimize_scalar(lambda s: losses(s).mean(), bounds=(-10.0, 10.0), method="bounded")
+    return float(np.exp(best.x)), losses(best.x)
 
 
 def one_against_rest(labels: np.ndarray, n_classes: int) -> np.ndarray:
