@@ -48,6 +48,7 @@ SETS = (
 )
 QUICK_SETS = ("GunPoint", "ItalyPowerDemand", "BasicMotions")
 SEEDS = (0, 1, 2)
+JOBS = int(os.environ.get("NUMBA_NUM_THREADS", os.cpu_count() or 1))
 
 CURVE_SETS = ("GunPoint", "BasicMotions", "JapaneseVowels")
 CURVE_SIZES = (5, 10, 20, 50)
@@ -90,7 +91,7 @@ class RadialSVM:
                 "svc__gamma": scale * np.logspace(-2, 2, 5),
             }
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-            model = GridSearchCV(model, grid, cv=splitter, n_jobs=os.cpu_count())
+            model = GridSearchCV(model, grid, cv=splitter, n_jobs=JOBS)
         self.model = model.fit(flat(X), y)
         return self
 
@@ -102,7 +103,7 @@ def neighbour(distance: str) -> Callable[[int], Any]:
     def make(seed: int) -> Any:
         from aeon.classification.distance_based import KNeighborsTimeSeriesClassifier
 
-        return KNeighborsTimeSeriesClassifier(distance=distance, n_jobs=os.cpu_count())
+        return KNeighborsTimeSeriesClassifier(distance=distance, n_jobs=JOBS)
 
     return make
 
@@ -110,13 +111,13 @@ def neighbour(distance: str) -> Callable[[int], Any]:
 def mini_rocket(seed: int) -> Any:
     from aeon.classification.convolution_based import MiniRocketClassifier
 
-    return MiniRocketClassifier(random_state=seed, n_jobs=os.cpu_count())
+    return MiniRocketClassifier(random_state=seed, n_jobs=JOBS)
 
 
 def multi_rocket_hydra(seed: int) -> Any:
     from aeon.classification.convolution_based import MultiRocketHydraClassifier
 
-    return MultiRocketHydraClassifier(random_state=seed, n_jobs=os.cpu_count())
+    return MultiRocketHydraClassifier(random_state=seed, n_jobs=JOBS)
 
 
 def ours(seed: int) -> Any:

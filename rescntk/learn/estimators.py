@@ -35,9 +35,6 @@ Array = Any
 
 READOUTS = ("ridge", "svm")
 
-# Input filters for one channel, whose single points tell little, and for several.
-_INPUTS = ((1, 9, 25), (1, 9))
-
 _PENALTIES = tuple(10.0**k for k in range(-6, 2))
 
 
@@ -54,7 +51,9 @@ class _ResidualKernel(BaseEstimator):
         inputs = self.input_filter_size
         if isinstance(inputs, str):
             check_choice(inputs, "input_filter_size", ("auto",))
-            inputs = _INPUTS[self.n_channels_ > 1]
+            inputs = None
+        else:
+            inputs = _several(inputs, "input_filter_size", check_filter_size)
         return Space(
             max_length=_several(self.max_length, "max_length", _check_length),
             spread=_several(self.spread, "spread", check_flag),
@@ -62,7 +61,7 @@ class _ResidualKernel(BaseEstimator):
             slopes=_several(self.slopes, "slopes", check_flag),
             constant=_several(self.constant, "constant", check_flag),
             filter_size=_several(self.filter_size, "filter_size", check_filter_size),
-            input_filter_size=_several(inputs, "input_filter_size", check_filter_size),
+            input_filter_size=inputs,
             head=_several(self.head, "head", lambda v, n: check_choice(v, n, HEADS)),
             kind=_several(self.kind, "kind", lambda v, n: check_choice(v, n, KINDS)),
             depth=_several(self.depth, "depth", check_depth),
@@ -123,7 +122,8 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         As for `rescntk.Network`.
     input_filter_size : int, sequence of int or "auto", default "auto"
         As for `rescntk.Network`: "auto" is (1, 9, 25) for signals of one channel and (1, 9)
-        for others. Filters longer than the signals are left out.
+        for several (or with their spread, see below). Filters longer than the signals are left
+        out.
     kind : {"gpk", "ntk"} or sequence, default both
         As for `rescntk.Kernel`. Both come from one pass.
     head : {"equivariant", "trace", "gap"} or sequence, default ("trace", "gap")
@@ -140,9 +140,9 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         Whether a constant channel is appended, which gives the first layer a bias.
     max_length : int, None or sequence of them, default (128, 256, 512)
         Longer signals are averaged over blocks of time points, so that at most so many remain;
-        None never does that. All is searched at the first length; the best few ways to look at
-        the signals are tried at the next one, as long as that lowers the error. Time grows
-        with the square of the length.
+        None never does that. All is searched at the first length; the best ways to look at the
+        signals are tried at the next one, and so on as long as that lowers the error by a
+        twentieth. Time grows with the square of the length.
     spread : bool or sequence of bool, default (False, True)
         Whether standard deviation, minimum and maximum within these blocks are appended as
         channels.

@@ -21,10 +21,21 @@ from ..network import Network
 from .readouts import RidgePath
 from .views import FittedView, View, is_standard, shorten
 
+# Input filters for signals of one channel, whose single points tell little, and for several.
+_INPUTS = ((1, 9, 25), (1, 9))
+
+# A finer resolution costs four times as much. It is tried if the last one lowered the error to
+# this fraction.
+_WORTH = 0.95
+
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched, a tuple of values for each name; the rest is fixed."""
+    """What is searched, a tuple of values for each name; the rest is fixed.
+
+    Without `input_filter_size`, it depends on the number of channels: those of the signals, or
+    four times as many with their spread.
+    """
 
     max_length: tuple[int | None, ...]
     spread: tuple[bool, ...]
@@ -32,7 +43,7 @@ class Space:
     slopes: tuple[bool, ...]
     constant: tuple[bool, ...]
     filter_size: tuple[int, ...]
-    input_filter_size: tuple[int, ...]
+    input_filter_size: tuple[int, ...] | None
     head: tuple[str, ...]
     kind: tuple[str, ...]
     depth: tuple[int, ...]
@@ -56,19 +67,18 @@ class Space:
             standardize = (False,)
         if len(slopes) > 1 and short.shape[2] == 1:
             slopes = (False,)
-        inputs = tuple(q for q in self.input_filter_size if q <= short.shape[2])
-        inputs = inputs or (min(self.input_filter_size),)
-        depth = max(self.depth)
-        return [
-            Pass(
-                View(length, *view),
-                Network(depth, size, input_filter_size=window, alpha=self.alpha),
-                head,
-            )
-            for *view, size, window, head in product(
-                spread, standardize, slopes, self.constant, self.filter_size, inputs, self.head
-            )
-        ]
+        found = []
+        for spread_too in spread:
+            several = len(X[0]) * (4 if spread_too else 1) > 1
+            sizes = _INPUTS[several] if self.input_filter_size is None else self.input_filter_size
+            inputs = tuple(q for q in sizes if q <= short.shape[2]) or (min(sizes),)
+            for standard, slope, constant, size, window, head in product(
+                standardize, slopes, self.constant, self.filter_size, inputs, self.head
+            ):
+                view = View(length, spread_too, standard, slope, constant)
+                network = Network(max(self.depth), size, input_filter_size=window, alpha=self.alpha)
+                found.append(Pass(view, network, head))
+        return found
 
 
 class Pass(NamedTuple):
@@ -131,9 +141,9 @@ def search(
 ) -> Found:
     """Judge every kernel of `space` on signals `X` with targets `Y` (n_cases, n_outputs).
 
-    All passes are made at the first of the lengths to which signals are shortened. As long as
-    that lowers the error, the passes that the finalists come from are then made at the next
-    length.
+    All passes are made at the first of the lengths to which signals are shortened. The passes
+    that the finalists come from are then made at the next length, and so on as long as that
+    lowers the error by a twentieth.
 
     `options` are passed to `rescntk.gram`; `verbose` 1 prints a line at the end, 2 one for each
     pass.
@@ -141,13 +151,14 @@ def search(
     found = Found([], [])
     begin = time.perf_counter()
     passes, count = space.passes(X), 0
+    errors: list[float] = []
     for rung, length in enumerate(space.max_length):
         if rung > 0:
             previous = space.max_length[rung - 1]
             if previous is None or X.shape[2] <= previous:
                 break
-            best = found.finalists[0].candidate
-            if best.max_length != previous:
+            errors.append(found.finalists[0].candidate.error)
+            if rung > 1 and errors[-1] > _WORTH * errors[-2]:
                 break
             sources = dict.fromkeys(entry.source for entry in found.finalists)
             passes = [
