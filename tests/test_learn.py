@@ -27,7 +27,13 @@ from rescntk.learn import (
 
 from . import tolerances
 
-QUICK = {"depth": (1, 2), "input_filter_size": (1, 5), "constant": False, "slopes": False}
+QUICK = {
+    "depth": (1, 2),
+    "filter_size": 3,
+    "input_filter_size": (1, 5),
+    "constant": False,
+    "slopes": False,
+}
 
 
 def waves(rng, n, classes, length=24, channels=1):
@@ -169,10 +175,14 @@ def test_each_matrix_is_computed_once(rng, monkeypatch):
     monkeypatch.setattr(search, "gram", counted)
     X, y = waves(rng, 12, 2)
     model = ResidualKernelClassifier(
-        depth=(1, 3, 2), input_filter_size=(1, 5, 99), constant=(False, True), cv=2
+        depth=(1, 3, 2),
+        filter_size=(3, 99),
+        input_filter_size=(1, 5, 99),
+        constant=(False, True),
+        cv=2,
     )
     model.fit(X, y)
-    # slopes × constant × input filters that fit × heads; the waves are standardized already.
+    # slopes × constant × filters that fit × heads; the waves are standardized already.
     assert len(calls) == len(set(calls)) == 2 * 2 * 2 * 2
     table = model.search_results_
     assert len(table["error"]) == len(calls) * 3 * 2 * 2  # depths × kinds × normalized
@@ -298,7 +308,7 @@ def test_regressor_with_several_targets(rng):
 
 def test_regressor_scores_by_leaving_one_out(rng):
     X, y = rng.standard_normal((12, 2, 8)), rng.standard_normal(12)
-    options = {"depth": 2, "input_filter_size": 1, "head": "trace", "kind": "gpk"}
+    options = {"depth": 2, "input_filter_size": 1, "head": "trace", "kind": "gpk", "filter_size": 3}
     options |= {"standardize": False, "slopes": False, "normalized": True, "penalty": 0.1}
     errors = []
     for i in range(12):

@@ -17,7 +17,7 @@ from rescntk.learn import (
     SignalScaler,
 )
 
-QUICK = {"depth": (1, 2), "input_filter_size": (1, 3), "constant": False}
+QUICK = {"depth": (1, 2), "filter_size": 3, "input_filter_size": (1, 3), "constant": False}
 ESTIMATORS = [
     SignalScaler(),
     KernelMatrix(),

@@ -20,7 +20,13 @@ except ModuleNotFoundError:
 from . import estimators
 
 # Few passes, for aeon's own checks.
-_QUICK = {"depth": 1, "input_filter_size": 3, "standardize": False, "constant": False}
+_QUICK = {
+    "depth": 1,
+    "filter_size": 3,
+    "input_filter_size": 3,
+    "standardize": False,
+    "constant": False,
+}
 
 
 class ResidualKernelClassifier(BaseClassifier):

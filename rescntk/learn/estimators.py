@@ -48,12 +48,6 @@ class _ResidualKernel(BaseEstimator):
 
     def _space(self) -> Space:
         """Return the parameters checked, as what is to be searched."""
-        inputs = self.input_filter_size
-        if isinstance(inputs, str):
-            check_choice(inputs, "input_filter_size", ("auto",))
-            inputs = None
-        else:
-            inputs = _several(inputs, "input_filter_size", check_filter_size)
         return Space(
             max_length=_several(self.max_length, "max_length", _check_length),
             spread=_several(self.spread, "spread", check_flag),
@@ -61,7 +55,9 @@ class _ResidualKernel(BaseEstimator):
             slopes=_several(self.slopes, "slopes", check_flag),
             constant=_several(self.constant, "constant", check_flag),
             filter_size=_several(self.filter_size, "filter_size", check_filter_size),
-            input_filter_size=inputs,
+            input_filter_size=_several(
+                self.input_filter_size, "input_filter_size", check_filter_size
+            ),
             head=_several(self.head, "head", lambda v, n: check_choice(v, n, HEADS)),
             kind=_several(self.kind, "kind", lambda v, n: check_choice(v, n, KINDS)),
             depth=_several(self.depth, "depth", check_depth),
@@ -118,12 +114,8 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
     ----------
     depth : int or sequence of int, default (1, 2, 4)
         Residual layers. All depths come from one pass, at the cost of the deepest.
-    filter_size : int or sequence of int, default 3
-        As for `rescntk.Network`.
-    input_filter_size : int, sequence of int or "auto", default "auto"
-        As for `rescntk.Network`: "auto" is (1, 9, 25) for signals of one channel and (1, 9)
-        for several (or with their spread, see below). Filters longer than the signals are left
-        out.
+    filter_size, input_filter_size : int or sequence of int, default (3, 9, 31) and (1, 9)
+        As for `rescntk.Network`. Filters longer than the signals are left out.
     kind : {"gpk", "ntk"} or sequence, default both
         As for `rescntk.Kernel`. Both come from one pass.
     head : {"equivariant", "trace", "gap"} or sequence, default ("trace", "gap")
@@ -207,8 +199,8 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         self,
         *,
         depth: int | Iterable[int] = (1, 2, 4),
-        filter_size: int | Iterable[int] = 3,
-        input_filter_size: int | Iterable[int] | str = "auto",
+        filter_size: int | Iterable[int] = (3, 9, 31),
+        input_filter_size: int | Iterable[int] = (1, 9),
         kind: str | Iterable[str] = KINDS,
         head: str | Iterable[str] = ("trace", "gap"),
         alpha: float = 1.0,
@@ -416,8 +408,8 @@ n_timepoints_, fit_seconds_
         self,
         *,
         depth: int | Iterable[int] = (1, 2, 4),
-        filter_size: int | Iterable[int] = 3,
-        input_filter_size: int | Iterable[int] | str = "auto",
+        filter_size: int | Iterable[int] = (3, 9, 31),
+        input_filter_size: int | Iterable[int] = (1, 9),
         kind: str | Iterable[str] = KINDS,
         head: str | Iterable[str] = ("trace", "gap"),
         alpha: float = 1.0,

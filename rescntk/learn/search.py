@@ -21,9 +21,6 @@ from ..network import Network
 from .readouts import RidgePath
 from .views import FittedView, View, is_standard, shorten
 
-# Input filters for signals of one channel, whose single points tell little, and for several.
-_INPUTS = ((1, 9, 25), (1, 9))
-
 # A finer resolution costs four times as much. It is tried if the last one lowered the error to
 # this fraction.
 _WORTH = 0.95
@@ -31,11 +28,7 @@ _WORTH = 0.95
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched, a tuple of values for each name; the rest is fixed.
-
-    Without `input_filter_size`, it depends on the number of channels: those of the signals, or
-    four times as many with their spread.
-    """
+    """What is searched, a tuple of values for each name; the rest is fixed."""
 
     max_length: tuple[int | None, ...]
     spread: tuple[bool, ...]
@@ -43,7 +36,7 @@ class Space:
     slopes: tuple[bool, ...]
     constant: tuple[bool, ...]
     filter_size: tuple[int, ...]
-    input_filter_size: tuple[int, ...] | None
+    input_filter_size: tuple[int, ...]
     head: tuple[str, ...]
     kind: tuple[str, ...]
     depth: tuple[int, ...]
@@ -55,8 +48,8 @@ class Space:
         """Return what has to be computed for such signals, leaving out what changes nothing.
 
         Those are the spread within blocks where there are no blocks, standardizing signals
-        that are (nearly) standardized, slopes of one time point, and input filters longer than
-        the signals (unless there is no other).
+        that are (nearly) standardized, slopes of one time point, and filters longer than the
+        signals (unless there is no other).
         """
         length = self.max_length[0]
         short = shorten(X, length)
@@ -67,18 +60,22 @@ class Space:
             standardize = (False,)
         if len(slopes) > 1 and short.shape[2] == 1:
             slopes = (False,)
-        found = []
-        for spread_too in spread:
-            several = len(X[0]) * (4 if spread_too else 1) > 1
-            sizes = _INPUTS[several] if self.input_filter_size is None else self.input_filter_size
-            inputs = tuple(q for q in sizes if q <= short.shape[2]) or (min(sizes),)
-            for standard, slope, constant, size, window, head in product(
-                standardize, slopes, self.constant, self.filter_size, inputs, self.head
-            ):
-                view = View(length, spread_too, standard, slope, constant)
-                network = Network(max(self.depth), size, input_filter_size=window, alpha=self.alpha)
-                found.append(Pass(view, network, head))
-        return found
+
+        def fitting(sizes: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(q for q in sizes if q <= short.shape[2]) or (min(sizes),)
+
+        sizes, windows = fitting(self.filter_size), fitting(self.input_filter_size)
+        depth = max(self.depth)
+        return [
+            Pass(
+                View(length, *view),
+                Network(depth, size, input_filter_size=window, alpha=self.alpha),
+                head,
+            )
+            for *view, size, window, head in product(
+                spread, standardize, slopes, self.constant, sizes, windows, self.head
+            )
+        ]
 
 
 class Pass(NamedTuple):

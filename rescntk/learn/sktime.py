@@ -26,7 +26,13 @@ _TAGS = {
 }
 
 # Few passes, for sktime's own checks.
-_QUICK = {"depth": 1, "input_filter_size": 3, "standardize": False, "constant": False}
+_QUICK = {
+    "depth": 1,
+    "filter_size": 3,
+    "input_filter_size": 3,
+    "standardize": False,
+    "constant": False,
+}
 
 
 class ResidualKernelClassifier(BaseClassifier):
