@@ -380,6 +380,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         place = np.arange(len(sets)) + 0.09 * (methods.index(method) - (len(methods) - 1) / 2)
         right.plot(place, accuracy, markersize=5, **mark)
     left.set(xscale="log", xlabel="seconds for all sets, fit and predict", ylabel="mean accuracy")
+    left.xaxis.set_major_formatter("{x:g}")
     left.set_title("full: warm, open: cold", fontsize="medium")
     right.set(xticks=range(len(sets)), ylabel="accuracy")
     right.set_xticklabels([s.replace("PickupGestureWiimoteZ", "Pickup…Z") for s in sets],
