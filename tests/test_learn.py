@@ -269,6 +269,15 @@ def test_two_axes_are_one_channel(rng):
     assert (flat.decision_function(X) == deep.decision_function(X[:, 0])).all()
 
 
+def test_any_depth_when_normalized(rng):
+    X, y = waves(rng, 12, 2, length=6)
+    options = QUICK | {"depth": (1, 1500), "head": "trace", "input_filter_size": 1}
+    model = ResidualKernelClassifier(normalized=True, readout="ridge", **options).fit(X, y)
+    assert np.isfinite(model.search_results_["error"]).all()
+    with pytest.raises(OverflowError, match="normalized=True"):
+        ResidualKernelClassifier(normalized=False, **options).fit(X, y)
+
+
 def test_a_class_of_one_case(rng):
     X, y = waves(rng, 20, 2)
     y[0] = 7

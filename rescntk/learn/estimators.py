@@ -110,6 +110,12 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
     machines are compared by cross-validation. Wherever a parameter below takes several values,
     these are what is searched; one value settles it.
 
+    The time grows with the square of the number of training signals, and of their length up to
+    the last of `max_length`; beyond a thousand signals the eigendecompositions, one for each
+    kernel judged, take over. It is proportional to the number of passes, which is the product of
+    the numbers of values of `standardize`, `slopes`, `constant`, `spread`, `filter_size`,
+    `input_filter_size` and `head`.
+
     Parameters
     ----------
     depth : int or sequence of int, default (1, 2, 4)

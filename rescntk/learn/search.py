@@ -196,12 +196,22 @@ def _judge(
     view, network, head = source
     fitted = view.fit(X)
     signals = fitted(X)
-    matrices = gram(network, signals, head=head, kinds=space.kind, depths=space.depth, **options)
+    # Where only normalized kernels are wanted, no depth overflows.
+    ready = space.normalized == (True,)
+    matrices = gram(
+        network,
+        signals,
+        head=head,
+        kinds=space.kind,
+        depths=space.depth,
+        normalized=ready,
+        **options,
+    )
     for kind, (t, depth), normalized in product(
         space.kind, enumerate(space.depth), space.normalized
     ):
         K = getattr(matrices, kind)[t].astype(np.float64, copy=False)
-        K = normalize(K) if normalized else K
+        K = normalize(K) if normalized and not ready else K
         path = RidgePath(K, Y)
         error, penalty = min((path.error(penalty), penalty) for penalty in space.penalty)
         candidate = Candidate(
