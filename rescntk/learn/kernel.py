@@ -60,7 +60,8 @@ readout_scale, input_scale, trained
     >>> kernel = SignalKernel(depth=2, kind="gpk", head="trace", n_channels=3)
     >>> kernel
     SignalKernel(depth=2, kind='gpk', head='trace', n_channels=3)
-    >>> process = GaussianProcessRegressor(kernel, alpha=0.1).fit(X.reshape(20, -1), y)
+    >>> process = GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None)
+    >>> process = process.fit(X.reshape(20, -1), y)
     >>> mean, deviation = process.predict(X.reshape(20, -1), return_std=True)
     """
 
