@@ -297,6 +297,28 @@ def test_verbose(rng, capsys):
     assert not capsys.readouterr().out
 
 
+def test_classes_of_one_case_are_not_judged(rng):
+    """The error counts where the class is known without the case; too few such, and no search."""
+    X, y = waves(rng, 18, 3)
+    y[:4] = [10, 11, 12, 13]  # four cases alone in their class, fourteen in company
+    model = ResidualKernelClassifier(**QUICK).fit(X, y)
+    row = np.argmin(model.search_results_["error"])
+    labels = np.unique(y, return_inverse=True)[1]
+    Y = readouts.one_against_rest(labels, 7)
+    K = model.kernel_(model.view_(X))
+    penalty = model.search_results_["penalty"][row]
+    errors = (readouts.RidgePath(K, Y).left_out(penalty) - Y)[4:]
+    assert model.best_error_ == pytest.approx(np.mean(errors**2))
+
+    few = np.array([0, 1, 2, 3, 4, 5, 6])
+    one_each = [0, 1, 2, 3, 4, 5, 5]
+    model = ResidualKernelClassifier(**QUICK).fit(X[few], one_each)
+    assert len(model.search_results_["error"]) == 1
+    chosen = {"depth": 2, "head": "gap", "kind": "ntk", "normalized": True, "penalty": 1e-2}
+    assert chosen.items() <= model.best_params_.items()
+    assert model.best_params_["input_filter_size"] == 5
+
+
 # -- regressor
 
 

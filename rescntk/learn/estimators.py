@@ -66,11 +66,20 @@ class _ResidualKernel(BaseEstimator):
             alpha=check_constant(self.alpha, "alpha"),
         )
 
-    def _search(self, X: np.ndarray, Y: np.ndarray, finalists: int) -> Found:
+    def _search(
+        self, X: np.ndarray, Y: np.ndarray, finalists: int, counted: np.ndarray | None = None
+    ) -> Found:
+        """Search, counting the errors of some cases; if they are few there is no search."""
+        space = self._space()
+        if counted is None:
+            counted = np.ones(len(X), dtype=bool)
+        elif 2 * counted.sum() < len(X):
+            space, counted = space.middle(), np.ones(len(X), dtype=bool)
         found = search(
-            self._space(),
+            space,
             X,
             Y,
+            counted=counted,
             finalists=finalists,
             verbose=self.verbose,
             options={"engine": self.engine, "dtype": self.dtype, "threads": self.threads},
@@ -116,6 +125,9 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
     the numbers of values of `standardize`, `slopes`, `constant`, `spread`, `filter_size`,
     `input_filter_size` and `head`.
 
+    Errors count at cases whose class has others. Where these are less than half of the cases,
+    nothing is searched: the middle of each sequence is taken, of two values the second.
+
     Parameters
     ----------
     depth : int or sequence of int, default (1, 2, 4)
@@ -129,7 +141,7 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         the signals' length for each pair of signals, "trace" the length.
     alpha : float, default 1.0
         Weight of the residual branches.
-    normalized : bool or sequence of bool, default (True, False)
+    normalized : bool or sequence of bool, default (False, True)
         Whether kernels are normalized; if not, the strength of a signal counts.
     standardize, slopes : bool or sequence of bool, default (False, True)
         How signals enter: whether each channel is standardized; whether its change from point
@@ -210,7 +222,7 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         kind: str | Iterable[str] = KINDS,
         head: str | Iterable[str] = ("trace", "gap"),
         alpha: float = 1.0,
-        normalized: bool | Iterable[bool] = (True, False),
+        normalized: bool | Iterable[bool] = (False, True),
         standardize: bool | Iterable[bool] = (False, True),
         slopes: bool | Iterable[bool] = (False, True),
         constant: bool | Iterable[bool] = True,
@@ -275,8 +287,10 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
                 f"y has one class, {self.classes_[0]!r}, expected at least two classes"
             )
         Y = one_against_rest(labels, len(self.classes_))
-        found = self._search(X, Y, check_depth(self.finalists, "finalists"))
-        folds = min(folds, int(np.bincount(labels).min()))
+        counts = np.bincount(labels)
+        # Without its only case a class is unknown: such cases tell nothing of a kernel.
+        found = self._search(X, Y, check_depth(self.finalists, "finalists"), counts[labels] > 1)
+        folds = min(folds, int(counts.min()))
         best = found.finalists[0]
         penalty = best.candidate.penalty
         choice: tuple[Finalist, Readout, dict[str, Any], np.ndarray] = (
@@ -419,7 +433,7 @@ n_timepoints_, fit_seconds_
         kind: str | Iterable[str] = KINDS,
         head: str | Iterable[str] = ("trace", "gap"),
         alpha: float = 1.0,
-        normalized: bool | Iterable[bool] = (True, False),
+        normalized: bool | Iterable[bool] = (False, True),
         standardize: bool | Iterable[bool] = (False, True),
         slopes: bool | Iterable[bool] = (False, True),
         constant: bool | Iterable[bool] = True,

@@ -68,9 +68,9 @@ class RidgePath:
         coefficients, _, diagonal = self._solve(penalty)
         return self.Y - coefficients / diagonal[:, None]
 
-    def error(self, penalty: float) -> float:
-        """Return the mean squared error of leaving one out."""
-        return float(np.mean((self.left_out(penalty) - self.Y) ** 2))
+    def error(self, penalty: float, counted: np.ndarray | slice = slice(None)) -> float:
+        """Return the mean squared error of leaving one out, over the cases that are counted."""
+        return float(np.mean((self.left_out(penalty) - self.Y)[counted] ** 2))
 
 
 def ridge(K: np.ndarray, Y: np.ndarray, penalty: float) -> Readout:

@@ -44,6 +44,12 @@ class Space:
     penalty: tuple[float, ...]
     alpha: float = 1.0
 
+    def middle(self) -> Space:
+        """Return the space of one kernel: the middle of each list, of two the second."""
+        values: dict[str, Any] = asdict(self) | {"max_length": self.max_length[:1]}
+        middle = {k: (v[len(v) // 2],) for k, v in values.items() if isinstance(v, tuple)}
+        return Space(**(values | middle))
+
     def passes(self, X: np.ndarray) -> list[Pass]:
         """Return what has to be computed for such signals, leaving out what changes nothing.
 
@@ -132,6 +138,7 @@ def search(
     X: np.ndarray,
     Y: np.ndarray,
     *,
+    counted: np.ndarray | slice = slice(None),
     finalists: int = 1,
     verbose: int = 0,
     options: dict[str, Any],
@@ -142,8 +149,8 @@ def search(
     that the finalists come from are then made at the next length, and so on as long as that
     lowers the error by a twentieth.
 
-    `options` are passed to `rescntk.gram`; `verbose` 1 prints a line at the end, 2 one for each
-    pass.
+    Errors are those of the cases that are `counted`. `options` are passed to `rescntk.gram`;
+    `verbose` 1 prints a line at the end, 2 one for each pass.
     """
     found = Found([], [])
     begin = time.perf_counter()
@@ -166,7 +173,7 @@ def search(
         for number, source in enumerate(passes, 1):
             start = time.perf_counter()
             least = np.inf
-            for entry in _judge(space, source, X, Y, options):
+            for entry in _judge(space, source, X, Y, counted, options):
                 least = min(least, entry.candidate.error)
                 found.candidates.append(entry.candidate)
                 found.finalists.append(entry)
@@ -190,7 +197,12 @@ def search(
 
 
 def _judge(
-    space: Space, source: Pass, X: np.ndarray, Y: np.ndarray, options: dict[str, Any]
+    space: Space,
+    source: Pass,
+    X: np.ndarray,
+    Y: np.ndarray,
+    counted: np.ndarray | slice,
+    options: dict[str, Any],
 ) -> Iterator[Finalist]:
     """Make a pass and yield its kernels, each with the penalty that suits it best."""
     view, network, head = source
@@ -213,7 +225,7 @@ def _judge(
         K = getattr(matrices, kind)[t].astype(np.float64, copy=False)
         K = normalize(K) if normalized and not ready else K
         path = RidgePath(K, Y)
-        error, penalty = min((path.error(penalty), penalty) for penalty in space.penalty)
+        error, penalty = min((path.error(penalty, counted), penalty) for penalty in space.penalty)
         candidate = Candidate(
             **asdict(view),
             filter_size=network.filter_size,
