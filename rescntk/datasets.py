@@ -47,7 +47,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
     if array is not None and path.suffix != ".npz":
         raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
     if path.suffix == ".ts":
-        return _read_ts(path)
+        return _read_ts(path)[0]
     try:
         content = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
@@ -95,9 +95,33 @@ def load(name: str, split: str = "train") -> np.ndarray:
     >>> datasets.load("JapaneseVowels").shape
     (270, 12, 25)
     """
+    return load_labelled(name, split)[0]
+
+
+def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    """Return the signals and the class labels of a data set that aeon brings along.
+
+    Parameters
+    ----------
+    name, split
+        As for `load`.
+
+    Returns
+    -------
+    signals : ndarray, (n_cases, n_channels, n_timepoints), float64
+    labels : ndarray of str, (n_cases,)
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> X, y = datasets.load_labelled("GunPoint")
+    >>> X.shape, sorted(set(y.tolist()))
+    ((50, 1, 150), ['1', '2'])
+    """
     check_choice(split, "split", ("train", "test"))
     check_choice(name, "data", bundled())
-    return _read_ts(_ts_file(name, split))
+    signals, labels = _read_ts(_ts_file(name, split))
+    return signals, labels
 
 
 def _bundled_folder() -> Path:
@@ -124,21 +148,23 @@ def _equal_length(name: str) -> bool:
     return header.get("@equallength", "true").strip() == "true" and "@classlabel" in header
 
 
-def _read_ts(path: Path) -> np.ndarray:
+def _read_ts(path: Path) -> tuple[np.ndarray, Any]:
+    """Return signals, and labels or None."""
     datasets = _aeon_datasets()
     try:
         signals = datasets.load_from_ts_file(str(path))
     except OSError as error:
         raise ValueError(f"{path} is not a readable .ts file: {error}") from None
+    labels = None
     if isinstance(signals, tuple):
-        signals = signals[0]
+        signals, labels = signals[:2]
     if isinstance(signals, list):
         lengths = sorted({np.shape(signal)[-1] for signal in signals})
         raise ValueError(
             f"{path.name} has signals of {lengths[0]} to {lengths[-1]} timepoints, "
             f"expected signals of one length"
         )
-    return check_signals(signals, f"the array in {path.name}")
+    return check_signals(signals, f"the array in {path.name}"), labels
 
 
 def _aeon_datasets() -> Any:

@@ -154,3 +154,12 @@ def degenerate_fit(n, depth):
     ΔK = (3/8) log(L)/L and 3/L at most, a row of n of them, solved with ¾I.
     """
     return n / 0.75 * (0.375 * np.log(depth) + 3) / depth
+
+
+def sensitivity(depth):
+    """Return the bar for |Δ ∂K/∂log α| / √(K(x,x) K(z,z)).
+
+    Along depth log K grows by at most 2α²/(1+α²) < 2 a layer per unit of log α, so a derivative
+    is up to 2·depth kernels large, each with the rounding errors of `KERNEL`.
+    """
+    return 2 * depth * KERNEL["float64"]

@@ -3,6 +3,7 @@
 from .conditioning import condition_numbers, condition_ratios
 from .degeneracy import degenerate_regression, distances_from_limits, kernels_over_depth
 from .depth import limit_distances, limit_profiles
+from .learning import gram_matrix, parity, search_errors
 from .locality import receptive_field_widths, receptive_fields
 from .smoothness import (
     functions_on_circle,
@@ -27,13 +28,16 @@ __all__ = [
     "figure",
     "functions_on_circle",
     "gaussian_ratios",
+    "gram_matrix",
     "interpolations",
     "kernel_shapes",
     "kernel_spectra",
     "kernels_over_depth",
     "limit_distances",
     "limit_profiles",
+    "parity",
     "posteriors",
     "receptive_field_widths",
     "receptive_fields",
+    "search_errors",
 ]

@@ -1,0 +1,537 @@
+"""Classifier and regressor that choose their kernel by themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+
+from ..engines.request import HEADS, KINDS
+from ..network import check_choice, check_constant, check_depth, check_filter_size, check_flag
+from .inputs import read_signals
+from .readouts import (
+    Readout,
+    calibrate,
+    held_out,
+    margins,
+    one_against_rest,
+    probabilities,
+    ridge,
+    support_vectors,
+)
+from .search import Finalist, Found, Space, as_table, search
+
+Array = Any
+
+READOUTS = ("ridge", "svm")
+
+_PENALTIES = tuple(10.0**k for k in range(-6, 2))
+
+
+class _ResidualKernel(BaseEstimator):
+    """What classifier and regressor share: the search, the kernel found, reading it out."""
+
+    view_: Any
+    kernel_: Any
+    signals_: np.ndarray
+    readout_: Readout
+
+    def _space(self) -> Space:
+        """Return the parameters checked, as what is to be searched."""
+        return Space(
+            max_length=_several(self.max_length, "max_length", _check_length),
+            spread=_several(self.spread, "spread", check_flag),
+            standardize=_several(self.standardize, "standardize", check_flag),
+            slopes=_several(self.slopes, "slopes", check_flag),
+            constant=_several(self.constant, "constant", check_flag),
+            filter_size=_several(self.filter_size, "filter_size", check_filter_size),
+            input_filter_size=_several(
+                self.input_filter_size, "input_filter_size", check_filter_size
+            ),
+            head=_several(self.head, "head", lambda v, n: check_choice(v, n, HEADS)),
+            kind=_several(self.kind, "kind", lambda v, n: check_choice(v, n, KINDS)),
+            depth=_several(self.depth, "depth", check_depth),
+            normalized=_several(self.normalized, "normalized", check_flag),
+            penalty=_several(self.penalty, "penalty", _check_positive),
+            alpha=check_constant(self.alpha, "alpha"),
+        )
+
+    def _search(
+        self, X: np.ndarray, Y: np.ndarray, finalists: int, counted: np.ndarray | None = None
+    ) -> Found:
+        """Search, counting the errors of some cases; if they are few there is no search."""
+        space = self._space()
+        if counted is None:
+            counted = np.ones(len(X), dtype=bool)
+        elif 2 * counted.sum() < len(X):
+            space, counted = space.middle(), np.ones(len(X), dtype=bool)
+        found = search(
+            space,
+            X,
+            Y,
+            counted=counted,
+            finalists=finalists,
+            verbose=self.verbose,
+            options={"engine": self.engine, "dtype": self.dtype, "threads": self.threads},
+        )
+        self.search_results_ = as_table(found.candidates)
+        return found
+
+    def _keep(self, finalist: Finalist, readout: Readout, chosen: dict[str, Any]) -> None:
+        self.view_, self.kernel_ = finalist.view, finalist.kernel
+        self.signals_, self.readout_ = finalist.signals, readout
+        self.best_params_ = {
+            k: v for k, v in asdict(finalist.candidate).items() if k not in ("penalty", "error")
+        } | chosen
+        self.best_error_ = finalist.candidate.error
+
+    def _decide(self, X: Array) -> np.ndarray:
+        """Return decisions (n_cases, n_outputs)."""
+        check_is_fitted(self)
+        signals = self.view_(read_signals(self, X, reset=False))
+        K = self.kernel_(
+            signals, self.signals_, engine=self.engine, dtype=self.dtype, threads=self.threads
+        )
+        return self.readout_(K.astype(np.float64, copy=False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
+    """Classify signals by the kernel of an infinitely wide convolutional ResNet.
+
+    Which kernel, how signals enter it and how predictions are read off it is chosen on the
+    training signals alone. Every kernel of the search is judged by ridge regression's
+    closed-form leave-one-out error; for the best few, ridge regression and support vector
+    machines are compared by cross-validation. Wherever a parameter below takes several values,
+    these are what is searched; one value settles it.
+
+    The time grows with the square of the number of training signals, and of their length up to
+    the last of `max_length`; beyond a thousand signals the eigendecompositions, one for each
+    kernel judged, take over. It is proportional to the number of passes, which is the product of
+    the numbers of values of `standardize`, `slopes`, `constant`, `spread`, `filter_size`,
+    `input_filter_size` and `head`.
+
+    Errors count at cases whose class has others. Where these are less than half of the cases,
+    nothing is searched: the middle of each sequence is taken, of two values the second.
+
+    Parameters
+    ----------
+    depth : int or sequence of int, default (1, 2, 4)
+        Residual layers. All depths come from one pass, at the cost of the deepest.
+    filter_size, input_filter_size : int or sequence of int, default (3, 9, 31) and (1, 9)
+        As for `rescntk.Network`. Filters longer than the signals are left out.
+    kind : {"gpk", "ntk"} or sequence, default both
+        As for `rescntk.Kernel`. Both come from one pass.
+    head : {"equivariant", "trace", "gap"} or sequence, default ("trace", "gap")
+        "gap" does not mind when something happens, "trace" does. "gap" costs the square of
+        the signals' length for each pair of signals, "trace" the length.
+    alpha : float, default 1.0
+        Weight of the residual branches.
+    normalized : bool or sequence of bool, default (False, True)
+        Whether kernels are normalized; if not, the strength of a signal counts.
+    standardize, slopes : bool or sequence of bool, default (False, True)
+        How signals enter: whether each channel is standardized; whether its change from point
+        to point is appended as a channel (`rescntk.learn.views.View`).
+    constant : bool or sequence of bool, default True
+        Whether a constant channel is appended, which gives the first layer a bias.
+    max_length : int, None or sequence of them, default (128, 256, 512)
+        Longer signals are averaged over blocks of time points, so that at most so many remain;
+        None never does that. All is searched at the first length; the best ways to look at the
+        signals are tried at the next one, and so on as long as that lowers the error by a
+        twentieth. Time grows with the square of the length.
+    spread : bool or sequence of bool, default (False, True)
+        Whether standard deviation, minimum and maximum within these blocks are appended as
+        channels.
+    readout : {"ridge", "svm"} or sequence, default both
+        How predictions are read off.
+    penalty : float or sequence of float
+        Of ridge regression, in units of the mean of the kernel's diagonal; the default is
+        powers of ten from 1e-6 to 10.
+    C : float or sequence of float, default (1, 10, 100, 1000)
+        Of support vector machines, in the same unit.
+    cv : int, default 5
+        Folds in which the readouts are compared; no more than the smallest class has cases.
+        Where that has one, ridge regression is taken.
+    finalists : int, default 3
+        For how many of the best kernels readouts are compared.
+    engine, dtype, threads
+        As for calling a `rescntk.Kernel`.
+    random_state : int, RandomState or None, default 0
+        For the folds.
+    verbose : int, default 0
+        1 tells what is found, 2 also each pass.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        What was chosen.
+    best_score_ : float
+        Accuracy of the choice on training signals that it did not see: left out one by one
+        (ridge), or in folds (svm). It is the best of many and so a little optimistic.
+    best_error_ : float
+        Mean squared error of leaving one out (targets ±1) of the kernel chosen.
+    search_results_ : dict of ndarray
+        One row for each kernel judged: what it is, its best penalty, its error.
+    kernel_ : rescntk.Kernel
+        The kernel chosen, and the view of the signals that it takes:
+    view_ : FittedView
+        ``kernel_(view_(X))`` is the kernel matrix.
+    signals_ : ndarray
+        The training signals in that view.
+    readout_ : Readout
+        Coefficients and intercepts.
+    sharpness_ : float
+        What decisions are multiplied by to become log-probabilities.
+    classes_ : ndarray
+    n_channels_, n_timepoints_ : int
+    fit_seconds_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.learn import ResidualKernelClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["slow", "fast"], 10)
+    >>> phase = rng.uniform(0, 6, (20, 1, 1))
+    >>> X = np.sin(np.arange(40) * np.where(y == "slow", 0.4, 0.9)[:, None, None] + phase)
+    >>> model = ResidualKernelClassifier(depth=(1, 2), input_filter_size=(1, 5)).fit(X[::2], y[::2])
+    >>> bool((model.predict(X[1::2]) == y[1::2]).all()), model.best_params_["head"]
+    (True, 'gap')
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int | Iterable[int] = (1, 2, 4),
+        filter_size: int | Iterable[int] = (3, 9, 31),
+        input_filter_size: int | Iterable[int] = (1, 9),
+        kind: str | Iterable[str] = KINDS,
+        head: str | Iterable[str] = ("trace", "gap"),
+        alpha: float = 1.0,
+        normalized: bool | Iterable[bool] = (False, True),
+        standardize: bool | Iterable[bool] = (False, True),
+        slopes: bool | Iterable[bool] = (False, True),
+        constant: bool | Iterable[bool] = True,
+        max_length: int | Iterable[int | None] | None = (128, 256, 512),
+        spread: bool | Iterable[bool] = (False, True),
+        readout: str | Iterable[str] = READOUTS,
+        penalty: float | Iterable[float] = _PENALTIES,
+        C: float | Iterable[float] = (1.0, 10.0, 100.0, 1000.0),
+        cv: int = 5,
+        finalists: int = 3,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.depth = depth
+        self.filter_size = filter_size
+        self.input_filter_size = input_filter_size
+        self.kind = kind
+        self.head = head
+        self.alpha = alpha
+        self.normalized = normalized
+        self.standardize = standardize
+        self.slopes = slopes
+        self.constant = constant
+        self.max_length = max_length
+        self.spread = spread
+        self.readout = readout
+        self.penalty = penalty
+        self.C = C
+        self.cv = cv
+        self.finalists = finalists
+        self.engine = engine
+        self.dtype = dtype
+        self.threads = threads
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Array, y: Array) -> ResidualKernelClassifier:
+        """Choose kernel and readout, and fit it.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+        y : array, (n_cases,)
+            Labels of any kind.
+
+        Returns
+        -------
+        ResidualKernelClassifier
+            Itself.
+        """
+        start = time.perf_counter()
+        readouts = _several(self.readout, "readout", lambda v, n: check_choice(v, n, READOUTS))
+        costs = _several(self.C, "C", _check_positive)
+        folds = check_depth(self.cv, "cv")
+        X, y = self._read(X, y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class, {self.classes_[0]!r}, expected at least two classes"
+            )
+        Y = one_against_rest(labels, len(self.classes_))
+        counts = np.bincount(labels)
+        # Without its only case a class is unknown: such cases tell nothing of a kernel.
+        found = self._search(X, Y, check_depth(self.finalists, "finalists"), counts[labels] > 1)
+        folds = min(folds, int(counts.min()))
+        best = found.finalists[0]
+        penalty = best.candidate.penalty
+        choice: tuple[Finalist, Readout, dict[str, Any], np.ndarray] = (
+            best,
+            best.path.fit(penalty),
+            {"readout": "ridge", "penalty": penalty},
+            best.path.left_out(penalty),
+        )
+        if "svm" in readouts:
+            machine = self._machines(found, Y, labels, costs, folds, "ridge" in readouts)
+            choice = machine or choice
+        finalist, readout, chosen, decisions = choice
+        self._keep(finalist, readout, chosen)
+        self.sharpness_, _ = calibrate(decisions, labels)
+        self.best_score_ = float(np.mean(margins(decisions).argmax(axis=1) == labels))
+        self.fit_seconds_ = time.perf_counter() - start
+        if self.verbose:
+            print(f"chosen: {self.best_params_}, accuracy {self.best_score_:.3f}", flush=True)
+        return self
+
+    def _machines(
+        self,
+        found: Found,
+        Y: np.ndarray,
+        labels: np.ndarray,
+        costs: tuple[float, ...],
+        n_folds: int,
+        or_ridge: bool,
+    ) -> tuple[Finalist, Readout, dict[str, Any], np.ndarray] | None:
+        """Return the best support vector machines, or None if ridge regression will do.
+
+        Both are compared by the cross-entropy of calibrated decisions in the same folds. As
+        support vector machines come with several C, and ridge regression with the penalty that
+        leaving one out has found, they have to be better by more than a standard error of the
+        difference.
+        """
+        if n_folds < 2:
+            if or_ridge:
+                return None
+            raise ValueError(
+                "readout is 'svm' and a class has one case, expected two of every class to "
+                "choose C: give readout='ridge'"
+            )
+        generator = check_random_state(self.random_state)
+        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=generator)
+        folds = list(splitter.split(Y, labels))
+        bar = np.full(len(labels), np.inf)
+        if or_ridge:
+            for entry in found.finalists:
+                fit = partial(ridge, penalty=entry.candidate.penalty)
+                losses = calibrate(held_out(entry.K, Y, folds, fit), labels)[1]
+                bar = min(bar, losses, key=np.mean)
+        choice, least = None, np.inf
+        for entry, C in product(found.finalists, costs):
+            decisions = held_out(entry.K, Y, folds, partial(support_vectors, C=C))
+            losses = calibrate(decisions, labels)[1]
+            gain = bar - losses
+            significant = not or_ridge or gain.mean() > gain.std() / np.sqrt(len(gain))
+            if significant and losses.mean() < least:
+                least, choice = losses.mean(), (entry, C, decisions)
+        if choice is None:
+            return None
+        entry, C, decisions = choice
+        return entry, support_vectors(entry.K, Y, C), {"readout": "svm", "C": C}, decisions
+
+    def decision_function(self, X: Array) -> np.ndarray:
+        """Return how much each class is favoured.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+
+        Returns
+        -------
+        ndarray, (n_cases, n_classes), or (n_cases,) for two classes: positive for the second
+        """
+        decisions = self._decide(X)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    def predict_proba(self, X: Array) -> np.ndarray:
+        """Return class probabilities (n_cases, n_classes), calibrated on held-out decisions."""
+        return probabilities(self._decide(X), self.sharpness_)
+
+    def predict(self, X: Array) -> np.ndarray:
+        """Return labels (n_cases,)."""
+        decisions = self._decide(X)
+        return self.classes_[margins(decisions).argmax(axis=1)]
+
+    def _read(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
+        _check_given(self, y)
+        X = read_signals(self, X, reset=True)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        return X, y
+
+
+class ResidualKernelRegressor(RegressorMixin, _ResidualKernel):
+    """Predict numbers from signals by the kernel of an infinitely wide convolutional ResNet.
+
+    Kernel ridge regression. Which kernel, how signals enter it and the penalty are chosen by
+    the closed-form leave-one-out error on the training signals alone. Several targets share
+    one kernel and one penalty.
+
+    Parameters
+    ----------
+    depth, filter_size, input_filter_size, kind, head, alpha, normalized, standardize, slopes, \
+constant, max_length, spread, penalty, engine, dtype, threads, verbose
+        As for `ResidualKernelClassifier`.
+
+    Attributes
+    ----------
+    best_params_, search_results_, kernel_, view_, signals_, readout_, n_channels_, \
+n_timepoints_, fit_seconds_
+        As for `ResidualKernelClassifier`.
+    best_error_ : float
+        Mean squared error of leaving one out, in units of the targets' variances.
+    best_score_ : float
+        1 - `best_error_`: R² of predictions of targets that were left out, over all targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.learn import ResidualKernelRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> frequency, phase = rng.uniform(0.2, 1.0, 60), rng.uniform(0, 6, (60, 1, 1))
+    >>> X = np.sin(np.arange(40) * frequency[:, None, None] + phase)
+    >>> model = ResidualKernelRegressor(depth=(1, 2), head="gap").fit(X[:40], frequency[:40])
+    >>> model.score(X[40:], frequency[40:]) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int | Iterable[int] = (1, 2, 4),
+        filter_size: int | Iterable[int] = (3, 9, 31),
+        input_filter_size: int | Iterable[int] = (1, 9),
+        kind: str | Iterable[str] = KINDS,
+        head: str | Iterable[str] = ("trace", "gap"),
+        alpha: float = 1.0,
+        normalized: bool | Iterable[bool] = (False, True),
+        standardize: bool | Iterable[bool] = (False, True),
+        slopes: bool | Iterable[bool] = (False, True),
+        constant: bool | Iterable[bool] = True,
+        max_length: int | Iterable[int | None] | None = (128, 256, 512),
+        spread: bool | Iterable[bool] = (False, True),
+        penalty: float | Iterable[float] = _PENALTIES,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.depth = depth
+        self.filter_size = filter_size
+        self.input_filter_size = input_filter_size
+        self.kind = kind
+        self.head = head
+        self.alpha = alpha
+        self.normalized = normalized
+        self.standardize = standardize
+        self.slopes = slopes
+        self.constant = constant
+        self.max_length = max_length
+        self.spread = spread
+        self.penalty = penalty
+        self.engine = engine
+        self.dtype = dtype
+        self.threads = threads
+        self.verbose = verbose
+
+    def fit(self, X: Array, y: Array) -> ResidualKernelRegressor:
+        """Choose a kernel and a penalty, and fit.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+        y : array, (n_cases,) or (n_cases, n_targets)
+
+        Returns
+        -------
+        ResidualKernelRegressor
+            Itself.
+        """
+        start = time.perf_counter()
+        _check_given(self, y)
+        X = read_signals(self, X, reset=True)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, y)
+        if len(X) < 2:
+            raise ValueError("n_samples=1: expected at least two signals, to leave one out")
+        targets = y.reshape(len(y), -1)
+        self.target_mean_ = targets.mean(axis=0)
+        spread = targets.std(axis=0)
+        self.target_scale_ = np.where(spread > 0, spread, 1.0)
+        self._flat = y.ndim == 1
+        Y = (targets - self.target_mean_) / self.target_scale_
+        best = self._search(X, Y, 1).finalists[0]
+        penalty = best.candidate.penalty
+        self._keep(best, best.path.fit(penalty), {"penalty": penalty})
+        self.best_score_ = 1.0 - self.best_error_
+        self.fit_seconds_ = time.perf_counter() - start
+        if self.verbose:
+            print(f"chosen: {self.best_params_}, R² {self.best_score_:.3f}", flush=True)
+        return self
+
+    def predict(self, X: Array) -> np.ndarray:
+        """Return predictions (n_cases,) or (n_cases, n_targets), as the targets came."""
+        predictions = self._decide(X) * self.target_scale_ + self.target_mean_
+        return predictions[:, 0] if self._flat else predictions
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _several(values: Any, name: str, check: Any) -> tuple[Any, ...]:
+    """Return one value or a sequence of them, each checked, as a tuple without repetitions."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        values = (values,)
+    checked = tuple(dict.fromkeys(check(value, name) for value in values))
+    if not checked:
+        raise ValueError(f"{name} is empty, expected at least one value")
+    return checked
+
+
+def _check_length(value: Any, name: str) -> int | None:
+    return None if value is None else check_depth(value, name)
+
+
+def _check_positive(value: Any, name: str) -> float:
+    number = check_constant(value, name)
+    if number == 0.0:
+        raise ValueError(f"{name} is {value!r}, expected a positive number")
+    return number
+
+
+def _check_given(estimator: Any, y: Any) -> None:
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )

@@ -1,0 +1,216 @@
+"""The kernels as scikit-learn's Gaussian processes, and all that call kernels, want them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+
+from ..kernels import Kernel
+from ..network import Network, check_depth
+from ..sensitivity import alpha_derivative
+from .inputs import three_axes
+
+Array = Any
+
+_OPTIONS = ("engine", "dtype", "threads")
+_OWN = ("kind", "head", "normalized")
+
+
+class SignalKernel(SklearnKernel):
+    r"""A kernel of an infinitely wide convolutional network for scikit-learn.
+
+    Works where scikit-learn takes a kernel: ``SVC(kernel=SignalKernel(…))`` with signals of
+    three axes; ``GaussianProcessRegressor`` and ``GaussianProcessClassifier``, ``KernelRidge``,
+    ``Nystroem`` and ``pairwise_kernels``, which take flat arrays only, (n_cases, n_channels ·
+    n_timepoints) with one channel after the other: ``X.reshape(len(X), -1)``. It adds and
+    multiplies with other kernels. Matrices are computed in one call, not pair by pair.
+
+    Gaussian processes learn α, the weight of the residual branch, from the marginal
+    likelihood, whose exact gradient they get (`rescntk.sensitivity`).
+
+    Parameters
+    ----------
+    depth, filter_size, outer_filter_size, input_filter_size, skip, alpha, activation, c_v, c_w, \
+readout_scale, input_scale, trained
+        As for `rescntk.Network`; the default depth is 3.
+    alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
+        Between which α is learned. Without skip connections there is no α to learn.
+    kind, head, normalized
+        As for `rescntk.Kernel`; the default is the normalized NTK with GAP.
+    n_channels : int, default 1
+        How many channels flat arrays have. Arrays of three axes say it themselves.
+    engine, dtype, threads
+        As for calling a `rescntk.Kernel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.learn import SignalKernel
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> from sklearn.svm import SVC
+    >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
+    >>> y = np.arange(20) % 2
+    >>> SVC(kernel=SignalKernel(depth=2), C=100.0).fit(X, y).predict(X[:4])
+    array([0, 1, 0, 1])
+    >>> kernel = SignalKernel(depth=2, kind="gpk", head="trace", n_channels=3)
+    >>> kernel
+    SignalKernel(depth=2, kind='gpk', head='trace', n_channels=3)
+    >>> process = GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None)
+    >>> process = process.fit(X.reshape(20, -1), y)
+    >>> mean, deviation = process.predict(X.reshape(20, -1), return_std=True)
+    """
+
+    def __init__(
+        self,
+        depth: int = 3,
+        filter_size: int = 3,
+        *,
+        kind: str = "ntk",
+        head: str = "gap",
+        alpha: float = 1.0,
+        alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
+        normalized: bool = True,
+        n_channels: int = 1,
+        outer_filter_size: int | None = None,
+        input_filter_size: int = 1,
+        skip: bool = True,
+        activation: str = "relu",
+        c_v: float = 2.0,
+        c_w: float = 1.0,
+        readout_scale: float = 1.0,
+        input_scale: float | None = None,
+        trained: Iterable[str] = ("inner", "outer", "readout"),
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+    ) -> None:
+        self.depth = depth
+        self.filter_size = filter_size
+        self.kind = kind
+        self.head = head
+        self.alpha = alpha
+        self.alpha_bounds = alpha_bounds
+        self.normalized = normalized
+        self.n_channels = n_channels
+        self.outer_filter_size = outer_filter_size
+        self.input_filter_size = input_filter_size
+        self.skip = skip
+        self.activation = activation
+        self.c_v = c_v
+        self.c_w = c_w
+        self.readout_scale = readout_scale
+        self.input_scale = input_scale
+        self.trained = trained
+        self.engine = engine
+        self.dtype = dtype
+        self.threads = threads
+
+    @classmethod
+    def of(cls, kernel: Kernel, **changes: Any) -> SignalKernel:
+        """Return a `rescntk.Kernel` in scikit-learn's form, with some parameters changed.
+
+        Examples
+        --------
+        >>> import rescntk as rk
+        >>> from rescntk.learn import SignalKernel
+        >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
+        SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
+        """
+        values = {name: getattr(kernel, name) for name in _OWN} | vars(kernel.network)
+        if values["outer_filter_size"] == values["filter_size"]:
+            values["outer_filter_size"] = None
+        return cls(**(values | changes))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The `rescntk.Kernel` that is computed."""
+        other = (*_OWN, *_OPTIONS, "alpha_bounds", "n_channels")
+        network = {k: v for k, v in self.get_params().items() if k not in other}
+        return Kernel(Network(**network), **{name: getattr(self, name) for name in _OWN})
+
+    def options(self) -> dict[str, Any]:
+        """Return the options with which the kernel is called."""
+        return {name: getattr(self, name) for name in _OPTIONS}
+
+    @property
+    def hyperparameter_alpha(self) -> Hyperparameter:
+        """What Gaussian processes may learn."""
+        return Hyperparameter("alpha", "numeric", self.alpha_bounds if self.skip else "fixed")
+
+    def __call__(
+        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Return the kernel matrix, and if asked its derivative with respect to log α.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
+        Y : array, optional
+            If left out, or the very object `X`, half of the pairs are computed.
+        eval_gradient : bool, default False
+            Whether to return the derivative too; only without `Y`.
+
+        Returns
+        -------
+        K : ndarray, (n_cases, m_cases)
+        K_gradient : ndarray, (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed
+        """
+        kernel, signals = self.kernel, self._signals(X, "X")
+        others = None if Y is None or Y is X else self._signals(Y, "Y")
+        if eval_gradient and Y is not None:
+            raise ValueError("Y is given, expected eval_gradient without it")
+        K = kernel(signals, others, **self.options())
+        if not eval_gradient:
+            return K
+        if self.hyperparameter_alpha.fixed:
+            return K, np.empty((*K.shape, 0))
+        slope = alpha_derivative(kernel, signals, threads=self.threads).derivative
+        return K, (self.alpha * slope)[:, :, None]
+
+    def diag(self, X: Array) -> np.ndarray:
+        """Return the kernel of each signal with itself, an array (n_cases,)."""
+        return self.kernel.diag(self._signals(X, "X"), **self.options())
+
+    def is_stationary(self) -> bool:
+        """Return False: the kernel does not depend on differences of signals alone."""
+        return False
+
+    def __repr__(self) -> str:
+        defaults = {
+            name: parameter.default
+            for name, parameter in inspect.signature(type(self).__init__).parameters.items()
+        }
+        given = [
+            f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value != defaults[name]
+        ]
+        return f"{type(self).__name__}({', '.join(sorted(given, key=self._place))})"
+
+    def _place(self, text: str) -> int:
+        names = list(inspect.signature(type(self).__init__).parameters)
+        return names.index(text.partition("=")[0])
+
+    def _signals(self, X: Array, name: str) -> np.ndarray:
+        """Return `X` with three axes."""
+        signals = three_axes(X, name)
+        if signals is not None:
+            return signals
+        flat = np.asarray(X)
+        channels = check_depth(self.n_channels, "n_channels")
+        if flat.ndim != 2:
+            raise ValueError(
+                f"{name} has shape {flat.shape}, expected (n_cases, n_channels, n_timepoints) "
+                f"or (n_cases, n_channels · n_timepoints)"
+            )
+        if flat.shape[1] % channels:
+            raise ValueError(
+                f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
+                f"{channels}: one channel after the other"
+            )
+        return flat.reshape(len(flat), channels, -1)

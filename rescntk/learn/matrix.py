@@ -1,0 +1,115 @@
+"""Kernel matrices as a step of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..kernels import Kernel, ResCNTK
+from .inputs import read_signals
+from .kernel import SignalKernel
+
+Array = Any
+
+
+class KernelMatrix(TransformerMixin, BaseEstimator):
+    """Turn signals into rows of the kernel matrix with the signals fitted.
+
+    For pipelines with whatever takes a precomputed kernel: ``SVC(kernel="precomputed")``,
+    ``KernelRidge(kernel="precomputed")``, ``KernelPCA(kernel="precomputed")`` … Within
+    ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
+
+    Parameters
+    ----------
+    kernel : Kernel or SignalKernel, optional
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
+        `SignalKernel` can be searched, as ``kernel__depth`` and so on.
+    engine, dtype, threads
+        As for calling a `Kernel`; a `SignalKernel` has its own.
+
+    Attributes
+    ----------
+    signals_ : ndarray, (n_cases, n_channels, n_timepoints)
+        The signals fitted.
+    kernel_ : Kernel
+        The kernel in use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.learn import KernelMatrix
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import SVC
+    >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
+    >>> y = np.arange(20) % 2
+    >>> matrix = KernelMatrix(rk.ResCNTK(depth=2, normalized=True))
+    >>> model = make_pipeline(matrix, SVC(kernel="precomputed", C=100.0)).fit(X, y)
+    >>> model.predict(X[:4])
+    array([0, 1, 0, 1])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | SignalKernel | None = None,
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.engine = engine
+        self.dtype = dtype
+        self.threads = threads
+
+    def fit(self, X: Array, y: Any = None) -> KernelMatrix:
+        """Keep the signals.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+        y : ignored
+
+        Returns
+        -------
+        KernelMatrix
+            Itself.
+        """
+        self._keep(X)
+        return self
+
+    def fit_transform(self, X: Array, y: Any = None) -> np.ndarray:
+        """Keep the signals, and return their kernel matrix; only half of it is computed."""
+        self._keep(X)
+        return self._matrix(None)
+
+    def transform(self, X: Array) -> np.ndarray:
+        """Return the kernel of each of `X` with each signal fitted: (n_cases, n_fitted)."""
+        check_is_fitted(self)
+        return self._matrix(read_signals(self, X, reset=False))
+
+    def _keep(self, X: Array) -> None:
+        kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
+        if isinstance(kernel, SignalKernel):
+            self._options = kernel.options()
+            kernel = kernel.kernel
+        elif isinstance(kernel, Kernel):
+            self._options = {"engine": self.engine, "dtype": self.dtype, "threads": self.threads}
+        else:
+            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
+        self.kernel_: Kernel = kernel
+        # A copy: whoever changes the array later must not change what was fitted.
+        self.signals_ = read_signals(self, X, reset=True).copy()
+
+    def _matrix(self, signals: np.ndarray | None) -> np.ndarray:
+        if signals is None:
+            return self.kernel_(self.signals_, **self._options)
+        return self.kernel_(signals, self.signals_, **self._options)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags

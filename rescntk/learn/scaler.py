@@ -1,0 +1,86 @@
+"""Per-channel standardization of signals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .inputs import is_flat, read_signals
+
+Array = Any
+
+
+class SignalScaler(TransformerMixin, BaseEstimator):
+    """Standardize each channel: subtract its mean, divide by its standard deviation.
+
+    Both are taken over all cases and time points of the signals fitted, so that differences
+    of level and amplitude between cases remain. A constant channel is not divided.
+
+    Parameters
+    ----------
+    with_mean, with_std : bool, default True
+        Whether to subtract, whether to divide.
+
+    Attributes
+    ----------
+    mean_, scale_ : ndarray, (n_channels,)
+        What is subtracted, and divided by.
+    n_channels_, n_timepoints_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.learn import SignalScaler
+    >>> X = 3 + 2 * np.random.default_rng(0).standard_normal((10, 4, 50))
+    >>> Z = SignalScaler().fit_transform(X)
+    >>> bool(abs(Z.mean(axis=(0, 2))).max() < 1e-12), Z.std(axis=(0, 2)).round(6)
+    (True, array([1., 1., 1., 1.]))
+    """
+
+    def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
+        self.with_mean = with_mean
+        self.with_std = with_std
+
+    def fit(self, X: Array, y: Any = None) -> SignalScaler:
+        """Take the channels' means and standard deviations.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+        y : ignored
+
+        Returns
+        -------
+        SignalScaler
+            Itself.
+        """
+        signals = read_signals(self, X, reset=True)
+        channels = signals.shape[1]
+        self.mean_ = signals.mean(axis=(0, 2)) if self.with_mean else np.zeros(channels)
+        spread = signals.std(axis=(0, 2)) if self.with_std else np.ones(channels)
+        # A constant's deviation is a rounding error of its mean.
+        rounding = 10 * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
+        self.scale_ = np.where(spread > rounding, spread, 1.0)
+        return self
+
+    def transform(self, X: Array) -> np.ndarray:
+        """Return standardized signals, of the shape in which they came."""
+        check_is_fitted(self)
+        signals, flat = read_signals(self, X, reset=False), is_flat(X)
+        signals = (signals - self.mean_[:, None]) / self.scale_[:, None]
+        return signals[:, 0] if flat else signals
+
+    def inverse_transform(self, X: Array) -> np.ndarray:
+        """Return the signals whose standardized version is `X`."""
+        check_is_fitted(self)
+        signals, flat = read_signals(self, X, reset=False), is_flat(X)
+        signals = signals * self.scale_[:, None] + self.mean_[:, None]
+        return signals[:, 0] if flat else signals
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
