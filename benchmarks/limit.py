@@ -28,7 +28,7 @@ def _limit(x: Any, z: Any, d: Any, a: Any, out: Any, p: Any, r: Any, repeats: in
             store(out, t, s * loops.angle(w, p) * load(a, t) + far)
 
 
-def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 4000) -> float:
+def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 40_000) -> float:
     """Return ns per pixel pair and layer, all threads together."""
     rng = np.random.default_rng(0)
 

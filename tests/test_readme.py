@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rescntk as rk
@@ -11,13 +12,24 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 
 
 def test_the_example_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[0]
     names = {}
     exec(code, names)
     assert names["K"].shape == (20, 20)
     assert names["k"].shape == (20, 4)
     assert names["G"].shape == names["T"].shape == (4, 20, 20)
     assert "ResCGPK" in capsys.readouterr().out
+
+
+def test_the_second_example_runs():
+    pytest.importorskip("sklearn")
+    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[1]
+    small = code.replace("verbose=1", "depth=1, filter_size=3, input_filter_size=1, head='trace'")
+    assert small != code
+    X = np.random.default_rng(0).standard_normal((10, 2, 12))
+    names = {"X": X, "y": np.arange(10) % 2, "X_new": X[:3]}
+    exec(small, names)
+    assert names["model"].predict(X[:3]).shape == (3,)
 
 
 def test_every_literature_function_is_in_the_table():
