@@ -5,13 +5,10 @@
 // the same place, which is checked: threads that have parted are an error here, where a GPU would
 // hang or return garbage.
 
+// Few headers: reading them would take longer than compiling a kernel.
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-#include <tuple>
+#include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include <ucontext.h>
 
@@ -40,22 +37,22 @@ static void atomicAdd(double *at, double value) { *at += value; }
 namespace host {
 struct Fiber {
     ucontext_t context;
-    std::unique_ptr<char[]> stack;
-    double left[2];     // what it left at the last two meetings
-    int meetings = 0;   // how many it has come to
-    char kind = 0;      // of the last one
-    bool done = false;
+    double left[2];  // what it left at the last two meetings
+    int meetings;    // how many it has come to
+    char kind;       // of the last one
+    bool done;
 };
 
 static struct {
     unsigned x;
 } thread, block;
-static std::vector<Fiber> fibers;  // of the warp or block that runs
+static Fiber fibers[1024];  // of the warp or block that runs
+static unsigned count;
 static unsigned first;             // the first one's number in its block
 static unsigned running;
 static ucontext_t home;
 static bool parted;
-static std::vector<double> memory;
+static double *memory;  // shared by a block
 static void (*body)();
 
 static void resume(unsigned number)
@@ -71,8 +68,8 @@ static void finish()
 {
     body();
     fibers[running].done = true;
-    for (unsigned k = 1; k < fibers.size(); ++k) {
-        const unsigned number = (running + k) % fibers.size();
+    for (unsigned k = 1; k < count; ++k) {
+        const unsigned number = (running + k) % count;
         if (!fibers[number].done) {
             running = number;
             thread.x = first + number;
@@ -90,12 +87,14 @@ static int meet(char kind, double value)
     fiber.left[fiber.meetings % 2] = value;
     fiber.kind = kind;
     const int meeting = fiber.meetings++;
-    resume((own + 1) % fibers.size());
-    for (const Fiber &other : fibers)
+    resume((own + 1) % count);
+    for (unsigned k = 0; k < count; ++k) {
+        const Fiber &other = fibers[k];
         // Those who have run already may be one meeting ahead.
         if (other.meetings < meeting + 1 || other.meetings > meeting + 2
             || (other.meetings == meeting + 1 && other.kind != kind))
             parted = true;
+    }
     return meeting;
 }
 
@@ -105,23 +104,22 @@ static double from(int meeting, unsigned lane) { return fibers[lane].left[meetin
 static int run(long long blocks, int threads, int together, size_t shared, void (*kernel)())
 {
     constexpr size_t stack = 1 << 16;
+    static char *const stacks = (char *)malloc(1024 * stack);
     parted = false;
     body = kernel;
-    memory.assign(shared / sizeof(double) + 1, NAN);
+    count = together;
+    memory = (double *)malloc(shared + sizeof(double));
+    for (size_t k = 0; k < shared / sizeof(double); ++k)
+        memory[k] = NAN;
     for (long long number = 0; number < blocks; ++number) {
         block.x = (unsigned)number;
-        for (first = 0; (int)first < threads; first += together) {
-            if ((int)fibers.size() != together) {
-                fibers.clear();
-                fibers.resize(together);
-                for (Fiber &fiber : fibers)
-                    fiber.stack.reset(new char[stack]);
-            }
-            for (Fiber &fiber : fibers) {
+        for (first = 0; (int)first < threads; first += count) {
+            for (unsigned k = 0; k < count; ++k) {
+                Fiber &fiber = fibers[k];
                 fiber.meetings = fiber.kind = 0;
                 fiber.done = false;
                 getcontext(&fiber.context);
-                fiber.context.uc_stack.ss_sp = fiber.stack.get();
+                fiber.context.uc_stack.ss_sp = stacks + k * stack;
                 fiber.context.uc_stack.ss_size = stack;
                 fiber.context.uc_link = nullptr;
                 makecontext(&fiber.context, finish, 0);
@@ -131,6 +129,7 @@ static int run(long long blocks, int threads, int together, size_t shared, void 
             swapcontext(&home, &fibers[0].context);
         }
     }
+    free(memory);
     return parted;
 }
 

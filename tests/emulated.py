@@ -20,7 +20,11 @@ MISSING = "no C++ compiler: install g++"
 PRELUDE = Path(__file__).parent / "cuda_on_host.h"
 
 # Contraction of a·b + c is asked for where it is meant, on host and device.
-FLAGS = "-std=c++17 -O1 -ffp-contract=off -march=native -shared -fPIC -w"
+FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -shared -fPIC -w"
+
+# What a C++ compiler cannot know.
+DYNAMIC = "extern __shared__ double memory[];"
+DYNAMIC_HERE = "double *const memory = host::memory;"
 
 WRAPPER = """
 static void **arguments;
@@ -57,9 +61,8 @@ class RawModule:
 
     def get_function(self, name):
         assert name in self.names
-        dynamic = "extern __shared__ double memory[];"
-        assert self.code.count(dynamic) == 1
-        code = self.code.replace(dynamic, "double *const memory = host::memory.data();")
+        assert self.code.count(DYNAMIC) == 1
+        code = self.code.replace(DYNAMIC, DYNAMIC_HERE)
         text = f"{PRELUDE.read_text()}\n{code}\n{WRAPPER.format(name=name)}"
         return Kernel(build(text, self.folder), name)
 
@@ -72,17 +75,17 @@ class Kernel:
 
     def __call__(self, grid, block, arguments, shared_mem):
         (blocks,), (threads,) = grid, block
+        arrays = [a._array for a in arguments if isinstance(a, fake_cupy.ndarray)]
+        guarded = [_Guarded(array) for array in arrays]
+        own = iter(guarded)
         boxes = []
         for value in arguments:
             if isinstance(value, fake_cupy.ndarray):
-                array = value._array
-                assert array.flags.c_contiguous
-                boxes.append(ctypes.c_void_p(array.ctypes.data))
+                boxes.append(np.array(next(own).inside.ctypes.data, dtype=np.uint64))
             else:
                 assert isinstance(value, np.generic), f"a kernel cannot take {value!r}"
-                boxes.append(np.array(value).ctypes)
-        addresses = [box.data if hasattr(box, "data") else ctypes.addressof(box) for box in boxes]
-        given = (ctypes.c_void_p * len(addresses))(*addresses)
+                boxes.append(np.array(value))
+        given = (ctypes.c_void_p * len(boxes))(*(box.ctypes.data for box in boxes))
         together = 32 if self.warps_meet else threads
         run = self.library.run
         run.argtypes = [
@@ -93,6 +96,26 @@ class Kernel:
             ctypes.c_void_p,
         ]
         assert not run(blocks, threads, together, shared_mem, given), "threads parted"
+        for array, copy in zip(arrays, guarded, strict=True):
+            copy.back(array)
+
+
+class _Guarded:
+    """A copy of an array, aligned as CuPy does it, between bytes that no kernel may touch.
+
+    They are NaN as numbers, so that reading them shows.
+    """
+
+    def __init__(self, array, guard=512):
+        self.bytes = np.full(array.nbytes + 3 * guard, 0xFF, dtype=np.uint8)
+        start = guard + -self.bytes.ctypes.data % guard
+        self.inside = self.bytes[start : start + array.nbytes]
+        self.inside[:] = np.ascontiguousarray(array).view(np.uint8).ravel()
+        self.outside = self.bytes[:start], self.bytes[start + array.nbytes :]
+
+    def back(self, array):
+        assert all((part == 0xFF).all() for part in self.outside), "written out of bounds"
+        array[...] = self.inside.view(array.dtype).reshape(array.shape)
 
 
 def module(folder, free_bytes=2**30):

@@ -10,9 +10,9 @@ import types
 import numpy as np
 
 _FUNCTIONS = (
-    "abs add arange arctan arctan2 argmin ascontiguousarray clip concatenate copyto divide empty empty_like frexp "
-    "full full_like isfinite ldexp maximum minimum multiply ones ones_like roll sqrt subtract take "
-    "where zeros zeros_like"
+    "abs add arange arctan arctan2 argmin ascontiguousarray clip concatenate copyto divide empty "
+    "empty_like frexp full full_like isfinite ldexp maximum minimum multiply ones ones_like roll "
+    "sqrt subtract take where zeros zeros_like"
 )
 _OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "

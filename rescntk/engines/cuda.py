@@ -161,12 +161,13 @@ def plan(
     best = _cut(d, max(sizes) // 2, dtype) if min(filters) > 0 else None
     if best is not None:
         lanes, pixels = best
-        warps, share = _teams(WARP // lanes, offsets)
-        pairs = warps * (WARP // lanes) // share
+        teams = WARPS * (WARP // lanes)
+        share = _share(teams, offsets)
+        pairs = teams // share
         tall = max(k for k in range(1, math.isqrt(pairs) + 1) if pairs % k == 0)
-        even = d % lanes == 0
-        full = name("short_rows", pixels, lanes, even, warps * WARP)
-        return Launch(full, lanes, pixels, warps * WARP, share, tall, pairs, 0)
+        threads = WARPS * WARP
+        full = name("short_rows", pixels, lanes, d % lanes == 0, threads)
+        return Launch(full, lanes, pixels, threads, share, tall, pairs, 0)
 
     lanes = -(-d // LONG_PIXELS)
     pixels = -(-d // lanes)
@@ -205,18 +206,15 @@ def _cut(d: int, half: int, dtype: str) -> tuple[int, int] | None:
     return None if best is None else best[1:]
 
 
-def _teams(per_warp: int, offsets: int) -> tuple[int, int]:
-    """Return the warps of a block and the teams that share a pair, so that few teams idle."""
-    best = None
-    for warps in range(WARPS, 0, -1):
-        teams = warps * per_warp
-        share = min(teams, offsets)
-        rounds = -(-offsets // share)
-        busy = (teams // share) * offsets / (teams * rounds)
-        if best is None or busy > best[0] + 0.02:
-            best = (busy, warps, share)
-    assert best is not None
-    return best[1:]
+def _share(teams: int, offsets: int) -> int:
+    """Return how many teams of a block share a pair: many, as long as few teams idle."""
+
+    def busy(share: int) -> float:
+        return (teams // share) * offsets / (teams * -(-offsets // share))
+
+    choices = sorted({min(teams // pairs, offsets) for pairs in range(1, teams + 1)}, reverse=True)
+    most = max(map(busy, choices))
+    return next(share for share in choices if busy(share) >= most - 0.04)
 
 
 def source() -> str:

@@ -369,37 +369,55 @@ __device__ __forceinline__ void hand_over(
 
 // ---------------------------------------------------------------- rows in registers
 
-// LANES lanes of a warp are a team, and it has several. EVEN: no lane is brief.
+// A thread's place in its team, which is so many lanes of a warp; a warp has several teams, and
+// some lanes may be left over.
+struct Team {
+    int lane, number, previous, next;
+    bool whole;  // not left over
+
+    __device__ __forceinline__ explicit Team(int lanes)
+    {
+        const int inside = threadIdx.x % 32, of_warp = inside / lanes, teams = 32 / lanes;
+        whole = of_warp < teams;
+        const int first = of_warp * lanes, last = whole ? first + lanes - 1 : 31;
+        lane = inside - first;
+        number = threadIdx.x / 32 * teams + of_warp;
+        previous = lane == 0 ? last : inside - 1;
+        next = inside == last ? first : inside + 1;
+    }
+};
+
+// Sums over windows of Q pixels; halos come from the lanes next to this one.
+template <bool EVEN, int Q, int P, class real>
+__device__ __forceinline__ void team_sums(
+    const Team &team, bool brief, const real (&own)[P], real (&out)[P])
+{
+    constexpr int half = Q / 2;
+    real before[Q], after[Q], wide[P + Q - 1];
+#pragma unroll
+    for (int k = 0; k < half; ++k) {
+        before[k] = __shfl_sync(~0u, to_next<EVEN>(own, half, k, brief), team.previous);
+        after[k] = __shfl_sync(~0u, to_previous(own, k), team.next);
+    }
+    between<EVEN, Q>(before, own, after, brief, wide);
+    sums<Q>(wide, out);
+}
+
+// EVEN: no lane is brief.
 template <class Net, int LANES, bool EVEN, int THREADS, class real>
 __device__ __forceinline__ void through_registers(
     const Job<real> &job, const Side<real> &left, const Side<real> &right)
 {
-    constexpr int P = Net::P, TEAMS = 32 / LANES;
-    const int inside = threadIdx.x % 32, team = inside / LANES, start = team * LANES;
-    const int lane = inside - start, number = threadIdx.x / 32 * TEAMS + team;
-    const int last = team < TEAMS ? start + LANES - 1 : 31;  // some lanes may be left over
-    const int previous = lane == 0 ? last : inside - 1, next = inside == last ? start : inside + 1;
+    constexpr int P = Net::P;
+    static_assert(Net::Q1 / 2 <= P && Net::Q2 / 2 <= P, "halos come from no further away");
+    const Team team(LANES);
+    const int lane = team.lane, number = team.number;
     const bool brief
         = !EVEN && begin(lane + 1, LANES, job.d) - begin(lane, LANES, job.d) < P;
     Place place = find(job, number / job.share);
-    place.wanted = place.wanted && team < TEAMS;
+    place.wanted = place.wanted && team.whole;
     if (!__any_sync(~0u, place.wanted))
         return;
-
-    auto window = [&](auto size, const real(&own)[P], real(&out)[P]) {
-        constexpr int Q = decltype(size)::value, half = Q / 2;
-        static_assert(half <= P, "halos come from the next lane, not from further away");
-        real before[Q], after[Q], wide[P + Q - 1];
-#pragma unroll
-        for (int k = 0; k < half; ++k) {
-            before[k] = __shfl_sync(~0u, to_next<EVEN>(own, half, k, brief), previous);
-            after[k] = __shfl_sync(~0u, to_previous(own, k), next);
-        }
-        between<EVEN, Q>(before, own, after, brief, wide);
-        sums<Q>(wide, out);
-    };
-    const Constant<Net::Q1> inner;
-    const Constant<Net::Q2> outer;
 
     // What a lane has added up, (kind, coarse or fine): used once a row, so not in registers.
     __shared__ double sum[4][THREADS];
@@ -422,16 +440,16 @@ __device__ __forceinline__ void through_registers(
             const real factor = Net::KIND == ERF ? real(1) : constants.factor;
             keep(state, constants.keep);
             real added[P];
-            window(outer, brought.gap, added);
+            team_sums<EVEN, Net::Q2>(team, brief, brought.gap, added);
             add(state.distance, factor, added);
             if (Net::NTK) {
-                window(outer, brought.source, added);
+                team_sums<EVEN, Net::Q2>(team, brief, brought.source, added);
                 add(state.tangent, factor, added);
             }
             if (Net::FEATURES && Net::SUMMED)
                 add(state.features, factor, brought.both);
             if (Net::FEATURES && !Net::SUMMED) {
-                window(outer, brought.both, added);
+                team_sums<EVEN, Net::Q2>(team, brief, brought.both, added);
                 add(state.features, factor, added);
             }
 
@@ -464,11 +482,11 @@ __device__ __forceinline__ void through_registers(
 
             tables.skip(1);
             real distance[P], tangent[P], covariance[P];
-            window(inner, state.distance, distance);
+            team_sums<EVEN, Net::Q1>(team, brief, state.distance, distance);
             if (Net::NTK)
-                window(inner, state.tangent, tangent);
+                team_sums<EVEN, Net::Q1>(team, brief, state.tangent, tangent);
             if (Net::KIND == ERF)
-                window(inner, state.features, covariance);
+                team_sums<EVEN, Net::Q1>(team, brief, state.features, covariance);
             next_layer<Net>(
                 job, tables, layer + 1, job.layers[layer + 1].near, distance, tangent, covariance,
                 brought);

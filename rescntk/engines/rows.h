@@ -177,11 +177,6 @@ HD Branch<real> erf_dual(
 
 // ---------------------------------------------------------------- moving sums
 
-// A size that is known when the code is compiled.
-template <int N> struct Constant {
-    static constexpr int value = N;
-};
-
 // Sums over windows of Q of the P + Q − 1 numbers of a lane and its neighbours: windows of 1, 3 or 9
 // pixels, each of them three of the size before, so that the additions are the same at every pixel.
 template <int Q, int P, class real> HD void sums(const real (&wide)[P + Q - 1], real (&out)[P])

@@ -204,10 +204,10 @@ class Tables:
         for layer, (window, features, tangent) in enumerate(self._variances(variance, bounded)):
             layers.append(self._pixels(window, self.unit(layer)))
             peaks.append(window.max())  # stays on its device
-            if bounded and not float(peaks[-1]) * self.unit(layer) < largest:
+            if bounded and not (peak := float(peaks[-1])) * self.unit(layer) < largest:
                 raise OverflowError(
                     f"the signals are too large for {self.dtype.name}: a network whose activation "
-                    f"is not homogeneous squares their variances, and these reach {float(peaks[-1]):.3g}"
+                    f"is not homogeneous squares their variances, and these reach {peak:.3g}"
                 )
             if bounded:
                 bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
