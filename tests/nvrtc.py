@@ -42,7 +42,7 @@ def compile_kernels(names, architecture, source=None):
     )
     for name in names:
         assert not nvrtc.nvrtcAddNameExpression(program, name.encode())
-    options = [f"--gpu-architecture={architecture}", *cuda.OPTIONS]
+    options = [f"--gpu-architecture={architecture}", *cuda.OPTIONS, "-ftz=true"]  # CuPy adds it
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     failed = nvrtc.nvrtcCompileProgram(program, len(options), given)
     log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)

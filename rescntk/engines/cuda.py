@@ -32,6 +32,7 @@ Array = Any
 
 _HERE = Path(__file__).parent
 _HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
+# In a kernel's name their numbers, which is how a demangler spells them.
 _ACTIVATIONS = ("RELU_SUMMED", "RELU", "ERF")
 
 WARP = 32
@@ -154,7 +155,8 @@ def plan(
     offsets = d if head in ("gap", "pixels") else 1
 
     def name(kernel: str, pixels: int, *rest: object) -> str:
-        parts = (real, pixels, *filters, gpk, ntk, kind, cross and ntk, *rest)
+        activation = _ACTIVATIONS.index(kind)
+        parts = (real, pixels, *filters, gpk, ntk, activation, cross and ntk, *rest)
         words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
         return f"{kernel}<{', '.join(words)}>"
 
@@ -175,11 +177,10 @@ def plan(
     features = gpk or kind == "ERF"
     rings = 2 + 2 * ntk + features * (1 if summed else 2)
     shared_bytes = rings * d * np.dtype(dtype).itemsize
-    static_bytes = 4 * threads * 8
-    if shared_bytes + static_bytes > SHARED_BYTES:
+    if shared_bytes > SHARED_BYTES:
         raise ValueError(
             f"X has {d} timepoints: {rings} numbers of {dtype} for each need {shared_bytes} bytes "
-            f"of shared memory, expected at most {SHARED_BYTES - static_bytes}; ask for fewer "
+            f"of shared memory, expected at most {SHARED_BYTES}; ask for fewer "
             "kinds, dtype='float32' or engine='reference'"
         )
     full = name("long_rows", pixels, threads)
@@ -244,10 +245,9 @@ def _kernel(device: int, name: str, shared_bytes: int) -> Any:
     kernel = module.get_function(name)
     if shared_bytes > 48 * 1024:
         most = cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
-        needed = shared_bytes + kernel.shared_size_bytes
-        if needed > most:
+        if shared_bytes > most:
             raise ValueError(
-                f"X is too long for this device: its rows need {needed} bytes of shared memory, "
+                f"X is too long for this device: rows need {shared_bytes} bytes of shared memory, "
                 f"expected at most {most}; ask for fewer kinds, dtype='float32' or "
                 "engine='reference'"
             )

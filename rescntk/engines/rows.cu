@@ -532,9 +532,7 @@ __device__ __forceinline__ void through_memory(
                 to[first + j] = values[j];
     };
 
-    __shared__ double sum[4][THREADS];
-    for (int part = 0; part < 4; ++part)
-        sum[part][threadIdx.x] = 0;
+    double sum[2][2] = {{0, 0}, {0, 0}};  // what a thread has added up, (kind, coarse or fine)
     for (int offset = 0; offset < job.offsets; ++offset) {
         auto bring = [&](int lane, State<P, real> &state, const Brought<P, real> &brought,
                          real kept, real factor) {
@@ -588,6 +586,7 @@ __device__ __forceinline__ void through_memory(
                 if (Net::FEATURES && !Net::SUMMED)
                     carry(features, boths);
                 if (slot >= 0) {
+#pragma unroll
                     for (int kind = 0; kind < 2; ++kind) {
                         if (!(kind == 0 ? Net::GPK : Net::NTK))
                             continue;
@@ -596,19 +595,19 @@ __device__ __forceinline__ void through_memory(
                         const bool brief = begin(lane + 1, job.lanes, d) - first < P;
                         hand_over(
                             job, result<Net>(job, left, right, place, kind, slot), values, lane,
-                            offset, brief, &sum[2 * kind][threadIdx.x], THREADS);
+                            offset, brief, sum[kind], 1);
                     }
                 }
             }
             if (slot >= 0 && job.head == SUM && (job.n_slots > 1 || offset + 1 == job.offsets)) {
+#pragma unroll
                 for (int kind = 0; kind < 2; ++kind) {
                     if (!(kind == 0 ? Net::GPK : Net::NTK))
                         continue;
                     const Result<real> to = result<Net>(job, left, right, place, kind, slot);
-                    double *const own = &sum[2 * kind][threadIdx.x];
-                    atomicAdd(to.at, own[0]);
-                    atomicAdd(to.at + to.size, own[THREADS]);
-                    own[0] = own[THREADS] = 0;
+                    atomicAdd(to.at, sum[kind][0]);
+                    atomicAdd(to.at + to.size, sum[kind][1]);
+                    sum[kind][0] = sum[kind][1] = 0;
                 }
             }
             __syncthreads();

@@ -187,7 +187,7 @@ class Tables:
         with np.errstate(over="ignore"):
             for channel in X:  # one by one: the order must not depend on the batch
                 energy += channel * channel
-        if not bool(xp.isfinite(energy).all()):
+        if not self.activation.homogeneous and not bool(xp.isfinite(energy).all()):
             raise OverflowError("the signals are too large: their squares exceed float64")
         norm = xp.sqrt(energy)
         units = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=self.dtype)
