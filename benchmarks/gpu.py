@@ -148,18 +148,23 @@ def jax_gram(depth: int, q: int, dtype: str) -> Callable[[np.ndarray, np.ndarray
             q1 = q1 + sum(again) / q
         return found
 
+    def activated(one: Any, other: Any, window: Any, tangent: Any) -> tuple[Any, Any]:
+        size = jnp.sqrt(one[:, None] * other[None, :])
+        rho = jnp.clip(window / size, -1, 1)
+        angle = jnp.pi - jnp.arccos(rho)
+        K = size * (jnp.sqrt(1 - rho * rho) + angle * rho) / jnp.pi
+        return box(K), box(2 * K + angle / jnp.pi * tangent)
+
+    def layer(carry: Any, own: Any) -> Any:
+        F, S = carry
+        K, source = activated(*own, box(F), box(S))
+        return (F + K, S + source), None
+
     def pair(x: Any, z: Any) -> Any:
         F = jnp.einsum("cj,ck->jk", x, z) / x.shape[0]
-        S = F
-        for layer, (one, other) in enumerate(zip(diagonals(x), diagonals(z), strict=True)):
-            window = box(F) if layer else F
-            tangent = box(S) if layer else S
-            size = jnp.sqrt(one[:, None] * other[None, :])
-            rho = jnp.clip(window / size, -1, 1)
-            angle = jnp.pi - jnp.arccos(rho)
-            K = size * (jnp.sqrt(1 - rho * rho) + angle * rho) / jnp.pi
-            F = F + box(K)
-            S = S + box(2 * K + angle / jnp.pi * tangent)
+        one, other = (jnp.stack(diagonals(signal)) for signal in (x, z))
+        K, source = activated(one[0], other[0], F, F)
+        (F, S), _ = jax.lax.scan(layer, (F + K, F + source), (one[1:], other[1:]))
         return F.mean(), S.mean()
 
     one_row = jax.vmap(pair, in_axes=(None, 0))

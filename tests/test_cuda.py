@@ -544,6 +544,17 @@ def test_pixel_pairs(device, rng):
 
 
 @on_host
+def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
+    """Are tiled for NumPy's arrays, and refused on the device, where they have to be whole."""
+    X = rng.standard_normal((40, 2, 5))
+    expected = rk.ResCNTK(2)(X, engine="cuda")
+    monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
+    assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
+    with pytest.raises(ValueError, match="results of 12800 bytes, expected at most 10000"):
+        rk.ResCNTK(2)(device.asarray(X))
+
+
+@on_host
 def test_progress_counts_every_pair(device, capsys, rng, monkeypatch):
     """Half of the pairs of a symmetric Gram, in tiles."""
     pytest.importorskip("tqdm")
@@ -557,9 +568,9 @@ def test_a_symmetric_gram_computes_half_of_its_pairs(device, rng, monkeypatch):
     """Tiles below the diagonal are not launched, and blocks below it have nothing to do."""
     tiles, original = [], cuda._Run.fill
 
-    def counting(self, values, where, left, right, shape, above, diagonal):
+    def counting(self, values, where, left, right, shape, above, symmetric):
         tiles.append((where, above))
-        original(self, values, where, left, right, shape, above, diagonal)
+        original(self, values, where, left, right, shape, above, symmetric)
 
     monkeypatch.setattr(cuda._Run, "fill", counting)
     monkeypatch.setattr(cuda, "_RESULT_SHARE", 1e-6)

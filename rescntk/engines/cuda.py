@@ -56,7 +56,7 @@ SHARED_BYTES = 227 * 1024
 # Of the free memory, what tables and results of a tile may take. CuPy's pool, and the temporaries
 # of the tables, need the rest.
 _TABLE_SHARE = 0.1
-_RESULT_SHARE = 0.4
+_RESULT_SHARE = 0.25
 
 # Entries (pixel pairs times layers) of a tile: a second or less, so that progress is seen.
 _TILE_ENTRIES = 2.0e11
@@ -367,10 +367,10 @@ class _Run:
                 right_scale[columns] = self.home(right.scale)
                 above = columns.start - rows.start if Z is None else n
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
-                self.fill(values, (rows, columns), left, right, shape, above, False)
+                self.fill(values, (rows, columns), left, right, shape, above, Z is None)
                 tick(_wanted(rows, columns) if Z is None else shape[0] * shape[1])
         for value in values.values():
-            self.tables.finish(value, symmetric=Z is None)
+            self.tables.finish(value, symmetric=False)  # `fill` has written both triangles
         return self.tables.scaled(values, left_scale, right_scale)
 
     def diagonal(self, X: Array, tick: Tick) -> Scaled:
@@ -384,7 +384,7 @@ class _Run:
             left, right = (self.lay(side, k * self.launch.pixels) for k in (1, 2))
             scale[some] = self.home(side.scale)
             count = some.stop - some.start
-            self.fill(values, (slice(0, 1), some), left, right, (count, count), 0, True)
+            self.fill(values, (slice(0, 1), some), left, right, (count, count), 0, False)
             tick(count)
         for value in values.values():
             self.tables.finish(value, symmetric=False)
@@ -400,10 +400,17 @@ class _Run:
         return self.xp.asnumpy(array) if self.numpys else array
 
     def results(self, cases: tuple[int, int]) -> dict[str, Array]:
+        """Return zeros for all results, where the caller's arrays are, if they fit there."""
         tail = (self.d, self.d) if self.request.head == "pixels" else ()
         shape = (len(self.request.depths), *cases, *tail)
+        needed, free = 8 * len(self.kinds) * math.prod(shape), self.free_bytes()
+        if not self.numpys and needed > free:
+            raise ValueError(
+                f"X and Z have results of {needed} bytes, expected at most {free}, which are free "
+                "on the device; for NumPy's arrays they are kept in the host's memory"
+            )
         home = np if self.numpys else self.xp
-        return {kind: home.empty(shape) for kind in self.request.kinds}
+        return {kind: home.zeros(shape) for kind in self.request.kinds}
 
     # -- tables and constants
 
@@ -467,9 +474,13 @@ class _Run:
         right: _Laid,
         shape: tuple[int, int],
         above: int,
-        diagonal: bool,
+        symmetric: bool,
     ) -> None:
-        """Compute one tile and put it where it belongs in `values`."""
+        """Compute one tile and put it where it belongs in `values`, also mirrored if symmetric.
+
+        A diagonal has one row of results, whatever its `shape`.
+        """
+        diagonal = where[0].stop - where[0].start < shape[0]
         xp, request, launch, net = self.xp, self.request, self.launch, self.network
         rows, columns = shape
         stored = 1 if diagonal else rows
@@ -503,7 +514,19 @@ class _Run:
             if request.head in ("trace", "gap"):
                 share = net.outer_filter_size if self.summed and kind == "gpk" else 1
                 total = total * share / count
-            values[kind][:, where[0], where[1]] = self.home(total)
+            total = self.home(total)
+            if not symmetric:
+                values[kind][:, where[0], where[1]] = total
+                continue
+            # What is not wanted is 0, and a pair is computed once: sums are as good as copies.
+            values[kind][:, where[0], where[1]] += total
+            home = np if self.numpys else xp
+            row, column = home.arange(rows)[:, None], home.arange(columns)[None]
+            other = (row != column + above).reshape(1, rows, columns, *[1] * len(tail))
+            mirrored = home.where(other, total, 0.0).swapaxes(1, 2)
+            if pixels:  # (z, x) at (j', j) is (x, z) at (j, j')
+                mirrored = mirrored.swapaxes(3, 4)
+            values[kind][:, where[1], where[0]] += mirrored
 
 
 def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
