@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test notebooks benchmark clean
+.PHONY: demo test test-gpu notebooks benchmark benchmark-gpu clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
@@ -15,6 +15,16 @@ test: $(VENV)/test.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
+
+# What needs a CUDA device: the engine "cuda" through the tests of all engines. CuPy has to be
+# chosen by the GPU's driver: make test-gpu CUDA=cuda12 for versions below 13. Kernels are compiled
+# as tests ask for them, several thousand; CuPy keeps them for the next run.
+CUDA ?= cuda13
+test-gpu: $(VENV)/$(CUDA).stamp
+	$(BIN)/python -m pytest -n auto -m gpu
+
+benchmark-gpu: $(VENV)/$(CUDA).stamp
+	$(BIN)/python benchmarks/gpu.py
 
 # Run the notebooks and keep their outputs.
 notebooks: $(VENV)/test.stamp
@@ -32,6 +42,10 @@ $(VENV)/test.stamp: pyproject.toml
 	$(MAKE) --no-print-directory $(VENV)/python.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	touch $@ $(VENV)/demo.stamp
+
+$(VENV)/$(CUDA).stamp: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[$(CUDA)]'
+	touch $@
 
 $(VENV)/python.stamp:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("rescntk needs Python 3.11 or later; say which with make PYTHON=…")'

@@ -10,9 +10,9 @@ import types
 import numpy as np
 
 _FUNCTIONS = (
-    "abs add arange arctan arctan2 argmin clip concatenate copyto divide empty empty_like frexp "
-    "full full_like isfinite ldexp maximum minimum multiply ones ones_like roll sqrt subtract take "
-    "where zeros zeros_like"
+    "abs add arange arctan arctan2 argmin ascontiguousarray clip concatenate copyto divide empty "
+    "empty_like frexp full full_like isfinite ldexp maximum minimum multiply ones ones_like roll "
+    "sqrt subtract take where zeros zeros_like"
 )
 _OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "
@@ -100,6 +100,16 @@ for _name in _OPERATORS.split():
 ndarray.__module__ = "cupy"
 
 
+class _Runtime:
+    """What CuPy's says where there is no GPU."""
+
+    class CUDARuntimeError(RuntimeError):
+        pass
+
+    def getDeviceCount(self):
+        raise self.CUDARuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected")
+
+
 def module():
     """Return the module to put in place of cupy."""
     fake = types.ModuleType("cupy")
@@ -110,6 +120,8 @@ def module():
     fake.asarray = lambda a, dtype=None: ndarray(
         np.array(a._array if isinstance(a, ndarray) else a, dtype=dtype)
     )
+    fake.asnumpy = lambda a: np.array(_inner(a))
     tricks = types.SimpleNamespace(as_strided=_through(np.lib.stride_tricks.as_strided))
+    fake.cuda = types.SimpleNamespace(runtime=_Runtime())
     fake.lib = types.SimpleNamespace(stride_tricks=tricks)
     return fake

@@ -34,9 +34,10 @@ def networks(draw, max_depth=6, activations=("relu", "erf")):
 
 
 @st.composite
-def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1):
+def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1, length=None):
     """Return `batches` arrays (cases, channels, length) of the same channels and length."""
-    channels, length = draw(st.integers(1, max_channels)), draw(st.integers(1, max_length))
+    channels = draw(st.integers(1, max_channels))
+    length = draw(st.integers(1, max_length)) if length is None else length
     arrays = []
     for _ in range(batches):
         shape = (draw(st.integers(1, max_cases)), channels, length)

@@ -12,7 +12,7 @@ import rescntk as rk
 from . import tolerances
 from .oracles import definition
 from .strategies import networks, signals
-from .test_properties import ENGINES
+from .test_properties import ENGINES, GROUPS
 
 HEADS = ("equivariant", "trace", "gap")
 
@@ -89,14 +89,14 @@ NETWORKS = {
 }  # fmt: skip
 
 
-def assert_accurate(network, X):
-    """Compare every engine, precision, head and kind with the definition."""
+def assert_accurate(engines, network, X):
+    """Compare engines in every precision, head and kind with the definition."""
     exact = definition.pixel_pairs(X, network)[network.depth]
     spread = 1.0
     if network.activation == "erf":
         variance = exact[0].diagonal(axis1=2, axis2=3).max() / network.readout_scale
         spread = tolerances.erf_spread(network.c_w * float(variance))
-    for engine in ENGINES:
+    for engine in engines:
         for dtype, bar in tolerances.KERNEL.items():
             for head in HEADS:
                 # An odd activation has terms of both signs, which GAP may cancel altogether;
@@ -109,27 +109,29 @@ def assert_accurate(network, X):
                     assert error <= bar * spread, (engine, dtype, head, kind, error)
 
 
+@pytest.mark.parametrize("engines", GROUPS)
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("make", SIGNALS)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_difficult_signals(name, make, channels, rng):
+def test_difficult_signals(engines, name, make, channels, rng):
     network, d = NETWORKS[name]
     X = make(channels, d, rng)
     if network.depth == 50:
         X = X[:4]  # keeps the oracle to seconds
-    assert_accurate(network, X)
+    assert_accurate(engines, network, X)
 
 
 @pytest.mark.parametrize("closeness", [1e-3, 1e-5, 1e-7])
 @pytest.mark.parametrize("q", [1, 3])
-def test_nearly_parallel_at_unequal_amplitudes(closeness, q, rng):
+@pytest.mark.parametrize("engines", GROUPS)
+def test_nearly_parallel_at_unequal_amplitudes(engines, closeness, q, rng):
     """The hardest signals there are for distances: the README states what is lost on them."""
     x = rng.standard_normal((2, 4))
     amplitude = np.array([1.0, 1.0, 0.05, 0.05])
     X = np.stack([x * amplitude, near(x, rng, closeness) * amplitude[::-1]])
     network = rk.Network(4, q)
     exact = definition.pixel_pairs(X, network)[network.depth]
-    for engine in ENGINES:
+    for engine in engines:
         for dtype in ("float64", "float32"):
             bar = max(tolerances.KERNEL[dtype], tolerances.nearly_tied(dtype, ratio=20.0))
             for head in HEADS:
@@ -140,10 +142,11 @@ def test_nearly_parallel_at_unequal_amplitudes(closeness, q, rng):
                     assert definition.errors(K, P, P.diagonal()) <= bar
 
 
+@pytest.mark.parametrize("engines", GROUPS)
 @settings(max_examples=40)
 @given(networks(max_depth=4), signals(max_cases=3, max_length=5))
-def test_any_network_on_any_signals(network, X):
-    assert_accurate(network, X)
+def test_any_network_on_any_signals(engines, network, X):
+    assert_accurate(engines, network, X)
 
 
 PEER = np.load(Path(__file__).parent / "data" / "neural_tangents.npz")

@@ -86,6 +86,42 @@ def test_refusals_are_the_same(cupy, rng):
         kernel.replace(depth=2000)(cupy.asarray(X))
 
 
+@pytest.mark.gpu
+def test_the_callers_stream(rng):
+    """Work goes to the stream that is current, behind what is queued there."""
+    cupy = pytest.importorskip("cupy")
+    if rk.engines.available()["cuda"] is not True:
+        pytest.skip(str(rk.engines.available()["cuda"]))
+    X = rng.standard_normal((40, 3, 64))
+    expected = rk.ResCNTK(5)(X, engine="cuda")
+    late = cupy.empty(X.shape)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for _ in range(200):  # keeps the stream busy while the rest is queued
+            late[...] = cupy.sort(cupy.random.random(X.shape), axis=2)
+        late[...] = cupy.asarray(X)
+        K = rk.ResCNTK(5)(late)
+        late[...] = 0
+        stream.synchronize()
+    assert (cupy.asnumpy(K) == expected).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 200, 385, 1000, 4096])
+def test_every_length_and_filter_on_a_device(d, dtype, rng):
+    pytest.importorskip("cupy")
+    if rk.engines.available()["cuda"] is not True:
+        pytest.skip(str(rk.engines.available()["cuda"]))
+    Z = rng.standard_normal((3, 2, d))
+    for head in ("trace", "gap") if d <= 200 else ("trace",):
+        for q, outer in ((1, 3), (3, 1), (3, 3), (7, 9), (11, 13), (15, 17), (31, 3)):
+            network = rk.Network(3, q, outer_filter_size=outer)
+            ours = rk.gram(network, Z[:2], Z, head=head, engine="cuda", dtype=dtype)
+            theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference", dtype=dtype)
+            for A, B in zip(ours, theirs, strict=True):
+                assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+
+
 def test_cupy_is_not_imported_for_numpys_arrays(monkeypatch, rng):
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     rk.ResCNTK(2)(rng.standard_normal((2, 1, 3)))

@@ -8,7 +8,7 @@ from rescntk import literature
 
 from . import tolerances
 from .oracles import papers
-from .test_properties import ENGINES
+from .test_properties import CPU
 
 
 def pairs(rng, channels=4, d=1, count=6):
@@ -19,7 +19,7 @@ def pairs(rng, channels=4, d=1, count=6):
 
 def both_kinds(network, x, z, head="trace"):
     """Return (gpk, ntk, their sizes √(K(x,x) K(z,z))) of one pair."""
-    results = [rk.gram(network, np.stack([x, z]), head=head, engine=name) for name in ENGINES]
+    results = [rk.gram(network, np.stack([x, z]), head=head, engine=name) for name in CPU]
     G, T = results[0]
     for others in results[1:]:
         for one, other in zip(results[0], others, strict=True):

@@ -10,7 +10,16 @@ import rescntk as rk
 from . import tolerances
 from .strategies import heads, kinds, networks, signals
 
-ENGINES = [name for name, state in rk.engines.available().items() if state is True]
+STATES = rk.engines.available()
+CPU = [name for name in ("reference", "numba") if STATES[name] is True]
+GPU = (
+    pytest.mark.gpu,
+    pytest.mark.skipif(STATES["cuda"] is not True, reason=str(STATES["cuda"])),
+)
+ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
+GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=GPU)]
+"""The same for tests that compare all engines with something slow."""
+
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 

@@ -6,6 +6,7 @@ One table, name → module and the reason why it cannot serve. An engine has two
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,9 +36,20 @@ def _numba() -> str | None:
     return None
 
 
-def _cuda() -> str:
-    return "not part of this version: the fused GPU engine is still to be written"
+def _cuda() -> str | None:
+    if "cupy" not in sys.modules and find_spec("cupy") is None:
+        return (
+            "CuPy is not installed: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
+            "whichever the GPU's driver takes"
+        )
+    try:
+        return import_module(f"{__name__}.cuda").why_not(import_module("cupy"))
+    except ImportError as error:  # a CuPy that does not fit this NumPy or this machine
+        return f"CuPy does not work here: {' '.join(str(error).split())}"
 
+
+_LONGEST_CUDA = 4096
+"""Time points of the longest signals that "cuda" takes."""
 
 # name: (module, why it cannot serve here: None or a sentence)
 _ENGINES: dict[str, tuple[str, Callable[[], str | None]]] = {
@@ -64,7 +76,8 @@ def choose(name: str, network: Network, X: Any) -> Any:
 
     That is "numba" for NumPy's arrays and ReLU, where numba is installed; erf has to be
     computed number by number there, so that the reference engine, whose arctangent NumPy
-    computes by the vector, is faster. CuPy's arrays are the reference engine's.
+    computes by the vector, is faster. For CuPy's arrays it is "cuda", unless the signals are
+    longer than it takes. It takes NumPy's as well, when it is asked for by name.
 
     Raises
     ------
@@ -74,8 +87,10 @@ def choose(name: str, network: Network, X: Any) -> Any:
     check_choice(name, "engine", ["auto", *_ENGINES])
     numpys = isinstance(X, np.ndarray)
     if name == "auto":
-        compiled = numpys and network.activation == "relu" and _numba() is None
-        name = "numba" if compiled else "reference"
+        if numpys:
+            name = "numba" if network.activation == "relu" and _numba() is None else "reference"
+        else:
+            name = "cuda" if _cuda() is None and X.shape[2] <= _LONGEST_CUDA else "reference"
     module, why = _ENGINES[name]
     reason = why()
     if reason is None and name == "numba" and not numpys:

@@ -51,7 +51,7 @@ class Side:
     layers : list of Pixels, each table (d, cases)
         Of the features F⁰ that enter, then of the pre-activations Σ¹ … Σᴸ, these in the
         unit of `Tables.unit`: they are *sums* of F over a window, as the rows have them.
-    peaks : list of float
+    peaks : list of numbers
         The largest variance in each of `layers`, in the same unit.
     bounds : dict
         (kind, depth) -> a bound on √(kernel at any pixel): a number for all cases, or
@@ -62,7 +62,7 @@ class Side:
 
     units: Array
     layers: list[Pixels]
-    peaks: list[float]
+    peaks: list[Any]
     bounds: dict[tuple[str, int], Array]
     scale: Array
 
@@ -187,7 +187,7 @@ class Tables:
         with np.errstate(over="ignore"):
             for channel in X:  # one by one: the order must not depend on the batch
                 energy += channel * channel
-        if not bool(xp.isfinite(energy).all()):
+        if not self.activation.homogeneous and not bool(xp.isfinite(energy).all()):
             raise OverflowError("the signals are too large: their squares exceed float64")
         norm = xp.sqrt(energy)
         units = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=self.dtype)
@@ -203,11 +203,11 @@ class Tables:
         largest = 0.1 * math.sqrt(float(np.finfo(self.dtype).max))
         for layer, (window, features, tangent) in enumerate(self._variances(variance, bounded)):
             layers.append(self._pixels(window, self.unit(layer)))
-            peaks.append(float(window.max()))
-            if bounded and not peaks[-1] * self.unit(layer) < largest:
+            peaks.append(window.max())  # stays on its device
+            if bounded and not (peak := float(peaks[-1])) * self.unit(layer) < largest:
                 raise OverflowError(
                     f"the signals are too large for {self.dtype.name}: a network whose activation "
-                    f"is not homogeneous squares their variances, and these reach {peaks[-1]:.3g}"
+                    f"is not homogeneous squares their variances, and these reach {peak:.3g}"
                 )
             if bounded:
                 bounds["gpk", layer] = xp.sqrt(features.max(axis=0))

@@ -1,0 +1,75 @@
+"""What NVIDIA's compiler makes of the kernels, without a GPU: registers, spills, instructions."""
+
+import pytest
+
+from rescntk.engines import cuda
+
+from . import nvrtc
+
+pytestmark = pytest.mark.skipif(nvrtc.LIBRARY is None, reason=nvrtc.MISSING)
+
+BOTH = ("gpk", "ntk")
+
+# The kernels of every head, activation and pair of kinds, and those that need most registers:
+# the longest segments and filters of both precisions.
+KERNELS = [
+    (128, (3, 3), BOTH, "gap", "relu", False),
+    (97, (3, 3), BOTH, "gap", "relu", False),
+    (25, (9, 5), ("ntk",), "trace", "relu", True),
+    (150, (5, 9), BOTH, "equivariant", "relu", True),
+    (192, (11, 11), BOTH, "gap", "relu", False),
+    (384, (15, 15), BOTH, "pixels", "erf", True),
+    (12, (1, 7), ("gpk",), "gap", "erf", False),
+    (1000, (3, 31), BOTH, "gap", "relu", True),
+    (4096, (15, 3), BOTH, "equivariant", "erf", False),
+]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernels_compile_and_stay_in_registers(kernel, dtype, architecture):
+    d, sizes, *rest = kernel
+    launch = cuda.plan(d, sizes, dtype, *rest)
+    cubin = nvrtc.compile_kernels([launch.name], architecture)
+    ((_, (registers, local)),) = nvrtc.resources(cubin).items()
+    assert local == 0
+    assert registers * launch.threads <= 65536
+
+
+def test_local_memory_would_be_seen():
+    text = """extern "C" __global__ void spoilt(int *a, int n)
+    {
+        int local[64];
+        for (int k = 0; k < 64; ++k)
+            local[k] = a[k];
+        for (int k = 0; k < n; ++k)
+            a[k] = local[a[k] % 64] + local[(a[k] + 1) % 64];
+    }"""
+    cubin = nvrtc.compile_kernels([], "sm_90", text)
+    ((name, (registers, local)),) = nvrtc.resources(cubin).items()
+    assert name == "spoilt" and registers > 0 and local >= 4 * 64
+
+
+def slots(dtype, folder):
+    """Return issue slots, and those of the FP64 units, of a pixel pair and layer on sm_90."""
+    launch = cuda.plan(128, (3, 3), dtype, BOTH, "gap")
+    cubin = nvrtc.compile_kernels([launch.name], "sm_90")
+    mark = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}[dtype]
+    layer = nvrtc.shortest_round(*nvrtc.disassemble(cubin, folder), mark)
+    # The path is a whole layer: one root for each of the lane's pixels, and no call or spill.
+    assert sum(mark in one for one in layer) == launch.pixels
+    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in layer)
+    # An FP64 instruction keeps its units, which are half as wide, for two slots.
+    double = sum(one.startswith(("DADD", "DMUL", "DFMA", "DSETP")) for one in layer)
+    return len(layer) / launch.pixels, 2 * double / launch.pixels
+
+
+@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
+@pytest.mark.parametrize(("dtype", "bar"), [("float32", 60), ("float64", 140)])
+def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_property):
+    """GPK and NTK, q = 3. The bound is what takes longest: issuing, or the FP64 units."""
+    issued, double = slots(dtype, tmp_path)
+    record_property("issued", issued)
+    record_property("fp64", double)
+    assert max(issued, double) <= bar

@@ -1,0 +1,587 @@
+"""The engine "cuda" without a GPU: launches, and the kernels' own text, run on the host.
+
+`emulated` compiles rows.cu as it is by the C++ compiler and runs a fiber for each thread. That
+proves indices, halos, sums and formulas; what it cannot prove is in test_cubins.py (what the
+compiler for GPUs makes of them) and in the tests marked gpu.
+"""
+
+import ctypes
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk import engines
+from rescntk.engines import cuda, polynomials
+
+from . import (
+    emulated,
+    test_accuracy,
+    test_cupy,
+    test_deep,
+    test_engine_parts,
+    test_properties,
+    tolerances,
+)
+from .strategies import heads, kinds, networks, signals
+
+on_host = pytest.mark.skipif(emulated.COMPILER is None, reason=emulated.MISSING)
+BOTH = ("gpk", "ntk")
+
+
+@pytest.fixture(scope="module")
+def folder(request):
+    """Where compiled kernels are kept, from one run of the suite to the next."""
+    return request.config.cache.mkdir("kernels")
+
+
+@pytest.fixture(scope="module")
+def device(folder):
+    """Yield CuPy's stand-in, in place of CuPy."""
+    with pytest.MonkeyPatch.context() as patch:
+        cuda._kernel.cache_clear()
+        fake = emulated.module(folder)
+        patch.setitem(sys.modules, "cupy", fake)
+        yield fake
+    cuda._kernel.cache_clear()
+
+
+# ---------------------------------------------------------------- launches
+
+
+def launches(lengths, sizes, heads=("gap", "trace", "equivariant", "pixels")):
+    for d in lengths:
+        for filters in sizes:
+            for dtype in ("float32", "float64"):
+                for head in heads:
+                    yield d, filters, dtype, head, cuda.plan(d, filters, dtype, BOTH, head)
+
+
+def test_every_launch_covers_every_row():
+    """Of some filters: it is the longer one that counts."""
+    sizes = [(1, 1), (3, 3), (9, 5), (3, 15), (31, 3)]
+    lengths = [*range(1, 500), *range(500, 4097, 29), 4096]
+    most = {"float32": 12, "float64": 6}
+    for d, filters, dtype, head, launch in launches(lengths, sizes, ("gap", "trace")):
+        half = max(filters) // 2
+        counts = np.diff(np.arange(launch.lanes + 1) * d // launch.lanes)
+        assert counts.sum() == d
+        assert set(counts) <= {launch.pixels, launch.pixels - 1} and counts.max() == launch.pixels
+        assert launch.threads % 32 == 0 and launch.threads <= 256
+        if launch.short:
+            assert launch.lanes <= 32 and launch.pixels <= most[dtype]
+            assert half <= counts.min()  # a halo comes from the next lane
+            teams = launch.threads // 32 * (32 // launch.lanes)
+            assert launch.share * launch.pairs <= teams
+            assert launch.share <= (d if head == "gap" else 1)
+            assert launch.pairs % launch.tall == 0
+            rounds = -(-(d if head == "gap" else 1) // launch.share)
+            busy = launch.share * launch.pairs / teams * (d if head == "gap" else 1)
+            assert busy / (launch.share * rounds) >= 0.95
+        else:
+            assert launch.pixels <= 5 and launch.share == launch.tall == launch.pairs == 1
+            assert launch.shared_bytes <= cuda.SHARED_BYTES
+
+
+def test_short_rows_stay_in_registers():
+    """Up to where it matters: the issue's benchmarks, and whatever fits 32 lanes."""
+    for dtype, longest in (("float32", 384), ("float64", 192)):
+        for d in range(1, longest + 1):
+            assert cuda.plan(d, (1, 3), dtype, BOTH, "gap").short
+        assert not cuda.plan(longest + 1, (3, 3), dtype, BOTH, "gap").short
+
+
+def test_tables_lie_as_lanes_read_them():
+    """A row of any offset: what a lane reads at `seen` are the pixels after its own."""
+    for d, _, _, _, launch in launches((1, 2, 5, 7, 25, 97, 128, 385), [(3, 3)], ("gap",)):
+        left, right = launch.index(d, launch.pixels), launch.index(d, 2 * launch.pixels)
+        begin = np.arange(launch.lanes + 1) * d // launch.lanes
+        for offset in {0, 1, d // 2, d - 1}:
+            other = (begin[:-1] + offset) % d
+            lane = ((other + 1) * launch.lanes - 1) // d
+            register = other - begin[lane]
+            assert (register >= 0).all() and (register < launch.pixels).all()
+            for j in range(launch.pixels):
+                assert (right[register + j, lane] == (left[j] + offset) % d).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((4097, (3, 3), "float32", BOTH, "gap"), "X has 4097 timepoints, expected at most 4096"),
+        ((10**9, (3, 3), "float32", BOTH, "gap"), "X has 1000000000 timepoints"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, says):
+    with pytest.raises(ValueError, match=f"^{says}.*engine='reference'"):
+        cuda.plan(*arguments)
+
+
+def test_a_device_with_little_shared_memory_refuses(device, monkeypatch):
+    attributes = {"MaxSharedMemoryPerBlockOptin": 99 * 1024}
+    monkeypatch.setattr(
+        device.cuda, "Device", lambda number: type("D", (), {"attributes": attributes})
+    )
+    with pytest.raises(ValueError, match="too long for this device.*expected at most 101376"):
+        rk.ResCNTK(2)(np.ones((1, 1, 4096)), engine="cuda")
+
+
+def test_long_rows_fit():
+    for d in (193, 1000, 4096):
+        for head in ("gap", "equivariant", "pixels"):
+            for activation in ("relu", "erf"):
+                cuda.plan(d, (31, 31), "float64", BOTH, head, activation)
+
+
+# ---------------------------------------------------------------- serving
+
+
+def test_reasons(monkeypatch, device):
+    assert engines.available()["cuda"] is True
+    monkeypatch.setattr(device.cuda.runtime, "getDeviceCount", lambda: 0)
+    assert engines.available()["cuda"] == "no CUDA device"
+    monkeypatch.setattr(device.cuda, "runtime", type(device.cuda.runtime)())
+    assert engines.available()["cuda"].startswith("no CUDA device: cudaErrorNoDevice")
+    monkeypatch.delitem(sys.modules, "cupy")
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    assert engines.available()["cuda"].startswith(
+        "CuPy is not installed: pip install 'rescntk[cuda"
+    )
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert engines.available()["cuda"].startswith("CuPy does not work here: ")
+    with pytest.raises(
+        ValueError, match="engine is 'cuda', which cannot serve here: CuPy does not"
+    ):
+        rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
+
+
+def test_auto(device):
+    X = np.ones((2, 1, 3))
+    for network in (rk.Network(2), rk.Network(2, activation="erf")):
+        assert engines.choose("auto", network, device.asarray(X)) is cuda
+        assert engines.choose("cuda", network, X) is cuda
+        assert engines.choose("auto", network, X) is not cuda
+    long = device.asarray(np.ones((2, 1, 4097)))
+    assert engines.choose("auto", rk.Network(2), long).__name__.endswith("reference")
+
+
+# ---------------------------------------------------------------- pieces
+
+
+DRIVER = """
+static const double *given;
+static double *taken;
+static int length, team_lanes;
+
+template <bool EVEN, int P, int Q> static void through_a_team()
+{
+    const Team team(team_lanes);
+    const int first = begin(team.lane, team_lanes, length);
+    const int count = begin(team.lane + 1, team_lanes, length) - first;
+    double own[P], out[P];
+    for (int j = 0; j < P; ++j)
+        own[j] = j < count ? given[(first + j) % length] : NAN;
+    team_sums<EVEN, Q>(team, count < P, own, out);
+    for (int j = 0; team.whole && j < count; ++j)
+        taken[team.number * length + first + j] = out[j];
+}
+
+extern "C" int team_windows(int even, int pixels, int size, int d, int lanes, const double *row,
+    double *out)
+{
+    given = row, taken = out, length = d, team_lanes = lanes;
+    switch ((even * 100 + pixels) * 100 + size) {
+TEAMS
+    }
+    return -1;
+}
+
+template <int Q, int P>
+static void through_memory_of(const double *row, double *out, int d, int size)
+{
+    const int lanes = (d + 4) / 5;
+    for (int lane = 0; lane < lanes; ++lane) {
+        const int first = begin(lane, lanes, d), end = begin(lane + 1, lanes, d);
+        double sums[P];
+        ring_sums<Q>(row, d, size, first, sums);
+        for (int j = 0; first + j < end; ++j)
+            out[first + j] = sums[j];
+    }
+}
+
+extern "C" int memory_windows(int pixels, int size, int d, const double *row, double *out)
+{
+    switch (pixels * 100 + (size > 15 ? 0 : size)) {
+MEMORY
+    }
+    return -1;
+}
+
+// Where a lane of a row begins to read and to write, in numbers.
+extern "C" void addresses(long long row, long long column, long long rows, long long columns,
+    int depth, int channels, int d, int lanes, int lane, int offset, int slots, int head,
+    long long *out)
+{
+    Job<double> job{};
+    job.depth = depth, job.channels = channels, job.d = d, job.lanes = lanes;
+    job.n_slots = slots, job.rows = rows, job.columns = columns, job.head = head;
+    const Side<double> side{};
+    const Place place{row, column, true};
+    const Tables<double> tables = tables_of<5>(job, side, side, place, lane, offset);
+    using Net = Network<double, 5, 3, 3, true, true, RELU, false>;
+    job.head = head == SUM ? PIXEL : head;  // which does not read bounds
+    out[0] = tables.left - (Two<double> *)0;
+    out[1] = tables.right - (Two<double> *)0;
+    out[2] = tables.left_units - (double *)0;
+    out[3] = tables.right_units - (double *)0;
+    out[4] = result<Net>(job, side, side, place, 1, slots - 1).at - (double *)0;
+}
+extern "C" void roots(const double *a, double *out, int n)
+{
+    for (int k = 0; k < n; ++k)
+        out[k] = square_root(at_least_0(a[k]));
+}
+extern "C" void polynomials64(const double *a, double *p, double *r, int n)
+{
+    for (int k = 0; k < n; ++k)
+        p[k] = angle(a[k]), r[k] = gap(a[k]);
+}
+extern "C" void polynomials32(const float *a, float *p, float *r, int n)
+{
+    for (int k = 0; k < n; ++k)
+        p[k] = angle(a[k]), r[k] = gap(a[k]);
+}
+"""
+SIZES = range(1, 16, 2)
+
+
+@pytest.fixture(scope="module")
+def driver(folder):
+    """Yield pieces of rows.h and rows.cu, compiled for the host."""
+    teams = [
+        f"    case {(even * 100 + pixels) * 100 + size}: return host::run(1, 32, 32, 0, "
+        f"through_a_team<{'true' if even else 'false'}, {pixels}, {size}>);"
+        for even in (0, 1)
+        for pixels in range(1, 13)
+        for size in SIZES
+        if size // 2 <= pixels - (not even)
+    ]
+    memory = [
+        f"    case {pixels * 100 + size}: "
+        f"through_memory_of<{size}, {pixels}>(row, out, d, size); return 0;"
+        for pixels in range(1, 6)
+        for size in (0, *SIZES)
+    ]
+    text = DRIVER.replace("TEAMS", "\n".join(teams)).replace("MEMORY", "\n".join(memory))
+    source = cuda.source().replace(emulated.DYNAMIC, emulated.DYNAMIC_HERE)
+    return emulated.build(emulated.PRELUDE.read_text() + source + text, folder)
+
+
+def at(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def windows(row, size):
+    """Sums over circular windows, exactly: the numbers are integers."""
+    taps = (np.arange(len(row))[:, None] + np.arange(-(size // 2), size // 2 + 1)) % len(row)
+    return row[taps].sum(axis=1)
+
+
+@on_host
+def test_halos_of_every_segment_layout(driver, rng):
+    """Lane by lane, for every cut of a row in registers that `plan` can choose."""
+    seen = 0
+    for d in range(1, 385):
+        row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
+        for size in SIZES:
+            expected = windows(row, size)
+            for lanes, pixels in {cuda._cut(d, size // 2, dtype) for dtype in cuda.MOST_PIXELS} - {
+                None
+            }:
+                teams = 32 // lanes
+                out = np.full((teams, d), np.nan)
+                parted = driver.team_windows(
+                    d % lanes == 0, pixels, size, d, lanes, at(row), at(out)
+                )
+                assert parted == 0
+                assert (out == expected).all(), (d, size, lanes, pixels)
+                seen += 1
+    assert seen > 3000
+
+
+@on_host
+def test_windows_in_memory(driver, rng):
+    """Of rows of all lengths, also of filters that wrap around more than once."""
+    lengths = [*range(1, 60), 192, 193, 385, 1000, 4095, 4096]
+    for d in lengths:
+        row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
+        pixels = -(-d // -(-d // 5))
+        for size in (*SIZES, 17, 31, 33, 101, 4097):
+            out = np.full(d, np.nan)
+            if size <= 101 or d <= 60:
+                assert driver.memory_windows(pixels, size, d, at(row), at(out)) == 0
+                assert (out == windows(row, size)).all(), (d, size)
+
+
+@on_host
+@pytest.mark.parametrize("head", [1, 2])
+def test_no_index_overflows(driver, head):
+    """Tables, units and results of far more than 2^31 numbers."""
+    row, column, rows, columns = 70_000, 90_001, 80_000, 100_000
+    depth, channels, d, lanes, lane, offset, slots = 60, 500, 4094, 819, 818, 4093, 3
+    out = np.zeros(5, dtype=np.int64)
+    long = ctypes.c_longlong
+    driver.addresses(
+        long(row), long(column), long(rows), long(columns),
+        depth, channels, d, lanes, lane, offset, slots, head, at(out),
+    )  # fmt: skip
+    other = (lane * d // lanes + offset) % d
+    from_lane = ((other + 1) * lanes - 1) // d
+    seen = (other - from_lane * d // lanes) * lanes + from_lane
+    size = d * d if head == 2 else 1
+    expected = [
+        row * (depth + 1) * 5 * lanes + lane,
+        column * (depth + 1) * 10 * lanes + seen,
+        row * channels * 5 * lanes + lane,
+        column * channels * 10 * lanes + seen,
+        (((slots + slots - 1) * rows + row) * columns + column) * size,
+    ]
+    assert out.tolist() == expected
+    assert min(expected) > 2**31
+
+
+@on_host
+def test_square_roots(driver, rng):
+    """From a seed that is right to 20 bits, within a unit of the last place; 0 is next to 0."""
+    a = np.concatenate([rng.uniform(0, 1, 20000), np.geomspace(1e-300, 1, 20000), [1.0, 0.5]])
+    out = np.empty_like(a)
+    driver.roots(at(a), at(out), len(a))
+    assert np.abs(out / np.sqrt(a) - 1).max() <= tolerances.EPS["float64"]
+    small = np.array([0.0, -0.0, -1e-16, -5e-324])
+    out = np.empty_like(small)
+    driver.roots(at(small), at(out), len(small))
+    assert ((out >= 0) & (out < 1e-150)).all()
+
+
+@on_host
+@pytest.mark.parametrize("bits", [64, 32])
+def test_polynomials_are_those_of_the_cpu(driver, bits, rng):
+    """The same coefficients, summed up in another order."""
+    a = rng.uniform(0, 1, 10000).astype(f"float{bits}")
+    p, r = np.empty_like(a), np.empty_like(a)
+    getattr(driver, f"polynomials{bits}")(at(a), at(p), at(r), len(a))
+    for ours, name in ((p, "angle"), (r, "gap")):
+        theirs = getattr(polynomials, f"{name}{bits}")(a)
+        # Both are right to 1.75 units (test_numba.py).
+        assert np.abs(ours / theirs - 1).max() <= 3.5 * tolerances.EPS[f"float{bits}"]
+
+
+def test_coefficients_are_in_the_source():
+    text = cuda.source()
+    for name in ("ANGLE64", "GAP64", "ANGLE32", "GAP32"):
+        numbers = getattr(polynomials, name)
+        line = next(
+            line for line in text.splitlines() if line.startswith("__constant__") and name in line
+        )
+        found = [
+            float.fromhex(word.rstrip("f")) for word in line.split("{")[1].rstrip("};").split(", ")
+        ]
+        assert found == [float(number) for number in numbers]
+
+
+# ---------------------------------------------------------------- whole kernels
+
+# Lengths and filters: each is a kernel to be compiled, in every precision and for every head.
+SHORT = st.sampled_from([(1, 1, 3), (5, 7, 1), (7, 3, 5)])
+SHAPES = st.sampled_from([(1, 1, 3), (5, 7, 1), (7, 3, 5), (3, 17, 3)])
+
+
+@st.composite
+def drawn(draw, batches=1, shapes=SHAPES):
+    """Return a network, and signals for it, of one of a few shapes."""
+    d, inner, outer = draw(shapes)
+    network = draw(networks()).replace(filter_size=inner, outer_filter_size=outer)
+    return network, draw(signals(batches=batches, length=d))
+
+
+@on_host
+@given(drawn(batches=2), heads)
+def test_the_reference_engine_agrees(device, case, head):
+    network, (X, Z) = case
+    yardstick = "trace" if network.activation == "erf" and head == "gap" else head
+    for dtype, bar in tolerances.KERNEL.items():
+        ours = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
+        theirs = rk.gram(network, X, Z, head=head, engine="reference", dtype=dtype)
+        if network.activation == "erf":
+            largest = max(np.square(X).sum(1).max(), np.square(Z).sum(1).max())
+            bar *= tolerances.erf_spread(network.c_w * (largest + network.depth * network.c_v))
+        for kind, A, B in zip(BOTH, ours, theirs, strict=True):
+            own = rk.Kernel(network, kind, yardstick)
+            sizes = own.diag(X), own.diag(Z)
+            assert A.dtype == dtype
+            assert test_properties.relative(A, B, *sizes) <= bar
+
+
+def body(test):
+    """Return what a hypothesis test does with an example."""
+    return test.hypothesis.inner_test
+
+
+@on_host
+@settings(max_examples=30)
+@given(drawn(shapes=SHORT), heads, kinds)
+def test_properties_of_one_batch(device, case, head, kind):
+    """To the bit: symmetric, the same with one argument or two, on the diagonal, and read-only."""
+    network, X = case
+    body(test_properties.test_a_gram_is_symmetric_to_the_bit_and_semidefinite)(
+        "cuda", network, X, head
+    )
+    body(test_properties.test_one_argument_or_two_and_the_diagonal_agree_to_the_bit)(
+        "cuda", network, X, head, kind
+    )
+    body(test_properties.test_normalized)("cuda", network, X, head, kind)
+
+
+@on_host
+@settings(max_examples=20)
+@given(drawn(shapes=st.just((7, 3, 5))), heads)
+def test_kinds_may_be_asked_for_one_by_one(device, case, head):
+    body(test_properties.test_kinds_may_be_asked_for_one_by_one)("cuda", *case, head)
+
+
+@on_host
+@settings(max_examples=30)
+@given(
+    drawn(batches=2, shapes=SHORT), heads, kinds, st.data(), st.integers(-9, 9), st.integers(-9, 9)
+)
+def test_properties_of_two_batches(device, case, head, kind, data, one, other):
+    """To the bit: a pair depends on itself alone, and shifts change nothing."""
+    network, batches = case
+    body(test_properties.test_a_pair_depends_on_itself_alone)(
+        "cuda", network, batches, head, kind, data
+    )
+    body(test_properties.test_shifts)("cuda", network, batches, kind, one, other)
+    body(test_properties.test_inputs_stay_as_they_are)("cuda", network, batches, head)
+
+
+@on_host
+@settings(max_examples=10)
+@given(drawn(batches=2), kinds)
+def test_heads_are_means_of_pixel_pairs(device, case, kind):
+    body(test_properties.test_heads_are_means_of_pixel_pairs)("cuda", *case, kind)
+
+
+@on_host
+@pytest.mark.parametrize("make", test_accuracy.SIGNALS)
+@pytest.mark.parametrize("name", ["all trained", "erf", "long filter", "one pixel"])
+def test_difficult_signals(device, name, make, rng):
+    """Against the definition in 40-digit arithmetic."""
+    network, d = test_accuracy.NETWORKS[name]
+    test_accuracy.assert_accurate(["cuda"], network, make(3, d, rng))
+
+
+@on_host
+@pytest.mark.parametrize("make", [test_accuracy.duplicates, test_accuracy.opposites])
+def test_deep_and_difficult(device, make, rng):
+    network, d = test_accuracy.NETWORKS["depth 50"]
+    test_accuracy.assert_accurate(["cuda"], network, make(1, d, rng)[:4])
+
+
+@on_host
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("d", "inner", "outer"),
+    [
+        (2, 3, 5), (17, 7, 9), (33, 15, 11), (12, 31, 3), (40, 17, 33), (64, 3, 3),
+        (200, 3, 3), (385, 3, 3), (70, 9, 9),
+    ],
+)  # fmt: skip
+def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
+    """Where lanes, warps and filters fit badly; 200 and 385 take shared memory."""
+    network = rk.Network(3, inner, outer_filter_size=outer)
+    head = "trace" if d > 100 else "gap"
+    X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
+    ours = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
+    theirs = rk.gram(network, X, Z, head=head, engine="reference", dtype=dtype)
+    for A, B in zip(ours, theirs, strict=True):
+        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+
+
+@on_host
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_results_do_not_depend_on_how_the_work_is_cut(device, dtype, head, monkeypatch, rng):
+    test_engine_parts.test_results_do_not_depend_on_how_the_work_is_cut(
+        "cuda", head, dtype, monkeypatch, rng
+    )
+
+
+@on_host
+def test_depth_5000(device, rng):
+    test_deep.test_normalized_at_depth_5000("cuda", 0.3, "float64", rng)
+
+
+@on_host
+def test_extreme_networks(device, rng):
+    test_deep.test_networks_that_shrink_and_that_explode("cuda", rng)
+    test_deep.test_degenerate_constants("cuda", rng)
+    test_deep.test_unnormalized_and_too_deep("cuda")
+
+
+@on_host
+@pytest.mark.parametrize("head", ["equivariant", "gap"])
+@pytest.mark.parametrize("network", [test_cupy.NETWORKS[0], test_cupy.NETWORKS[2]])
+def test_cupy_in_cupy_out(device, network, head, rng):
+    test_cupy.test_same_values_dtypes_and_shapes(device, network, head, "float64", rng)
+
+
+@on_host
+def test_pixel_pairs(device, rng):
+    test_cupy.test_pixel_pairs(device, rng)
+
+
+@on_host
+def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
+    """Are tiled for NumPy's arrays, and refused on the device, where they have to be whole."""
+    X = rng.standard_normal((40, 2, 5))
+    expected = rk.ResCNTK(2)(X, engine="cuda")
+    monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
+    assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
+    with pytest.raises(ValueError, match="results of 12800 bytes, expected at most 10000"):
+        rk.ResCNTK(2)(device.asarray(X))
+
+
+@on_host
+def test_progress_counts_every_pair(device, capsys, rng, monkeypatch):
+    """Half of the pairs of a symmetric Gram, in tiles."""
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(cuda, "_RESULT_SHARE", 1e-6)
+    rk.ResCGPK(2)(rng.standard_normal((30, 1, 4)), progress=True, engine="cuda")
+    assert "465/465" in capsys.readouterr().err.replace(".0", "")
+
+
+@on_host
+def test_a_symmetric_gram_computes_half_of_its_pairs(device, rng, monkeypatch):
+    """Tiles below the diagonal are not launched, and blocks below it have nothing to do."""
+    tiles, original = [], cuda._Run.fill
+
+    def counting(self, values, where, left, right, shape, above, symmetric):
+        tiles.append((where, above))
+        original(self, values, where, left, right, shape, above, symmetric)
+
+    monkeypatch.setattr(cuda._Run, "fill", counting)
+    monkeypatch.setattr(cuda, "_RESULT_SHARE", 1e-6)
+    X = rng.standard_normal((60, 1, 4))
+    rk.ResCGPK(2)(X, engine="cuda")
+    computed = sum(
+        column >= row
+        for (rows, columns), _ in tiles
+        for row in range(rows.start, rows.stop)
+        for column in range(columns.start, columns.stop)
+    )
+    assert computed == 60 * 61 // 2 and len(tiles) > 10
+    whole = sum((r.stop - r.start) * (c.stop - c.start) for (r, c), _ in tiles)
+    assert whole <= 0.7 * 60**2
