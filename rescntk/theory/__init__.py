@@ -1,17 +1,24 @@
-"""The theory around the kernels, as things one can compute, plot and check."""
+"""The theory around the kernels, as things one can compute, plot and check.
 
-from . import (
-    conditioning,
-    degeneracy,
-    depth,
-    families,
-    jacobian,
-    limits,
-    locality,
-    multisphere,
-    smoothness,
-    spectrum,
-)
+A part is imported when it is first used: all of them take longer than the kernels do.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import (
+        conditioning,
+        degeneracy,
+        depth,
+        families,
+        jacobian,
+        limits,
+        locality,
+        multisphere,
+        smoothness,
+        spectrum,
+    )
 
 __all__ = [
     "conditioning",
@@ -25,3 +32,13 @@ __all__ = [
     "smoothness",
     "spectrum",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
