@@ -18,6 +18,7 @@ import numpy as np
 from . import numba_loops
 from .request import KINDS, Request, Scaled, Tick
 from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, trained
+from .vectors import LINE
 
 Array = Any
 
@@ -28,9 +29,6 @@ _GROUP = 25600
 
 # A group's own tables, of all layers, may take this many bytes.
 _GROUP_TABLES = 16 * 2**20
-
-# Where there are many lanes, pixels begin on cache lines: see numba_loops._aligned.
-_LINE = 64  # bytes
 
 # Pixel pairs in a task: long enough that starting it costs nothing, short enough that threads
 # finish together and progress is seen.
@@ -186,7 +184,7 @@ class _Run:
         numbers = min(_GROUP, _GROUP_TABLES // (2 * layers)) // itemsize
         groups = max(1, round(total * self.d / max(1, numbers)))
         lanes = -(-total // groups)
-        line = _LINE // itemsize
+        line = LINE // itemsize  # where there are many lanes, pixels begin on cache lines
         whole = -(-lanes // line) * line
         few = total < 4 * line or whole * self.d > 2 * numbers
         return lanes if few else whole  # with many, the last group wastes little
