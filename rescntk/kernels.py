@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from .calls import Call, check_network
 from .engines.request import HEADS, KINDS
+from .matrices import correlation
 from .network import Network, check_choice, check_flag
-from .signals import array_module
 
 Array = Any
 
@@ -295,7 +295,7 @@ def gram(
         for kind in call.kinds:
             values = scaled.values[kind], own[kind], other[kind]
             call.check_finite(*values)
-            correlations = _normalize(*values)
+            correlations = correlation(*values)
             results[kind] = correlations.astype(call.dtype, copy=False)
     else:
         left, right = scaled.left[:, None], scaled.right[None, :]
@@ -361,11 +361,3 @@ def _named(results: dict[str, Array]) -> tuple[Array, ...]:
     """Return the values as a named tuple with the keys as its fields."""
     kind = Gram if tuple(results) == Gram._fields else namedtuple("Gram", results)
     return kind(**results)
-
-
-def _normalize(values: Array, own: Array, other: Array) -> Array:
-    """Return K(x,z)/√(K(x,x) K(z,z)), 0 where that is 0/0 (or K(x,x) a rounding error below)."""
-    xp = array_module(values)
-    product = xp.maximum(own, 0.0)[:, :, None] * xp.maximum(other, 0.0)[:, None, :]
-    root = xp.sqrt(xp.where(product > 0, product, 1.0))
-    return xp.where(product > 0, values / root, 0.0)

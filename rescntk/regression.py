@@ -20,7 +20,7 @@ import scipy.linalg
 
 from .calls import check_match
 from .matrices import check_kernel, check_symmetric, resolution, rounding
-from .network import check_constant
+from .network import check_constant, check_flag
 from .signals import check_real, check_signals
 
 
@@ -208,18 +208,58 @@ class Decomposition:
             As for `solve`.
         """
         y = _check_targets(y, len(self.eigenvalues))
-        return self._filtered(self._inverses(ridge), y)
+        return self._solve(y, ridge, False)[0]
 
-    def leave_one_out(self, y: np.ndarray, ridge: Any = 0.0) -> np.ndarray:
-        r"""Return how far each value is from its prediction by the regression on all others.
+    def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        r"""Return coefficients and the constant of the regression that also fits a constant.
 
-        In closed form, without any refit: :math:`y_i - f_{-i}(x_i) = \beta_i /
-        [(K + \lambda I)^{-1}]_{ii}`.
+        The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`. With
+        :math:`G = (K + \lambda I)^{-1}` it is :math:`\beta = B y`,
+        :math:`B = G - G 1 1^\top G / (1^\top G 1)`, and :math:`b = 1^\top G y / (1^\top G 1)`.
 
         Parameters
         ----------
         y, ridge
             As for `coefficients`.
+
+        Returns
+        -------
+        coefficients : ndarray
+            As for `coefficients`.
+        intercepts : float or ndarray
+            The same without the axis (n,).
+
+        Raises
+        ------
+        ValueError
+            As for `solve`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rescntk import regression
+        >>> found = regression.decompose(np.eye(2)).with_intercept(np.array([3.0, 1.0]), ridge=1.0)
+        >>> found[0].round(12), float(found[1].round(12))
+        (array([ 0.5, -0.5]), 2.0)
+        """
+        y = _check_targets(y, len(self.eigenvalues))
+        return self._solve(y, ridge, True)[:2]
+
+    def leave_one_out(
+        self, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False
+    ) -> np.ndarray:
+        r"""Return how far each value is from its prediction by the regression on all others.
+
+        In closed form, without any refit: :math:`y_i - f_{-i}(x_i) = \beta_i /
+        [(K + \lambda I)^{-1}]_{ii}`; with an intercept :math:`\beta_i / B_{ii}`, the B of
+        `with_intercept` (the block inverse of the bordered system; Cawley and Talbot 2004).
+
+        Parameters
+        ----------
+        y, ridge
+            As for `coefficients`.
+        intercept : bool, default False
+            Whether the regression also fits a constant; then of two values at least.
 
         Returns
         -------
@@ -234,12 +274,13 @@ class Decomposition:
         >>> regression.decompose(K).leave_one_out(np.array([3.0, 0.0])).round(12)
         array([ 3. , -1.5])
         """
-        y = _check_targets(y, len(self.eigenvalues))
-        inverses = self._inverses(ridge)
-        diagonal = inverses @ (self.eigenvectors**2).T
-        if y.ndim == 2:
-            diagonal = diagonal[..., None]
-        return self._filtered(inverses, y) / diagonal
+        n = len(self.eigenvalues)
+        y = _check_targets(y, n)
+        if check_flag(intercept, "intercept") and n == 1:
+            raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
+        coefficients, _, less = self._solve(y, ridge, intercept)
+        diagonal = self._inverses(ridge) @ (self.eigenvectors**2).T - less
+        return coefficients / (diagonal[..., None] if y.ndim == 2 else diagonal)
 
     def flow(self, y: np.ndarray, time: Any, learning_rate: float = 1.0) -> np.ndarray:
         r"""Return coefficients of the network's function after training for a time.
@@ -322,6 +363,26 @@ class Decomposition:
         ridges = _check_nonnegative(ridge, "ridge", "(n_ridges,)")
         _check_resolved(self.eigenvalues + ridges.min(), self.eps, "a larger ridge")
         return 1.0 / (self.eigenvalues + ridges[..., None])
+
+    def _solve(
+        self, y: np.ndarray, ridge: Any, intercept: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return By, the constant, and the diagonal of G - B, which without a constant is 0."""
+        inverses = self._inverses(ridge)
+        targets = y if y.ndim == 2 else y[:, None]
+        if intercept:
+            solved = self._filtered(inverses, np.column_stack([targets, np.ones(len(y))]))
+            found, ones = solved[..., :-1], solved[..., -1]
+            total = ones.sum(axis=-1, keepdims=True)
+            constants = ones @ targets / total
+            found = found - ones[..., None] * constants[..., None, :]
+            less = ones**2 / total
+        else:
+            found, less = self._filtered(inverses, targets), np.zeros(inverses.shape)
+            constants = np.zeros((*inverses.shape[:-1], targets.shape[1]))
+        if y.ndim == 1:
+            found, constants = found[..., 0], constants[..., 0]
+        return found, constants, less
 
     def _filtered(self, factors: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return V diag(factors) Vᵀ y for each row of factors."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -35,7 +35,19 @@ Array = Any
 
 READOUTS = ("ridge", "svm")
 
+# In which the choice of a kernel is judged, see `search.Blind`.
+_FOLDS = 10
+
 _PENALTIES = tuple(10.0**k for k in range(-6, 2))
+
+
+class _Choice(NamedTuple):
+    """A kernel, a readout fitted, its parameters, decisions that it did not see."""
+
+    finalist: Finalist
+    readout: Readout
+    parameters: dict[str, Any]
+    decisions: np.ndarray
 
 
 class _ResidualKernel(BaseEstimator):
@@ -49,7 +61,12 @@ class _ResidualKernel(BaseEstimator):
     def _space(self) -> Space:
         """Return the parameters checked, as what is to be searched."""
         return Space(
-            max_length=_several(self.max_length, "max_length", _check_length),
+            max_length=tuple(
+                sorted(
+                    _several(self.max_length, "max_length", _check_length),
+                    key=lambda length: np.inf if length is None else length,
+                )
+            ),
             spread=_several(self.spread, "spread", check_flag),
             standardize=_several(self.standardize, "standardize", check_flag),
             slopes=_several(self.slopes, "slopes", check_flag),
@@ -67,19 +84,23 @@ class _ResidualKernel(BaseEstimator):
         )
 
     def _search(
-        self, X: np.ndarray, Y: np.ndarray, finalists: int, counted: np.ndarray | None = None
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        counted: np.ndarray,
+        finalists: int,
+        generator: np.random.RandomState,
     ) -> Found:
         """Search, counting the errors of some cases; if they are few there is no search."""
         space = self._space()
-        if counted is None:
-            counted = np.ones(len(X), dtype=bool)
-        elif 2 * counted.sum() < len(X):
+        if 2 * counted.sum() < len(X):
             space, counted = space.middle(), np.ones(len(X), dtype=bool)
         found = search(
             space,
             X,
             Y,
             counted=counted,
+            folds=generator.permutation(len(X)) % _FOLDS,
             finalists=finalists,
             verbose=self.verbose,
             options={"engine": self.engine, "dtype": self.dtype, "threads": self.threads},
@@ -279,7 +300,10 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         start = time.perf_counter()
         readouts = _several(self.readout, "readout", lambda v, n: check_choice(v, n, READOUTS))
         costs = _several(self.C, "C", _check_positive)
-        folds = check_depth(self.cv, "cv")
+        n_folds, finalists = check_depth(self.cv, "cv"), check_depth(self.finalists, "finalists")
+        if n_folds == 1:
+            raise ValueError("cv is 1, expected at least 2 folds")
+        generator = check_random_state(self.random_state)
         X, y = self._read(X, y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -289,23 +313,31 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         Y = one_against_rest(labels, len(self.classes_))
         counts = np.bincount(labels)
         # Without its only case a class is unknown: such cases tell nothing of a kernel.
-        found = self._search(X, Y, check_depth(self.finalists, "finalists"), counts[labels] > 1)
-        folds = min(folds, int(counts.min()))
+        counted = counts[labels] > 1
+        alone = not counted.all()
+        if alone and "ridge" not in readouts:
+            raise ValueError(
+                f"readout is {self.readout!r} and a class has one case, expected two of every "
+                f"class to choose C: give readout='ridge'"
+            )
+        found = self._search(X, Y, counted, finalists, generator)
         best = found.finalists[0]
         penalty = best.candidate.penalty
-        choice: tuple[Finalist, Readout, dict[str, Any], np.ndarray] = (
-            best,
-            best.path.fit(penalty),
-            {"readout": "ridge", "penalty": penalty},
-            best.path.left_out(penalty),
+        choice: _Choice | None = None
+        if "svm" in readouts and not alone:
+            splitter = StratifiedKFold(
+                min(n_folds, int(counts.min())), shuffle=True, random_state=generator
+            )
+            folds = list(splitter.split(Y, labels))
+            choice = self._machines(found, Y, labels, costs, folds, "ridge" in readouts)
+        choice = choice or _Choice(
+            best, best.path.fit(penalty), {"readout": "ridge", "penalty": penalty}, found.decisions
         )
-        if "svm" in readouts:
-            machine = self._machines(found, Y, labels, costs, folds, "ridge" in readouts)
-            choice = machine or choice
-        finalist, readout, chosen, decisions = choice
-        self._keep(finalist, readout, chosen)
-        self.sharpness_, _ = calibrate(decisions, labels)
-        self.best_score_ = float(np.mean(margins(decisions).argmax(axis=1) == labels))
+        self._keep(choice.finalist, choice.readout, choice.parameters)
+        decisions, known = choice.decisions[counted], labels[counted]
+        self.sharpness_, _ = calibrate(decisions, known)
+        right = margins(decisions).argmax(axis=1) == known
+        self.best_score_ = float(right.mean()) if counted.any() else np.nan
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
             print(f"chosen: {self.best_params_}, accuracy {self.best_score_:.3f}", flush=True)
@@ -317,44 +349,37 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         Y: np.ndarray,
         labels: np.ndarray,
         costs: tuple[float, ...],
-        n_folds: int,
+        folds: list[tuple[np.ndarray, np.ndarray]],
         or_ridge: bool,
-    ) -> tuple[Finalist, Readout, dict[str, Any], np.ndarray] | None:
+    ) -> _Choice | None:
         """Return the best support vector machines, or None if ridge regression will do.
 
-        Both are compared by the cross-entropy of calibrated decisions in the same folds. As
-        support vector machines come with several C, and ridge regression with the penalty that
-        leaving one out has found, they have to be better by more than a standard error of the
-        difference.
+        The machines are those of all finalists with all C; ridge regression is that of the best
+        finalist. Both are compared by the cross-entropy of calibrated decisions in the same
+        folds, and machines have to be better by more than a standard error of the difference.
+        As they are the best of many, their decisions in a fold are those of the choice made on
+        the other folds.
         """
-        if n_folds < 2:
-            if or_ridge:
-                return None
-            raise ValueError(
-                "readout is 'svm' and a class has one case, expected two of every class to "
-                "choose C: give readout='ridge'"
-            )
-        generator = check_random_state(self.random_state)
-        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=generator)
-        folds = list(splitter.split(Y, labels))
-        bar = np.full(len(labels), np.inf)
+        pairs = list(product(found.finalists, costs))
+        held = [held_out(e.K, Y, folds, partial(support_vectors, C=C)) for e, C in pairs]
+        losses = np.stack([calibrate(decisions, labels)[1] for decisions in held])
+        blind = np.empty(Y.shape)
+        for rest, fold in folds:
+            blind[fold] = held[losses[:, rest].mean(axis=1).argmin()][fold]
+        blind_losses = calibrate(blind, labels)[1]
+        entry, C = pairs[losses.mean(axis=1).argmin()]
+        if self.verbose:
+            print(f"svm: cross-entropy {blind_losses.mean():.4g}", flush=True)
         if or_ridge:
-            for entry in found.finalists:
-                fit = partial(ridge, penalty=entry.candidate.penalty)
-                losses = calibrate(held_out(entry.K, Y, folds, fit), labels)[1]
-                bar = min(bar, losses, key=np.mean)
-        choice, least = None, np.inf
-        for entry, C in product(found.finalists, costs):
-            decisions = held_out(entry.K, Y, folds, partial(support_vectors, C=C))
-            losses = calibrate(decisions, labels)[1]
-            gain = bar - losses
-            significant = not or_ridge or gain.mean() > gain.std() / np.sqrt(len(gain))
-            if significant and losses.mean() < least:
-                least, choice = losses.mean(), (entry, C, decisions)
-        if choice is None:
-            return None
-        entry, C, decisions = choice
-        return entry, support_vectors(entry.K, Y, C), {"readout": "svm", "C": C}, decisions
+            best = found.finalists[0]
+            fit = partial(ridge, penalty=best.candidate.penalty)
+            bar = calibrate(held_out(best.K, Y, folds, fit), labels)[1]
+            if self.verbose:
+                print(f"ridge: cross-entropy {bar.mean():.4g}", flush=True)
+            gain = bar - blind_losses
+            if gain.mean() <= gain.std() / np.sqrt(len(gain)):
+                return None
+        return _Choice(entry, support_vectors(entry.K, Y, C), {"readout": "svm", "C": C}, blind)
 
     def decision_function(self, X: Array) -> np.ndarray:
         """Return how much each class is favoured.
@@ -489,10 +514,11 @@ n_timepoints_, fit_seconds_
         self.target_scale_ = np.where(spread > 0, spread, 1.0)
         self._flat = y.ndim == 1
         Y = (targets - self.target_mean_) / self.target_scale_
-        best = self._search(X, Y, 1).finalists[0]
+        found = self._search(X, Y, np.ones(len(X), dtype=bool), 1, check_random_state(0))
+        best = found.finalists[0]
         penalty = best.candidate.penalty
         self._keep(best, best.path.fit(penalty), {"penalty": penalty})
-        self.best_score_ = 1.0 - self.best_error_
+        self.best_score_ = 1.0 - float(np.mean((found.decisions - Y) ** 2))
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
             print(f"chosen: {self.best_params_}, R² {self.best_score_:.3f}", flush=True)

@@ -7,12 +7,14 @@ class against the rest. Decisions are ``K @ coefficients + intercepts``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.svm import SVC
+
+from ..regression import Decomposition, decompose
 
 
 class Readout(NamedTuple):
@@ -30,10 +32,12 @@ class RidgePath:
     r"""Kernel ridge regression with an intercept, for any number of penalties at once.
 
     The minimizer of :math:`\|Y - K A - 1 b^T\|^2 + \lambda m \operatorname{tr} A^T K A`, with m
-    the mean of K's diagonal, so that λ has no unit. With :math:`G = (K + \lambda m I)^{-1}` and
-    :math:`B = G - G 1 1^T G / (1^T G 1)` it is :math:`A = B Y`, and the residual at a case that
-    is left out is :math:`(B Y)_i / B_{ii}` (the block inverse of the bordered system; Cawley and
-    Talbot 2004). One eigendecomposition serves all λ, and leaving out costs nothing.
+    the mean of K's diagonal, so that λ has no unit; by one eigendecomposition
+    (`rescntk.regression.Decomposition`), which gives leaving one out for nothing. The unit m is
+    that of all signals, also where one is left out.
+
+    Eigenvalues that rounding errors took below 0 are taken as 0 (more than rounding errors of
+    K's dtype are refused): what is left of an eigenvalue is at least the penalty.
 
     Parameters
     ----------
@@ -42,35 +46,31 @@ class RidgePath:
     """
 
     def __init__(self, K: np.ndarray, Y: np.ndarray) -> None:
-        self.scale = float(np.mean(np.diagonal(K))) or 1.0
-        values, self.vectors = np.linalg.eigh(K / self.scale)
-        self.values = np.maximum(values, 0.0)
-        self.Y = Y
-        ones = np.ones((len(Y), 1))
-        self.projected = self.vectors.T @ np.hstack([Y, ones])
-
-    def _solve(self, penalty: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return B Y, b and the diagonal of B, times m."""
-        inverse = 1.0 / (self.values + penalty)
-        solved = self.vectors @ (inverse[:, None] * self.projected)
-        GY, G1 = solved[:, :-1], solved[:, -1]
-        intercepts = G1 @ self.Y / G1.sum()
-        diagonal = (self.vectors**2) @ inverse - G1**2 / G1.sum()
-        return GY - np.outer(G1, intercepts), intercepts, diagonal
+        self.unit, self.Y = unit(K), Y
+        found = decompose(K / self.unit)
+        values = np.maximum(found.eigenvalues, 0.0)
+        self.spectrum = Decomposition(values, found.eigenvectors, float(np.finfo(float).eps))
 
     def fit(self, penalty: float) -> Readout:
         """Return the readout for one penalty."""
-        coefficients, intercepts, _ = self._solve(penalty)
-        return Readout(coefficients / self.scale, intercepts)
+        coefficients, intercepts = self.spectrum.with_intercept(self.Y, penalty)
+        return Readout(coefficients / self.unit, intercepts)
+
+    def residuals(self, penalties: Any) -> np.ndarray:
+        """Return targets minus decisions of the readout fitted without each case.
+
+        (n_cases, n_outputs), with an axis (n_penalties,) in front where there are several.
+        """
+        return self.spectrum.leave_one_out(self.Y, penalties, intercept=True)
 
     def left_out(self, penalty: float) -> np.ndarray:
         """Return the decision at each case of the readout fitted without it."""
-        coefficients, _, diagonal = self._solve(penalty)
-        return self.Y - coefficients / diagonal[:, None]
+        return self.Y - self.residuals(penalty)
 
-    def error(self, penalty: float, counted: np.ndarray | slice = slice(None)) -> float:
-        """Return the mean squared error of leaving one out, over the cases that are counted."""
-        return float(np.mean((self.left_out(penalty) - self.Y)[counted] ** 2))
+
+def unit(K: np.ndarray) -> float:
+    """Return the mean of a kernel matrix' diagonal, in which penalties and C are given."""
+    return float(np.mean(np.diagonal(K), dtype=np.float64)) or 1.0
 
 
 def ridge(K: np.ndarray, Y: np.ndarray, penalty: float) -> Readout:
@@ -89,13 +89,14 @@ def support_vectors(K: np.ndarray, Y: np.ndarray, C: float) -> Readout:
         A column with one sign alone gives that sign as its decision.
     C : float
     """
-    scale = float(np.mean(np.diagonal(K))) or 1.0
+    scale = unit(K)
+    K = K / scale
     coefficients, intercepts = np.zeros(Y.shape), np.zeros(Y.shape[1])
     for column, signs in enumerate(Y.T):
         if (signs == signs[0]).all():
             intercepts[column] = signs[0]
             continue
-        machine = SVC(kernel="precomputed", C=C).fit(K / scale, signs)
+        machine = SVC(kernel="precomputed", C=C).fit(K, signs)
         coefficients[machine.support_, column] = machine.dual_coef_[0] / scale
         intercepts[column] = machine.intercept_[0]
     return Readout(coefficients, intercepts)
@@ -131,9 +132,10 @@ def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndar
     """Return the sharpness of `probabilities` that suits held-out decisions, and its losses.
 
     The one number minimizes the mean cross-entropy (temperature scaling; Guo et al. 2017), so
-    that probabilities and decisions rank classes alike. Labels are smoothed as Platt (1999)
-    does, by one case of every class on top of the n, which keeps it finite where all held-out
-    decisions are right.
+    that probabilities and decisions rank classes alike. Labels are smoothed, which keeps it
+    finite where all held-out decisions are right: as if one case more were right and one wrong,
+    a class has the probability (n + 1)/(n + 2), the others share 1/(n + 2). For two classes that
+    is Platt's (1999) rule.
 
     Parameters
     ----------
@@ -144,13 +146,16 @@ def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndar
     Returns
     -------
     sharpness : float
+        1 where there are no cases.
     losses : ndarray, (n_cases,)
         The cross-entropy of each case, in nats.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape
-    targets = np.full(columns.shape, 1.0 / (n + n_classes))
-    targets[np.arange(n), labels] += n / (n + n_classes)
+    if n == 0:
+        return 1.0, np.zeros(0)
+    targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
+    targets[np.arange(n), labels] = (n + 1) / (n + 2)
 
     def losses(log_sharpness: float) -> np.ndarray:
         return -(targets * log_softmax(np.exp(log_sharpness) * columns, axis=1)).sum(axis=1)

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import Kernel, gram
+from ..matrices import correlation
 from ..network import Network
 from .readouts import RidgePath
-from .views import FittedView, View, is_standard, shorten
+from .views import FittedView, View, block_size, is_standard, shorten
 
 # A finer resolution costs four times as much. It is tried if the last one lowered the error to
 # this fraction.
@@ -49,6 +50,13 @@ class Space:
         values: dict[str, Any] = asdict(self) | {"max_length": self.max_length[:1]}
         middle = {k: (v[len(v) // 2],) for k, v in values.items() if isinstance(v, tuple)}
         return Space(**(values | middle))
+
+    def lengths(self, n_timepoints: int) -> list[int | None]:
+        """Return the lengths to which signals are shortened, leaving out what changes nothing."""
+        distinct: dict[int, int | None] = {}
+        for length in self.max_length:
+            distinct.setdefault(block_size(n_timepoints, length), length)
+        return list(distinct.values())
 
     def passes(self, X: np.ndarray) -> list[Pass]:
         """Return what has to be computed for such signals, leaving out what changes nothing.
@@ -127,10 +135,48 @@ class Finalist(NamedTuple):
 
 
 class Found(NamedTuple):
-    """All candidates in the order in which they were judged, and the best few, best first."""
+    """What a search found."""
 
     candidates: list[Candidate]
+    """All, in the order in which they were judged."""
     finalists: list[Finalist]
+    """The best few, best first."""
+    decisions: np.ndarray
+    """(n_cases, n_outputs), see `Blind`."""
+
+
+class Blind:
+    """Decisions in which no fold has a say: neither in the readout nor in the choice of it.
+
+    In each fold they are those of leaving one out, by the kernel and the penalty with the least
+    error on the other folds. Their errors are those of searching and fitting, not only of
+    fitting: the least of many errors is optimistic.
+
+    Parameters
+    ----------
+    Y : ndarray, (n_cases, n_outputs)
+    folds : ndarray of int, (n_cases,)
+        The fold of each case.
+    counted : ndarray of bool, (n_cases,)
+        Whose errors count.
+    """
+
+    def __init__(self, Y: np.ndarray, folds: np.ndarray, counted: np.ndarray) -> None:
+        names = np.unique(folds)
+        self.Y, self.decisions = Y, np.zeros(Y.shape)
+        self.inside = folds == names[:, None]
+        self.others = (~self.inside & counted).astype(float)
+        self.least = np.full(len(names), np.inf)
+
+    def consider(self, residuals: np.ndarray) -> None:
+        """Take readouts by their residuals (n_readouts, n_cases, n_outputs) of leaving one out."""
+        errors = (residuals**2).sum(axis=2) @ self.others.T
+        best = errors.argmin(axis=0)
+        for fold, choice in enumerate(best):
+            if errors[choice, fold] < self.least[fold]:
+                self.least[fold] = errors[choice, fold]
+                inside = self.inside[fold]
+                self.decisions[inside] = (self.Y - residuals[choice])[inside]
 
 
 def search(
@@ -138,7 +184,8 @@ def search(
     X: np.ndarray,
     Y: np.ndarray,
     *,
-    counted: np.ndarray | slice = slice(None),
+    counted: np.ndarray,
+    folds: np.ndarray,
     finalists: int = 1,
     verbose: int = 0,
     options: dict[str, Any],
@@ -149,44 +196,36 @@ def search(
     that the finalists come from are then made at the next length, and so on as long as that
     lowers the error by a twentieth.
 
-    Errors are those of the cases that are `counted`. `options` are passed to `rescntk.gram`;
-    `verbose` 1 prints a line at the end, 2 one for each pass.
+    Errors are those of the cases that are `counted`; `folds` are those of `Blind`. `options` are
+    passed to `rescntk.gram`. If `verbose`, each pass prints a line.
     """
-    found = Found([], [])
-    begin = time.perf_counter()
-    passes, count = space.passes(X), 0
+    blind = Blind(Y, folds, counted)
+    found = Found([], [], blind.decisions)
+    begin, count = time.perf_counter(), 0
     errors: list[float] = []
-    for rung, length in enumerate(space.max_length):
-        if rung > 0:
-            previous = space.max_length[rung - 1]
-            if previous is None or X.shape[2] <= previous:
-                break
-            errors.append(found.finalists[0].candidate.error)
-            if rung > 1 and errors[-1] > _WORTH * errors[-2]:
-                break
-            sources = dict.fromkeys(entry.source for entry in found.finalists)
-            passes = [
-                source._replace(view=replace(source.view, max_length=length))
-                for source in sources
-                if source.view.max_length == previous
-            ]
+    passes: list[Pass] = []
+    for length in space.lengths(X.shape[2]):
+        passes = _finer(found.finalists, passes, length, X) if errors else space.passes(X)
         for number, source in enumerate(passes, 1):
             start = time.perf_counter()
             least = np.inf
-            for entry in _judge(space, source, X, Y, counted, options):
+            for entry in _judge(space, source, X, Y, counted, blind, options):
                 least = min(least, entry.candidate.error)
                 found.candidates.append(entry.candidate)
                 found.finalists.append(entry)
                 found.finalists.sort(key=lambda entry: entry.candidate.error)  # stable
                 del found.finalists[finalists:]
             count += 1
-            if verbose > 1:
+            if verbose:
                 print(
                     f"[{number}/{len(passes)}] {describe(source)}: "
                     f"{time.perf_counter() - start:.1f} s, squared error {least:.4g}, "
                     f"best so far {found.finalists[0].candidate.error:.4g}",
                     flush=True,
                 )
+        errors.append(found.finalists[0].candidate.error)
+        if len(errors) > 1 and errors[-1] >= _WORTH * errors[-2]:
+            break
     if verbose:
         print(
             f"{len(found.candidates)} kernels from {count} passes over {len(X)} signals: "
@@ -196,12 +235,26 @@ def search(
     return found
 
 
+def _finer(finalists: list[Finalist], last: list[Pass], length: int | None, X: Any) -> list[Pass]:
+    """Return the finalists' passes that are among the last ones, at another length."""
+    blocks = block_size(X.shape[2], length) > 1
+    finer = [
+        source._replace(
+            view=replace(source.view, max_length=length, spread=source.view.spread and blocks)
+        )
+        for source in (entry.source for entry in finalists)
+        if source in last
+    ]
+    return list(dict.fromkeys(finer))
+
+
 def _judge(
     space: Space,
     source: Pass,
     X: np.ndarray,
     Y: np.ndarray,
-    counted: np.ndarray | slice,
+    counted: np.ndarray,
+    blind: Blind,
     options: dict[str, Any],
 ) -> Iterator[Finalist]:
     """Make a pass and yield its kernels, each with the penalty that suits it best."""
@@ -222,10 +275,15 @@ def _judge(
     for kind, (t, depth), normalized in product(
         space.kind, enumerate(space.depth), space.normalized
     ):
-        K = getattr(matrices, kind)[t].astype(np.float64, copy=False)
-        K = normalize(K) if normalized and not ready else K
+        K = getattr(matrices, kind)[t]
+        if normalized and not ready:
+            own = K.diagonal().astype(np.float64)
+            K = correlation(K.astype(np.float64), own, own).astype(K.dtype)
         path = RidgePath(K, Y)
-        error, penalty = min((path.error(penalty, counted), penalty) for penalty in space.penalty)
+        residuals = path.residuals(space.penalty)
+        blind.consider(residuals)
+        judged = (residuals[:, counted] ** 2).mean(axis=(1, 2))
+        best = int(judged.argmin())
         candidate = Candidate(
             **asdict(view),
             filter_size=network.filter_size,
@@ -234,18 +292,13 @@ def _judge(
             kind=kind,
             depth=depth,
             normalized=normalized,
-            penalty=penalty,
-            error=error,
+            penalty=space.penalty[best],
+            error=float(judged[best]),
         )
         kernel = Kernel(network.replace(depth=depth), kind, head, normalized)
-        yield Finalist(candidate, source, fitted, kernel, signals, K, path)
-
-
-def normalize(K: np.ndarray) -> np.ndarray:
-    """Return K(x,z)/√(K(x,x) K(z,z)), 0 where a signal's kernel with itself is 0."""
-    own = np.sqrt(np.maximum(np.diagonal(K), 0.0))
-    inverse = np.where(own > 0, 1.0 / np.where(own > 0, own, 1.0), 0.0)
-    return K * inverse[:, None] * inverse
+        yield Finalist(
+            candidate, source, fitted, kernel, signals, K.astype(np.float64, copy=False), path
+        )
 
 
 def describe(source: Pass) -> str:

@@ -19,7 +19,8 @@ class View:
         Signals longer than this are averaged over blocks of time points first.
     spread : bool
         Whether standard deviation, minimum and maximum within these blocks are appended as
-        channels, all (and the averages) scaled to a root mean square of 1.
+        channels, all (and the averages) scaled to a root mean square of 1. Where there are
+        no blocks it changes nothing.
     standardize : bool
         Whether each channel is standardized (`SignalScaler`).
     slopes : bool
@@ -38,9 +39,10 @@ class View:
 
     def fit(self, X: np.ndarray) -> FittedView:
         """Take from training signals (n, channels, length) what they are scaled by."""
+        blocks = block_size(X.shape[2], self.max_length) > 1
         X = shorten(X, self.max_length, self.spread)
         size = np.ones(X.shape[1])
-        if self.spread:
+        if self.spread and blocks:
             size = np.sqrt(np.mean(X**2, axis=(0, 2)))
             size = np.where(size > 0, size, 1.0)
             X = X / size[:, None]
@@ -78,6 +80,11 @@ class FittedView:
         return np.concatenate(parts, axis=1)
 
 
+def block_size(length: int, max_length: int | None) -> int:
+    """Return over how many time points `shorten` averages; 1: the signals stay as they are."""
+    return 1 if max_length is None else -(-length // max_length)
+
+
 def shorten(X: np.ndarray, max_length: int | None, spread: bool = False) -> np.ndarray:
     """Return means over blocks of so many time points that at most `max_length` remain.
 
@@ -85,9 +92,9 @@ def shorten(X: np.ndarray, max_length: int | None, spread: bool = False) -> np.n
     maxima follow as channels. Signals that are short enough stay as they are.
     """
     length = X.shape[2]
-    if max_length is None or length <= max_length:
+    block = block_size(length, max_length)
+    if block == 1:
         return X
-    block = -(-length // max_length)
     starts = np.arange(0, length, block)
     sizes = np.minimum(block, length - starts)
     means = np.add.reduceat(X, starts, axis=2) / sizes
