@@ -16,7 +16,7 @@ _FUNCTIONS = (
 )
 _OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "
-    "eq ne and or invert matmul mod"
+    "eq ne and or invert matmul mod floordiv"
 )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.matrices import correlation
 from rescntk.theory import multisphere
 
 from . import tolerances
@@ -26,6 +27,26 @@ def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
     assert np.isfinite(T).all()
     assert (T.diagonal() == 1).all()
     assert (G.diagonal() == 1).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_normalized_signals_of_any_size(engine, head, rng):
+    """The product of two kernels may leave the range of numbers where its root does not."""
+    X = rng.standard_normal((5, 2, 6))
+    sizes = np.array([1.0, 1e-90, 1e-75, 1e75, 1e60])[:, None, None]
+    kernel = rk.ResCNTK(3, head=head, normalized=True)
+    K = kernel(X * sizes, engine=engine)
+    assert (K.diagonal() == 1).all()
+    assert np.abs(K - kernel(X, engine=engine)).max() <= tolerances.ROUTES
+
+
+def test_correlations_of_any_size():
+    own = np.array([1e-300, 1e200, 1e300, 0.0, -1e-9])
+    root = np.sqrt(np.maximum(own, 0))
+    found = correlation(0.5 * np.outer(root, root), own, own)
+    assert np.abs(found[:3, :3] - 0.5).max() <= 4 * tolerances.EPS["float64"]
+    assert (found[3:] == 0).all() and (found[:, 3:] == 0).all()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

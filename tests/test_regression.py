@@ -84,6 +84,41 @@ def test_leave_one_out_is_a_refit_without_each_point(rng, ridge):
         assert np.abs(errors[i] - expected).max() <= bar
 
 
+@pytest.mark.parametrize("ridge", [1e-3, 0.5, 20.0])
+def test_with_an_intercept_it_solves_the_bordered_equations(rng, ridge):
+    """(K + λI)β + 1b = y, 1ᵀβ = 0; leaving one out is a refit, constant included."""
+    _, _, K, y, _ = problem(rng)
+    y, ladder = y + 5.0, regression.decompose(K)
+
+    def bordered(K, y):
+        n = len(K)
+        system = np.ones((n + 1, n + 1))
+        system[:n, :n], system[n, n] = K + ridge * np.eye(n), 0.0
+        found = np.linalg.solve(system, np.concatenate([y, np.zeros((1, y.shape[1]))]))
+        return found[:n], found[n], np.linalg.cond(system)
+
+    beta, constant, condition = bordered(K, y)
+    found, constants = ladder.with_intercept(y, ridge)
+    close(found, beta, len(K), condition)
+    close(constants, constant, len(K), condition)
+    one, number = ladder.with_intercept(y[:, 1], ridge)
+    close(one, beta[:, 1], len(K), condition)
+    assert number.shape == () and abs(number - constant[1]) <= 1e-10 * abs(constant[1])
+    errors = ladder.leave_one_out(y, ridge, intercept=True)
+    assert np.abs(ladder.leave_one_out(y[:, 1], ridge, intercept=True) - errors[:, 1]).max() < 1e-12
+    bar = tolerances.solution(len(K), condition) * np.abs(y).max()
+    for i in range(len(K)):
+        rest = np.delete(np.arange(len(K)), i)
+        beta, constant, _ = bordered(K[np.ix_(rest, rest)], y[rest])
+        assert np.abs(errors[i] - (y[i] - K[i, rest] @ beta - constant)).max() <= bar
+    # A constant is fitted exactly, whatever the ridge.
+    found, constants = ladder.with_intercept(np.full(len(K), 7.0), [ridge, 2 * ridge])
+    assert found.shape == (2, len(K)) and constants.shape == (2,)
+    assert np.abs(found).max() <= 1e-12 / ridge and np.abs(constants - 7).max() <= 1e-12
+    with pytest.raises(ValueError, match="expected two values: one is the intercept"):
+        regression.decompose(np.eye(1)).leave_one_out(np.ones(1), ridge, intercept=True)
+
+
 def test_interpolants_pass_through_their_points(rng):
     kernel, X, K, y, Z = problem(rng)
     close(regression.interpolate(kernel, X, y, X), y, len(K), np.linalg.cond(K))
