@@ -1,4 +1,4 @@
-"""Kernel matrices as they come in, and what floating-point numbers resolve of their spectrum."""
+"""Kernel matrices as they come in, their correlations, and what is resolved of their spectrum."""
 
 from __future__ import annotations
 

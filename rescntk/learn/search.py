@@ -151,7 +151,8 @@ class Blind:
 
     In each fold they are those of leaving one out, by the kernel and the penalty with the least
     error on the other folds. Their errors are those of searching and fitting, not only of
-    fitting: the least of many errors is optimistic.
+    fitting: the least of many errors is optimistic. (Which passes are made at greater lengths all
+    cases decide.)
 
     Parameters
     ----------
