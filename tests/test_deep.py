@@ -39,6 +39,11 @@ def test_normalized_signals_of_any_size(engine, head, rng):
     K = kernel(X * sizes, engine=engine)
     assert (K.diagonal() == 1).all()
     assert np.abs(K - kernel(X, engine=engine)).max() <= tolerances.ROUTES
+    # Of tiny signals erf sees the linear part alone, and its kernels are as small as they are.
+    kernel = rk.ResCNTK(3, head=head, normalized=True, activation="erf")
+    K = kernel(X * 1e-90, engine=engine)
+    assert (K.diagonal() == 1).all()
+    assert np.abs(K - kernel(X * 1e-40, engine=engine)).max() <= tolerances.ROUTES
 
 
 def test_correlations_of_any_size():
