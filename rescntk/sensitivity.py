@@ -107,7 +107,8 @@ def alpha_derivative(kernel: Kernel, X: np.ndarray, *, threads: int | None = Non
     Raises
     ------
     ValueError
-        If the network has no skip connections, or the signals are not as described.
+        If the kernel is another one, its network has no skip connections, or the signals are
+        not as described.
     OverflowError
         If a value exceeds float64; ``normalized=True`` has no such limit.
 
@@ -122,6 +123,8 @@ def alpha_derivative(kernel: Kernel, X: np.ndarray, *, threads: int | None = Non
     >>> np.allclose(dK, 2 * (K - base))  # K = F + α² box(K¹), at α = 1
     True
     """
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
     net = kernel.network
     if not net.skip:
         raise ValueError("the network has skip=False, expected skip connections: there is no alpha")
@@ -136,6 +139,7 @@ def alpha_derivative(kernel: Kernel, X: np.ndarray, *, threads: int | None = Non
         there = (own > 0)[:, None] & (own > 0)
         K = np.where(there, K / root[:, None] / root, 0.0)
         dK = np.where(there, dK / root[:, None] / root - K * (rate[:, None] + rate), 0.0)
+        np.fill_diagonal(K, np.where(own > 0, 1.0, 0.0))
         np.fill_diagonal(dK, 0.0)
         return Sensitivity(K, dK)
     scale = run.size[:, None] * run.size * net.readout_scale

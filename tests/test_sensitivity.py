@@ -78,6 +78,7 @@ def test_exact_when_normalized(kind, make, rng):
     values, slopes = alpha_derivative(normalized, X)
     ones = np.where(own > 0, 1, 0)
     assert np.abs(values - normalized(X)).max() <= 2 * tolerances.KERNEL["float64"]
+    assert (values.diagonal() == ones).all()
     bar = 2 * tolerances.sensitivity(network.depth)  # numerator and denominator
     assert definition.errors(network.alpha * slopes, network.alpha * exact, ones) <= bar
 
@@ -132,3 +133,6 @@ def test_refusals(rng):
         alpha_derivative(rk.ResCGPK(2), X[0])
     with pytest.raises(ValueError, match="threads"):
         alpha_derivative(rk.ResCGPK(2), X, threads=0)
+    for other in ("ntk", rk.Network(2), rk.ResCGPK):
+        with pytest.raises(ValueError, match=r"expected a rescntk\.Kernel"):
+            alpha_derivative(other, X)
