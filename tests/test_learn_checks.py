@@ -85,3 +85,17 @@ def test_sktime(name):
     results = check_estimator(getattr(sktime, name), raise_exceptions=True, verbose=False)
     assert len(results) > 100
     assert set(results.values()) == {"PASSED"}
+
+
+@pytest.mark.parametrize("missing", ["aeon", "sktime", "sklearn"])
+def test_nothing_is_left_out_of_make_test(missing):
+    """Without sktime, say, `make test` fails instead of skipping its checks."""
+    root = Path(__file__).parents[1]
+    assert "pytest -n auto --complete" in (root / "Makefile").read_text()
+    hide = f"import sys; sys.modules[{missing!r}] = None; import pytest; sys.exit(pytest.main())"
+    options = ["--complete", "--collect-only", "-q", "tests/test_network.py"]
+    run = subprocess.run(
+        [sys.executable, "-c", hide, *options], cwd=root, capture_output=True, text=True
+    )
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "not installed:" in run.stderr and missing in run.stderr
