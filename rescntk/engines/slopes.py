@@ -153,9 +153,6 @@ def windows(other: Array, d: int, lanes: int, cases: int) -> Array:
 try:
     from numba import njit
     from numba.extending import overload, register_jitable
-except ImportError:
-    fill = by_arrays
-else:
 
     @overload(choose, strict=False)
     def _choose(condition: Any, yes: Any, no: Any) -> Any:
@@ -180,3 +177,6 @@ else:
                     state[j, 0, t], state[j, 1, t], state[j, 2, t], state[j, 3, t],
                 )  # fmt: skip
         return out
+
+except (ImportError, RuntimeError, OSError):  # as for the engine: not there, or of no use here
+    fill = by_arrays
