@@ -1,7 +1,9 @@
 """The classifier and the regressor as aeon wants them.
 
 Thin: each holds one of scikit-learn's kind (`rescntk.learn`) as its parameter ``model``, whose
-own parameters are reached as ``model__depth`` and so on.
+own parameters are reached as ``model__depth`` and so on. What aeon checks of signals it refuses
+itself, with a ``ValueError`` to which is added what to do: missing values have to be filled in,
+unequal lengths resampled, before.
 """
 
 from __future__ import annotations

@@ -115,6 +115,17 @@ readout_scale, input_scale, trained
     def of(cls, kernel: Kernel, **changes: Any) -> SignalKernel:
         """Return a `rescntk.Kernel` in scikit-learn's form, with some parameters changed.
 
+        Parameters
+        ----------
+        kernel : rescntk.Kernel
+        **changes
+            Parameters of `SignalKernel`, such as ``n_channels``.
+
+        Returns
+        -------
+        SignalKernel
+            Its `kernel` equals the one given.
+
         Examples
         --------
         >>> import rescntk as rk
@@ -135,7 +146,13 @@ readout_scale, input_scale, trained
         return Kernel(Network(**network), **{name: getattr(self, name) for name in _OWN})
 
     def options(self) -> dict[str, Any]:
-        """Return the options with which the kernel is called."""
+        """Return the options with which the kernel is called.
+
+        Returns
+        -------
+        dict
+            ``engine``, ``dtype`` and ``threads``.
+        """
         return {name: getattr(self, name) for name in _OPTIONS}
 
     @property
@@ -210,7 +227,13 @@ readout_scale, input_scale, trained
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
-        """Return False: the kernel does not depend on differences of signals alone."""
+        """Return whether the kernel depends on differences of signals alone.
+
+        Returns
+        -------
+        bool
+            False.
+        """
         return False
 
     def __repr__(self) -> str:

@@ -1,7 +1,9 @@
 """The classifier and the regressor as sktime wants them.
 
 Thin: each holds one of scikit-learn's kind (`rescntk.learn`) as its parameter ``model``, whose
-own parameters are reached as ``model__depth`` and so on.
+own parameters are reached as ``model__depth`` and so on. What sktime checks of signals it refuses
+itself, with a ``ValueError`` to which is added what to do: missing values have to be filled in,
+unequal lengths resampled, before.
 """
 
 from __future__ import annotations
@@ -73,7 +75,17 @@ class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameters for sktime's checks."""
+        """Return parameters for sktime's checks.
+
+        Parameters
+        ----------
+        parameter_set : str
+            Ignored: there is one set.
+
+        Returns
+        -------
+        list of dict
+        """
         quick = estimators.ResidualKernelClassifier(cv=2, **QUICK)
         ridge = estimators.ResidualKernelClassifier(readout="ridge", **QUICK)
         return [{"model": quick}, {"model": ridge}]
@@ -110,7 +122,17 @@ class ResidualKernelRegressor(_Said, Held, BaseRegressor):
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameters for sktime's checks."""
+        """Return parameters for sktime's checks.
+
+        Parameters
+        ----------
+        parameter_set : str
+            Ignored: there is one set.
+
+        Returns
+        -------
+        list of dict
+        """
         quick = estimators.ResidualKernelRegressor(**QUICK)
         trace = estimators.ResidualKernelRegressor(head="trace", **QUICK)
         return [{"model": quick}, {"model": trace}]
