@@ -14,7 +14,7 @@ test: $(VENV)/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --complete
 
 # What needs a CUDA device: the engine "cuda" through the tests of all engines. CuPy has to be
 # chosen by the GPU's driver: make test-gpu CUDA=cuda12 for versions below 13. Kernels are compiled

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 import rescntk as rk
+from rescntk.engines import slopes
 from rescntk.sensitivity import alpha_derivative
 from rescntk.theory import multisphere
 
@@ -78,6 +79,7 @@ def test_exact_when_normalized(kind, make, rng):
     values, slopes = alpha_derivative(normalized, X)
     ones = np.where(own > 0, 1, 0)
     assert np.abs(values - normalized(X)).max() <= 2 * tolerances.KERNEL["float64"]
+    assert (values.diagonal() == ones).all()
     bar = 2 * tolerances.sensitivity(network.depth)  # numerator and denominator
     assert definition.errors(network.alpha * slopes, network.alpha * exact, ones) <= bar
 
@@ -94,6 +96,21 @@ def test_kernel_by_this_route_is_the_kernel(network, X, head, kind):
     assert (np.abs(K - other) <= spread * tolerances.KERNEL["float64"] * size).all()
     assert np.isfinite(dK).all()
     assert (K == K.T).all() and (dK == dK.T).all()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_compiled_or_not(name, kind, rng, monkeypatch):
+    """Without numba the same formulas are computed by the array."""
+    X = rng.standard_normal((4, 2, 9))
+    kernel = rk.Kernel(NETWORKS[name], kind)
+    results = [alpha_derivative(kernel, X)]
+    monkeypatch.setattr(slopes, "fill", slopes.by_arrays)
+    results.append(alpha_derivative(kernel, X))
+    size = np.sqrt(np.outer(results[0].kernel.diagonal(), results[0].kernel.diagonal()))
+    for one, other in zip(*results, strict=True):
+        bar = 2 * tolerances.sensitivity(NETWORKS[name].depth)
+        assert (np.abs(one - other) <= bar * size).all()
 
 
 def test_zero_at_alpha_zero(rng):
@@ -132,3 +149,6 @@ def test_refusals(rng):
         alpha_derivative(rk.ResCGPK(2), X[0])
     with pytest.raises(ValueError, match="threads"):
         alpha_derivative(rk.ResCGPK(2), X, threads=0)
+    for other in ("ntk", rk.Network(2), rk.ResCGPK):
+        with pytest.raises(ValueError, match=r"expected a rescntk\.Kernel"):
+            alpha_derivative(other, X)

@@ -1,15 +1,14 @@
 """The classifier and the regressor as aeon wants them.
 
 Thin: each holds one of scikit-learn's kind (`rescntk.learn`) as its parameter ``model``, whose
-own parameters are reached as ``model__depth`` and so on.
+own parameters are reached as ``model__depth`` and so on. What aeon checks of signals it refuses
+itself, with a ``ValueError`` to which is added what to do: missing values have to be filled in,
+unequal lengths resampled, before.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
-from sklearn.base import clone
 
 try:
     from aeon.classification.base import BaseClassifier
@@ -18,18 +17,22 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
 from . import estimators
-
-# Few passes, for aeon's own checks.
-_QUICK = {
-    "depth": 1,
-    "filter_size": 3,
-    "input_filter_size": 3,
-    "standardize": False,
-    "constant": False,
-}
+from ._held import QUICK, Held, HeldClassifier, advice
 
 
-class ResidualKernelClassifier(BaseClassifier):
+class _Said:
+    """aeon's refusals of signals, with what to do about them."""
+
+    def _check_X(self, X: Any) -> dict[str, Any]:
+        with advice():
+            return super()._check_X(X)  # type: ignore[misc]
+
+    def _check_shape(self, X: Any) -> None:
+        with advice():
+            super()._check_shape(X)  # type: ignore[misc]
+
+
+class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
     Parameters
@@ -53,28 +56,18 @@ class ResidualKernelClassifier(BaseClassifier):
     """
 
     _tags = {"capability:multivariate": True, "algorithm_type": "distance"}  # noqa: RUF012
+    _default = estimators.ResidualKernelClassifier
 
     def __init__(self, model: estimators.ResidualKernelClassifier | None = None) -> None:
         self.model = model
         super().__init__()
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> ResidualKernelClassifier:
-        model = estimators.ResidualKernelClassifier() if self.model is None else clone(self.model)
-        self.model_ = model.fit(X, y)
-        return self
-
-    def _predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict(X)
-
-    def _predict_proba(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict_proba(X)
-
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"model": estimators.ResidualKernelClassifier(cv=2, **_QUICK)}  # type: ignore[arg-type]
+        return {"model": estimators.ResidualKernelClassifier(cv=2, **QUICK)}
 
 
-class ResidualKernelRegressor(BaseRegressor):
+class ResidualKernelRegressor(_Said, Held, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 
     Parameters
@@ -97,19 +90,12 @@ class ResidualKernelRegressor(BaseRegressor):
     """
 
     _tags = {"capability:multivariate": True, "algorithm_type": "distance"}  # noqa: RUF012
+    _default = estimators.ResidualKernelRegressor
 
     def __init__(self, model: estimators.ResidualKernelRegressor | None = None) -> None:
         self.model = model
         super().__init__()
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> ResidualKernelRegressor:
-        model = estimators.ResidualKernelRegressor() if self.model is None else clone(self.model)
-        self.model_ = model.fit(X, y)
-        return self
-
-    def _predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict(X)
-
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"model": estimators.ResidualKernelRegressor(**_QUICK)}  # type: ignore[arg-type]
+        return {"model": estimators.ResidualKernelRegressor(**QUICK)}

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from ..network import check_depth
 from ..signals import check_signals
 
-RESIZE = "aeon.transformations.collection.unequal_length.Resizer"
-IMPUTE = "aeon.transformations.collection.SimpleImputer"
+RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
+IMPUTE = "numpy.interp, aeon's collection.SimpleImputer or sktime's Imputer"
+
+_SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
 
 
-def read_signals(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
+def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> np.ndarray:
     """Return `X` as signals (n_cases, n_channels, n_timepoints), or say what is wrong with it.
 
     Parameters
@@ -21,9 +24,12 @@ def read_signals(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     estimator : estimator
         For whom. It remembers ``n_channels_`` and ``n_timepoints_``.
     X : array-like
-        (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints): one channel.
+        (n_cases, n_channels, n_timepoints), or (n_cases, n_channels · n_timepoints) with one
+        channel after the other.
     reset : bool
         Whether these signals are fitted; otherwise they must be of the shape remembered.
+    n_channels : int, default 1
+        How many channels arrays of two axes have.
 
     Raises
     ------
@@ -31,12 +37,10 @@ def read_signals(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
         For unequal lengths, missing values and other shapes, with what to do about it.
     """
     signals = three_axes(X, "X")
-    if signals is None:
-        if reset:
-            _forget(estimator)
-        signals = validate_data(estimator, X, reset=reset, dtype=np.float64)[:, None, :]
-    elif reset:
+    if reset:
         _forget(estimator)
+    if signals is None:
+        signals = split_channels(_read_flat(estimator, X, reset), n_channels, "X")
     channels, length = signals.shape[1:]
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
@@ -55,40 +59,100 @@ def is_flat(X: Any) -> bool:
 
 
 def three_axes(X: Any, name: str) -> np.ndarray | None:
-    """Return `X` checked if it has three axes, None if it is anything else than signals."""
-    shapes = _shapes_of_cases(X)
-    if shapes and len(shapes) > 1 and len({len(shape) for shape in shapes}) == 1:
-        channels = sorted({shape[0] for shape in shapes if len(shape) == 2})
-        if len(channels) > 1:
-            raise ValueError(f"{name} has signals of {channels} channels, expected one number")
-        lengths = sorted({shape[-1] for shape in shapes if shape})
+    """Return `X` checked if it has three axes, None if it has fewer."""
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        X = X.tolist()  # an array of arrays is read like a list of them
+    if hasattr(X, "ndim"):
+        axes = X.ndim
+    else:
+        shapes = _shapes_of_cases(X, name)
+        if len(shapes) > 1:
+            _refuse(shapes, name)
+        axes = 1 + len(next(iter(shapes), ()))
+    if axes < 3:
+        return None
+    array = _as_numbers(X, name)
+    if axes > 3:
+        raise ValueError(f"{name} has shape {array.shape}, expected {_SHAPES}")
+    _check_finite(array, name)
+    return check_signals(array, name)
+
+
+def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
+    """Return signals of two axes with three: one channel after the other."""
+    channels = check_depth(n_channels, "n_channels")
+    _check_finite(flat, name)
+    if flat.shape[1] % channels:
         raise ValueError(
-            f"{name} has signals of {lengths[0]} to {lengths[-1]} time points, expected one "
-            f"length: pad, truncate or resample them (for example with {RESIZE})"
+            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
+            f"{channels}: one channel after the other"
         )
-    if not hasattr(X, "ndim"):
-        if not shapes or len(next(iter(shapes))) != 2:
-            return None
-        X = np.asarray(X)
-    if X.ndim == 3 and type(X).__module__.partition(".")[0] == "numpy":
-        if X.dtype.kind == "f" and not np.isfinite(X).all():
-            case = int(np.argmin(np.isfinite(X).all(axis=(1, 2))))
-            raise ValueError(
-                f"{name} contains NaN or infinity (first in case {case}), expected finite "
-                f"numbers: fill in missing values first (for example with {IMPUTE})"
-            )
-        return check_signals(X.astype(np.float64) if X.dtype.kind == "O" else X, name)
-    return None
+    return flat.reshape(len(flat), channels, -1)
 
 
-def _shapes_of_cases(X: Any) -> set[tuple[int, ...]]:
-    """Return the shapes of the cases of a list, a tuple or an array of objects."""
-    if isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype == object):
-        try:
-            return {np.shape(case) for case in X}
-        except ValueError:  # a case that is ragged itself: NumPy will say so
-            return set()
-    return set()
+def _read_flat(estimator: Any, X: Any, reset: bool) -> np.ndarray:
+    """Return a table as scikit-learn reads it; its message on lengths gets a remedy."""
+    options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
+    try:
+        return validate_data(estimator, X, **options)
+    except ValueError as error:
+        if "features, but" not in str(error):
+            raise
+        raise ValueError(f"{error}: signals of other lengths can be resampled ({RESIZE})") from None
+
+
+def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:
+    """Return the shapes of the cases of a list or a tuple."""
+    shapes = set()
+    if isinstance(X, (list, tuple)):
+        for i, case in enumerate(X):
+            try:
+                shapes.add(tuple(np.shape(case)))
+            except ValueError:
+                raise ValueError(
+                    f"{name} has channels of unequal length (first in case {i}), expected one "
+                    f"length: pad, truncate or resample them ({RESIZE})"
+                ) from None
+    return shapes
+
+
+def _refuse(shapes: set[tuple[int, ...]], name: str) -> None:
+    """Say in what the shapes of cases differ."""
+    if len({len(shape) for shape in shapes}) > 1:
+        raise ValueError(f"{name} has cases of shapes {sorted(shapes)}, expected {_SHAPES}")
+    channels = sorted({shape[0] for shape in shapes if len(shape) == 2})
+    if len(channels) > 1:
+        raise ValueError(f"{name} has signals of {channels} channels, expected one number")
+    lengths = sorted({shape[-1] for shape in shapes})
+    raise ValueError(
+        f"{name} has signals of {lengths[0]} to {lengths[-1]} time points, expected one "
+        f"length: pad, truncate or resample them ({RESIZE})"
+    )
+
+
+def _as_numbers(X: Any, name: str) -> np.ndarray:
+    """Return anything that NumPy can read as its array; what is masked or None becomes NaN."""
+    try:
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.float64), np.nan)
+        array = np.asarray(X)
+        return array.astype(np.float64) if array.dtype == object else array
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = f"{type(X).__module__}.{type(X).__qualname__}"
+        raise ValueError(
+            f"{name} is a {kind} that cannot be read as an array of numbers ({error}), expected "
+            f"a NumPy array {_SHAPES}: convert it first, as by X.detach().cpu().numpy() (torch) "
+            f"or cupy.asnumpy(X)"
+        ) from None
+
+
+def _check_finite(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        good = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+        raise ValueError(
+            f"{name} contains NaN or infinity (first in case {int(np.argmin(good))}), expected "
+            f"finite numbers: fill in missing values first ({IMPUTE})"
+        )
 
 
 def _forget(estimator: Any) -> None:

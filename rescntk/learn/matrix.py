@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Kernel, ResCNTK
@@ -15,7 +15,7 @@ from .kernel import SignalKernel
 Array = Any
 
 
-class KernelMatrix(TransformerMixin, BaseEstimator):
+class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
     For pipelines with whatever takes a precomputed kernel: ``SVC(kernel="precomputed")``,
@@ -26,9 +26,10 @@ class KernelMatrix(TransformerMixin, BaseEstimator):
     ----------
     kernel : Kernel or SignalKernel, optional
         The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
-        `SignalKernel` can be searched, as ``kernel__depth`` and so on.
+        `SignalKernel` can be searched, as ``kernel__depth`` and so on; its ``n_channels`` says
+        how arrays of two axes are read.
     engine, dtype, threads
-        As for calling a `Kernel`; a `SignalKernel` has its own.
+        As for calling a `Kernel`. A `SignalKernel` has its own, and these must be left alone.
 
     Attributes
     ----------
@@ -36,6 +37,7 @@ class KernelMatrix(TransformerMixin, BaseEstimator):
         The signals fitted.
     kernel_ : Kernel
         The kernel in use.
+    n_channels_, n_timepoints_ : int
 
     Examples
     --------
@@ -71,38 +73,97 @@ class KernelMatrix(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Of two axes, n_channels · n_timepoints if a `SignalKernel` has ``n_channels``.
         y : ignored
 
         Returns
         -------
         KernelMatrix
             Itself.
+
+        Raises
+        ------
+        ValueError
+            If the kernel, its options or the signals are not as described.
         """
         self._keep(X)
         return self
 
     def fit_transform(self, X: Array, y: Any = None) -> np.ndarray:
-        """Keep the signals, and return their kernel matrix; only half of it is computed."""
+        """Keep the signals, and return their kernel matrix; only half of it is computed.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_cases)
+            Exactly symmetric.
+
+        Raises
+        ------
+        ValueError
+            As by `fit`.
+        OverflowError
+            If a value exceeds the dtype; a deep kernel wants ``normalized=True``.
+        """
         self._keep(X)
         return self._matrix(None)
 
     def transform(self, X: Array) -> np.ndarray:
-        """Return the kernel of each of `X` with each signal fitted: (n_cases, n_fitted)."""
+        """Return the kernel of each of some signals with each of those fitted.
+
+        Parameters
+        ----------
+        X : array, (m_cases, n_channels, n_timepoints) or (m_cases, n_timepoints)
+            Of as many channels and time points as in `fit`.
+
+        Returns
+        -------
+        ndarray, (m_cases, n_cases)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the signals are not as described.
+        OverflowError
+            If a value exceeds the dtype; a deep kernel wants ``normalized=True``.
+        """
         check_is_fitted(self)
-        return self._matrix(read_signals(self, X, reset=False))
+        return self._matrix(read_signals(self, X, reset=False, n_channels=self._flat_channels))
 
     def _keep(self, X: Array) -> None:
         kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
+        options: dict[str, Any] = {
+            "engine": self.engine,
+            "dtype": self.dtype,
+            "threads": self.threads,
+        }
+        self._flat_channels = 1
         if isinstance(kernel, SignalKernel):
-            self._options = kernel.options()
+            for name, default in (("engine", "auto"), ("dtype", "float64"), ("threads", None)):
+                if options[name] != default:
+                    raise ValueError(
+                        f"{name} is {options[name]!r}, expected it as a parameter of the "
+                        f"SignalKernel"
+                    )
+            self._flat_channels, options = kernel.n_channels, kernel.options()
             kernel = kernel.kernel
-        elif isinstance(kernel, Kernel):
-            self._options = {"engine": self.engine, "dtype": self.dtype, "threads": self.threads}
-        else:
+        elif not isinstance(kernel, Kernel):
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
         self.kernel_: Kernel = kernel
+        self._options = options
         # A copy: whoever changes the array later must not change what was fitted.
-        self.signals_ = read_signals(self, X, reset=True).copy()
+        signals = read_signals(self, X, reset=True, n_channels=self._flat_channels)
+        self.signals_ = signals.copy()
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.signals_)
 
     def _matrix(self, signals: np.ndarray | None) -> np.ndarray:
         if signals is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .inputs import is_flat, read_signals
@@ -13,7 +13,7 @@ from .inputs import is_flat, read_signals
 Array = Any
 
 
-class SignalScaler(TransformerMixin, BaseEstimator):
+class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Standardize each channel: subtract its mean, divide by its standard deviation.
 
     Both are taken over all cases and time points of the signals fitted, so that differences
@@ -56,6 +56,11 @@ class SignalScaler(TransformerMixin, BaseEstimator):
         -------
         SignalScaler
             Itself.
+
+        Raises
+        ------
+        ValueError
+            If the signals are not as described.
         """
         signals = read_signals(self, X, reset=True)
         channels = signals.shape[1]
@@ -67,18 +72,81 @@ class SignalScaler(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Array) -> np.ndarray:
-        """Return standardized signals, of the shape in which they came."""
+        """Return standardized signals.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Of as many channels and time points as in `fit`.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of `X`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the signals are not as described.
+        """
         check_is_fitted(self)
         signals, flat = read_signals(self, X, reset=False), is_flat(X)
         signals = (signals - self.mean_[:, None]) / self.scale_[:, None]
         return signals[:, 0] if flat else signals
 
     def inverse_transform(self, X: Array) -> np.ndarray:
-        """Return the signals whose standardized version is `X`."""
+        """Return the signals whose standardized version is `X`.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Of as many channels and time points as in `fit`.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of `X`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the signals are not as described.
+        """
         check_is_fitted(self)
         signals, flat = read_signals(self, X, reset=False), is_flat(X)
         signals = signals * self.scale_[:, None] + self.mean_[:, None]
         return signals[:, 0] if flat else signals
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns, which are those of a table fitted.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names if the table had none; others must be the same.
+
+        Returns
+        -------
+        ndarray of str, (n_timepoints,)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If what was fitted has three axes, and so no columns.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "n_features_in_"):
+            raise ValueError(
+                "signals of three axes have no columns: names, and other containers than "
+                "NumPy's, are for X of shape (n_cases, n_timepoints)"
+            )
+        return super().get_feature_names_out(input_features)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,9 @@
 """The classifier and the regressor as sktime wants them.
 
 Thin: each holds one of scikit-learn's kind (`rescntk.learn`) as its parameter ``model``, whose
-own parameters are reached as ``model__depth`` and so on.
+own parameters are reached as ``model__depth`` and so on. What sktime checks of signals it refuses
+itself, with a ``ValueError`` to which is added what to do: missing values have to be filled in,
+unequal lengths resampled, before.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 try:
     from sktime.classification.base import BaseClassifier
@@ -18,6 +19,8 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.sktime needs sktime: pip install sktime") from None
 
 from . import estimators
+from ._held import QUICK, Held, HeldClassifier, advice
+from .inputs import three_axes
 
 _TAGS = {
     "X_inner_mtype": "numpy3D",
@@ -25,17 +28,21 @@ _TAGS = {
     "capability:random_state": False,
 }
 
-# Few passes, for sktime's own checks.
-_QUICK = {
-    "depth": 1,
-    "filter_size": 3,
-    "input_filter_size": 3,
-    "standardize": False,
-    "constant": False,
-}
+
+class _Said:
+    """sktime's refusals of signals, with what to do about them."""
+
+    def _internal_convert(self, X: Any, y: Any = None) -> Any:
+        if isinstance(X, (list, tuple)) and all(isinstance(case, np.ndarray) for case in X):
+            X = np.asarray(X) if (signals := three_axes(X, "X")) is None else signals
+        return super()._internal_convert(X, y)  # type: ignore[misc]
+
+    def _check_capabilities(self, metadata: Any) -> None:
+        with advice():
+            super()._check_capabilities(metadata)  # type: ignore[misc]
 
 
-class ResidualKernelClassifier(BaseClassifier):
+class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as a sktime classifier.
 
     Parameters
@@ -60,31 +67,31 @@ class ResidualKernelClassifier(BaseClassifier):
     """
 
     _tags = _TAGS | {"capability:predict_proba": True}
+    _default = estimators.ResidualKernelClassifier
 
     def __init__(self, model: estimators.ResidualKernelClassifier | None = None) -> None:
         self.model = model
         super().__init__()
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> ResidualKernelClassifier:
-        model = estimators.ResidualKernelClassifier() if self.model is None else clone(self.model)
-        self.model_ = model.fit(X, y)
-        return self
-
-    def _predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict(X)
-
-    def _predict_proba(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict_proba(X)
-
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameters for sktime's checks."""
-        quick = estimators.ResidualKernelClassifier(cv=2, **_QUICK)  # type: ignore[arg-type]
-        ridge = estimators.ResidualKernelClassifier(readout="ridge", **_QUICK)  # type: ignore[arg-type]
+        """Return parameters for sktime's checks.
+
+        Parameters
+        ----------
+        parameter_set : str
+            Ignored: there is one set.
+
+        Returns
+        -------
+        list of dict
+        """
+        quick = estimators.ResidualKernelClassifier(cv=2, **QUICK)
+        ridge = estimators.ResidualKernelClassifier(readout="ridge", **QUICK)
         return [{"model": quick}, {"model": ridge}]
 
 
-class ResidualKernelRegressor(BaseRegressor):
+class ResidualKernelRegressor(_Said, Held, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor.
 
     Parameters
@@ -107,22 +114,25 @@ class ResidualKernelRegressor(BaseRegressor):
     """
 
     _tags = _TAGS
+    _default = estimators.ResidualKernelRegressor
 
     def __init__(self, model: estimators.ResidualKernelRegressor | None = None) -> None:
         self.model = model
         super().__init__()
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> ResidualKernelRegressor:
-        model = estimators.ResidualKernelRegressor() if self.model is None else clone(self.model)
-        self.model_ = model.fit(X, y)
-        return self
-
-    def _predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict(X)
-
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameters for sktime's checks."""
-        quick = estimators.ResidualKernelRegressor(**_QUICK)  # type: ignore[arg-type]
-        trace = estimators.ResidualKernelRegressor(head="trace", **_QUICK)  # type: ignore[arg-type]
+        """Return parameters for sktime's checks.
+
+        Parameters
+        ----------
+        parameter_set : str
+            Ignored: there is one set.
+
+        Returns
+        -------
+        list of dict
+        """
+        quick = estimators.ResidualKernelRegressor(**QUICK)
+        trace = estimators.ResidualKernelRegressor(head="trace", **QUICK)
         return [{"model": quick}, {"model": trace}]

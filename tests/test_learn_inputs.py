@@ -1,0 +1,200 @@
+"""What estimators, the kernel and the wrappers say about signals that will not do."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalKernel,
+    SignalScaler,
+)
+
+QUICK = {
+    "depth": 1,
+    "filter_size": 3,
+    "input_filter_size": 1,
+    "standardize": False,
+    "slopes": False,
+    "head": "trace",
+    "readout": "ridge",
+}
+ONLY = {k: v for k, v in QUICK.items() if k != "readout"}
+MODELS = [
+    ResidualKernelClassifier(**QUICK),
+    ResidualKernelRegressor(**ONLY),
+    KernelMatrix(),
+    KernelMatrix(SignalKernel(1)),
+    SignalScaler(),
+]
+RESIZED = r"scipy\.signal\.resample.*aeon's .*Resizer.*sktime's TSInterpolator"
+FILLED = r"numpy\.interp.*aeon's .*SimpleImputer.*sktime's Imputer"
+
+
+@pytest.fixture(params=MODELS, ids=lambda m: type(m).__name__)
+def model(request):
+    return request.param
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((8, 2, 12))
+
+
+y = np.arange(8) % 2
+
+
+class Tensor:
+    """What torch's tensors look like to NumPy: an array of another library."""
+
+    def __init__(self, values, refusal=None):
+        self.values, self.refusal = np.asarray(values), refusal
+        self.ndim, self.shape, self.dtype = values.ndim, values.shape, values.dtype
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        if self.refusal:
+            raise self.refusal
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+def use(model, X):
+    return model.predict(X) if hasattr(model, "predict") else model.transform(X)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("axes", [2, 3])
+def test_not_finite(axes, bad, model, X):
+    good = X if axes == 3 else X[:, 0]
+    broken = good.copy()
+    broken[5, ..., 7] = bad
+    model.fit(good, y)
+    for attempt in (lambda: model.fit(broken, y), lambda: use(model, broken)):
+        with pytest.raises(ValueError, match=rf"NaN or infinity \(first in case 5\).*{FILLED}"):
+            attempt()
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_none_and_masked_are_missing(axes, model, X):
+    good = X if axes == 3 else X[:, 0]
+    some = good.astype(object)
+    some[5, ..., 7] = None
+    with pytest.raises(ValueError, match=rf"first in case 5\).*{FILLED}"):
+        model.fit(some, y)
+    if axes == 3:
+        with pytest.raises(ValueError, match=rf"first in case 5\).*{FILLED}"):
+            model.fit(some.tolist(), y)
+        masked = np.ma.masked_array(X, np.arange(8)[:, None, None] * np.ones_like(X) == 5)
+        with pytest.raises(ValueError, match=rf"first in case 5\).*{FILLED}"):
+            model.fit(masked, y)
+
+
+def test_other_lengths_than_in_fit(model, X):
+    model.fit(X[:, 0], y)
+    with pytest.raises(ValueError, match=rf"10 features, but .* expecting 12 .*{RESIZED}"):
+        use(model, X[:, 0, :10])
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=rf"2 channels × 10 .* 2 channels × 12 .*{RESIZED}"):
+        use(model, X[:, :, :10])
+
+
+def ragged_cases(X):
+    """Signals of unequal length, as lists and as the arrays of arrays that hold them."""
+    cases = [X[0, :, :9], *X[1:]]
+    held = np.empty(8, dtype=object)
+    held[:] = cases
+    channels = np.empty((8, 2), dtype=object)
+    for i, case in enumerate(cases):
+        channels[i] = list(case)
+    return cases, [case.tolist() for case in cases], held, channels, [case[0] for case in cases]
+
+
+def test_cases_of_unequal_length(model, X):
+    for cases in ragged_cases(X):
+        with pytest.raises(ValueError, match=rf"9 to 12 time points.*{RESIZED}"):
+            model.fit(cases, y)
+
+
+def test_channels_of_unequal_length(model, X):
+    cases = [[channel.tolist() for channel in case] for case in X]
+    cases[3][1].pop()
+    with pytest.raises(ValueError, match=rf"unequal length \(first in case 3\).*{RESIZED}"):
+        model.fit(cases, y)
+    held = np.empty((8, 2), dtype=object)
+    for i, case in enumerate(cases):
+        held[i] = [np.array(channel) for channel in case]
+    with pytest.raises(ValueError, match=rf"unequal length \(first in case 3\).*{RESIZED}"):
+        model.fit(held, y)
+
+
+def test_other_shapes(model, X):
+    shapes = r"expected \(n_cases, n_channels, n_timepoints\) or \(n_cases, n_timepoints\)"
+    with pytest.raises(ValueError, match=rf"X has shape \(8, 2, 12, 1\), {shapes}"):
+        model.fit(X[..., None], y)
+    with pytest.raises(ValueError, match=rf"X has shape \(8, 2, 12, 1\), {shapes}"):
+        model.fit(X[..., None].tolist(), y)
+    with pytest.raises(ValueError, match=rf"cases of shapes \[\(2, 12\), \(12,\)\], {shapes}"):
+        model.fit([X[0, 0], *X[1:]], y)
+    with pytest.raises(ValueError, match=r"\[1, 2\] channels, expected one number"):
+        model.fit([X[0, :1], *X[1:]], y)
+
+
+def test_arrays_of_other_libraries(model, X):
+    expected = use(model.fit(X, y), X)
+    objects = X.astype(object)
+    held = np.empty(8, dtype=object)
+    held[:] = list(X)
+    for same in (Tensor(X), [Tensor(case) for case in X], X.tolist(), objects, held):
+        assert (use(model.fit(same, y), same) == expected).all()
+    with pytest.raises(ValueError, match=r"Tensor that cannot .* \(needs grad\).*numpy\(\)"):
+        model.fit(Tensor(X, RuntimeError("needs grad")), y)
+    for odd, said in (("high", "X has dtype <U"), ({}, "cannot be read as an array of numbers")):
+        objects[1, 0, 0] = odd
+        with pytest.raises(ValueError, match=said):
+            model.fit(objects, y)
+
+
+def test_columns_have_names(X):
+    pd = pytest.importorskip("pandas")
+    index = [f"case {i}" for i in range(8)]
+    table = pd.DataFrame(X[:, 0], index=index, columns=[f"t{j}" for j in range(12)])
+    scaled = SignalScaler().set_output(transform="pandas").fit_transform(table)
+    assert list(scaled.columns) == list(table.columns) and list(scaled.index) == index
+    np.testing.assert_allclose(scaled, SignalScaler().fit_transform(X[:, 0]), atol=1e-14)
+    matrix = KernelMatrix().set_output(transform="pandas")
+    K = matrix.fit_transform(table)
+    assert list(K.columns) == [f"kernelmatrix{i}" for i in range(8)] and list(K.index) == index
+    assert list(matrix.transform(table[:3]).columns) == list(matrix.get_feature_names_out())
+    assert list(KernelMatrix().fit(X).get_feature_names_out()) == list(K.columns)
+    with pytest.raises(ValueError, match="three axes have no columns"):
+        SignalScaler().fit(X).get_feature_names_out()
+
+
+@pytest.mark.parametrize("library", ["aeon", "sktime"])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_wrappers_say_what_to_do(library, kind, X):
+    pytest.importorskip(library)
+    wrapper = getattr(importlib.import_module(f"rescntk.learn.{library}"), f"ResidualKernel{kind}")
+    model = wrapper(ResidualKernelClassifier(**QUICK) if kind == "Classifier" else None)
+    model.model = model.model or ResidualKernelRegressor(**ONLY)
+    targets = np.sqrt(np.arange(8.0)) if kind == "Regressor" else y
+    ragged = [X[0, :, :9], *X[1:]]
+    broken = X.copy()
+    broken[5, 0, 7] = np.nan
+    model.fit(X, targets)
+    assert (model.predict(list(X)) == model.predict(X)).all()
+    for Z, said in ((ragged, RESIZED), (broken, f"missing values.*{FILLED}")):
+        with pytest.raises(ValueError, match=said):
+            model.predict(Z)
+        with pytest.raises(ValueError, match=said):
+            wrapper(model.model).fit(Z, targets)
+    with pytest.raises(ValueError, match=RESIZED):
+        model.predict(X[:, :, :10])
+    with pytest.raises(ValueError, match="channel"):
+        model.predict(X[:, :1])
