@@ -164,6 +164,14 @@ def _threes(m: Any, values: int, shift: int, out: int, n: int) -> None:
 
 
 @_compiled
+def _add(total: Any, lost: Any, term: Any) -> Any:
+    """Add a term, and what the additions before it lost (Kahan): thousands add up in float32."""
+    term = term - lost
+    both = total + term
+    return both, (both - total) - term
+
+
+@_compiled
 def _from_both_ends(
     m: Any, values: int, size: int, pixels: int, lanes: int, kind: Any, step: int,
     ends: int, starts: int,
@@ -177,16 +185,17 @@ def _from_both_ends(
     for r in range(0, lanes, step):
         for first in range(0, pixels, size):
             last = min(first + size, pixels) - 1
-            total = load_like(m, values + first * lanes + r, kind)
-            store(m, starts + first * lanes + r, total)
-            store(m, ends + first * lanes + r, total - total)
-            for j in range(first + 1, last + 1):
-                total = total + load_like(m, values + j * lanes + r, kind)
-                store(m, starts + j * lanes + r, total)
-            total = load_like(m, values + last * lanes + r, kind)
-            for j in range(last, first, -1):
-                store(m, ends + j * lanes + r, total)
-                total = total + load_like(m, values + (j - 1) * lanes + r, kind)
+            left, right = first * lanes + r, last * lanes + r
+            up, down = load_like(m, values + left, kind), load_like(m, values + right, kind)
+            lost_up = lost_down = up - up
+            store(m, starts + left, up)
+            store(m, ends + left, lost_up)
+            for k in range(1, last - first + 1):  # two chains of additions at a time
+                above, below = (first + k) * lanes + r, (last - k) * lanes + r
+                up, lost_up = _add(up, lost_up, load_like(m, values + above, kind))
+                store(m, starts + above, up)
+                store(m, ends + below + lanes, down)
+                down, lost_down = _add(down, lost_down, load_like(m, values + below, kind))
 
 
 @_compiled
@@ -209,10 +218,11 @@ def _taps(
         return first, first + lanes, first + 2 * lanes
     if size > SHORT_FILTER:
         ends, starts, nothing = room
-        step, pixels = LINE // m.itemsize, d + size - 1
-        if lanes % step == 0:
-            line = load_line(m, first)
-            _from_both_ends(m, first, size, pixels, lanes, line, step, ends, starts)
+        wide, line, pixels = WIDE // m.itemsize, LINE // m.itemsize, d + size - 1
+        if lanes % wide == 0:
+            _from_both_ends(m, first, size, pixels, lanes, load(m, first), wide, ends, starts)
+        elif lanes % line == 0:
+            _from_both_ends(m, first, size, pixels, lanes, load_line(m, first), line, ends, starts)
         else:
             _from_both_ends(m, first, size, pixels, lanes, m[first], 1, ends, starts)
         return ends, starts + (size - 1) * lanes, nothing
