@@ -1,0 +1,358 @@
+"""What limits our classifier: the search of the main run with one part fixed at a time.
+
+Choices are made by leave-one-out errors alone, here as in the classifier. Accuracies on test
+signals are reported so that users know what a choice costs, and choose nothing.
+
+1. Every kernel that the search judged is in classification_search.csv. The least error with one
+   part fixed (head, depth, …) tells what that part is worth, at no cost.
+2. Where we are behind MiniRocket on the official test signals: their accuracy with that part fixed.
+3. On two sets where we are behind with few training signals, all kernels of the search on ten draws
+   of training signals. If one kernel, taken in hindsight, is as good as MiniRocket on all draws,
+   choosing limits; if none is, the kernels do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from classification_methods import (
+    CURVE_DRAWS,
+    METHODS,
+    OURS,
+    SETS,
+    draw_signals,
+    signals,
+)
+from classification_report import Row, read
+
+VIEW = ("max_length", "spread", "standardize", "slopes", "constant")
+PASS = (*VIEW, "filter_size", "input_filter_size", "head")
+KERNEL = (*PASS, "kind", "depth", "normalized")
+PARTS = ("head", "kind", "depth", "filter_size", "input_filter_size", "normalized",
+         "standardize", "slopes", "spread")  # fmt: skip
+ROCKET = "MiniRocket"
+STUDIED = {"GunPoint": (5, 10, 20, 50), "PickupGestureWiimoteZ": (20, 50, 80)}
+
+
+def first_length(rows: Sequence[Row]) -> list[Row]:
+    """Return what was judged at the first length, where all of it was."""
+    return [row for row in rows if row["max_length"] == rows[0]["max_length"]]
+
+
+def best(rows: Iterable[Row]) -> Row:
+    return min(rows, key=lambda row: row["error"])
+
+
+def fixed(rows: Sequence[Row], parts: Sequence[str] = PARTS) -> dict[tuple[str, Any], Row]:
+    """Return the kernel with the least error for each value of each part, the rest free."""
+    return {
+        (part, value): best(row for row in rows if row[part] == value)
+        for part in parts
+        for value in sorted({row[part] for row in rows})
+    }
+
+
+# -- 1: errors that the search has left
+
+
+def error_table(search: dict[str, list[Row]]) -> str:
+    """Return the least error with a part fixed, as a multiple of the least of all, as Markdown."""
+    columns = {}
+    for name, rows in search.items():
+        first = first_length(rows)
+        least = best(first)["error"]
+        columns[name] = {
+            key: row["error"] / least
+            for key, row in (fixed(first) | fixed(rows, ["max_length"])).items()
+        }
+    keys = {key for column in columns.values() for key in column}
+    order = (*PARTS, "max_length")
+    lines = [
+        "| fixed | " + " | ".join(columns) + " |",
+        "|---|" + "--:|" * len(columns),
+        "| nothing: least error | "
+        + " | ".join(f"{best(first_length(rows))['error']:.3f}" for rows in search.values())
+        + " |",
+    ]
+    for key in sorted(keys, key=lambda key: (order.index(key[0]), key[1])):
+        cells = (f"{column[key]:.2f}" if key in column else "–" for column in columns.values())
+        lines.append(f"| {words(key)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def words(key: tuple[str, Any]) -> str:
+    part, value = key
+    part = part.replace("_", " ")
+    if isinstance(value, bool):
+        return part if value else f"no{'t' if part != 'spread' and part != 'slopes' else ''} {part}"
+    return f"{part} {value}"
+
+
+def dearest(search: dict[str, list[Row]]) -> list[str]:
+    """Return a line for each set: the parts whose worse value costs most."""
+    lines = []
+    for name, rows in search.items():
+        first = first_length(rows)
+        least = best(first)["error"]
+        costs = {key: row["error"] / least - 1 for key, row in fixed(first).items()}
+        most = sorted(costs, key=costs.__getitem__, reverse=True)[:3]
+        said = ", ".join(f"{words(key)} (+{100 * costs[key]:.0f} %)" for key in most)
+        finer = best(rows)["error"] / least - 1
+        lines.append(f"* {name}: {said}; finer resolution {100 * finer:+.0f} %.")
+    return lines
+
+
+# -- 2: what the alternatives are worth on the official test signals
+
+
+def alternatives(name: str, rows: Sequence[Row]) -> list[tuple[str, float]]:
+    """Return test accuracies of the kernels chosen with a part fixed, at the first length."""
+    from rescntk.learn import ResidualKernelClassifier
+
+    X, y, Z, truth = signals(name)
+    known: dict[tuple, float] = {}
+
+    def accuracy(row: Row, readout: str) -> float:
+        parameters = {key: row[key] for key in KERNEL}
+        if readout == "ridge":
+            parameters["penalty"] = row["penalty"]
+        key = (readout, *parameters.values())
+        if key not in known:
+            model = ResidualKernelClassifier(**parameters, readout=readout).fit(X, y)
+            known[key] = float(model.score(Z, truth))
+        return known[key]
+
+    first = first_length(rows)
+    least = best(first)
+    lines = [(f"nothing, readout {r}", accuracy(least, r)) for r in ("ridge", "svm")]
+    return lines + [(words(key), accuracy(row, "ridge")) for key, row in fixed(first).items()]
+
+
+# -- 3: choosing or kernels?
+
+
+class Study(NamedTuple):
+    """Errors, accuracies (kernels, draws) of all kernels and MiniRocket's accuracies (draws,)."""
+
+    kernels: list[Row]
+    errors: np.ndarray
+    accuracies: np.ndarray
+    rocket: np.ndarray
+
+    def chosen(self, some: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return the accuracy in each draw of the kernel with the least error in it."""
+        picked = self.errors[some].argmin(axis=0)
+        return np.take_along_axis(self.accuracies[some], picked[None], axis=0)[0]
+
+    def hindsight(self) -> int:
+        """Return the kernel that is right most often over all draws."""
+        return int(self.accuracies.mean(axis=1).argmax())
+
+
+def matrices(rows: Sequence[Row], X: np.ndarray) -> Iterator[tuple[Row, np.ndarray]]:
+    """Yield the kernels of a search and their matrices on other signals, from one pass each."""
+    from rescntk import Network, gram
+    from rescntk.learn import ResidualKernelClassifier
+    from rescntk.learn.views import View
+
+    alpha = ResidualKernelClassifier().alpha
+
+    def source(row: Row) -> tuple:
+        return tuple(row[key] for key in PASS)
+
+    for _, group in groupby(sorted(rows, key=source), source):
+        kernels = list(group)
+        row = kernels[0]
+        seen = View(**{key: row[key] for key in VIEW}).fit(X)(X)
+        depths = sorted({kernel["depth"] for kernel in kernels})
+        sizes = {key: row[key] for key in ("filter_size", "input_filter_size")}
+        both = gram(Network(max(depths), alpha=alpha, **sizes), seen, head=row["head"],
+                    depths=depths)  # fmt: skip
+        for kernel in kernels:
+            K = getattr(both, kernel["kind"])[depths.index(kernel["depth"])]
+            own = np.sqrt(K.diagonal())
+            yield kernel, K / np.outer(own, own) if kernel["normalized"] else K
+
+
+def judge(K: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[float, float]:
+    """Return the least error of leaving one out of the training signals, and test accuracy."""
+    from rescntk.learn import ResidualKernelClassifier
+    from rescntk.learn.readouts import RidgePath, margins, one_against_rest
+
+    classes, labels = np.unique(y[train], return_inverse=True)
+    path = RidgePath(K[np.ix_(train, train)], one_against_rest(labels, len(classes)))
+    counted = np.bincount(labels)[labels] > 1
+    penalties = ResidualKernelClassifier().penalty
+    error, penalty = min((path.error(penalty, counted), penalty) for penalty in penalties)
+    decisions = margins(path.fit(penalty)(K[np.ix_(test, train)]))
+    return error, float(np.mean(classes[decisions.argmax(axis=1)] == y[test]))
+
+
+def study(rows: Sequence[Row], name: str, sizes: Sequence[int]) -> dict[int, Study]:
+    """Judge all kernels of a set's search on draws of so many training signals.
+
+    A kernel's matrix on all signals is computed once, so the scales of its view come from all
+    of them, not from those drawn; labels play no part in them.
+    """
+    X, y, Z, truth = signals(name)
+    X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
+    draws = {
+        size: [draw_signals(y, size, number) for number in range(CURVE_DRAWS)] for size in sizes
+    }
+    kernels: list[Row] = []
+    judged: dict[int, list[list[tuple[float, float]]]] = {size: [] for size in sizes}
+    for kernel, K in matrices(first_length(rows), X):
+        kernels.append(kernel)
+        for size in sizes:
+            judged[size].append([judge(K, y, *pair) for pair in draws[size]])
+    studies = {}
+    for size in sizes:
+        errors, accuracies = np.moveaxis(np.array(judged[size]), 2, 0)
+        rocket = []
+        for number, (train, test) in enumerate(draws[size]):
+            model = METHODS[ROCKET](number).fit(X[train], y[train])
+            rocket.append(np.mean(model.predict(X[test]) == y[test]))
+        studies[size] = Study(kernels, errors, accuracies, np.array(rocket))
+    return studies
+
+
+def study_table(studies: dict[int, Study]) -> str:
+    """Return what kernels are right, by how they were chosen, as Markdown."""
+    lines = [
+        "| training signals | " + " | ".join(map(str, studies)) + " |",
+        "|---|" + "--:|" * len(studies),
+    ]
+
+    def line(title: str, values: Callable[[Study], np.ndarray]) -> None:
+        cells = [mean_and_error(values(study)) for study in studies.values()]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+
+    line(ROCKET, lambda study: study.rocket)
+    line("chosen in each draw by its errors", lambda study: study.chosen())
+    line("one kernel for all draws, in hindsight",
+         lambda study: study.accuracies[study.hindsight()])  # fmt: skip
+    line("the best of each draw, in hindsight", lambda study: study.accuracies.max(axis=0))
+    kernels = next(iter(studies.values())).kernels
+    for part in PARTS:
+        values = sorted({kernel[part] for kernel in kernels})
+        for value in values if len(values) > 1 else ():
+            some = np.array([kernel[part] == value for kernel in kernels])
+            line(f"chosen, {words((part, value))}", lambda study, some=some: study.chosen(some))
+    return "\n".join(lines)
+
+
+def mean_and_error(values: np.ndarray) -> str:
+    return f"{values.mean():.3f} ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}"
+
+
+def split(name: str, studies: dict[int, Study]) -> list[str]:
+    """Return a line for each size: how much choosing costs, and how much the kernels lack.
+
+    What one kernel in hindsight is better by is what choosing costs, at most: it is the best of
+    many on these very draws.
+    """
+    lines = []
+    for size, one in studies.items():
+        chosen, rocket = one.chosen().mean(), one.rocket.mean()
+        hindsight = one.accuracies[one.hindsight()].mean()
+        kernel = one.kernels[one.hindsight()]
+        lines.append(
+            f"* {name}, {size} training signals: {ROCKET} is ahead by {rocket - chosen:+.3f}. "
+            f"Choosing costs at most {hindsight - chosen:.3f}, and with that kernel "
+            f"({describe(kernel)}) {ROCKET} is ahead by {rocket - hindsight:+.3f}."
+        )
+    return lines
+
+
+def describe(kernel: Row) -> str:
+    view = [key for key in ("standardize", "slopes", "spread") if kernel[key]]
+    normalized = "normalized " if kernel["normalized"] else ""
+    return (
+        f"{normalized}{kernel['kind'].upper()}, {kernel['head']}, depth {kernel['depth']}, filters "
+        f"{kernel['input_filter_size']} and {kernel['filter_size']}"
+        + (f", {' and '.join(view)}" if view else "")
+    )
+
+
+# -- all of it
+
+
+def main(folder: Path, sets: Sequence[str]) -> str:
+    """Return the report, and write it beside the results that it rests on."""
+    results = {(row["method"], row["set"]): row for row in read(folder / "classification.csv")}
+    judged = read(folder / "classification_search.csv")
+    search = {s: [row for row in judged if row["set"] == s] for s in SETS if s in sets}
+    lacking = [s for s in search if not search[s] or (ROCKET, s) not in results]
+    if lacking:
+        raise SystemExit(f"no results yet for {', '.join(lacking)}: run this without --limits")
+    parts = [
+        "# What limits our classifier",
+        "",
+        "Made by `benchmarks/classification.py --limits`.",
+        "",
+        *overview(search, results),
+        "",
+        "## What each part is worth",
+        "",
+        "Mean squared error of leaving one out of the training signals (targets ±1), with one part "
+        "fixed and the rest chosen, as a multiple of the least error of all kernels at the first "
+        "length. A dash: not tried there.",
+        "",
+        error_table(search),
+        "",
+        "What costs most:",
+        "",
+        *dearest(search),
+    ]
+    behind = [s for s in search if ahead(results, s) < -0.01]
+    if behind:
+        parts += ["", "## Where we are behind: the alternatives on test signals", "",
+                  "Chosen by the same errors with one part fixed, ridge regression; accuracies of "
+                  "the official test signals.", "",
+                  alternatives_table({s: alternatives(s, search[s]) for s in behind})]  # fmt: skip
+    for name in STUDIED:
+        if name in search:
+            studies = study(search[name], name, STUDIED[name])
+            parts += ["", f"## Choosing or kernels? {name}", "",
+                      f"Accuracies, means of {CURVE_DRAWS} draws ± standard errors; "
+                      f"{len(studies[STUDIED[name][0]].kernels)} kernels, ridge regression.", "",
+                      study_table(studies), "", *split(name, studies)]  # fmt: skip
+    text = "\n".join(parts) + "\n"
+    (folder / "classification_limits.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def ahead(results: dict[tuple[str, str], Row], name: str) -> float:
+    return results[OURS, name]["accuracy"] - results[ROCKET, name]["accuracy"]
+
+
+def overview(search: dict[str, list[Row]], results: dict[tuple[str, str], Row]) -> list[str]:
+    """Return a table of how much there is to learn from, and how we do."""
+    lines = [
+        "| set | training signals | least of a class | classes | channels × length | ours | "
+        f"{ROCKET} | in test signals |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name in search:
+        X, y, _, truth = signals(name)
+        counts = np.unique(y, return_counts=True)[1]
+        lines.append(
+            f"| {name} | {len(y)} | {counts.min()} | {len(counts)} | {X.shape[1]} × {X.shape[2]} | "
+            f"{results[OURS, name]['accuracy']:.3f} | {results[ROCKET, name]['accuracy']:.3f} | "
+            f"{len(truth) * ahead(results, name):+.1f} of {len(truth)} |"
+        )
+    return lines
+
+
+def alternatives_table(columns: dict[str, list[tuple[str, float]]]) -> str:
+    titles = list(dict.fromkeys(title for column in columns.values() for title, _ in column))
+    lines = ["| fixed | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
+    for title in titles:
+        values = [dict(column).get(title) for column in columns.values()]
+        cells = ("–" if value is None else f"{value:.3f}" for value in values)
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
