@@ -270,6 +270,7 @@ def main() -> None:
         print(f"{method} left out: {missing(method)}", file=sys.stderr)
         methods.remove(method)
     if options.limits:
+        warnings.filterwarnings("ignore")
         import classification_limits
 
         print(classification_limits.main(RESULTS, sets))
@@ -283,19 +284,16 @@ def main() -> None:
         elif options.curves:
             path = RESULTS / "classification_curves.csv"
             rows = gather(workers, path, "curve", methods, sets, options.again)
-            bounds = {}
-            for name in CURVE_SETS:
-                there = workers.signals(name)
-                bounds[name] = ceilings(np.concatenate([there["y"], there["truth"]]))
+            bounds = {name: ceilings(name) for name in CURVE_SETS}
             path.with_suffix(".md").write_text(curve_table(rows, bounds), encoding="utf-8")
-            draw_curves(rows, bounds, path.with_suffix(".png"))
+            draw_curves(rows, bounds).savefig(path.with_suffix(".png"))
             print(curve_table(rows, bounds))
         else:
             path = RESULTS / "classification.csv"
             kind = "cold" if options.cold else "accuracy"
             rows = gather(workers, path, kind, methods, sets, options.again)
             path.with_suffix(".md").write_text(table(rows), encoding="utf-8")
-            draw(rows, path.with_suffix(".png"))
+            draw(rows).savefig(path.with_suffix(".png"))
             print(table(rows))
 
 

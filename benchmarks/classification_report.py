@@ -180,8 +180,8 @@ def _drawn(rows: list[Row], sets: Sequence[str]) -> list[str]:
     return [m for m in METHODS if {row["set"] for row in rows if row["method"] == m} >= set(sets)]
 
 
-def draw(rows: list[Row], path: Path) -> None:
-    """Draw accuracy against time: means over the sets, and each set by itself."""
+def draw(rows: list[Row]) -> Any:
+    """Return a figure of accuracy against time: means over the sets, and each set by itself."""
     from rescntk import plots
 
     sets = [s for s in SETS if any(row["set"] == s for row in rows)]
@@ -215,7 +215,7 @@ def draw(rows: list[Row], path: Path) -> None:
     for edge in np.arange(len(sets) - 1) + 0.5:
         right.axvline(edge, linewidth=0.4, color="0.85")
     figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
-    figure.savefig(path)
+    return figure
 
 
 # -- learning curves
@@ -231,8 +231,11 @@ def summary(rows: list[Row], method: str, name: str, size: int) -> tuple[float, 
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]], path: Path) -> None:
-    """Draw accuracy against the number of training signals, with standard errors."""
+def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> Any:
+    """Return a figure of accuracy against training signals, with standard errors.
+
+    Where the signals cannot show all classes, a bar marks the ceiling (`ceilings`).
+    """
     from rescntk import plots
 
     sets = [s for s in CURVE_SETS if any(row["set"] == s for row in rows)]
@@ -266,7 +269,7 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]], pa
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel(f"accuracy, mean of {CURVE_DRAWS} draws")
     figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
-    figure.savefig(path)
+    return figure
 
 
 def curve_table(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> str:
