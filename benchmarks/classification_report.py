@@ -127,7 +127,7 @@ def table(rows: list[Row]) -> str:
 
 
 def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.2g} s"
 
 
 def verdicts(mean: Mapping[str, float], value: Mapping, sets: Sequence[str]) -> list[str]:
@@ -234,7 +234,7 @@ def summary(rows: list[Row], method: str, name: str, size: int) -> tuple[float, 
 def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> Any:
     """Return a figure of accuracy against training signals, with standard errors.
 
-    Where the signals cannot show all classes, a bar marks the ceiling (`ceilings`).
+    A bar marks the ceiling where there is one below 1: so few signals cannot show all classes.
     """
     from rescntk import plots
 
@@ -256,11 +256,10 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
                 markersize=5,
                 label=method if ax is axes[0] else None,
             )
-        bounds = [(n, ceilings[name][n]) for n in CURVE_SIZES if ceilings[name][n] < 1]
-        for size, bound in bounds:
-            ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.2)
-            ax.annotate(f"ceiling: {bound:.2f} of the\nclasses seen", (size / 1.25, bound), (0, 5),
-                        textcoords="offset points", fontsize="small")  # fmt: skip
+        for size, bound in ceilings[name].items():
+            if bound < 1:
+                ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.4)
+                ax.text(size / 1.25, bound + 0.008, "ceiling", fontsize="small")
         ax.set(xscale="log", xlabel="training signals", title=name, xticks=CURVE_SIZES)
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter("")
