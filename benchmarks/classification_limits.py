@@ -7,8 +7,8 @@ signals are reported so that users know what a choice costs, and choose nothing.
    part fixed (head, depth, …) tells what that part is worth, at no cost.
 2. Where we are behind MiniRocket on the official test signals: their accuracy with that part fixed.
 3. On two sets where we are behind with few training signals, all kernels of the search on ten draws
-   of training signals. If one kernel, taken in hindsight, is as good as MiniRocket on all draws,
-   choosing limits; if none is, the kernels do.
+   of training signals, with each penalty. If one of them, taken in hindsight, is as good as
+   MiniRocket on all draws, choosing limits; if none is, the kernels do.
 """
 
 from __future__ import annotations
@@ -161,7 +161,10 @@ def alternatives_table(columns: dict[str, list[Alternative]]) -> str:
 
 
 class Study(NamedTuple):
-    """Errors, accuracies (kernels, draws) of all kernels and MiniRocket's accuracies (draws,)."""
+    """Errors and accuracies (kernels, draws), and MiniRocket's accuracies (draws,).
+
+    Each kernel with each penalty counts as one of `kernels`.
+    """
 
     kernels: list[Row]
     errors: np.ndarray
@@ -215,18 +218,21 @@ def matrices(rows: Sequence[Row], X: np.ndarray) -> Iterator[tuple[Row, np.ndarr
             yield kernel, K / np.outer(own, own) if kernel["normalized"] else K
 
 
-def judge(K: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[float, float]:
-    """Return the least error of leaving one out of the training signals, and test accuracy."""
-    from rescntk.learn import ResidualKernelClassifier
+def judge(
+    K: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, penalties: Sequence[float]
+) -> list[tuple[float, float]]:
+    """Return the error of leaving training signals out, and test accuracy, for each penalty."""
     from rescntk.learn.readouts import RidgePath, margins, one_against_rest
 
     classes, labels = np.unique(y[train], return_inverse=True)
     path = RidgePath(K[np.ix_(train, train)], one_against_rest(labels, len(classes)))
     counted = np.bincount(labels)[labels] > 1
-    penalties = ResidualKernelClassifier().penalty
-    error, penalty = min((path.error(penalty, counted), penalty) for penalty in penalties)
-    decisions = margins(path.fit(penalty)(K[np.ix_(test, train)]))
-    return error, float(np.mean(classes[decisions.argmax(axis=1)] == y[test]))
+    judged = []
+    for penalty in penalties:
+        decisions = margins(path.fit(penalty)(K[np.ix_(test, train)]))
+        right = classes[decisions.argmax(axis=1)] == y[test]
+        judged.append((path.error(penalty, counted), float(np.mean(right))))
+    return judged
 
 
 def study(rows: Sequence[Row], name: str, sizes: Sequence[int]) -> dict[int, Study]:
@@ -235,20 +241,25 @@ def study(rows: Sequence[Row], name: str, sizes: Sequence[int]) -> dict[int, Stu
     A kernel's matrix on all signals is computed once, so the scales of its view come from all
     of them, not from those drawn; labels play no part in them.
     """
+    from rescntk.learn import ResidualKernelClassifier
+
     X, y, Z, truth = signals(name)
     X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
     draws = {
         size: [draw_signals(y, size, number) for number in range(CURVE_DRAWS)] for size in sizes
     }
+    penalties = ResidualKernelClassifier().penalty
     kernels: list[Row] = []
-    judged: dict[int, list[list[tuple[float, float]]]] = {size: [] for size in sizes}
+    judged: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
     for kernel, K in matrices(first_length(rows), X):
-        kernels.append(kernel)
+        kernels += [kernel | {"penalty": penalty} for penalty in penalties]
         for size in sizes:
-            judged[size].append([judge(K, y, *pair) for pair in draws[size]])
+            judged[size].append(np.array([judge(K, y, *p, penalties) for p in draws[size]]))
     studies = {}
     for size in sizes:
-        errors, accuracies = np.moveaxis(np.array(judged[size]), 2, 0)
+        # (kernels, draws, penalties, 2) -> (2, kernels · penalties, draws)
+        both = np.array(judged[size]).transpose(3, 0, 2, 1)
+        errors, accuracies = both.reshape(2, len(kernels), CURVE_DRAWS)
         rocket = []
         for number, (train, test) in enumerate(draws[size]):
             model = METHODS[ROCKET](number).fit(X[train], y[train])
@@ -273,7 +284,7 @@ def study_table(studies: dict[int, Study]) -> str:
     line("one kernel for all draws, in hindsight", lambda study: study.hindsight())
     line("the best of each draw, in hindsight", lambda study: study.accuracies.max(axis=0))
     kernels = next(iter(studies.values())).kernels
-    for part in PARTS:
+    for part in (*PARTS, "penalty"):
         values = sorted({kernel[part] for kernel in kernels})
         for value in values if len(values) > 1 else ():
             some = np.array([kernel[part] == value for kernel in kernels])
@@ -310,6 +321,7 @@ def describe(kernel: Row) -> str:
         f"{normalized}{kernel['kind'].upper()}, {kernel['head']}, depth {kernel['depth']}, filters "
         f"{kernel['input_filter_size']} and {kernel['filter_size']}"
         + (f", {' and '.join(view)}" if view else "")
+        + f", penalty {kernel['penalty']:g}"
     )
 
 
@@ -354,7 +366,7 @@ def main(folder: Path, sets: Sequence[str]) -> str:
             studies = study(search[name], name, STUDIED[name])
             parts += ["", f"## Choosing or kernels? {name}", "",
                       f"Accuracies, means of {CURVE_DRAWS} draws ± standard errors; "
-                      f"{len(studies[STUDIED[name][0]].kernels)} kernels, ridge regression.", "",
+                      "ridge regression.", "",
                       study_table(studies), "", *split(name, studies)]  # fmt: skip
     text = "\n".join(parts) + "\n"
     (folder / "classification_limits.md").write_text(text, encoding="utf-8")

@@ -261,29 +261,34 @@ def test_matrices_are_those_of_the_kernels(rng):
 
 
 def test_judging_is_by_the_training_signals(rng):
-    """With a linear kernel, refitting without each signal gives the error; labels of test signals
-    play no part in it."""
+    """With a linear kernel, refitting without each signal; test labels play no part in errors."""
     x = rng.standard_normal((30, 2))
     y = np.where(x[:, 0] > 0, "b", "a")
     K, train, test = x @ x.T, np.arange(20), np.arange(20, 30)
-    error, accuracy = classification_limits.judge(K, y, train, test)
+    penalties = (1e-4, 0.1, 10.0)
+    judged = classification_limits.judge(K, y, train, test, penalties)
     signs = np.where(y == "b", 1.0, -1.0)
-    scale, errors = np.mean(K.diagonal()[train]), {}
-    for penalty in ResidualKernelClassifier().penalty:
-        squares = []
-        for left in train:
-            some = np.setdiff1d(train, left)
-            centred = x[some] - x[some].mean(axis=0)
-            inner = centred.T @ centred + penalty * scale * np.eye(2)
-            slope = np.linalg.solve(inner, centred.T @ signs[some])
-            decision = signs[some].mean() + (x[left] - x[some].mean(axis=0)) @ slope
-            squares.append((decision - signs[left]) ** 2)
-        errors[penalty] = np.mean(squares)
-    assert error == pytest.approx(min(errors.values()), rel=1e-6)
+    scale = np.mean(K.diagonal()[train])
+
+    def refit(some, penalty):
+        centre = x[some].mean(axis=0)
+        centred = x[some] - centre
+        inner = centred.T @ centred + penalty * scale * np.eye(2)
+        slope = np.linalg.solve(inner, centred.T @ signs[some])
+        return lambda z: signs[some].mean() + (z - centre) @ slope
+
+    for penalty, (error, accuracy) in zip(penalties, judged, strict=True):
+        squares = [
+            (refit(np.setdiff1d(train, left), penalty)(x[left]) - signs[left]) ** 2
+            for left in train
+        ]
+        assert error == pytest.approx(np.mean(squares), rel=1e-9)
+        decisions = refit(train, penalty)(x[test])
+        assert accuracy == np.mean((decisions > 0) == (y[test] == "b"))
     flipped = y.copy()
     flipped[test] = np.where(y[test] == "a", "b", "a")
-    other = classification_limits.judge(K, flipped, train, test)
-    assert other == (error, pytest.approx(1 - accuracy))
+    other = classification_limits.judge(K, flipped, train, test, penalties)
+    assert other == [(error, pytest.approx(1 - accuracy)) for error, accuracy in judged]
 
 
 def test_hindsight_is_not_judged_by_the_draws_that_it_saw():
@@ -299,7 +304,8 @@ def test_hindsight_is_not_judged_by_the_draws_that_it_saw():
     (line,) = classification_limits.split("GunPoint", {5: study})
     assert "5 training signals: MiniRocket is ahead by 0.125" in line
     assert "Choosing costs -0.325" in line
-    assert "hindsight (NTK, gap, depth 1, filters 1 and 3), MiniRocket is ahead by 0.450" in line
+    assert "hindsight (NTK, gap, depth 1, filters 1 and 3, penalty 0.001), MiniRocket" in line
+    assert line.endswith("is ahead by 0.450 ± 0.029.")
 
 
 def test_limits_from_files_to_report(tmp_path, monkeypatch, rng):
