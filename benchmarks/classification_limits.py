@@ -284,12 +284,25 @@ def study_table(studies: dict[int, Study]) -> str:
     line("one kernel for all draws, in hindsight", lambda study: study.hindsight())
     line("the best of each draw, in hindsight", lambda study: study.accuracies.max(axis=0))
     kernels = next(iter(studies.values())).kernels
+    plain = middle(kernels)
+    least = plain & np.array([k["penalty"] == min(x["penalty"] for x in kernels) for k in kernels])
+    line("the middle of each list, penalty chosen", lambda study: study.chosen(plain))
+    line("the middle of each list, least penalty", lambda study: study.chosen(least))
     for part in (*PARTS, "penalty"):
         values = sorted({kernel[part] for kernel in kernels})
         for value in values if len(values) > 1 else ():
             some = np.array([kernel[part] == value for kernel in kernels])
             line(f"chosen, {words((part, value))}", lambda study, some=some: study.chosen(some))
     return "\n".join(lines)
+
+
+def middle(kernels: Sequence[Row]) -> np.ndarray:
+    """Return which kernels are the middle of all lists, of two the second: where nobody chose."""
+    chosen = np.ones(len(kernels), dtype=bool)
+    for part in PARTS:
+        values = sorted({kernel[part] for kernel in kernels})
+        chosen &= [kernel[part] == values[len(values) // 2] for kernel in kernels]
+    return chosen
 
 
 def mean_and_error(values: np.ndarray) -> str:

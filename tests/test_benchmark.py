@@ -308,6 +308,22 @@ def test_hindsight_is_not_judged_by_the_draws_that_it_saw():
     assert line.endswith("is ahead by 0.450 ± 0.029.")
 
 
+def test_the_middle_of_each_list():
+    kernels = [
+        candidate(0.0, depth=depth, kind=kind, penalty=penalty)
+        for depth in (1, 2, 4)
+        for kind in ("gpk", "ntk")
+        for penalty in (1e-3, 1.0)
+    ]
+    found = [
+        k for k, yes in zip(kernels, classification_limits.middle(kernels), strict=True) if yes
+    ]
+    assert [(k["depth"], k["kind"], k["penalty"]) for k in found] == [
+        (2, "ntk", 1e-3),
+        (2, "ntk", 1.0),
+    ]
+
+
 def test_limits_from_files_to_report(tmp_path, monkeypatch, rng):
     """All of it on a made-up set where only GAP can win, which is what the report has to say."""
     monkeypatch.setattr(classification_limits, "STUDIED", {"GunPoint": (8,)})
