@@ -19,6 +19,11 @@ def test_gram_matrix_is_sorted_by_class(rng):
     np.testing.assert_allclose(ax.get_xticks(), [0.5, 2.5, 4.0])
     assert sorted(line.get_xdata()[0] for line in ax.get_lines())[-2:] == [1.5, 3.5]
     ax.figure.savefig(io.BytesIO())
+    named = plots.gram_matrix(K, list("abcde"), label="normalized NTK")
+    assert [one.get_ylabel() for one in (ax.figure.axes[1], named.figure.axes[1])] == [
+        "kernel",
+        "normalized NTK",
+    ]
     with pytest.raises(ValueError, match=r"K has shape \(5, 5\), expected \(4, 4\)"):
         plots.gram_matrix(K, list("abcd"))
 

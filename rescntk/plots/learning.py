@@ -11,7 +11,7 @@ import numpy as np
 from .style import BLUE, COLOURS, MARKERS, SIZE, figure, finish
 
 
-def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None) -> Any:
+def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = "kernel") -> Any:
     """Draw a kernel matrix sorted by class, with lines between the classes.
 
     Parameters
@@ -20,6 +20,8 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None) -> Any:
     labels : array-like, (n_cases,)
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
+    label : str, default "kernel"
+        What the colour bar says.
 
     Returns
     -------
@@ -44,7 +46,7 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None) -> Any:
     order = np.argsort(labels, kind="stable")
     names, counts = np.unique(labels, return_counts=True)
     image = ax.imshow(K[np.ix_(order, order)], cmap="viridis", interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, label="kernel", shrink=0.85)
+    ax.figure.colorbar(image, ax=ax, label=label, shrink=0.85)
     ends = np.cumsum(counts)
     for end in ends[:-1]:
         ax.axhline(end - 0.5, color="white", linewidth=0.6)

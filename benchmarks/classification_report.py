@@ -1,0 +1,297 @@
+"""Tables and pictures of the classification benchmark, and the files with its results."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from classification_methods import (
+    CURVE_DRAWS,
+    CURVE_SETS,
+    CURVE_SIZES,
+    METHODS,
+    OURS,
+    ROCKETS,
+    SETS,
+)
+
+Row = dict[str, Any]
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "accuracy": (
+        "method",
+        "set",
+        "accuracy",
+        "lowest",
+        "highest",
+        "warm_seconds",
+        "cold_seconds",
+        "first_seconds",
+        "chosen",
+    ),
+    "curve": ("method", "set", "size", "draw", "accuracy"),
+}
+
+# -- files
+
+
+def read(path: Path) -> list[Row]:
+    """Return the rows of a file, none if there is no such file; what is empty is None."""
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return [{k: _parsed(v) for k, v in row.items()} for row in csv.DictReader(file)]
+
+
+def _parsed(text: str | None) -> Any:
+    if not text:
+        return None
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def write(path: Path, rows: list[Row], kind: str) -> None:
+    """Write rows with the columns of their kind, "accuracy" or "curve"; else with all they have."""
+    path.parent.mkdir(exist_ok=True)
+    columns = COLUMNS.get(kind) or tuple(rows[0])
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(
+            {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
+        )
+
+
+# -- accuracies on the official splits
+
+
+def table(rows: list[Row]) -> str:
+    """Return accuracies as Markdown, the best of each set in bold, with seconds and verdicts."""
+    methods = [m for m in METHODS if any(row["method"] == m for row in rows)]
+    sets = [s for s in SETS if any(row["set"] == s for row in rows)]
+    value = {(row["method"], row["set"]): row for row in rows}
+    complete = [m for m in methods if all((m, s) in value for s in sets)]
+    lines = [
+        "| set | " + " | ".join(methods) + " |",
+        "|---|" + "--:|" * len(methods),
+    ]
+    for s in sets:
+        best = max(round(value[m, s]["accuracy"], 3) for m in methods if (m, s) in value)
+        cells = []
+        for m in methods:
+            if (m, s) not in value:
+                cells.append("–")
+                continue
+            accuracy = round(value[m, s]["accuracy"], 3)
+            cells.append(f"**{accuracy:.3f}**" if accuracy == best else f"{accuracy:.3f}")
+        lines.append(f"| {s} | " + " | ".join(cells) + " |")
+    mean = {m: float(np.mean([value[m, s]["accuracy"] for s in sets])) for m in complete}
+
+    def line(title: str, cell: Callable[[str], str]) -> str:
+        cells = [cell(m) if m in complete else "–" for m in methods]
+        return f"| {title} | " + " | ".join(cells) + " |"
+
+    lines.append(line("**mean**", lambda m: f"{mean[m]:.3f}"))
+    for kind in ("warm", "cold"):
+        total = {m: sum(value[m, s][f"{kind}_seconds"] for s in sets) for m in complete}
+        lines.append(line(f"{kind}, all sets", lambda m, t=total: duration(t[m])))
+
+    def compiling(method: str) -> str:
+        more = [
+            max(value[method, s]["first_seconds"] - value[method, s]["cold_seconds"], 0.0)
+            for s in sets
+            if value[method, s].get("first_seconds") is not None
+        ]
+        return duration(max(more)) if more else "–"
+
+    lines.append(line("compiling, once on a machine", compiling))
+    lines += [
+        "",
+        f"Seconds of fitting and predicting on {os.cpu_count()} cores: warm, the second time in a "
+        "process; cold, in a new process, imports included. Compiling: how much longer the first "
+        "process of all takes, whose code is not in numba's cache yet.",
+        "",
+        *verdicts(mean, value, sets),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.2g} s"
+
+
+def verdicts(mean: Mapping[str, float], value: Mapping, sets: Sequence[str]) -> list[str]:
+    """Return how our classifier does against what was asked of it, and where to take another."""
+    if OURS not in mean or len(sets) < len(SETS):
+        return []
+    own = mean[OURS]
+    lines = [f"* Mean accuracy {own:.3f}, asked above 0.900: {_verdict(own - 0.9, 'more')}."]
+    others = {m: v for m, v in mean.items() if m not in (*ROCKETS, OURS)}
+    if others:
+        best = max(others, key=others.__getitem__)
+        text = (
+            f"* Best other method that is no ROCKET: {best}, {others[best]:.3f}, asked below ours"
+        )
+        lines.append(f"{text}: {_verdict(own - others[best], 'more')}.")
+    rocket = "MiniRocket"
+    if rocket in mean:
+        ahead = {s: value[OURS, s]["accuracy"] - value[rocket, s]["accuracy"] for s in sets}
+        wins, half = sum(gain >= 0 for gain in ahead.values()), len(sets) / 2
+        text = f"* At least as good as {rocket} on {wins} of {len(sets)} sets, asked half"
+        lines.append(f"{text}: {'met' if wins >= half else f'missed by {half - wins:g}'}.")
+    minutes = sum(value[OURS, s]["cold_seconds"] for s in sets) / 60
+    text = f"* Ours on all sets, cold, {os.cpu_count()} cores: {minutes:.1f} minutes, asked 15"
+    lines.append(f"{text}: {_verdict(15 - minutes, 'minutes')}.")
+    if rocket in mean:
+        behind = {s: -gain for s, gain in ahead.items() if gain < -0.01}
+        if behind:
+            names = ", ".join(f"{s} by {gap:.3f}" for s, gap in behind.items())
+            lines.append(f"* Behind {rocket} by more than 0.01, so take that one: {names}.")
+    return lines
+
+
+def _verdict(margin: float, unit: str) -> str:
+    if margin > 0:
+        return "met"
+    if unit == "minutes":
+        return f"missed by {-margin:.1f} minutes"
+    return f"missed by {-margin:.3f}"
+
+
+COLOURS = dict(
+    zip(METHODS, ("0.55", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#CC79A7", "#D55E00"),
+        strict=True)  # Okabe and Ito
+)  # fmt: skip
+MARKS = dict(zip(METHODS, "osD^vPX", strict=True))
+
+
+def _drawn(rows: list[Row], sets: Sequence[str]) -> list[str]:
+    """Return the methods with results on all these sets, ours last, so that it is on top."""
+    return [m for m in METHODS if {row["set"] for row in rows if row["method"] == m} >= set(sets)]
+
+
+def draw(rows: list[Row]) -> Any:
+    """Return a figure of accuracy against time: means over the sets, and each set by itself."""
+    from rescntk import plots
+
+    sets = [s for s in SETS if any(row["set"] == s for row in rows)]
+    methods = _drawn(rows, sets)
+    value = {(row["method"], row["set"]): row for row in rows}
+    figure = plots.figure((9.6, 4.4))
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
+    for k, method in enumerate(methods):
+        accuracy = [value[method, s]["accuracy"] for s in sets]
+        warm, cold = (
+            sum(value[method, s][f"{kind}_seconds"] for s in sets) for kind in ("warm", "cold")
+        )
+        mark = {"marker": MARKS[method], "color": COLOURS[method]}
+        mean = float(np.mean(accuracy))
+        left.plot([warm, cold], [mean, mean], linewidth=0.8, color=COLOURS[method])
+        left.plot(warm, mean, markersize=8, linestyle="", label=method, **mark)
+        left.plot(cold, mean, markersize=8, linestyle="", markerfacecolor="white", **mark)
+        place = np.arange(len(sets)) + 0.11 * (k - (len(methods) - 1) / 2)
+        right.plot(place, accuracy, markersize=5, linestyle="", **mark)
+    left.set(xscale="log", xlabel="seconds for all sets, fit and predict", ylabel="mean accuracy")
+    left.xaxis.set_major_formatter("{x:g}")
+    left.set_title("full: warm, open: cold (new process)", fontsize="medium")
+    right.set(xticks=range(len(sets)), ylabel="accuracy", xlim=(-0.5, len(sets) - 0.5))
+    right.set_xticklabels([s.replace("PickupGestureWiimoteZ", "PickupGesture…") for s in sets],
+                          rotation=35, ha="right")  # fmt: skip
+    right.tick_params(axis="x", length=0)
+    right.set_title("each set", fontsize="medium")
+    for ax in (left, right):
+        ax.grid(True, axis="y", linewidth=0.4, alpha=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+    for edge in np.arange(len(sets) - 1) + 0.5:
+        right.axvline(edge, linewidth=0.4, color="0.85")
+    figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
+    return figure
+
+
+# -- learning curves
+
+
+def summary(rows: list[Row], method: str, name: str, size: int) -> tuple[float, float]:
+    """Return mean and standard error of a method's accuracies over the draws."""
+    values = [
+        row["accuracy"]
+        for row in rows
+        if (row["method"], row["set"], row["size"]) == (method, name, size)
+    ]
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> Any:
+    """Return a figure of accuracy against training signals, with standard errors.
+
+    A bar marks the ceiling where there is one below 1: so few signals cannot show all classes.
+    """
+    from rescntk import plots
+
+    sets = [s for s in CURVE_SETS if any(row["set"] == s for row in rows)]
+    figure = plots.figure((9.6, 4.2))
+    axes = np.atleast_1d(figure.subplots(1, len(sets), sharey=True))
+    for ax, name in zip(axes, sets, strict=True):
+        methods = _drawn(rows, [name])
+        for k, method in enumerate(methods):
+            means, errors = zip(*(summary(rows, method, name, n) for n in CURVE_SIZES), strict=True)
+            ax.errorbar(
+                np.array(CURVE_SIZES) * 1.025 ** (k - (len(methods) - 1) / 2),
+                means,
+                errors,
+                marker=MARKS[method],
+                color=COLOURS[method],
+                linewidth=2.0 if method == OURS else 1.0,
+                linestyle="-" if method == OURS else "--",
+                markersize=5,
+                label=method if ax is axes[0] else None,
+            )
+        for size, bound in ceilings[name].items():
+            if bound < 1:
+                ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.4)
+                ax.text(size / 1.25, bound + 0.008, "ceiling", fontsize="small")
+        ax.set(xscale="log", xlabel="training signals", title=name, xticks=CURVE_SIZES)
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_formatter("")
+        ax.tick_params(axis="x", which="minor", length=0)
+        ax.grid(True, linewidth=0.4, alpha=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel(f"accuracy, mean of {CURVE_DRAWS} draws")
+    figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
+    return figure
+
+
+def curve_table(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> str:
+    """Return mean accuracies of the learning curves as Markdown."""
+    lines = []
+    for name in CURVE_SETS:
+        methods = _drawn(rows, [name])
+        if not methods:
+            continue
+        lines += [
+            f"| {name}, training signals | " + " | ".join(methods) + " | ceiling |",
+            "|--:|" + "--:|" * (len(methods) + 1),
+        ]
+        for size in CURVE_SIZES:
+            pairs = [summary(rows, method, name, size) for method in methods]
+            cells = [f"{mean:.3f} ± {error:.3f}" for mean, error in pairs]
+            lines.append(
+                f"| {size} | " + " | ".join([*cells, f"{ceilings[name][size]:.3f}"]) + " |"
+            )
+        lines.append("")
+    lines.append(
+        f"Means of {CURVE_DRAWS} draws from training and test signals together, the same for all "
+        "methods, ± standard errors. Ceiling: the share of test signals whose class was among the "
+        "training signals; nobody can be right more often."
+    )
+    return "\n".join(lines) + "\n"
