@@ -23,10 +23,10 @@ CUDA ?= cuda13
 test-gpu: $(VENV)/$(CUDA).stamp
 	$(BIN)/python -m pytest -n auto -m gpu
 
-# With options: make benchmark-gpu GPU='--limit 500'. It goes on where it was left.
-GPU ?=
+# With options: make benchmark-gpu OPTIONS='--limit 500'. It goes on where it was left.
+OPTIONS :=
 benchmark-gpu: $(VENV)/jax-$(CUDA).stamp
-	$(BIN)/python benchmarks/gpu.py $(GPU)
+	$(BIN)/python benchmarks/gpu.py $(OPTIONS)
 
 # Run the notebooks and keep their outputs.
 notebooks: $(VENV)/test.stamp

@@ -143,7 +143,7 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
     if capability not in HALF_AS_MANY_FP64:
         raise LookupError(f"the rate of sm_{capability}'s FP64 units is not known here")
     if str(HERE.parent) not in sys.path:
-        sys.path.append(str(HERE.parent))
+        sys.path.insert(0, str(HERE.parent))
     from tests import nvrtc
 
     if nvrtc.LIBRARY is None or nvrtc.DISASSEMBLER is None:
@@ -295,17 +295,18 @@ class Bench:
         return statistics.median(times), [self.cupy.asnumpy(K[:2, :2]) for K in found]
 
     def by_jax(self, row: Row, n: int, left: float) -> tuple[float, list[np.ndarray]]:
-        if self.worker is None:
-            self.worker = Worker(self.jax)
+        timeout = min(left, PEER_SECONDS)
         request = {
             "dtype": row.dtype, "depth": DEPTH, "q": row.q, "channels": CHANNELS, "d": row.d,
             "n": n, "calls": CALLS, "enough": ENOUGH,
         }  # fmt: skip
         try:
-            reply = self.worker.ask(request, min(left, PEER_SECONDS))
+            if self.worker is None:
+                self.worker = Worker(self.jax, timeout)
+            reply = self.worker.ask(request, timeout)
         except (RuntimeError, TimeoutError) as error:
             self.close()
-            if isinstance(error, TimeoutError) and left < PEER_SECONDS:
+            if isinstance(error, TimeoutError) and timeout < PEER_SECONDS:
                 raise OutOfTime from None
             raise
         return statistics.median(reply["seconds"]), [np.array(reply[kind]) for kind in BOTH]
@@ -362,7 +363,7 @@ def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, 
 class Worker:
     """A peer in a process of its own, that may fail or hang without taking us along."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the worker
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
@@ -370,7 +371,7 @@ class Worker:
             env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
         )  # fmt: skip
         try:
-            self.version = self._answer(PEER_SECONDS)["ready"]
+            self.version = self._answer(timeout)["ready"]
         except BaseException:
             self.close()
             raise

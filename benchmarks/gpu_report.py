@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from gpu_rows import DTYPES, FULL, OURS, PEERS, Row, plan
+from gpu_rows import DEPTH, DTYPES, FULL, OURS, PEERS, SMALL, Row, plan
 
 Report = dict[str, Any]
 Found = tuple[float | None, str]
@@ -124,85 +124,89 @@ def table(report: Report) -> str:
     return "\n".join(lines)
 
 
+def per_entry(found: dict[str, Any]) -> float:
+    """Return a row's picoseconds of a pixel pair and layer."""
+    if found["who"] == OURS:
+        return 1e12 * found["seconds"] / found["entries"]
+    return 1e12 * found["seconds_of_a_pair"] / (found["d"] ** 2 * DEPTH)
+
+
 def draw(report: Report, path: Path) -> None:
-    """Draw seconds of Grams against n, and picoseconds of an entry and layer against d."""
+    """Draw seconds of Grams against n, and picoseconds of a pixel pair and layer against d."""
     from rescntk import plots
     from rescntk.plots import style
 
-    looks = dict(zip((OURS, *PEERS), zip(style.COLOURS, "osD", strict=False), strict=True))
-    lines = {"float32": ("-", None), "float64": ("--", "white")}
     good = [r for r in report["rows"] if "error" not in r]
-    if not good:
+    grams = [r for r in good if r["part"] in ("large", "grams")]
+    if not grams:
         return
-    figure = plots.figure((11.0, 4.4))
-    axes = figure.subplots(1, 3)
-    centre = next(Row(**{k: r[k] for k in Row.__dataclass_fields__}) for r in good)
-    counts = sorted({r["n"] for r in good if r["part"] in ("grams", "large")})
-    filters = sorted({r["q"] for r in good})
-    axes[1].sharey(axes[2])
+    sizes = FULL if report["machine"]["sizes"] == "full" else SMALL
+    counts = sorted({r["n"] for r in grams})
+    filters = sorted({r["q"] for r in grams})
+    contestants = [
+        (who, dtype, [r for r in good if (r["who"], r["dtype"]) == (who, dtype)])
+        for who in (OURS, *PEERS)
+        for dtype in DTYPES
+    ]
+    colours = dict(zip((OURS, *PEERS), style.COLOURS, strict=False))
+    markers = dict(zip((OURS, *PEERS), style.MARKERS, strict=False))
+    figure = plots.figure((11.0 if len(filters) > 1 else 8.0, 4.4))
+    over_n, *over_d = figure.subplots(1, 1 + len(filters))
 
     def show(ax: Any, points: list[tuple[float, float]], who: str, dtype: str) -> None:
-        colour, marker = looks[who]
-        line, face = lines[dtype]
+        single = dtype == "float32"
         ax.plot(
-            *zip(*sorted(points), strict=True), line, color=colour, marker=marker, markersize=5,
-            markerfacecolor=face or colour, label=f"{who}, {dtype}",
-        )  # fmt: skip
+            *zip(*sorted(points), strict=True),
+            "-" if single else "--",
+            color=colours[who],
+            marker=markers[who],
+            markersize=5,
+            markerfacecolor=colours[who] if single else "white",
+            label=f"{who}, {dtype}",
+        )
 
-    for who in looks:
-        for dtype in DTYPES:
-            mine = [r for r in good if (r["who"], r["dtype"]) == (who, dtype)]
-            whole = [r for r in mine if r["part"] in ("grams", "large", "peers")]
-
-            def per_entry(r: dict[str, Any]) -> float:
-                if r["who"] == OURS:
-                    return 1e12 * r["seconds"] / r["entries"]
-                return (
-                    1e12
-                    * r["seconds_of_a_pair"]
-                    * Row("grams", OURS, "", 1, r["d"], 0).pairs
-                    / (Row("grams", OURS, "", 1, r["d"], 0).entries)
-                )
-
-            here = [r for r in whole if (r["d"], r["q"]) == (centre.d, centre.q)]
-            points = [(r["n"], r["seconds"]) for r in here if who == OURS]
-            if who != OURS and here:
-                pair = here[0]["seconds_of_a_pair"]
-                points = [(n, pair * n * (n + 1) / 2) for n in counts]
-            if points:
-                show(axes[0], points, who, dtype)
-            for ax, q in zip(axes[1:], filters, strict=False):
-                star = [
-                    r for r in whole if r["q"] == q and r["n"] in (None, min(counts, default=0))
-                ]
-                if star:
-                    show(ax, [(r["d"], per_entry(r)) for r in star], who, dtype)
+    for who, dtype, mine in contestants:
+        here = [r for r in mine if (r["d"], r["q"]) == (sizes.d, sizes.q) and r["part"] != "layer"]
+        if who == OURS:
+            points = [(r["n"], r["seconds"]) for r in here]
+        else:
+            points = [(n, r["seconds_of_a_pair"] * n * (n + 1) / 2) for r in here for n in counts]
+        if points:
+            show(over_n, points, who, dtype)
+        for ax, q in zip(over_d, filters, strict=True):
+            star = [r for r in mine if r["q"] == q and (r["part"], r["n"]) in (
+                ("grams", sizes.n), ("peers", None))]  # fmt: skip
+            if star:
+                show(ax, [(r["d"], per_entry(r)) for r in star], who, dtype)
     for r in good:
         if r.get("bound_picoseconds"):
-            line = {"float32": ":", "float64": "-."}[r["dtype"]]
-            axes[1].axhline(
-                r["bound_picoseconds"], linestyle=line, color="black", linewidth=1,
-                label=f"issue slots, {r['dtype']}",
-            )  # fmt: skip
-    axes[0].set(xlabel="signals n", ylabel="seconds of a Gram")
-    axes[0].set_title(f"d = {centre.d}, q = {centre.q}; peers: by the pair", fontsize="medium")
-    for ax, q in zip(axes[1:], filters, strict=False):
-        ax.set(xlabel="time points d", ylabel="ps per pixel pair and layer")
-        ax.set_title(f"n = {min(counts, default=0)}, q = {q}", fontsize="medium")
-        ax.set_xticks(sorted({r["d"] for r in good}))
-    for ax in axes:
+            line = ":" if r["dtype"] == "float32" else "-."
+            label = f"issue slots, {r['dtype']}"
+            over_d[0].axhline(
+                r["bound_picoseconds"], linestyle=line, color="black", linewidth=1, label=label
+            )
+    over_n.set(xlabel="signals n", ylabel="seconds of a Gram")
+    over_n.set_title(f"d = {sizes.d}, q = {sizes.q}; peers by their time of a pair")
+    over_d[0].set(ylabel="ps per pixel pair and layer")
+    for ax, q in zip(over_d, filters, strict=True):
+        ax.set(xlabel="time points d")
+        ax.set_title(f"n = {sizes.n}, q = {q}")
+        ax.sharey(over_d[0])
+    for ax, ticks in zip([over_n, *over_d], [counts, *[sizes.lengths] * len(filters)], strict=True):
         ax.set(xscale="log", yscale="log")
+        ax.title.set_fontsize("medium")
+        ax.set_xticks(ticks)
         ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_formatter("")
         ax.yaxis.set_major_formatter("{x:g}")
+        ax.minorticks_off()
         ax.grid(True, which="major", linewidth=0.4, alpha=0.6)
         ax.spines[["top", "right"]].set_visible(False)
-    handles: dict[str, Any] = {}
-    for ax in axes:
+    labelled = {}
+    for ax in (over_n, *over_d):
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+            labelled.setdefault(label, handle)
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False,
+        labelled.values(), labelled.keys(), loc="outside lower center", ncols=4, frameon=False,
         fontsize="small",
     )  # fmt: skip
     m = report["machine"]
