@@ -129,6 +129,7 @@ class Clock:
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
+        self.thread.join(5.0)  # nothing runs beside what is measured next
 
     @property
     def mhz(self) -> float | None:
@@ -528,9 +529,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     here = machine(cupy, sizes)
     print(json.dumps(here), flush=True)
     report = resumed(options.to, name, here)
-    bench = Bench(
-        cupy, sizes, [options.jax_python, str(HERE / "jax_peer.py"), options.jax_platform]
-    )
+    # -P: nothing here is to be taken for a module of JAX's.
+    worker = [options.jax_python, "-P", str(HERE / "jax_peer.py"), options.jax_platform]
+    bench = Bench(cupy, sizes, worker)
 
     def keep() -> None:
         save(report, path)

@@ -70,7 +70,7 @@ FULL = Sizes(
     lengths=(32, 64, 128, 256),
     filters=(3, 9),
     more=(2000, 5000),
-    batches=(2**20, 2**22, 2**24, 2**26, 2**28),
+    batches=(2**22, 2**24, 2**26, 2**28),
 )
 
 # To see that every part runs, in a test or at the beginning of a lease.

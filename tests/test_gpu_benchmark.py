@@ -384,10 +384,11 @@ def test_slots_say_why_they_are_missing(monkeypatch):
 
 
 def program(path, text):
-    """Write something to be run."""
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
+    """Put something to be run in place: a file that is being written cannot be run."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(0o755)
+    return new.replace(path)
 
 
 @pytest.fixture
