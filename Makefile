@@ -23,8 +23,10 @@ CUDA ?= cuda13
 test-gpu: $(VENV)/$(CUDA).stamp
 	$(BIN)/python -m pytest -n auto -m gpu
 
-benchmark-gpu: $(VENV)/$(CUDA).stamp
-	$(BIN)/python benchmarks/gpu.py
+# With options: make benchmark-gpu OPTIONS='--limit 500'. It goes on where it was left.
+OPTIONS :=
+benchmark-gpu: $(VENV)/jax-$(CUDA).stamp
+	$(BIN)/python benchmarks/gpu.py $(OPTIONS)
 
 # Run the notebooks and keep their outputs.
 notebooks: $(VENV)/test.stamp
@@ -45,6 +47,10 @@ $(VENV)/test.stamp: pyproject.toml
 
 $(VENV)/$(CUDA).stamp: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[$(CUDA)]'
+	touch $@
+
+$(VENV)/jax-$(CUDA).stamp: $(VENV)/$(CUDA).stamp
+	$(BIN)/python -m pip install --quiet --editable '.[jax-$(CUDA)]'
 	touch $@
 
 $(VENV)/python.stamp:

@@ -1,80 +1,156 @@
 """The engine "cuda" against the hardware, the reference engine on CuPy arrays, and JAX.
 
-    python benchmarks/gpu.py [--quick]
+    python benchmarks/gpu.py [--limit SECONDS] [--part PART ...] [--to FOLDER] [--small] [--draw]
 
-Three parts, on one GPU. (1) Picoseconds of a pixel pair and layer, GPK and NTK, q = 3, against the
-bound of the issue slots: warps' instructions of a layer as counted in the compiled kernel
-(tests/nvrtc.py), at the clock that was measured. (2) Milliseconds of a Gram for n signals of d
-time points and filters q, against the reference engine on the same CuPy arrays, and against the
-kernel written the usual way in JAX: jitted, float32 and float64, with tensors of all pixel pairs.
-Both peers run on as many signals as they manage within memory and time, and are compared by the
-time of a pair. (3) The Gram of 10 000 signals.
+Four parts, on one GPU:
 
-Written to benchmarks/results/gpu.json with the hardware's name. Nothing is written without a GPU.
+* layer: picoseconds of a pixel pair and layer, GPK and NTK, q = 3, against the bound of the issue
+  slots: warps' instructions of a layer as counted in the compiled kernel (tests/nvrtc.py), at the
+  clock that the GPU has meanwhile.
+* large: the Gram of 10 000 signals, from NumPy's arrays to NumPy's.
+* grams: Grams of n signals of d time points and filters q, from CuPy's arrays to CuPy's. A star:
+  every d and q for n = 1000, every n for d = 128 and q = 3.
+* peers: seconds of a pair of signals for the reference engine on CuPy arrays, with tiles of a size
+  for a GPU, and for the kernel written the usual way in JAX (jax_peer.py). Each tries larger and
+  larger batches, until they are no faster or do not fit. What they compute is compared with ours.
+
+Every row is written to gpu.json (in benchmarks/results, or the folder said) as soon as it is
+measured, or with its error; the next run goes on from there. With a limit, a row is not begun if
+it is likely to take longer than what is left. Nothing is written without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
+import os
 import platform
 import re
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import gpu_report
 import numpy as np
+from gpu_rows import (
+    CALLS,
+    CHANNELS,
+    DEPTH,
+    ENOUGH,
+    ENOUGH_ROUNDS,
+    FULL,
+    JAX,
+    PARTS,
+    REFERENCE,
+    ROUNDS,
+    SMALL,
+    Row,
+    Sizes,
+    estimate,
+    plan,
+)
+from jax_peer import signals
 
 import rescntk as rk
-from rescntk.engines import cuda
+from rescntk.engines import cuda, reference
 
+BEGUN = time.monotonic()
 HERE = Path(__file__).parent
-DEPTH, CHANNELS = 9, 4
+RESULTS = HERE / "results"
 BOTH = ("gpk", "ntk")
-DTYPES = ("float32", "float64")
+
 LANES_PER_CLOCK = 4 * 32  # of a multiprocessor: what its four schedulers issue
+HALF_AS_MANY_FP64 = ("80", "90", "100")  # compute capabilities; others have far fewer units
 
-TARGETS = {
-    "picoseconds": {"float32": 3.0, "float64": 8.0},
-    "share_of_bound": {"float32": 0.5, "float64": 0.5},
-    "times_the_better_peer": {"float32": 8.0, "float64": 5.0},
-    "seconds_of_10000": {"float32": 25.0, "float64": 60.0},
-}
+# What a peer may differ by from our kernels of a few random signals, relatively. JAX's float32
+# takes 1 − ρ² from a rounded ρ, layer by layer; measured on a processor: 5e-7, and 1e-15.
+AGREE = {"float32": 1e-4, "float64": 1e-10}
+
+PEER_SECONDS = 150.0
+"""What a peer's call may take with all that it compiles, before it counts as failed."""
 
 
-def median_seconds(cupy: Any, call: Callable[[], object], repeats: int) -> float:
-    """Return the median time of calls, by the GPU's own clock; the first is not counted."""
-    call()
-    times = []
-    for _ in range(repeats):
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
+# ---------------------------------------------------------------- measuring
+
+
+def times_of(cupy: Any, call: Callable[[], object]) -> list[float]:
+    """Return the seconds of some calls, each from an idle GPU to an idle GPU."""
+    device, times = cupy.cuda.Device(), []
+    while len(times) < CALLS and sum(times) < ENOUGH:
+        device.synchronize()
+        start = time.perf_counter()
         call()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
-    return statistics.median(times)
+        device.synchronize()
+        times.append(time.perf_counter() - start)
+    return times
 
 
-def clock(index: int) -> float:
-    """Return the multiprocessors' clock in Hz, as it is now: to be asked under load."""
-    query = ["nvidia-smi", f"--id={index}", "--query-gpu=clocks.sm", "--format=csv,noheader"]
-    answer = subprocess.run(query, check=True, capture_output=True, text=True).stdout
-    return 1e6 * float(re.search(r"\d+", answer)[0])
+class Clock:
+    """The median clock of the GPU's multiprocessors in MHz, from entering to leaving a block."""
+
+    def __init__(self, bus: str) -> None:
+        self.bus, self.seen, self.why = bus.lower()[-7:], [], ""
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        fields = "--query-gpu=pci.bus_id,clocks.sm"
+        command = ["nvidia-smi", fields, "--format=csv,noheader,nounits"]
+        while not self.over.is_set():
+            try:
+                answer = subprocess.run(
+                    command, check=True, capture_output=True, text=True, timeout=30
+                ).stdout
+                clocks = dict(re.findall(r"(\S{7}), *(\d+)", answer.lower()))
+                if len(clocks) == 1:  # whatever its number is in here
+                    clocks = {self.bus: next(iter(clocks.values()))}
+                if self.bus not in clocks:
+                    raise LookupError(f"no clock of {self.bus} in {answer!r}")
+                now = float(clocks[self.bus])
+            except (OSError, subprocess.SubprocessError, LookupError) as error:
+                self.why = f"nvidia-smi: {describe(error)}"
+                return
+            if not self.over.is_set():  # the GPU has been busy all the while
+                self.seen.append(now)
+
+    def __enter__(self) -> Clock:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join(5.0)  # nothing runs beside what is measured next
+
+    @property
+    def mhz(self) -> float | None:
+        if not self.seen:
+            self.why = self.why or "nvidia-smi took longer than the measurement"
+            return None
+        return statistics.median(self.seen)
 
 
-def slots(dtype: str, architecture: str) -> dict[str, float]:
+def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
     """Return issue slots, and slots of the FP64 units, of a pixel pair and layer."""
-    sys.path.insert(0, str(HERE.parent))
+    if capability not in HALF_AS_MANY_FP64:
+        raise LookupError(f"the rate of sm_{capability}'s FP64 units is not known here")
+    if str(HERE.parent) not in sys.path:
+        sys.path.insert(0, str(HERE.parent))
     from tests import nvrtc
 
-    launch = cuda.plan(128, (3, 3), dtype, BOTH, "gap")
-    cubin = nvrtc.compile_kernels([launch.name], architecture)
+    if nvrtc.LIBRARY is None or nvrtc.DISASSEMBLER is None:
+        raise LookupError(nvrtc.MISSING)
+    launch = cuda.plan(d, (q, q), dtype, BOTH, "gap")
+    cubin = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
     mark = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}[dtype]
     with tempfile.TemporaryDirectory() as folder:
         layer = nvrtc.shortest_round(*nvrtc.disassemble(cubin, Path(folder)), mark)
@@ -82,235 +158,404 @@ def slots(dtype: str, architecture: str) -> dict[str, float]:
     return {"issued": len(layer) / launch.pixels, "fp64": 2 * double / launch.pixels}
 
 
-def signals(n: int, d: int) -> np.ndarray:
-    return np.random.default_rng(n + d).standard_normal((n, CHANNELS, d))
+def bound(counted: dict[str, float], multiprocessors: int, mhz: float) -> float:
+    """Return the picoseconds of a pixel pair and layer if no issue slot were left empty."""
+    return 1e6 * max(counted.values()) / (multiprocessors * LANES_PER_CLOCK * mhz)
 
 
-def arithmetic(cupy: Any, repeats: int) -> list[dict]:
-    """Part 1: time of an entry and layer, from Grams of two depths (tables and launch cancel)."""
-    rows = []
-    properties = cupy.cuda.runtime.getDeviceProperties(0)
-    architecture = f"sm_{properties['major']}{properties['minor']}"
-    for dtype in DTYPES:
-        n, d = 1024, 128
-        X, Z = (cupy.asarray(signals(n, d)[k:]) for k in (0, n // 2))
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
 
-        def seconds(depth: int, X: Any = X, Z: Any = Z, dtype: str = dtype) -> float:
-            network = rk.Network(depth)
-            return median_seconds(
-                cupy, lambda: rk.gram(network, X, Z, engine="cuda", dtype=dtype), repeats
+
+class OutOfTime(Exception):
+    """A row took longer than what was left: it has not failed."""
+
+
+class Bench:
+    """The measurements: call it with a row and the seconds that are left."""
+
+    def __init__(self, cupy: Any, sizes: Sizes, jax: Sequence[str]) -> None:
+        self.cupy, self.sizes, self.jax = cupy, sizes, jax
+        self.worker: Worker | None = None
+
+    def __call__(self, row: Row, left: float) -> dict[str, Any]:
+        if row.who != JAX:
+            self.close()
+        # The two libraries keep what they had of the GPU's memory.
+        self.cupy.get_default_memory_pool().free_all_blocks()
+        if row.part == "peers":
+            return self.peer(row, left)
+        return {"layer": self.layer, "large": self.gram, "grams": self.gram}[row.part](row)
+
+    def close(self) -> None:
+        if self.worker is not None:
+            self.worker.close()
+        self.worker = None
+
+    def ours(self, row: Row, X: Any, Z: Any = None, depth: int = DEPTH) -> Any:
+        return rk.gram(rk.Network(depth, row.q), X, Z, engine="cuda", dtype=row.dtype)
+
+    def gram(self, row: Row) -> dict[str, Any]:
+        """Time one Gram, after a small one that has its kernel compiled."""
+        X = signals(row.n, CHANNELS, row.d)
+        if row.part == "grams":
+            X = self.cupy.asarray(X)
+        self.ours(row, X[:64])
+        times = times_of(self.cupy, lambda: self.ours(row, X))
+        seconds = statistics.median(times)
+        return {"seconds": seconds, "times": times, "entries": row.entries}
+
+    def layer(self, row: Row) -> dict[str, Any]:
+        """Time an entry and layer: of whole calls, and of layers alone.
+
+        These are the difference of two depths, in which tables, the input's layer and launches
+        cancel; the bound is of layers.
+        """
+        device = self.cupy.cuda.Device()
+        X = self.cupy.asarray(signals(row.n, CHANNELS, row.d))
+        Z = X[row.n // 2 :]
+
+        def seconds(depth: int) -> float:
+            device.synchronize()
+            start = time.perf_counter()
+            self.ours(row, X, Z, depth)
+            device.synchronize()
+            return time.perf_counter() - start
+
+        self.ours(row, X[:64], Z[:64])
+        begun, rounds = time.perf_counter(), []
+        with Clock(device.pci_bus_id) as clock:
+            while len(rounds) < ROUNDS and (
+                len(rounds) < 3 or time.perf_counter() - begun < ENOUGH_ROUNDS
+            ):
+                rounds.append((seconds(DEPTH), seconds(2 * DEPTH)))
+        whole = statistics.median(shallow for shallow, _ in rounds)
+        added = statistics.median(deep - shallow for shallow, deep in rounds)
+        found: dict[str, Any] = {
+            "seconds": whole,
+            "rounds": rounds,
+            "entries": row.entries,
+            "picoseconds": 1e12 * whole / row.entries,
+            "picoseconds_of_layers_alone": 1e12 * added / row.entries,
+            "clock_mhz": clock.mhz,
+            "clocks_seen": len(clock.seen),
+            "slots": None,
+            "bound_picoseconds": None,
+            "share_of_bound": None,
+            "missing": [clock.why] if clock.mhz is None else [],
+        }
+        try:
+            found["slots"] = slots(row.dtype, device.compute_capability, row.d, row.q)
+        except Exception as error:  # whatever ails NVIDIA's tools, the times stand
+            found["missing"].append(f"slots: {describe(error)}")
+        if not found["missing"]:
+            multiprocessors = device.attributes["MultiProcessorCount"]
+            found["bound_picoseconds"] = bound(found["slots"], multiprocessors, clock.mhz)
+            found["share_of_bound"] = (
+                found["bound_picoseconds"] / found["picoseconds_of_layers_alone"]
             )
-
-        shallow, deep = seconds(DEPTH), seconds(2 * DEPTH)
-        # While the GPU is busy, not after it.
-        queued = [rk.gram(rk.Network(DEPTH), X, Z, engine="cuda", dtype=dtype) for _ in range(3)]
-        hertz = clock(0)
-        cupy.cuda.Device().synchronize()
-        del queued
-        entries = len(X) * len(Z) * d * d * DEPTH
-        counted = slots(dtype, architecture)
-        per_second = properties["multiProcessorCount"] * LANES_PER_CLOCK * hertz
-        bound = max(counted.values()) / per_second
-        taken = (deep - shallow) / entries
-        rows.append(
-            {
-                "dtype": dtype,
-                "picoseconds": 1e12 * taken,
-                "with_tables_and_launch": 1e12 * shallow / entries,
-                "slots": counted,
-                "clock_mhz": hertz / 1e6,
-                "bound_picoseconds": 1e12 * bound,
-                "share_of_bound": bound / taken,
-            }
-        )
-    return rows
-
-
-def jax_gram(depth: int, q: int, dtype: str) -> Callable[[np.ndarray, np.ndarray], Any]:
-    """Return the GAP kernels as one would write them: covariances, all pixel pairs at once."""
-    import jax
-    import jax.numpy as jnp
-
-    jax.config.update("jax_enable_x64", dtype == "float64")
-    half = q // 2
-
-    def box(A: Any) -> Any:
-        taps = (jnp.roll(A, (-k, -k), axis=(-2, -1)) for k in range(-half, half + 1))
-        return sum(taps) / q
-
-    def diagonals(x: Any) -> list[Any]:
-        q1, found = (x * x).sum(axis=-2) / x.shape[-2], []
-        for layer in range(depth):
-            taps = [jnp.roll(q1, -k, axis=-1) for k in range(-half, half + 1)]
-            window = sum(taps) / q if layer else q1
-            found.append(window)
-            again = [jnp.roll(window, -k, axis=-1) for k in range(-half, half + 1)]
-            q1 = q1 + sum(again) / q
         return found
 
-    def activated(one: Any, other: Any, window: Any, tangent: Any) -> tuple[Any, Any]:
-        size = jnp.sqrt(one[:, None] * other[None, :])
-        rho = jnp.clip(window / size, -1, 1)
-        angle = jnp.pi - jnp.arccos(rho)
-        K = size * (jnp.sqrt(1 - rho * rho) + angle * rho) / jnp.pi
-        return box(K), box(2 * K + angle / jnp.pi * tangent)
+    # -- peers
 
-    def layer(carry: Any, own: Any) -> Any:
-        F, S = carry
-        K, source = activated(*own, box(F), box(S))
-        return (F + K, S + source), None
+    def peer(self, row: Row, left: float) -> dict[str, Any]:
+        """Return the seconds of a pair of signals, at the best batch."""
+        call = self.by_reference if row.who == REFERENCE else self.by_jax
+        end = time.monotonic() + left
+        checked: list[float] = []
 
-    def pair(x: Any, z: Any) -> Any:
-        F = jnp.einsum("cj,ck->jk", x, z) / x.shape[0]
-        one, other = (jnp.stack(diagonals(signal)) for signal in (x, z))
-        K, source = activated(one[0], other[0], F, F)
-        (F, S), _ = jax.lax.scan(layer, (F + K, F + source), (one[1:], other[1:]))
-        return F.mean(), S.mean()
+        def measure(n: int) -> float:
+            remaining = end - time.monotonic()
+            if remaining <= 0:
+                raise OutOfTime
+            seconds, theirs = call(row, n, remaining)
+            if not checked:  # the first two signals of the smallest batch
+                X = self.cupy.asarray(signals(n, CHANNELS, row.d))
+                ours = self.ours(row, X[:2], X[::-1][:2])
+                checked.append(difference([self.cupy.asnumpy(K) for K in ours], theirs))
+                if not checked[0] <= AGREE[row.dtype]:
+                    raise ArithmeticError(f"differs from our kernels by {checked[0]:.1e}")
+            return seconds
 
-    one_row = jax.vmap(pair, in_axes=(None, 0))
-    rows = jax.jit(jax.vmap(one_row, in_axes=(0, None)))
+        found = climb(self.sizes.batch_sizes(row.d), measure)
+        found["difference"] = checked[0]
+        if self.worker is not None:
+            found["jax"] = self.worker.version
+        return found
 
-    def call(X: np.ndarray, Z: np.ndarray) -> Any:
-        return rows(jnp.asarray(X, dtype), jnp.asarray(Z, dtype))
+    def by_reference(self, row: Row, n: int, left: float) -> tuple[float, list[np.ndarray]]:
+        X = self.cupy.asarray(signals(n, CHANNELS, row.d))
+        network, found = rk.Network(DEPTH, row.q), []
 
-    return call
+        def call() -> None:
+            found[:] = rk.gram(network, X, X[::-1], engine="reference", dtype=row.dtype)
+
+        with one_tile((n * row.d) ** 2):
+            call()
+            times = times_of(self.cupy, call)
+        return statistics.median(times), [self.cupy.asnumpy(K[:2, :2]) for K in found]
+
+    def by_jax(self, row: Row, n: int, left: float) -> tuple[float, list[np.ndarray]]:
+        timeout = min(left, PEER_SECONDS)
+        request = {
+            "dtype": row.dtype, "depth": DEPTH, "q": row.q, "channels": CHANNELS, "d": row.d,
+            "n": n, "calls": CALLS, "enough": ENOUGH,
+        }  # fmt: skip
+        try:
+            if self.worker is None:
+                self.worker = Worker(self.jax, timeout)
+            reply = self.worker.ask(request, timeout)
+        except (RuntimeError, TimeoutError) as error:
+            self.close()
+            if isinstance(error, TimeoutError) and timeout < PEER_SECONDS:
+                raise OutOfTime from None
+            raise
+        return statistics.median(reply["seconds"]), [np.array(reply[kind]) for kind in BOTH]
 
 
-def jax_seconds(n: int, d: int, q: int, dtype: str) -> float | None:
-    """Return JAX's seconds of a pair at its best batch: measured in a process of its own."""
-    code = f"""
-import json, sys, time, numpy as np
-sys.path.insert(0, {str(HERE)!r})
-import jax, gpu
-call = gpu.jax_gram({DEPTH}, {q}, {dtype!r})
-found, batch = [], 4
-while batch <= {n}:
-    X = gpu.signals(batch, {d})
+@contextmanager
+def one_tile(entries: int) -> Iterator[None]:
+    """Have the reference engine take that many pixel pairs through its layers together.
+
+    Its own tiles fit a processor's cache, and a GPU would do nothing but launch. It has no such
+    option for users.
+    """
+    kept = reference._TILE_ENTRIES, reference._TABLE_BYTES
+    reference._TILE_ENTRIES, reference._TABLE_BYTES = max(entries, kept[0]), 2**33
     try:
-        jax.block_until_ready(call(X, X[::-1]))
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            jax.block_until_ready(call(X, X[::-1]))
-            times.append(time.perf_counter() - start)
-    except Exception as error:  # out of memory, in JAX's words
-        break
-    found.append(sorted(times)[1] / batch**2)
-    if sorted(times)[1] > 5:
-        break
-    batch *= 2
-print(json.dumps(min(found)))
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    return float(json.loads(run.stdout.splitlines()[-1])) if run.returncode == 0 else None
+        yield
+    finally:
+        reference._TILE_ENTRIES, reference._TABLE_BYTES = kept
 
 
-def reference_seconds(cupy: Any, n: int, d: int, q: int, dtype: str) -> float:
-    """Return the reference engine's seconds of a pair, on as many pairs as take a few seconds."""
-    best, batch = float("inf"), 8
-    while batch <= n:
-        X = cupy.asarray(signals(batch, d))
+def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
+    """Return the largest relative difference; NaN if there is one."""
+    apart = [np.abs(A - B).max() / np.abs(A).max() for A, B in zip(ours, theirs, strict=True)]
+    return float(np.max(apart))
 
-        def call(X: Any = X) -> object:
-            return rk.gram(rk.Network(DEPTH, q), X, X[::-1], engine="reference", dtype=dtype)
 
-        seconds = median_seconds(cupy, call, 3)
-        best = min(best, seconds / batch**2)
-        if seconds > 5:
+def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, Any]:
+    """Try batches of n with n signals until they get no faster, long, or do not fit.
+
+    Running out of memory ends the climb; any other error is the peer's.
+    """
+    best, tried, stopped = float("inf"), [], "no larger batch was planned"
+    for n in batches:
+        try:
+            seconds = measure(n)
+        except Exception as error:
+            stopped = f"n = {n}: {describe(error)}"
+            if tried and re.search("out ?of ?memory|RESOURCE_EXHAUSTED", stopped, re.IGNORECASE):
+                break
+            raise
+        tried.append({"n": n, "seconds": seconds})
+        pair = seconds / n**2
+        if pair > 0.98 * best:
+            stopped = f"n = {n} is no faster"
             break
-        batch *= 2
-    return best
+        best = pair
+        if seconds > 0.5:  # the next takes four times as long
+            stopped = f"n = {n} takes {seconds:.2g} s"
+            break
+    best = min(one["seconds"] / one["n"] ** 2 for one in tried)
+    return {"seconds_of_a_pair": best, "batches": tried, "stopped": stopped}
 
 
-def grams(cupy: Any, quick: bool) -> list[dict]:
-    """Part 2: Grams of all sizes, and the peers."""
-    rows = []
-    sizes = (1000,) if quick else (1000, 2000, 5000, 10000)
-    for dtype in DTYPES:
-        for d in (32, 64, 128, 256):
-            for q in (3, 9):
-                peers = {"reference on CuPy": reference_seconds(cupy, 1000, d, q, dtype)}
-                by_jax = jax_seconds(1000, d, q, dtype)
-                if by_jax is not None:
-                    peers["JAX"] = by_jax
-                for n in sizes:
-                    X = cupy.asarray(signals(n, d))
+class Worker:
+    """A peer in a process of its own, that may fail or hang without taking us along."""
 
-                    def call(X: Any = X, q: int = q, dtype: str = dtype) -> object:
-                        return rk.gram(rk.Network(DEPTH, q), X, engine="cuda", dtype=dtype)
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the worker
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
+            # Most of the GPU's memory would be taken at once, and ours with it.
+            env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+        )  # fmt: skip
+        try:
+            self.version = self._answer(timeout)["ready"]
+        except BaseException:
+            self.close()
+            raise
 
-                    seconds = median_seconds(cupy, call, 1 if n > 2000 else 3)
-                    pairs = n * (n + 1) / 2
-                    row = {
-                        "dtype": dtype, "n": n, "d": d, "q": q,
-                        "milliseconds": 1e3 * seconds,
-                        "peers_milliseconds": {k: 1e3 * v * pairs for k, v in peers.items()},
-                        "times_the_better_peer": min(peers.values()) * pairs / seconds,
-                        "peers_missing": [] if "JAX" in peers else ["JAX"],
-                    }  # fmt: skip
-                    rows.append(row)
-                    print(json.dumps(row), file=sys.stderr, flush=True)
-    return rows
+    def _answer(self, timeout: float) -> dict[str, Any]:
+        line, end = b"", time.monotonic() + timeout
+        while not line.endswith(b"\n"):
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise TimeoutError(f"no answer within {timeout:.0f} s")
+            some = self.process.stdout.read(2**16)
+            if not some:
+                raise RuntimeError(f"the worker ended with {self.process.wait()}: {self.said()}")
+            line += some
+        return json.loads(line)
 
+    def said(self) -> str:
+        """Return the end of what the worker wrote on stderr."""
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace").strip()[-500:]
 
-def large(cupy: Any) -> dict[str, float]:
-    """Part 3: n = 10 000, d = 128, 9 ReLU layers, GAP, both kernels, from NumPy to NumPy."""
-    seconds = {}
-    X = signals(10_000, 128)
-    for dtype in DTYPES:
-        rk.gram(rk.Network(DEPTH), X[:64], engine="cuda", dtype=dtype)
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        rk.gram(rk.Network(DEPTH), X, engine="cuda", dtype=dtype)
-        end.record()
-        end.synchronize()
-        seconds[dtype] = cupy.cuda.get_elapsed_time(start, end) / 1e3
-    return seconds
+    def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        except BrokenPipeError:
+            raise RuntimeError(f"the worker is gone: {self.said()}") from None
+        reply = self._answer(timeout)
+        if "error" in reply:
+            raise ChildProcessError(reply["error"])
+        return reply
 
-
-def verdicts(report: dict) -> dict[str, bool]:
-    """Return which of the issue's targets, for an H200, are met here."""
-    met = {}
-    for row in report["arithmetic"]:
-        dtype = row["dtype"]
-        met[f"picoseconds {dtype}"] = row["picoseconds"] <= TARGETS["picoseconds"][dtype]
-        met[f"bound {dtype}"] = row["share_of_bound"] >= TARGETS["share_of_bound"][dtype]
-    for dtype in DTYPES:
-        least = min(r["times_the_better_peer"] for r in report["grams"] if r["dtype"] == dtype)
-        met[f"peers {dtype}"] = least >= TARGETS["times_the_better_peer"][dtype]
-        met[f"10000 {dtype}"] = report["large"][dtype] <= TARGETS["seconds_of_10000"][dtype]
-    return met
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
 
 
-def main() -> None:
+# ---------------------------------------------------------------- running
+
+
+def machine(cupy: Any, sizes: Sizes) -> dict[str, Any]:
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    engines = sorted((HERE.parent / "rescntk" / "engines").glob("*.*"))
+    text = b"".join(path.read_bytes() for path in engines if path.is_file())
+    return {
+        "hardware": properties["name"].decode(),
+        "multiprocessors": cupy.cuda.Device().attributes["MultiProcessorCount"],
+        "cuda_driver": cupy.cuda.runtime.driverGetVersion(),
+        "cuda_runtime": cupy.cuda.runtime.runtimeGetVersion(),
+        "cupy": cupy.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "rescntk": rk.__version__,
+        "engines_sha256": hashlib.sha256(text).hexdigest()[:16],
+        "date": datetime.date.today().isoformat(),
+        "depth": DEPTH,
+        "channels": CHANNELS,
+        "sizes": "full" if sizes == FULL else "small",
+    }
+
+
+def resumed(folder: Path, name: str, here: dict[str, Any]) -> dict[str, Any]:
+    """Return the report to go on with; one of another machine or engine is kept aside."""
+    for path in (folder / name, RESULTS / name):
+        if not path.exists():
+            continue
+        report = json.loads(path.read_text())
+        if report["machine"]["hardware"] == "not measured":
+            continue
+        differ = [
+            k for k in ("hardware", "engines_sha256", "sizes") if report["machine"][k] != here[k]
+        ]
+        if not differ:
+            print(f"going on from {path}: {len(report['rows'])} rows", flush=True)
+            return report
+        aside = folder / f"{path.stem}-{report['machine']['engines_sha256']}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        aside.write_text(path.read_text())
+        print(f"{path} is of other {', '.join(differ)}: kept as {aside}, begun anew", flush=True)
+        break
+    return {"machine": here, "rows": []}
+
+
+def save(report: dict[str, Any], path: Path) -> None:
+    report["verdicts"] = gpu_report.verdicts(report)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(report, indent=1) + "\n")
+    new.replace(path)  # never half a file
+
+
+def run(
+    rows: Sequence[Row],
+    report: dict[str, Any],
+    measure: Callable[[Row, float], dict[str, Any]],
+    keep: Callable[[], None],
+    limit: float,
+    spent: Callable[[], float],
+    retry: bool = False,
+) -> list[Row]:
+    """Measure what is not in the report yet, and return what there was no time for."""
+    late = []
+    for row in rows:
+        old = next((r for r in report["rows"] if row.of(r)), None)
+        if old is not None and not (retry and "error" in old):
+            continue
+        start = spent()
+        expected = estimate(row, report["rows"])
+        print(f"{row}: about {expected:.0f} s, {limit - start:.0f} s left", flush=True)
+        if expected > limit - start:
+            print("  left for another run", flush=True)
+            late.append(row)
+            continue
+        try:
+            found = measure(row, limit - start)
+        except OutOfTime:
+            print("  took longer: left for another run", flush=True)
+            late.append(row)
+            continue
+        except Exception as error:
+            found = {"error": describe(error)}
+        if old is not None:
+            report["rows"].remove(old)
+        report["rows"].append(vars(row) | found | {"wall": spent() - start})
+        keep()
+        print(f"  {gpu_report.brief(report['rows'][-1])}", flush=True)
+    return late
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few sizes, no file written")
-    options = parser.parse_args()
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds, all in all")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this (and this …)")
+    parser.add_argument("--to", type=Path, default=RESULTS, help="folder for gpu.json and gpu.png")
+    parser.add_argument("--small", action="store_true", help="toy sizes, to gpu-small.json")
+    parser.add_argument("--retry", action="store_true", help="repeat the rows that failed")
+    parser.add_argument("--draw", action="store_true", help="only draw gpu.png from gpu.json")
+    parser.add_argument("--jax-python", default=sys.executable, help="a Python that has JAX")
+    parser.add_argument("--jax-platform", default="gpu", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    name = "gpu-small.json" if options.small else "gpu.json"
+    path = options.to / name
+    if options.draw:
+        gpu_report.draw(json.loads(path.read_text()), path.with_suffix(".png"))
+        return
     state = rk.engines.available()["cuda"]
     if state is not True:
         sys.exit(f"not measured: {state}")
     import cupy
 
-    properties = cupy.cuda.runtime.getDeviceProperties(0)
-    report = {
-        "hardware": properties["name"].decode(),
-        "multiprocessors": properties["multiProcessorCount"],
-        "driver": cupy.cuda.runtime.driverGetVersion(),
-        "cupy": cupy.__version__,
-        "python": platform.python_version(),
-        "rescntk": rk.__version__,
-        "date": datetime.date.today().isoformat(),
-        "depth": DEPTH,
-        "channels": CHANNELS,
-        "arithmetic": arithmetic(cupy, 3 if options.quick else 9),
-        "grams": grams(cupy, options.quick),
-        "large": large(cupy),
-    }
-    report["targets_met"] = verdicts(report)
-    text = json.dumps(report, indent=1) + "\n"
-    print(text)
-    if not options.quick:
-        (HERE / "results" / "gpu.json").write_text(text)
+    sizes = SMALL if options.small else FULL
+    here = machine(cupy, sizes)
+    print(json.dumps(here), flush=True)
+    report = resumed(options.to, name, here)
+    # -P: nothing here is to be taken for a module of JAX's.
+    worker = [options.jax_python, "-P", str(HERE / "jax_peer.py"), options.jax_platform]
+    bench = Bench(cupy, sizes, worker)
+
+    def keep() -> None:
+        save(report, path)
+        try:
+            cupy.zeros(1)
+            cupy.cuda.Device().synchronize()
+        except Exception as error:
+            sys.exit(f"the GPU is lost to this process, run again to go on: {describe(error)}")
+
+    try:
+        late = run(
+            [row for row in plan(sizes) if row.part in (options.part or PARTS)],
+            report, bench, keep, options.limit, lambda: time.monotonic() - BEGUN, options.retry,
+        )  # fmt: skip
+    finally:
+        bench.close()
+    save(report, path)
+    print(gpu_report.table(report))
+    if late:
+        print(f"left for another run: {len(late)} rows")
+    try:
+        gpu_report.draw(report, path.with_suffix(".png"))
+    except ImportError as error:
+        print(f"not drawn, python benchmarks/gpu.py --draw will: {error}")
 
 
 if __name__ == "__main__":

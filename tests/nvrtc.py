@@ -1,8 +1,10 @@
-"""NVIDIA's compiler and disassembler, from their wheels: neither needs a GPU or a driver."""
+"""NVIDIA's compiler and disassembler, from their wheels or a CUDA toolkit: no GPU is needed."""
 
 import ctypes
 import importlib.util
+import os
 import re
+import shutil
 import struct
 import subprocess
 from collections import deque
@@ -15,15 +17,21 @@ MISSING = (
 )
 
 
-def _find(pattern):
+def _find(*patterns):
+    """Return what fits the first of the patterns: in the wheels, or else in the CUDA toolkit."""
     spec = importlib.util.find_spec("nvidia")
     folders = spec.submodule_search_locations if spec else []
-    found = sorted(path for folder in folders for path in Path(folder).glob(pattern))
-    return found[-1] if found else None
+    wheels = sorted(path for folder in folders for path in Path(folder).glob("*"))
+    toolkit = Path(os.environ.get("CUDA_PATH", "/usr/local/cuda"))
+    for pattern in patterns:
+        for folder in (*wheels, toolkit):
+            if found := sorted(folder.glob(pattern)):
+                return found[-1]
+    return None
 
 
-LIBRARY = _find("*/lib/libnvrtc.so.1[3-9]") or _find("*/lib/libnvrtc.so.12")
-DISASSEMBLER = _find("*/bin/nvdisasm")
+LIBRARY = _find("lib*/libnvrtc.so.1[3-9]", "lib*/libnvrtc.so.12")
+DISASSEMBLER = _find("bin/nvdisasm") or shutil.which("nvdisasm")
 
 
 def compile_kernels(names, architecture, source=None):
