@@ -20,7 +20,8 @@
 #define __constant__ static
 #define __shared__ static  // blocks run one after the other
 
-using std::atan2;
+using std::atan;
+using std::fabs;
 using std::frexp;
 using std::ldexp;
 using std::sqrt;
@@ -45,7 +46,7 @@ struct Fiber {
 
 static struct {
     unsigned x;
-} thread, block;
+} thread, block, dim;  // threadIdx, blockIdx, blockDim
 static Fiber fibers[1024];  // of the warp or block that runs
 static unsigned count;
 static unsigned first;             // the first one's number in its block
@@ -107,6 +108,7 @@ static int run(long long blocks, int threads, int together, size_t shared, void 
     static char *const stacks = (char *)malloc(1024 * stack);
     parted = false;
     body = kernel;
+    dim.x = threads;
     count = together;
     memory = (double *)malloc(shared + sizeof(double));
     for (size_t k = 0; k < shared / sizeof(double); ++k)
@@ -147,6 +149,7 @@ template <class... A> static void call(void (*kernel)(A...), void **arguments)
 
 #define threadIdx host::thread
 #define blockIdx host::block
+#define blockDim host::dim
 
 template <class T> static T __shfl_sync(unsigned, T value, int lane)
 {

@@ -1,10 +1,14 @@
 """The engine "cuda": the reference engine's recursion as one kernel for the GPU, through CuPy.
 
 A kernel takes rows through all layers at once (rows.cu): nothing of the size of all pixel pairs
-touches the device's memory. Tables of signals are those of every engine (tables.py), made by
-array code on the device: they take a share of about 1/n of the time for a trace, and of 1/(n d)
-for GAP, of n signals. Here the work is cut into tiles of pairs that fit in the memory that is
-free, tables are laid out as the lanes read them, and the shape of the launch is chosen.
+touches the device's memory. Another one (tables.cu) makes the tables of signals that every engine
+has (tables.py), through all layers at once as well, where the lanes of a row read them: of n
+signals they are work for n d pixels, beside n² d of a trace and n² d² of GAP. Here the work is cut
+into tiles of pairs that fit in the memory that is free, and the shape of the launch is chosen.
+
+What is launched does not depend on the depth, and a homogeneous network's Gram waits for the device
+nowhere; one of another network reads back, once a side, whether the signals are too large for it.
+NumPy's results are waited for as they are copied.
 
 Kernels are compiled when they are first asked for, by what they are specialized to: the precision,
 the filters, the kinds, and how a row is cut up (`Launch.name`); CuPy keeps them on disk.
@@ -26,7 +30,7 @@ from ..signals import array_module
 from . import _LONGEST_CUDA as LONGEST
 from . import polynomials
 from .request import KINDS, Request, Scaled, Tick
-from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, trained
+from .tables import NEARLY_OPPOSITE, TIE_UNITS, Tables, trained
 
 Array = Any
 
@@ -58,8 +62,18 @@ SHARED_BYTES = 227 * 1024
 _TABLE_SHARE = 0.1
 _RESULT_SHARE = 0.25
 
+# If the right tables of all signals fit in this share, they are made once, otherwise for each row
+# of tiles anew.
+_KEPT_SHARE = 0.2
+
 # Entries (pixel pairs times layers) of a tile: a second or less, so that progress is seen.
 _TILE_ENTRIES = 2.0e11
+
+TABLE_THREADS = 256
+"""The most threads of a block of `side_tables`."""
+
+# Arrays of a signal's length that `side_tables` works in.
+_SPARE = {"relu": 7, "erf": 9}
 
 # Blocks of a launch: what a grid's first dimension takes.
 _MOST_BLOCKS = 2**31 - 1
@@ -219,18 +233,20 @@ def _share(teams: int, offsets: int) -> int:
 
 
 def source() -> str:
-    """Return the kernels' text, whole: with rows.h and the coefficients of polynomials.py."""
+    """Return all kernels' text, whole: with rows.h and the coefficients of polynomials.py."""
     lines = []
     for name in ("ANGLE64", "GAP64", "ANGLE32", "GAP32"):
         real, end = ("double", "") if name.endswith("64") else ("float", "f")
         numbers = getattr(polynomials, name)
         values = ", ".join(float(number).hex() + end for number in numbers)
         lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
-    kernels = (_HERE / "rows.cu").read_text(encoding="utf-8")
-    header = (_HERE / "rows.h").read_text(encoding="utf-8")
+    lines.append(f"constexpr int TABLE_THREADS = {TABLE_THREADS};\n")
     # Included here: CuPy tells compiled kernels apart by their text alone. It writes that to a file
     # in the locale's encoding, so comments lose their Greek.
-    whole = kernels.replace('#include "rows.h"', "\n".join([*lines, "", header]))
+    for name in ("rows.h", "rows.cu", "tables.cu"):
+        text = (_HERE / name).read_text(encoding="utf-8")
+        lines.append(text.replace('#include "rows.h"\n', ""))
+    whole = "\n".join(lines)
     return whole.encode("ascii", "replace").decode("ascii")
 
 
@@ -272,13 +288,27 @@ def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
 
 @dataclass(frozen=True)
 class _Laid:
-    """One side's tables, in the order of the lanes: see `Side` in rows.cu."""
+    """Tables of some signals (tables.Side) as kernels want them: see `Side` in rows.cu.
+
+    Attributes
+    ----------
+    pixels, extra : array, (cases, layers, registers * lanes, 2)
+        √(2q) for a left side, √(q/2) for a right one, and 1/√q; and for erf its two more.
+    units : array, (cases, features, registers * lanes)
+        Unit vectors.
+    bounds : array, (kinds, depths, cases), float64
+        As in `Side`, of the depths that are asked for.
+    peaks : array, (layers,), float64
+        The largest variance in each layer.
+    scale : array, (cases,), float64
+        What the signals were divided by.
+    """
 
     pixels: Array
     extra: Array
     units: Array
     bounds: Array
-    peaks: list[Array]
+    peaks: Array
     scale: Array
 
     @property
@@ -313,6 +343,7 @@ class _Run:
         slot = {depth: t for t, depth in enumerate(request.depths)}
         slots = [slot.get(layer, -1) for layer in range(depth + 1)]
         self.slots = self.xp.asarray(slots, dtype=np.int32)
+        self.layers, self.growth = self.constants()
         pixels = self.d * self.d if request.head == "pixels" else 2
         self.result_bytes = 8 * len(self.kinds) * len(request.depths) * pixels
         self.summed = net.activation == "relu" and request.head in ("trace", "gap")
@@ -324,13 +355,17 @@ class _Run:
         free, _ = self.xp.cuda.runtime.memGetInfo()
         return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
 
+    def side_bytes(self, registers: int) -> int:
+        """Return what one signal's tables take, as left or right ones by the registers."""
+        per_layer = 4 if self.network.activation == "erf" else 2
+        numbers = per_layer * (self.request.depths[-1] + 1)
+        numbers += self.n_channels * self.network.input_filter_size
+        return registers * self.launch.lanes * self.dtype.itemsize * numbers
+
     def table_bytes(self) -> int:
-        """Return what one signal's tables take, as left and as right ones."""
-        extra = 2 if self.network.activation == "erf" else 1
-        layers = 2 * extra * (self.request.depths[-1] + 1)
-        units = self.n_channels * self.network.input_filter_size
-        laid = 3 * self.launch.pixels * self.launch.lanes * self.dtype.itemsize * (layers + units)
-        return laid + 2 * self.tables.bytes_per_case(self.n_channels) + 64 * units * self.d
+        """Return what one signal takes as a left and as a right one, while tables are made."""
+        laid = 3 * self.side_bytes(self.launch.pixels)
+        return laid + 8 * self.d * (self.n_channels + _SPARE[self.network.activation])
 
     def sizes(self, n: int, m: int, free: int) -> tuple[int, int]:
         """Return the rows and columns of a tile."""
@@ -352,22 +387,30 @@ class _Run:
         home = np if self.numpys else self.xp
         values = self.results((n, m))
         left_scale, right_scale = home.empty(n), home.empty(m)
-        height, width = self.sizes(n, m, self.free_bytes())
+        free = self.free_bytes()
+        height, width = self.sizes(n, m, free)
+        if Z is None:  # one grid for both sides
+            height = width = min(height, width)
+        keep = m * self.side_bytes(2 * self.launch.pixels) <= _KEPT_SHARE * free
+        kept: dict[int, _Laid] = {}
+
+        def right(columns: slice) -> _Laid:
+            if columns.start not in kept:
+                if not keep:
+                    kept.clear()
+                made = self.lay(X if Z is None else Z, columns, 2 * self.launch.pixels)
+                right_scale[columns] = self.home(made.scale)
+                kept[columns.start] = made
+            return kept[columns.start]
+
         for rows in _blocks(0, n, height):
-            side = self.tables.side(self.taken(X, rows))
-            left, laid = self.lay(side, self.launch.pixels), None
-            if Z is None and rows.stop - rows.start >= n:
-                laid = self.lay(side, 2 * self.launch.pixels)
-            left_scale[rows] = self.home(side.scale)
+            left = self.lay(X, rows, self.launch.pixels)
+            left_scale[rows] = self.home(left.scale)
             for columns in _blocks(rows.start if Z is None else 0, m, width):
-                right = laid
-                if right is None or columns != rows:
-                    other = self.tables.side(self.taken(X if Z is None else Z, columns))
-                    right = self.lay(other, 2 * self.launch.pixels)
-                right_scale[columns] = self.home(right.scale)
                 above = columns.start - rows.start if Z is None else n
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
-                self.fill(values, (rows, columns), left, right, shape, above, Z is None)
+                tables = (left, right(columns))
+                self.fill(values, (rows, columns), *tables, shape, above, Z is None)
                 tick(_wanted(rows, columns) if Z is None else shape[0] * shape[1])
         for value in values.values():
             self.tables.finish(value, symmetric=False)  # `fill` has written both triangles
@@ -380,9 +423,8 @@ class _Run:
         free = self.free_bytes()
         cases = max(1, int(min(free * _TABLE_SHARE / self.table_bytes(), _MOST_BLOCKS)))
         for some in _blocks(0, len(X), cases):
-            side = self.tables.side(self.taken(X, some))
-            left, right = (self.lay(side, k * self.launch.pixels) for k in (1, 2))
-            scale[some] = self.home(side.scale)
+            left, right = (self.lay(X, some, k * self.launch.pixels) for k in (1, 2))
+            scale[some] = self.home(left.scale)
             count = some.stop - some.start
             self.fill(values, (slice(0, 1), some), left, right, (count, count), 0, False)
             tick(count)
@@ -392,9 +434,6 @@ class _Run:
         return self.tables.scaled(flat, scale, scale)
 
     # -- from and to the caller's library
-
-    def taken(self, X: Array, some: slice) -> Array:
-        return self.xp.asarray(X[some])
 
     def home(self, array: Array) -> Array:
         return self.xp.asnumpy(array) if self.numpys else array
@@ -414,55 +453,68 @@ class _Run:
 
     # -- tables and constants
 
-    def lay(self, side: Side, registers: int) -> _Laid:
-        """Return tables in the order of the lanes, left or right ones by the registers."""
-        xp, launch = self.xp, self.launch
-        index = xp.asarray(launch.index(self.d, registers).ravel())
-        left = registers == launch.pixels
-        cases, layers = len(side.scale), len(side.layers)
+    def constants(self) -> tuple[Array, Array]:
+        """Return what the kernels call `Layer` and `Growth`, for layers 0 … L.
 
-        def pairs(tables: list[tuple[Array, Array]]) -> Array:
-            shape = (cases, len(tables), registers * launch.lanes, 2)
-            laid = xp.empty(shape, dtype=self.dtype)
-            for layer, both in enumerate(tables):
-                for k, table in enumerate(both):
-                    laid[:, layer, :, k] = xp.take(table, index, axis=0).T
-            return laid
+        In `Layer` the place of the largest distance at which there may be a tie is empty: it
+        depends on the signals.
+        """
+        tables, relu = self.tables, self.network.activation == "relu"
+        known = tables.common_bounds or {}
+        layers, growth = (np.zeros((self.request.depths[-1] + 1, k)) for k in (4, 5))
+        growth[0, 0] = tables.unit(0)
+        for layer in range(1, len(layers)):
+            unit, factor = tables.unit(layer), tables.factor(layer)
+            keep = tables.step(layer) * self.network.skip
+            layers[layer] = 0.5 * factor * unit if relu else factor, keep, 0.0, unit
+            growth[layer, :3] = unit, factor, keep
+            growth[layer, 3:] = [known.get((kind, layer), 0.0) for kind in KINDS]
+        return self.xp.asarray(layers.astype(self.dtype)), self.xp.asarray(growth)
 
-        factor = 2.0 if left else 1.0
-        pixels = [(factor * p.half_root, p.inverse) for p in side.layers]
-        extra = [(p.extra[0], p.extra[1]) for p in side.layers if p.extra]
-        units = xp.take(side.units, index, axis=1).transpose(2, 0, 1)
-        n_slots = len(self.request.depths)
-        bounds = xp.empty((len(KINDS), n_slots, cases), dtype=np.float64)
-        for i, kind in enumerate(KINDS):
-            for t, depth in enumerate(self.request.depths):
-                bounds[i, t] = side.bounds[kind, depth]
-        assert layers == self.request.depths[-1] + 1
-        return _Laid(
-            pairs(pixels),
-            pairs(extra),
-            xp.ascontiguousarray(units),
-            bounds,
-            side.peaks,
-            side.scale,
+    def lay(self, X: Array, some: slice, registers: int) -> _Laid:
+        """Make the tables of some signals, left or right ones by the registers."""
+        xp, launch, net, d = self.xp, self.launch, self.network, self.d
+        signals = xp.ascontiguousarray(xp.asarray(X[some], dtype=np.float64))
+        cases, n_layers, n_slots = (
+            len(signals),
+            self.request.depths[-1] + 1,
+            len(self.request.depths),
         )
+        row, erf = registers * launch.lanes, net.activation == "erf"
 
-    def constants(self, left: _Laid, right: _Laid) -> Array:
-        """Return what the kernels call `Layer`, for layers 0 … L."""
-        tables, xp = self.tables, self.xp
-        relu = self.network.activation == "relu"
-        rows = np.zeros((len(left.peaks), 4))
-        for layer in range(1, len(rows)):
-            factor = tables.factor(layer)
-            rows[layer, 0] = 0.5 * factor * tables.unit(layer) if relu else factor
-            rows[layer, 1] = tables.step(layer) * self.network.skip
-            rows[layer, 3] = tables.unit(layer)
-        constants = xp.asarray(rows.astype(self.dtype))
-        tie = 2.0 * TIE_UNITS * float(np.finfo(self.dtype).eps)
-        for layer, peaks in enumerate(zip(left.peaks, right.peaks, strict=True)):
-            constants[layer, 2] = tie * xp.maximum(*peaks)
-        return constants
+        def empty(*shape: int, dtype: Any = np.float64) -> Array:
+            return xp.empty(shape, dtype=dtype)
+
+        pixels = empty(cases, n_layers, row, 2, dtype=self.dtype)
+        extra = empty(cases, n_layers if erf else 0, row, 2, dtype=self.dtype)
+        units = empty(cases, self.n_channels * net.input_filter_size, row, dtype=self.dtype)
+        bounds, scale = empty(len(KINDS), n_slots, cases), empty(cases)
+        peaks = empty(n_layers + 1, cases)
+        start, inner, outer, readout = trained(net)
+        i32, f64 = np.int32, np.float64
+        arguments = (
+            signals, self.growth, self.slots, i32(n_slots), i32(n_layers - 1),
+            i32(self.n_channels), i32(d), i32(net.input_filter_size), i32(net.filter_size),
+            i32(net.outer_filter_size), i32(launch.lanes), i32(registers),
+            i32((d - 1).bit_length() + 1), i32(self.tables.equivariant),
+            f64(self.tables.input_scale / net.input_filter_size), f64(self.tables.nothing),
+            f64(2.0 if registers == launch.pixels else 1.0),
+            f64(start + readout), f64(inner - readout), f64(outer + readout), np.int64(cases),
+            empty(cases, _SPARE[net.activation], d),
+            pixels, extra, units, bounds, peaks, scale,
+        )  # fmt: skip
+        real = {"float32": "float", "float64": "double"}[self.dtype.name]
+        name = f"side_tables<{real}, {str(erf).lower()}>"
+        threads = min(TABLE_THREADS, max(WARP, 1 << (d - 1).bit_length()))
+        kernel = _kernel(xp.cuda.runtime.getDevice(), name, 0)
+        kernel((cases,), (threads,), arguments, shared_mem=0)
+        peaks = peaks.max(axis=1)
+        if erf:
+            *largest, energy = xp.asnumpy(peaks).tolist()
+            self.tables.check_energy(math.isfinite(energy))
+            for layer, peak in enumerate(largest):
+                self.tables.check_peak(layer, peak)
+        return _Laid(pixels, extra, units, bounds, peaks[:-1], scale)
 
     # -- launches
 
@@ -493,15 +545,18 @@ class _Run:
         start, inner, outer, readout = trained(net)
         number, i32, i64 = self.dtype.type, np.int32, np.int64
         count = self.d * self.tables.offsets
+        tie = 2.0 * TIE_UNITS * float(np.finfo(self.dtype).eps)
+        layers = self.layers.copy()
+        layers[:, 2] = tie * xp.maximum(left.peaks, right.peaks)
         arguments = (
-            *left.arguments, *right.arguments, self.constants(left, right), self.slots,
+            *left.arguments, *right.arguments, layers, self.slots,
             i32(len(request.depths)), i32(request.depths[-1]), i32(left.units.shape[1]),
             i32(self.d), i32(launch.lanes), i32(net.filter_size), i32(net.outer_filter_size),
             i32(self.tables.offsets), i32(launch.share), i32(1 if diagonal else launch.tall),
             i32(launch.pairs // launch.tall if diagonal else launch.pairs),
             i64(rows), i64(columns), i64(above), i32(diagonal),
             number(start + readout), number(inner - readout), number(outer + readout),
-            number(2.0 * TIE_UNITS * float(np.finfo(self.dtype).eps)), number(NEARLY_OPPOSITE),
+            number(tie), number(NEARLY_OPPOSITE),
             i32((count - 1).bit_length() + 1), i32(self.head), results,
         )  # fmt: skip
         blocks = launch.blocks(rows, columns, diagonal)

@@ -286,17 +286,6 @@ __device__ __forceinline__ void add(real (&state)[P], real factor, const real (&
 
 // ---------------------------------------------------------------- heads
 
-// exact_sum.py: constants whose addition rounds to two grids.
-struct Grids {
-    double coarse, fine;
-};
-__device__ __forceinline__ Grids grids(double bound, int headroom)
-{
-    int exponent;
-    frexp(bound, &exponent);
-    return {ldexp(1.5, exponent + headroom), ldexp(1.5, exponent + 2 * headroom - 53)};
-}
-
 // The sum over a team's lanes, in its first one.
 __device__ __forceinline__ double over_lanes(double value, int lane, int lanes)
 {
