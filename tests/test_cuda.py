@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk import engines
 from rescntk.engines import cuda, polynomials
+from rescntk.engines.request import Request
+from rescntk.engines.tables import Tables
 
 from . import (
     emulated,
+    fake_cupy,
     test_accuracy,
     test_cupy,
     test_deep,
@@ -244,6 +247,16 @@ extern "C" void roots(const double *a, double *out, int n)
     for (int k = 0; k < n; ++k)
         out[k] = square_root(at_least_0(a[k]));
 }
+extern "C" void inverse_roots64(const double *a, double *out, int n)
+{
+    for (int k = 0; k < n; ++k)
+        out[k] = inverse_root(a[k]);
+}
+extern "C" void inverse_roots32(const float *a, float *out, int n)
+{
+    for (int k = 0; k < n; ++k)
+        out[k] = inverse_root(a[k]);
+}
 extern "C" void polynomials64(const double *a, double *p, double *r, int n)
 {
     for (int k = 0; k < n; ++k)
@@ -368,6 +381,19 @@ def test_square_roots(driver, rng):
 
 @on_host
 @pytest.mark.parametrize("bits", [64, 32])
+def test_inverse_roots(driver, bits, rng):
+    """As far as erf's discriminant may go, within two units of the last place."""
+    far = {64: 1e300, 32: 1e37}[bits]
+    a = np.concatenate([rng.uniform(1, 4, 20000), np.geomspace(1, far, 20000)])
+    a = a.astype(f"float{bits}")
+    out = np.empty_like(a)
+    getattr(driver, f"inverse_roots{bits}")(at(a), at(out), len(a))
+    exact = 1 / np.sqrt(a.astype(np.longdouble))
+    assert np.abs(out / exact - 1).max() <= tolerances.EPS[f"float{bits}"]
+
+
+@on_host
+@pytest.mark.parametrize("bits", [64, 32])
 def test_polynomials_are_those_of_the_cpu(driver, bits, rng):
     """The same coefficients, summed up in another order."""
     a = rng.uniform(0, 1, 10000).astype(f"float{bits}")
@@ -390,6 +416,169 @@ def test_coefficients_are_in_the_source():
             float.fromhex(word.rstrip("f")) for word in line.split("{")[1].rstrip("};").split(", ")
         ]
         assert found == [float(number) for number in numbers]
+
+
+# ---------------------------------------------------------------- tables
+
+
+def assert_tables(cupy, network, X, head):
+    """Compare tables with those of tables.py, laid out lane by lane: to the bit, except erf's."""
+    ladder = tuple(sorted({1, network.depth}))
+    for dtype in ("float64", "float32"):
+        request = Request(network, head, BOTH, ladder, dtype)
+        run = cuda._Run(request, X)
+        expected = Tables(request, *X.shape[1:], np).side(X)
+        relu = network.activation == "relu"
+
+        def assert_close(ours, theirs, relu=relu, eps=tolerances.EPS[dtype]):
+            ours = cupy.asnumpy(ours)
+            assert ours.shape == theirs.shape
+            if relu:
+                assert (ours == theirs).all()
+            else:
+                # Arctangents differ by units of float64, about four a layer; sums of positive
+                # terms and what follows pass relative errors on.
+                bar = 8 * network.depth * tolerances.EPS["float64"] + eps
+                assert (np.abs(ours - theirs) <= bar * np.abs(theirs)).all()
+
+        for side in (1, 2):
+            registers = side * run.launch.pixels
+            laid = run.lay(X, slice(None), registers)
+            index = run.launch.index(run.d, registers).ravel()
+            halves = [(2.0 / side * p.half_root, p.inverse) for p in expected.layers]
+            for ours, tables in (
+                (laid.pixels, halves),
+                (laid.extra, [p.extra for p in expected.layers if p.extra]),
+            ):
+                shape = (len(X), len(tables), len(index), 2)
+                theirs = np.array([[t[index].T for t in both] for both in tables])
+                theirs = theirs.reshape(len(tables), 2, len(X), len(index)).transpose(2, 0, 3, 1)
+                assert_close(ours, theirs.reshape(shape))
+            assert (cupy.asnumpy(laid.units) == expected.units[:, index].transpose(2, 0, 1)).all()
+            assert (cupy.asnumpy(laid.scale) == expected.scale).all()
+            assert_close(laid.peaks, np.array(expected.peaks))
+            bounds = [
+                [np.broadcast_to(expected.bounds[kind, layer], len(X)) for layer in ladder]
+                for kind in BOTH
+            ]
+            assert_close(laid.bounds, np.array(bounds))
+
+
+@on_host
+@given(networks(), signals(max_length=9), heads)
+def test_tables_are_those_of_every_engine(device, network, X, head):
+    assert_tables(device, network, X, head)
+
+
+TABLES = {
+    "more pixels than threads": (rk.Network(3, 5), 700),
+    "filters around the ring": (rk.Network(2, 31, outer_filter_size=101, input_filter_size=9), 5),
+    "as long as the signal": (rk.Network(2, 257, outer_filter_size=255), 257),
+    "shrinking": (rk.Network(150, 3, alpha=0.1, skip=False, c_w=0.01), 6),
+    "exploding": (rk.Network(150, 3, alpha=3.0, c_w=20.0), 6),
+    "nothing passes": (rk.Network(3, 3, skip=False, c_v=0.0), 6),
+    "no input": (rk.Network(3, 3, input_scale=0.0), 6),
+    "erf": (
+        rk.Network(9, 5, activation="erf", input_filter_size=3, trained=("input", "outer")),
+        70,
+    ),
+}
+
+
+@on_host
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("head", ["equivariant", "gap"])
+def test_tables_of_difficult_signals(device, name, head, rng):
+    network, d = TABLES[name]
+    X = np.concatenate([make(2, d, rng)[:2] for make in test_accuracy.SIGNALS])
+    if network.activation == "relu":
+        X *= np.array([1e-300, 1e-160, 1e-3, 1.0, 1e150, 1e300, 0.0] * 2)[:, None, None]
+    assert_tables(device, network, X, head)
+
+
+@on_host
+@pytest.mark.parametrize("size", [1e200, 1e80, 1e30])
+def test_signals_that_are_too_large_are_told_alike(device, size):
+    network, X = rk.Network(2, activation="erf"), np.full((2, 1, 3), size)
+    for dtype in ("float32", "float64"):
+        says = []
+        for engine in ("reference", "cuda"):
+            try:
+                rk.gram(network, X, dtype=dtype, engine=engine)
+            except OverflowError as error:
+                says.append(str(error))
+        assert len(says) in (0, 2) and len(set(says)) <= 1
+        assert says or size == 1e30
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """Count what a device is asked to do, and how often the host waits for an answer."""
+    counts = dict.fromkeys(("operations", "launches", "waits"), 0)
+
+    def counting(owner, method, what):
+        original = getattr(owner, method)
+
+        def call(*args, **kwargs):
+            counts[what] += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, method, call)
+
+    for method in ("__init__", "__setitem__"):
+        counting(fake_cupy.ndarray, method, "operations")
+    for method in ("__float__", "__int__", "__bool__"):
+        counting(fake_cupy.ndarray, method, "waits")
+    counting(emulated.Kernel, "__call__", "launches")
+    cupy = sys.modules["cupy"]
+    counting(cupy, "asnumpy", "waits")
+    return counts
+
+
+@on_host
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+@pytest.mark.parametrize("head", ["equivariant", "gap"])
+def test_launches_and_waits_do_not_grow_with_depth(device, work, activation, head, rng):
+    """One kernel for a side's tables, one for rows; waits are for the checks of X and K alone."""
+    X = device.asarray(rng.standard_normal((3, 1, 5)))
+    seen = []
+    for depth in (2, 41):
+        network = rk.Network(depth, alpha=0.1, activation=activation)
+        for name in work:
+            work[name] = 0
+        rk.gram(network, X, head=head, engine="cuda")
+        seen.append(dict(work))
+    assert seen[0] == seen[1]
+    assert seen[0]["launches"] == 3
+    # X and both kernels are checked to be finite; of erf, whether tables of both sides are.
+    assert seen[0]["waits"] == 3 + 2 * (activation == "erf")
+
+
+@on_host
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_right_tables_are_made_once_where_they_fit(device, symmetric, rng, monkeypatch):
+    X, Z = rng.standard_normal((2, 30, 1, 4))
+    Z = None if symmetric else Z
+    made, original = [], cuda._Run.lay
+
+    def counting(self, X, some, registers):
+        made.append((some.start, some.stop, registers))
+        return original(self, X, some, registers)
+
+    def tables():
+        made.clear()
+        K = rk.ResCNTK(2)(X, Z, engine="cuda")
+        return K, len(made), len(set(made))
+
+    whole = tables()[0]
+    monkeypatch.setattr(cuda._Run, "lay", counting)
+    monkeypatch.setattr(cuda, "_RESULT_SHARE", 1e-6)
+    kept, asked, different = tables()
+    assert asked == different > 6
+    monkeypatch.setattr(cuda, "_KEPT_SHARE", 0.0)
+    again, asked, different = tables()
+    assert asked > different > 6
+    assert (whole == kept).all() and (whole == again).all()
 
 
 # ---------------------------------------------------------------- whole kernels
@@ -506,6 +695,19 @@ def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
     ours = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
     theirs = rk.gram(network, X, Z, head=head, engine="reference", dtype=dtype)
+    for A, B in zip(ours, theirs, strict=True):
+        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+
+
+@on_host
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_filters_as_long_as_signals(device, dtype, rng):
+    """Sums of a thousand terms, layer by layer, of signals that nearly agree."""
+    x = rng.standard_normal((2, 1000))
+    X = np.stack([x, test_accuracy.near(x, rng), test_accuracy.near(x, rng, 1e-6)])
+    network = rk.Network(10, 999, outer_filter_size=1001)
+    theirs = rk.gram(network, X, head="trace", engine="reference")
+    ours = rk.gram(network, X, head="trace", engine="cuda", dtype=dtype)
     for A, B in zip(ours, theirs, strict=True):
         assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
 

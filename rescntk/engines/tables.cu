@@ -56,7 +56,7 @@ struct Sum {
 };
 
 // All threads' values in one, for all threads; there are a power of two of them.
-template <class Combine> __device__ double over_block(double value, Combine combine)
+template <class Combine> __device__ __forceinline__ double over_block(double value, Combine combine)
 {
     __shared__ double values[TABLE_THREADS];
     values[threadIdx.x] = value;
@@ -82,7 +82,7 @@ template <bool ERF> struct Variances {
     int d, inner, outer;
     Trained<double> trained;
 
-    __device__ Variances(
+    __device__ __forceinline__ Variances(
         double *memory, int d, int inner, int outer, const Trained<double> &trained)
         : d(d), inner(inner), outer(outer), trained(trained)
     {
@@ -98,7 +98,7 @@ template <bool ERF> struct Variances {
     }
 
     // Sums over circular windows, in the order of rings.moving_sum.
-    __device__ void circular_sums(const double *ring, int size, double *out) const
+    __device__ __forceinline__ void circular_sums(const double *ring, int size, double *out) const
     {
         const int half = size / 2;
         EACH_PIXEL(j) out[j] = ring[wrapped(j - half, d)];
@@ -118,7 +118,7 @@ template <bool ERF> struct Variances {
     }
 
     // Begin with F⁰ = given / size²; nothing of a signal without size.
-    __device__ void enter(double size)
+    __device__ __forceinline__ void enter(double size)
     {
         EACH_PIXEL(j)
         {
@@ -130,7 +130,7 @@ template <bool ERF> struct Variances {
     }
 
     // To the next layer's Σ / unit, F and A.
-    __device__ void advance(const Growth &growth, bool first)
+    __device__ __forceinline__ void advance(const Growth &growth, bool first)
     {
         const int size = first ? 1 : inner;
         circular_sums(features, size, window);
@@ -154,7 +154,7 @@ template <bool ERF> struct Variances {
         __syncthreads();
     }
 
-    __device__ double largest(const double *of) const
+    __device__ __forceinline__ double largest(const double *of) const
     {
         double most = of[0];
         EACH_PIXEL(j) most = Larger()(most, of[j]);
@@ -162,7 +162,7 @@ template <bool ERF> struct Variances {
     }
 
     // exact_sum.mean: whatever the order.
-    __device__ double mean(const double *of, int headroom) const
+    __device__ __forceinline__ double mean(const double *of, int headroom) const
     {
         const Grids grid = grids(largest(of), headroom);
         double coarse = 0, fine = 0;
@@ -182,7 +182,7 @@ template <bool ERF> struct Variances {
 // Signals are (case, channel, pixel). Results are those of `Side`, and (layer, case): each signal's
 // largest variance in each layer, and behind the last one the largest energy of its pixels.
 template <class real, bool ERF>
-__global__ void __launch_bounds__(TABLE_THREADS) side_tables(
+__global__ void __launch_bounds__(TABLE_THREADS, 1) side_tables(
     const double *signals, const Growth *layers, const int *slots, int n_slots, int depth,
     int channels, int d, int input, int inner, int outer, int lanes, int registers, int headroom,
     int equivariant, double input_scale, double nothing, double left, double start, double cross,

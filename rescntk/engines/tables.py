@@ -201,10 +201,11 @@ class Tables:
         layers, peaks, bounds = [], [], {}
         bounded = self.common_bounds is None
         for layer, (window, features, tangent) in enumerate(self._variances(xp, variance, bounded)):
-            layers.append(self._pixels(window, self.unit(layer)))
             peaks.append(window.max())  # stays on its device
             if bounded:
                 self.check_peak(layer, float(peaks[-1]))
+            layers.append(self._pixels(window, self.unit(layer)))
+            if bounded:
                 bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
                 bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
         return Side(units, layers, peaks, self.common_bounds or bounds, scale)
