@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #define __host__
@@ -37,11 +38,12 @@ static void atomicAdd(double *at, double value) { *at += value; }
 
 namespace host {
 struct Fiber {
-    ucontext_t context;
+    ucontext_t context;  // where it begins
+    jmp_buf place;       // where it goes on: unlike a context, without asking the kernel
     double left[2];  // what it left at the last two meetings
     int meetings;    // how many it has come to
     char kind;       // of the last one
-    bool done;
+    bool begun, done;
 };
 
 static struct {
@@ -56,13 +58,20 @@ static bool parted;
 static double *memory;  // shared by a block
 static void (*body)();
 
-static void resume(unsigned number)
+static void go_to(unsigned number)
 {
-    const unsigned from = running;
     running = number;
     thread.x = first + number;
-    if (from != number)
-        swapcontext(&fibers[from].context, &fibers[number].context);
+    if (fibers[number].begun)
+        _longjmp(fibers[number].place, 1);
+    fibers[number].begun = true;
+    setcontext(&fibers[number].context);
+}
+
+static void resume(unsigned number)
+{
+    if (number != running && !_setjmp(fibers[running].place))
+        go_to(number);
 }
 
 static void finish()
@@ -71,11 +80,8 @@ static void finish()
     fibers[running].done = true;
     for (unsigned k = 1; k < count; ++k) {
         const unsigned number = (running + k) % count;
-        if (!fibers[number].done) {
-            running = number;
-            thread.x = first + number;
-            setcontext(&fibers[number].context);
-        }
+        if (!fibers[number].done)
+            go_to(number);
     }
     setcontext(&home);
 }
@@ -119,7 +125,7 @@ static int run(long long blocks, int threads, int together, size_t shared, void 
             for (unsigned k = 0; k < count; ++k) {
                 Fiber &fiber = fibers[k];
                 fiber.meetings = fiber.kind = 0;
-                fiber.done = false;
+                fiber.begun = fiber.done = false;
                 getcontext(&fiber.context);
                 fiber.context.uc_stack.ss_sp = stacks + k * stack;
                 fiber.context.uc_stack.ss_size = stack;
@@ -128,6 +134,7 @@ static int run(long long blocks, int threads, int together, size_t shared, void 
             }
             running = 0;
             thread.x = first;
+            fibers[0].begun = true;
             swapcontext(&home, &fibers[0].context);
         }
     }
@@ -171,3 +178,11 @@ static bool __any_sync(unsigned, bool value)
     return any;
 }
 static void __syncthreads() { host::meet('b', 0); }
+static bool __syncthreads_or(bool value)
+{
+    const int meeting = host::meet('o', value);
+    bool any = false;
+    for (unsigned thread = 0; thread < host::count; ++thread)
+        any = any || host::from(meeting, thread) != 0;
+    return any;
+}

@@ -11,7 +11,9 @@ nowhere; one of another network reads back, once a side, whether the signals are
 NumPy's results are waited for as they are copied.
 
 Kernels are compiled when they are first asked for, by what they are specialized to: the precision,
-the filters, the kinds, and how a row is cut up (`Launch.name`); CuPy keeps them on disk.
+the filters, the kinds, and how a row is cut up (`Launch.name`). That takes NVRTC, of a CUDA toolkit
+or of the wheels that the extras cuda12 and cuda13 bring, about a second a kernel; CuPy from 14.2 on
+keeps them on disk, older ones compile anew in every process.
 """
 
 from __future__ import annotations
@@ -27,38 +29,48 @@ from typing import Any
 import numpy as np
 
 from ..signals import array_module
-from . import _LONGEST_CUDA as LONGEST
 from . import polynomials
-from .request import KINDS, Request, Scaled, Tick
+from .request import KINDS, Request, Scaled, Tick, silent
 from .tables import NEARLY_OPPOSITE, TIE_UNITS, Tables, trained
 
 Array = Any
 
 _HERE = Path(__file__).parent
-_HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
-# In a kernel's name their numbers, which is how a demangler spells them.
-_ACTIVATIONS = ("RELU_SUMMED", "RELU", "ERF")
+
+LONGEST = 4096
+"""Time points of the longest signals."""
+
+# What rows.cu calls Head and Activation. In a kernel's name stand their numbers, which is how a
+# demangler spells them.
+_ENUMS = {"Head": ("FIRST_PAIR", "SUM", "EVERY_PAIR"), "Activation": ("RELU_SUMMED", "RELU", "ERF")}
+_HEADS = {"equivariant": "FIRST_PAIR", "trace": "SUM", "gap": "SUM", "pixels": "EVERY_PAIR"}
 
 WARP = 32
 WARPS = 4
 """Warps of a block of `short_rows`: small blocks leave fewer registers unused."""
 
 # Pixels of a lane: their state has to fit in its 255 registers without spilling (checked in the
-# compiled kernels by tests/test_cubins.py).
-MOST_PIXELS = {"float32": 12, "float64": 6}
+# compiled kernels by tests/test_cubins.py). With more than a few of them a multiprocessor has 8
+# warps, not 12 or more, so they are taken for what others could not do, or would do far worse.
+MOST_PIXELS = {"float32": 12, "float64": 8}
+FEW_PIXELS = {"float32": 12, "float64": 6}
 
 # Of a lane of `long_rows`. Odd, so that lanes read from different banks of the shared memory.
 LONG_PIXELS = 5
 LONG_THREADS = 256
+"""The most threads of a block of `long_rows`."""
 
 LONGEST_FILTER = 15
 """Longer ones are summed by a loop, in `long_rows`; they have size 0 in a kernel's name."""
 
 SHARED_BYTES = 227 * 1024
-"""Shared memory of a block on sm_90 and sm_100; a device may have less, which is asked then."""
+"""Shared memory that a block may have on sm_90 and sm_100; other devices have less."""
 
-# Of the free memory, what tables and results of a tile may take. CuPy's pool, and the temporaries
-# of the tables, need the rest.
+# Of the free memory, what results may take that have to be whole on the device: CuPy's.
+_WHOLE_SHARE = 0.75
+
+# Of the memory that is free then, what tables and results of a tile may take. CuPy's pool, and
+# temporaries, need the rest.
 _TABLE_SHARE = 0.1
 _RESULT_SHARE = 0.25
 
@@ -96,7 +108,7 @@ class Launch:
         Of a block.
     share, tall, pairs : int
         The teams of lanes of a pair of cases, each of which takes every share-th offset; and a
-        block's pairs: a rectangle, so many rows high.
+        block's pairs: a rectangle, so many rows high (on a diagonal, all in one row).
     shared_bytes : int
         Dynamic shared memory of a block.
     """
@@ -110,11 +122,6 @@ class Launch:
     pairs: int
     shared_bytes: int
 
-    @property
-    def short(self) -> bool:
-        """Whether the state is in registers."""
-        return self.name.startswith("short_rows")
-
     def index(self, d: int, registers: int) -> np.ndarray:
         """Return the pixel at each (register, lane), in the order of the tables."""
         begin = np.arange(self.lanes) * d // self.lanes
@@ -122,9 +129,9 @@ class Launch:
 
     def blocks(self, rows: int, columns: int, diagonal: bool) -> int:
         """Return how many blocks a tile takes."""
-        tall = 1 if diagonal else self.tall
-        wide = self.pairs // self.tall
-        return -(-columns // wide) * (1 if diagonal else -(-rows // tall))
+        if diagonal:
+            return -(-columns // self.pairs)
+        return -(-columns // (self.pairs // self.tall)) * -(-rows // self.tall)
 
 
 def plan(
@@ -135,6 +142,7 @@ def plan(
     head: str,
     activation: str = "relu",
     cross: bool = False,
+    memory: int = SHARED_BYTES,
 ) -> Launch:
     """Choose the shape of a launch.
 
@@ -150,6 +158,8 @@ def plan(
         The network's.
     cross : bool
         Whether of inner and readout weights one is trained and the other is not.
+    memory : int
+        The bytes of shared memory that a block may have on the device.
 
     Raises
     ------
@@ -169,7 +179,7 @@ def plan(
     offsets = d if head in ("gap", "pixels") else 1
 
     def name(kernel: str, pixels: int, *rest: object) -> str:
-        activation = _ACTIVATIONS.index(kind)
+        activation = _ENUMS["Activation"].index(kind)
         parts = (real, pixels, *filters, gpk, ntk, activation, cross and ntk, *rest)
         words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
         return f"{kernel}<{', '.join(words)}>"
@@ -180,25 +190,45 @@ def plan(
         teams = WARPS * (WARP // lanes)
         share = _share(teams, offsets)
         pairs = teams // share
-        tall = max(k for k in range(1, math.isqrt(pairs) + 1) if pairs % k == 0)
         threads = WARPS * WARP
         full = name("short_rows", pixels, lanes, d % lanes == 0, threads)
-        return Launch(full, lanes, pixels, threads, share, tall, pairs, 0)
+        return Launch(full, lanes, pixels, threads, share, _tall(pairs), pairs, 0)
 
     lanes = -(-d // LONG_PIXELS)
     pixels = -(-d // lanes)
-    threads = min(LONG_THREADS, -(-lanes // WARP) * WARP)
     features = gpk or kind == "ERF"
     rings = 2 + 2 * ntk + features * (1 if summed else 2)
-    shared_bytes = rings * d * np.dtype(dtype).itemsize
-    if shared_bytes > SHARED_BYTES:
+    needed = rings * d * np.dtype(dtype).itemsize
+    if needed > memory:
         raise ValueError(
-            f"X has {d} timepoints: {rings} numbers of {dtype} for each need {shared_bytes} bytes "
-            f"of shared memory, expected at most {SHARED_BYTES}; ask for fewer "
+            f"X has {d} timepoints: {rings} numbers of {dtype} for each need {needed} bytes "
+            f"of shared memory, expected at most {memory} on this device; ask for fewer "
             "kinds, dtype='float32' or engine='reference'"
         )
+    pairs, threads = _block(lanes, memory // needed)
     full = name("long_rows", pixels, threads)
-    return Launch(full, lanes, pixels, threads, 1, 1, 1, shared_bytes)
+    return Launch(full, lanes, pixels, threads, 1, _tall(pairs), pairs, pairs * needed)
+
+
+def _tall(pairs: int) -> int:
+    """Return the rows of a block's rectangle of pairs: as square as can be."""
+    return max(k for k in range(1, math.isqrt(pairs) + 1) if pairs % k == 0)
+
+
+def _block(lanes: int, most: int) -> tuple[int, int]:
+    """Return the pairs (at most so many) and threads of a block of `long_rows`.
+
+    Few threads, which wait for one another, as long as few of them idle.
+    """
+    if lanes > LONG_THREADS:
+        return 1, WARP * -(-lanes // (WARP * -(-lanes // LONG_THREADS)))
+    threads = {
+        pairs: WARP * -(-pairs * lanes // WARP)
+        for pairs in range(1, min(most, LONG_THREADS // lanes) + 1)
+    }
+    busy = {pairs: pairs * lanes / threads[pairs] for pairs in threads}
+    pairs = next(pairs for pairs in threads if busy[pairs] >= max(busy.values()) - 0.04)
+    return pairs, threads[pairs]
 
 
 def _cut(d: int, half: int, dtype: str) -> tuple[int, int] | None:
@@ -216,6 +246,8 @@ def _cut(d: int, half: int, dtype: str) -> tuple[int, int] | None:
             continue
         useful = d * (WARP // lanes)
         cost = WARP * (entry * pixels + halo * half * (1 + 0.5 * brief) + rest) / useful
+        if pixels > FEW_PIXELS[dtype]:
+            cost *= 1.15
         if best is None or cost < best[0]:
             best = (cost, lanes, pixels)
     return None if best is None else best[1:]
@@ -240,6 +272,7 @@ def source() -> str:
         numbers = getattr(polynomials, name)
         values = ", ".join(float(number).hex() + end for number in numbers)
         lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
+    lines += [f"enum {name} {{ {', '.join(members)} }};" for name, members in _ENUMS.items()]
     lines.append(f"constexpr int TABLE_THREADS = {TABLE_THREADS};\n")
     # Included here: CuPy tells compiled kernels apart by their text alone. It writes that to a file
     # in the locale's encoding, so comments lose their Greek.
@@ -254,24 +287,65 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 
 
 @functools.cache
-def _kernel(device: int, name: str, shared_bytes: int) -> Any:
+def _kernel(device: int, name: str) -> Any:
     """Return a compiled kernel, for one device."""
     cupy = import_module("cupy")
     module = cupy.RawModule(code=source(), options=OPTIONS, name_expressions=[name])
     kernel = module.get_function(name)
-    if shared_bytes > 48 * 1024:
-        most = cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
-        if shared_bytes > most:
-            raise ValueError(
-                f"X is too long for this device: rows need {shared_bytes} bytes of shared memory, "
-                f"expected at most {most}; ask for fewer kinds, dtype='float32' or "
-                "engine='reference'"
-            )
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
+    if name.startswith("long_rows"):
+        # Once for signals of all lengths: CuPy's modules of one text share their functions, and
+        # with them this limit.
+        kernel.max_dynamic_shared_size_bytes = _shared_bytes(cupy)
     return kernel
 
 
+def _shared_bytes(cupy: Any) -> int:
+    """Return how much shared memory a block may have on the current device."""
+    runtime = cupy.cuda.runtime
+    what = runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin
+    return int(runtime.deviceGetAttribute(what, runtime.getDevice()))
+
+
 # ---------------------------------------------------------------- the engine
+
+
+def free_bytes(cupy: Any) -> int:
+    """Return how much memory is free: on the device and in CuPy's pool, within its limit."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    pool = cupy.get_default_memory_pool()
+    free, limit = int(free) + int(pool.free_bytes()), int(pool.get_limit())
+    return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free
+
+
+def launch_of(request: Request, d: int) -> Launch:
+    """Return the launch for signals of length `d` on the current device, or say why there is none.
+
+    Raises
+    ------
+    ValueError
+        If no launch can fit.
+    """
+    net = request.network
+    _, inner, _, readout = trained(net)
+    return plan(
+        d,
+        (net.filter_size, net.outer_filter_size),
+        request.dtype,
+        request.kinds,
+        request.head,
+        net.activation,
+        inner != readout,
+        _shared_bytes(import_module("cupy")),
+    )
+
+
+def takes(request: Request, d: int) -> bool:
+    """Return whether signals of length `d` fit on the current device."""
+    try:
+        launch_of(request, d)
+    except ValueError:
+        return False
+    return True
 
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
@@ -327,33 +401,21 @@ class _Run:
         _, self.n_channels, self.d = X.shape
         self.tables = Tables(request, self.n_channels, self.d, self.xp)
         self.dtype = np.dtype(request.dtype)
-        _, inner, _, readout = trained(net)
-        self.launch = plan(
-            self.d,
-            (net.filter_size, net.outer_filter_size),
-            request.dtype,
-            request.kinds,
-            request.head,
-            net.activation,
-            inner != readout,
-        )
+        self.launch = launch_of(request, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
-        self.head = _HEADS[request.head]
+        self.head = _ENUMS["Head"].index(_HEADS[request.head])
         depth = request.depths[-1]
         slot = {depth: t for t, depth in enumerate(request.depths)}
         slots = [slot.get(layer, -1) for layer in range(depth + 1)]
         self.slots = self.xp.asarray(slots, dtype=np.int32)
         self.layers, self.growth = self.constants()
+        corrections = [self.tables.correction(depth) for depth in request.depths]
+        self.corrections = self.xp.asarray(np.array(corrections))
         pixels = self.d * self.d if request.head == "pixels" else 2
         self.result_bytes = 8 * len(self.kinds) * len(request.depths) * pixels
         self.summed = net.activation == "relu" and request.head in ("trace", "gap")
 
     # -- how the work is cut up
-
-    def free_bytes(self) -> int:
-        """Return how much memory is free, on the device and in CuPy's pool."""
-        free, _ = self.xp.cuda.runtime.memGetInfo()
-        return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
 
     def side_bytes(self, registers: int) -> int:
         """Return what one signal's tables take, as left or right ones by the registers."""
@@ -387,7 +449,7 @@ class _Run:
         home = np if self.numpys else self.xp
         values = self.results((n, m))
         left_scale, right_scale = home.empty(n), home.empty(m)
-        free = self.free_bytes()
+        free = free_bytes(self.xp)
         height, width = self.sizes(n, m, free)
         if Z is None:  # one grid for both sides
             height = width = min(height, width)
@@ -410,46 +472,55 @@ class _Run:
                 above = columns.start - rows.start if Z is None else n
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
                 tables = (left, right(columns))
-                self.fill(values, (rows, columns), *tables, shape, above, Z is None)
-                tick(_wanted(rows, columns) if Z is None else shape[0] * shape[1])
-        for value in values.values():
-            self.tables.finish(value, symmetric=False)  # `fill` has written both triangles
+                self.fill(values, (rows, columns), *tables, shape, above, symmetric=Z is None)
+                self.tell(tick, _wanted(rows, columns) if Z is None else shape[0] * shape[1])
         return self.tables.scaled(values, left_scale, right_scale)
 
     def diagonal(self, X: Array, tick: Tick) -> Scaled:
         """Compute pairs of a case with itself, block by block."""
         home = np if self.numpys else self.xp
         values, scale = self.results((1, len(X))), home.empty(len(X))
-        free = self.free_bytes()
+        free = free_bytes(self.xp)
         cases = max(1, int(min(free * _TABLE_SHARE / self.table_bytes(), _MOST_BLOCKS)))
         for some in _blocks(0, len(X), cases):
             left, right = (self.lay(X, some, k * self.launch.pixels) for k in (1, 2))
             scale[some] = self.home(left.scale)
             count = some.stop - some.start
-            self.fill(values, (slice(0, 1), some), left, right, (count, count), 0, False)
-            tick(count)
-        for value in values.values():
-            self.tables.finish(value, symmetric=False)
+            where = (slice(0, 1), some)
+            self.fill(values, where, left, right, (count, count), 0, diagonal=True)
+            self.tell(tick, count)
         flat = {kind: value[:, 0] for kind, value in values.items()}
         return self.tables.scaled(flat, scale, scale)
 
     # -- from and to the caller's library
 
+    def tell(self, tick: Tick, done: int) -> None:
+        """Tell a progress bar of pairs that are computed, not only queued."""
+        if tick is not silent:
+            self.xp.cuda.get_current_stream().synchronize()
+        tick(done)
+
     def home(self, array: Array) -> Array:
         return self.xp.asnumpy(array) if self.numpys else array
 
     def results(self, cases: tuple[int, int]) -> dict[str, Array]:
-        """Return zeros for all results, where the caller's arrays are, if they fit there."""
+        """Return room for all results, where the caller's arrays are, if they fit there."""
         tail = (self.d, self.d) if self.request.head == "pixels" else ()
         shape = (len(self.request.depths), *cases, *tail)
-        needed, free = 8 * len(self.kinds) * math.prod(shape), self.free_bytes()
-        if not self.numpys and needed > free:
-            raise ValueError(
-                f"X and Z have results of {needed} bytes, expected at most {free}, which are free "
-                "on the device; for NumPy's arrays they are kept in the host's memory"
-            )
+        if not self.numpys:
+            one, count = 8 * math.prod(shape), len(self.kinds)
+            # The caller makes copies of one kind after the other, and gives the original up.
+            copy = self.request.copied_bytes * math.prod(shape[1:])
+            needed = max(count * one + copy, one + count * copy)
+            most = int(_WHOLE_SHARE * free_bytes(self.xp))
+            if needed > most:
+                raise ValueError(
+                    f"X and Z have results that need {needed} bytes, expected at most {most}, "
+                    "three quarters of what is free on the device; for NumPy's arrays they are "
+                    "kept in the host's memory"
+                )
         home = np if self.numpys else self.xp
-        return {kind: home.zeros(shape) for kind in self.request.kinds}
+        return {kind: home.empty(shape) for kind in self.request.kinds}
 
     # -- tables and constants
 
@@ -506,7 +577,7 @@ class _Run:
         real = {"float32": "float", "float64": "double"}[self.dtype.name]
         name = f"side_tables<{real}, {str(erf).lower()}>"
         threads = min(TABLE_THREADS, max(WARP, 1 << (d - 1).bit_length()))
-        kernel = _kernel(xp.cuda.runtime.getDevice(), name, 0)
+        kernel = _kernel(xp.cuda.runtime.getDevice(), name)
         kernel((cases,), (threads,), arguments, shared_mem=0)
         peaks = peaks.max(axis=1)
         if erf:
@@ -526,13 +597,14 @@ class _Run:
         right: _Laid,
         shape: tuple[int, int],
         above: int,
-        symmetric: bool,
+        symmetric: bool = False,
+        diagonal: bool = False,
     ) -> None:
         """Compute one tile and put it where it belongs in `values`, also mirrored if symmetric.
 
-        A diagonal has one row of results, whatever its `shape`.
+        Of a symmetric Gram a tile is on the diagonal, or above it with all of its pairs. Of pairs
+        of a case with itself (`diagonal`) there is one row of results, whatever the `shape`.
         """
-        diagonal = where[0].stop - where[0].start < shape[0]
         xp, request, launch, net = self.xp, self.request, self.launch, self.network
         rows, columns = shape
         stored = 1 if diagonal else rows
@@ -553,35 +625,36 @@ class _Run:
             i32(len(request.depths)), i32(request.depths[-1]), i32(left.units.shape[1]),
             i32(self.d), i32(launch.lanes), i32(net.filter_size), i32(net.outer_filter_size),
             i32(self.tables.offsets), i32(launch.share), i32(1 if diagonal else launch.tall),
-            i32(launch.pairs // launch.tall if diagonal else launch.pairs),
+            i32(launch.pairs),
             i64(rows), i64(columns), i64(above), i32(diagonal),
             number(start + readout), number(inner - readout), number(outer + readout),
             number(tie), number(NEARLY_OPPOSITE),
             i32((count - 1).bit_length() + 1), i32(self.head), results,
         )  # fmt: skip
         blocks = launch.blocks(rows, columns, diagonal)
-        kernel = _kernel(xp.cuda.runtime.getDevice(), launch.name, launch.shared_bytes)
+        kernel = _kernel(xp.cuda.runtime.getDevice(), launch.name)
         kernel((blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
         # F without filters is divided by their size (rows.cu), and heads are means.
+        across, down = where
         for kind in request.kinds:
             both = results[:, self.kinds.index(kind)]
             total = both[0] if pixels else both[0] + both[1]
             if request.head in ("trace", "gap"):
                 share = net.outer_filter_size if self.summed and kind == "gpk" else 1
                 total = total * share / count
-            total = self.home(total)
-            if not symmetric:
-                values[kind][:, where[0], where[1]] = total
-                continue
-            # What is not wanted is 0, and a pair is computed once: sums are as good as copies.
-            values[kind][:, where[0], where[1]] += total
-            home = np if self.numpys else xp
-            row, column = home.arange(rows)[:, None], home.arange(columns)[None]
-            other = (row != column + above).reshape(1, rows, columns, *[1] * len(tail))
-            mirrored = home.where(other, total, 0.0).swapaxes(1, 2)
-            if pixels:  # (z, x) at (j', j) is (x, z) at (j, j')
-                mirrored = mirrored.swapaxes(3, 4)
-            values[kind][:, where[1], where[0]] += mirrored
+            total *= self.corrections.reshape(-1, *[1] * (total.ndim - 1))
+            if symmetric:  # transposed on the device, which takes less time than on the host
+                mirrored = total.swapaxes(1, 2)
+                if pixels:  # (z, x) at (j', j) is (x, z) at (j, j')
+                    mirrored = mirrored.swapaxes(3, 4)
+                if across == down:
+                    # What is below the diagonal has not been computed, and is 0.
+                    case = xp.arange(rows)
+                    other = (case[:, None] != case[None]).reshape(1, rows, rows, *[1] * len(tail))
+                    total = total + xp.where(other, mirrored, 0.0)
+                else:
+                    values[kind][:, down, across] = self.home(xp.ascontiguousarray(mirrored))
+            values[kind][:, across, down] = self.home(total)
 
 
 def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
@@ -603,4 +676,13 @@ def why_not(cupy: Any) -> str | None:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
         return f"no CUDA device: {' '.join(str(error).split())}"
-    return None if count else "no CUDA device"
+    if not count:
+        return "no CUDA device"
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except (RuntimeError, ImportError) as error:
+        return (
+            "no NVRTC to compile kernels with: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
+            f"or a CUDA toolkit ({' '.join(str(error).split())})"
+        )
+    return None
