@@ -37,6 +37,17 @@ def test_kernels_compile_and_stay_in_registers(kernel, dtype, architecture):
     assert registers * launch.threads <= 65536
 
 
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("erf", ["false", "true"])
+def test_table_kernels_stay_in_registers(real, erf, architecture):
+    cubin = nvrtc.compile_kernels([f"side_tables<{real}, {erf}>"], architecture)
+    ((_, (registers, local)),) = nvrtc.resources(cubin).items()
+    assert local == 0
+    # Two blocks of a multiprocessor at the least: threads wait for memory and for each other.
+    assert 2 * registers * cuda.TABLE_THREADS <= 65536
+
+
 def test_local_memory_would_be_seen():
     text = """extern "C" __global__ void spoilt(int *a, int n)
     {
@@ -73,3 +84,17 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_prop
     record_property("issued", issued)
     record_property("fp64", double)
     assert max(issued, double) <= bar
+
+
+@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [128, 1000])
+def test_layers_call_nothing(d, dtype, activation, tmp_path):
+    """No root, quotient or arctangent leads out of the loop, not even for rare arguments."""
+    launch = cuda.plan(d, (3, 3), dtype, BOTH, "gap", activation)
+    cubin = nvrtc.compile_kernels([launch.name], "sm_90")
+    mark = "MUFU.SQRT" if (dtype, activation) == ("float32", "relu") else "MUFU.RSQ"
+    loop = nvrtc.whole_loop(*nvrtc.disassemble(cubin, tmp_path), mark)
+    assert len(loop) > 1000
+    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in loop)
