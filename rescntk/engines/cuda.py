@@ -512,6 +512,7 @@ class _Run:
             # The caller makes copies of one kind after the other, and gives the original up.
             copy = self.request.copied_bytes * math.prod(shape[1:])
             needed = max(count * one + copy, one + count * copy)
+            needed += 2 * self.result_bytes  # a pair's, in `fill`
             most = int(_WHOLE_SHARE * free_bytes(self.xp))
             if needed > most:
                 raise ValueError(
@@ -651,7 +652,7 @@ class _Run:
                     # What is below the diagonal has not been computed, and is 0.
                     case = xp.arange(rows)
                     other = (case[:, None] != case[None]).reshape(1, rows, rows, *[1] * len(tail))
-                    total = total + xp.where(other, mirrored, 0.0)
+                    total += xp.where(other, mirrored, 0.0)
                 else:
                     values[kind][:, down, across] = self.home(xp.ascontiguousarray(mirrored))
             values[kind][:, across, down] = self.home(total)
