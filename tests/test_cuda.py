@@ -7,6 +7,7 @@ compiler for GPUs makes of them) and in the tests marked gpu.
 
 import ctypes
 import dataclasses
+import itertools
 import sys
 import types
 
@@ -284,9 +285,8 @@ TEAMS
 }
 
 template <int Q, int P>
-static void through_memory_of(const double *row, double *out, int d, int size)
+static void through_memory_of(const double *row, double *out, int d, int size, int lanes)
 {
-    const int lanes = (d + 4) / 5;
     for (int lane = 0; lane < lanes; ++lane) {
         const int first = begin(lane, lanes, d), end = begin(lane + 1, lanes, d);
         double sums[P];
@@ -296,7 +296,8 @@ static void through_memory_of(const double *row, double *out, int d, int size)
     }
 }
 
-extern "C" int memory_windows(int pixels, int size, int d, const double *row, double *out)
+extern "C" int memory_windows(int pixels, int size, int d, int lanes, const double *row,
+    double *out)
 {
     switch (pixels * 100 + (size > 15 ? 0 : size)) {
 MEMORY
@@ -365,7 +366,7 @@ def driver(folder):
     ]
     memory = [
         f"    case {pixels * 100 + size}: "
-        f"through_memory_of<{size}, {pixels}>(row, out, d, size); return 0;"
+        f"through_memory_of<{size}, {pixels}>(row, out, d, size, lanes); return 0;"
         for pixels in range(1, 6)
         for size in (0, *SIZES)
     ]
@@ -386,37 +387,45 @@ def windows(row, size):
 
 @on_host
 def test_halos_of_every_segment_layout(driver, rng):
-    """Lane by lane, for every cut of a row in registers that `plan` can choose."""
+    """Lane by lane, for every cut of a row in registers that `plan` can choose, and all filters.
+
+    The longer of two filters chooses; the other one has the same lanes.
+    """
     seen = 0
     for d in range(1, 385):
         row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
+        longest = {}
         for size in SIZES:
-            expected = windows(row, size)
-            for lanes, pixels in {cuda._cut(d, size // 2, dtype) for dtype in cuda.MOST_PIXELS} - {
-                None
-            }:
+            for dtype, activation in itertools.product(cuda.MOST_PIXELS, cuda.LONG_PIXELS):
+                if cut := cuda._cut(d, size // 2, dtype, activation):
+                    longest[cut] = size
+        expected = {size: windows(row, size) for size in SIZES}
+        for (lanes, pixels), most in longest.items():
+            for size in range(1, most + 1, 2):
                 teams = 32 // lanes
                 out = np.full((teams, d), np.nan)
                 parted = driver.team_windows(
                     d % lanes == 0, pixels, size, d, lanes, at(row), at(out)
                 )
                 assert parted == 0
-                assert (out == expected).all(), (d, size, lanes, pixels)
+                assert (out == expected[size]).all(), (d, size, lanes, pixels)
                 seen += 1
-    assert seen > 3000
+    assert seen > 4000
 
 
 @on_host
-def test_windows_in_memory(driver, rng):
+@pytest.mark.parametrize("most", sorted(set(cuda.LONG_PIXELS.values())))
+def test_windows_in_memory(driver, most, rng):
     """Of rows of all lengths, also of filters that wrap around more than once."""
     lengths = [*range(1, 60), 192, 193, 385, 1000, 4095, 4096]
     for d in lengths:
         row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
-        pixels = -(-d // -(-d // 5))
+        lanes = -(-d // most)
+        pixels = -(-d // lanes)
         for size in (*SIZES, 17, 31, 33, 101, 4097):
             out = np.full(d, np.nan)
             if size <= 101 or d <= 60:
-                assert driver.memory_windows(pixels, size, d, at(row), at(out)) == 0
+                assert driver.memory_windows(pixels, size, d, lanes, at(row), at(out)) == 0
                 assert (out == windows(row, size)).all(), (d, size)
 
 
@@ -605,8 +614,9 @@ def test_right_tables_are_made_once_where_they_fit(device, symmetric, rng, monke
 # ---------------------------------------------------------------- whole kernels
 
 # Lengths and filters: each is a kernel to be compiled, in every precision and for every head.
-SHORT = st.sampled_from([(1, 1, 3), (5, 7, 1), (7, 3, 5)])
-SHAPES = st.sampled_from([(1, 1, 3), (5, 7, 1), (7, 3, 5), (3, 17, 3)])
+# A lane for a signal, two and four of different lengths, and several pairs in a block.
+SHORT = st.sampled_from([(1, 1, 3), (13, 7, 1), (26, 3, 5)])
+SHAPES = st.sampled_from([(1, 1, 3), (13, 7, 1), (26, 3, 5), (3, 17, 3)])
 
 
 @st.composite
@@ -706,11 +716,11 @@ def test_deep_and_difficult(device, make, rng):
     ("d", "inner", "outer"),
     [
         (2, 3, 5), (17, 7, 9), (33, 15, 11), (12, 31, 3), (40, 17, 33), (64, 3, 3),
-        (200, 3, 3), (385, 3, 3), (70, 9, 9),
+        (200, 3, 3), (256, 9, 9), (385, 3, 3), (70, 9, 9),
     ],
 )  # fmt: skip
 def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
-    """Where lanes, warps and filters fit badly; 200 and 385 take shared memory."""
+    """Where lanes, warps and filters fit badly; filters above 15 and d = 385 take shared memory."""
     network = rk.Network(3, inner, outer_filter_size=outer)
     head = "trace" if d > 100 else "gap"
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
@@ -758,12 +768,12 @@ def test_extreme_networks(device, rng):
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
 @pytest.mark.parametrize("network", [test_cupy.NETWORKS[0], test_cupy.NETWORKS[2]])
 def test_cupy_in_cupy_out(device, network, head, rng):
-    test_cupy.test_same_values_dtypes_and_shapes(device, network, head, "float64", rng)
+    test_cupy.test_same_values_dtypes_and_shapes((device, "cuda"), network, head, "float64", rng)
 
 
 @on_host
 def test_pixel_pairs(device, rng):
-    test_cupy.test_pixel_pairs(device, rng)
+    test_cupy.test_pixel_pairs((device, "cuda"), rng)
 
 
 @on_host

@@ -52,11 +52,12 @@ WARPS = 4
 # Pixels of a lane: their state has to fit in its 255 registers without spilling (checked in the
 # compiled kernels by tests/test_cubins.py). With more than a few of them a multiprocessor has 8
 # warps, not 12 or more, so they are taken for what others could not do, or would do far worse.
+# Arctangents take registers for themselves.
 MOST_PIXELS = {"float32": 12, "float64": 8}
 FEW_PIXELS = {"float32": 12, "float64": 6}
 
 # Of a lane of `long_rows`. Odd, so that lanes read from different banks of the shared memory.
-LONG_PIXELS = 5
+LONG_PIXELS = {"relu": 5, "erf": 3}
 LONG_THREADS = 256
 """The most threads of a block of `long_rows`."""
 
@@ -184,7 +185,7 @@ def plan(
         words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
         return f"{kernel}<{', '.join(words)}>"
 
-    best = _cut(d, max(sizes) // 2, dtype) if min(filters) > 0 else None
+    best = _cut(d, max(sizes) // 2, dtype, activation) if min(filters) > 0 else None
     if best is not None:
         lanes, pixels = best
         teams = WARPS * (WARP // lanes)
@@ -194,7 +195,7 @@ def plan(
         full = name("short_rows", pixels, lanes, d % lanes == 0, threads)
         return Launch(full, lanes, pixels, threads, share, _tall(pairs), pairs, 0)
 
-    lanes = -(-d // LONG_PIXELS)
+    lanes = -(-d // LONG_PIXELS[activation])
     pixels = -(-d // lanes)
     features = gpk or kind == "ERF"
     rings = 2 + 2 * ntk + features * (1 if summed else 2)
@@ -206,7 +207,7 @@ def plan(
             "kinds, dtype='float32' or engine='reference'"
         )
     pairs, threads = _block(lanes, memory // needed)
-    full = name("long_rows", pixels, threads)
+    full = name("long_rows", pixels, threads, pairs > 1)
     return Launch(full, lanes, pixels, threads, 1, _tall(pairs), pairs, pairs * needed)
 
 
@@ -231,18 +232,19 @@ def _block(lanes: int, most: int) -> tuple[int, int]:
     return pairs, threads[pairs]
 
 
-def _cut(d: int, half: int, dtype: str) -> tuple[int, int] | None:
+def _cut(d: int, half: int, dtype: str, activation: str = "relu") -> tuple[int, int] | None:
     """Return the lanes of a row and their pixels for `short_rows`, or None if it cannot serve.
 
     The cheapest a pixel pair, as counted in the compiled kernels: issue slots of a lane and layer
     are about `entry` a pixel, `halo` for each pixel that comes from another lane, and `rest`.
     """
     entry, halo, rest = (49, 8, 25) if dtype == "float32" else (128, 8, 8)
+    most = (MOST_PIXELS if activation == "relu" else FEW_PIXELS)[dtype]
     best = None
     for lanes in range(1, min(WARP, d) + 1):
         pixels = -(-d // lanes)
         brief = d % lanes > 0
-        if pixels > MOST_PIXELS[dtype] or half > pixels - brief:
+        if pixels > most or half > pixels - brief:
             continue
         useful = d * (WARP // lanes)
         cost = WARP * (entry * pixels + halo * half * (1 + 0.5 * brief) + rest) / useful

@@ -496,20 +496,22 @@ __device__ __forceinline__ void through_registers(
 
 // ---------------------------------------------------------------- rows in shared memory
 
-// A team is so many threads of a block that all pairs of the block have one; each has its own part of
-// the shared memory. A thread has every so many-th lane of a row, of which there may be any number.
-template <class Net, int THREADS, class real>
+// A block owns a row, and each thread has every THREADS-th lane, of which there may be any number; or,
+// with several pairs TOGETHER in a block, each pair has a team of threads, one for each lane of its
+// row, and a part of the shared memory.
+template <class Net, int THREADS, bool TOGETHER, class real>
 __device__ __forceinline__ void through_memory(
     const Job<real> &job, const Side<real> &left, const Side<real> &right, real *memory)
 {
     constexpr int P = Net::P;
     const int d = job.d;
-    const int width = THREADS / job.pairs, team = threadIdx.x / width;
+    const int team = TOGETHER ? threadIdx.x / job.lanes : 0;
     const Place place = find(job, team);
     if (!__syncthreads_or(place.wanted))
         return;
     // A team without work comes to all barriers, but has no lanes.
-    const int own = place.wanted ? threadIdx.x % width : job.lanes;
+    const int own = place.wanted ? threadIdx.x - team * job.lanes : job.lanes;
+    auto next = [](int lane) { return TOGETHER ? 0x7fffffff : lane + THREADS; };
     constexpr int rings = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::FEATURES;
     real *const distances = memory + team * rings * d, *const gaps = distances + d, *rest = gaps + d;
     real *tangents = nullptr, *sources = nullptr, *features = nullptr, *boths = nullptr;
@@ -555,7 +557,7 @@ __device__ __forceinline__ void through_memory(
                 put(boths, lane, brought.both);
         };
         const real one = 1;
-        for (int lane = own; lane < job.lanes; lane += width) {
+        for (int lane = own; lane < job.lanes; lane = next(lane)) {
             Tables<real> tables = tables_of<P>(job, left, right, place, lane, offset);
             State<P, real> state;
             Brought<P, real> brought;
@@ -573,7 +575,7 @@ __device__ __forceinline__ void through_memory(
             const Layer<real> constants = job.layers[layer];
             const real factor = Net::KIND == ERF ? one : constants.factor;
             const int slot = job.slots[layer];
-            for (int lane = own; lane < job.lanes; lane += width) {
+            for (int lane = own; lane < job.lanes; lane = next(lane)) {
                 const int first = begin(lane, job.lanes, d);
                 auto carry = [&](real *state, const real *brought) {
                     real values[P], added[P];
@@ -620,7 +622,7 @@ __device__ __forceinline__ void through_memory(
             if (layer == job.depth)
                 break;
             const Layer<real> after = job.layers[layer + 1];
-            for (int lane = own; lane < job.lanes; lane += width) {
+            for (int lane = own; lane < job.lanes; lane = next(lane)) {
                 const int first = begin(lane, job.lanes, d);
                 Tables<real> tables = tables_of<P>(job, left, right, place, lane, offset);
                 tables.skip(layer + 1);
@@ -676,10 +678,11 @@ __global__ void __launch_bounds__(THREADS, 1) short_rows(PARAMETERS)
 }
 
 // Q1, Q2: 0 for sizes above 15.
-template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int KIND, bool CROSS, int THREADS>
+template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int KIND, bool CROSS, int THREADS,
+    bool TOGETHER>
 __global__ void __launch_bounds__(THREADS, 1) long_rows(PARAMETERS)
 {
     extern __shared__ double memory[];
-    through_memory<Network<real, P, Q1, Q2, GPK, NTK, KIND, CROSS>, THREADS>(
+    through_memory<Network<real, P, Q1, Q2, GPK, NTK, KIND, CROSS>, THREADS, TOGETHER>(
         JOB, LEFT, RIGHT, (real *)memory);
 }
