@@ -51,6 +51,7 @@ static struct {
 } thread, block, dim;  // threadIdx, blockIdx, blockDim
 static Fiber fibers[1024];  // of the warp or block that runs
 static unsigned count;
+static unsigned step;  // from one that runs to the next: forwards, or around to the one before
 static unsigned first;             // the first one's number in its block
 static unsigned running;
 static ucontext_t home;
@@ -79,7 +80,7 @@ static void finish()
     body();
     fibers[running].done = true;
     for (unsigned k = 1; k < count; ++k) {
-        const unsigned number = (running + k) % count;
+        const unsigned number = (running + k * step) % count;
         if (!fibers[number].done)
             go_to(number);
     }
@@ -94,7 +95,7 @@ static int meet(char kind, double value)
     fiber.left[fiber.meetings % 2] = value;
     fiber.kind = kind;
     const int meeting = fiber.meetings++;
-    resume((own + 1) % count);
+    resume((own + step) % count);
     for (unsigned k = 0; k < count; ++k) {
         const Fiber &other = fibers[k];
         // Those who have run already may be one meeting ahead.
@@ -107,7 +108,8 @@ static int meet(char kind, double value)
 
 static double from(int meeting, unsigned lane) { return fibers[lane].left[meeting % 2]; }
 
-// Run a grid: groups of so many threads meet.
+// Run a grid: groups of so many threads meet. Every second block has its threads in reverse order:
+// what they write too early or read too late for one order is seen in the other.
 static int run(long long blocks, int threads, int together, size_t shared, void (*kernel)())
 {
     constexpr size_t stack = 1 << 16;
@@ -121,6 +123,7 @@ static int run(long long blocks, int threads, int together, size_t shared, void 
         memory[k] = NAN;
     for (long long number = 0; number < blocks; ++number) {
         block.x = (unsigned)number;
+        step = number % 2 ? count - 1 : 1;
         for (first = 0; (int)first < threads; first += count) {
             for (unsigned k = 0; k < count; ++k) {
                 Fiber &fiber = fibers[k];
@@ -132,10 +135,10 @@ static int run(long long blocks, int threads, int together, size_t shared, void 
                 fiber.context.uc_link = nullptr;
                 makecontext(&fiber.context, finish, 0);
             }
-            running = 0;
-            thread.x = first;
-            fibers[0].begun = true;
-            swapcontext(&home, &fibers[0].context);
+            running = number % 2 ? count - 1 : 0;
+            thread.x = first + running;
+            fibers[running].begun = true;
+            swapcontext(&home, &fibers[running].context);
         }
     }
     free(memory);

@@ -19,15 +19,19 @@ NETWORKS = {
     "nothing passes": (rk.Network(3, 3, skip=False, c_v=0.0), 6),
     "no input": (rk.Network(3, 3, input_scale=0.0), 6),
     "erf": (
-        rk.Network(9, 5, activation="erf", input_filter_size=3, trained=("input", "outer")),
+        rk.Network(
+            9, 9, outer_filter_size=11, activation="erf", input_filter_size=3,
+            trained=("input", "outer"),
+        ),
         70,
     ),
-}
+}  # fmt: skip
 
 
 def difficult(network, d, rng):
-    """Difficult ones, for a homogeneous network of all sizes."""
+    """Signals of every kind; for a homogeneous network of all sizes, as one's pixels are."""
     X = np.concatenate([make(2, d, rng)[:2] for make in test_accuracy.SIGNALS])
+    X[3] *= np.geomspace(1.0, 1e-200, d)
     if network.activation == "relu":
         X *= np.array([1e-300, 1e-160, 1e-3, 1.0, 1e150, 1e300, 0.0] * 2)[:, None, None]
     return X

@@ -549,25 +549,21 @@ class _Run:
         """Make the tables of some signals, left or right ones by the registers."""
         xp, launch, net, d = self.xp, self.launch, self.network, self.d
         signals = xp.ascontiguousarray(xp.asarray(X[some], dtype=np.float64))
-        cases, n_layers, n_slots = (
-            len(signals),
-            self.request.depths[-1] + 1,
-            len(self.request.depths),
-        )
-        row, erf = registers * launch.lanes, net.activation == "erf"
+        depth, n_slots = self.request.depths[-1], len(self.request.depths)
+        cases, row, erf = len(signals), registers * launch.lanes, net.activation == "erf"
 
         def empty(*shape: int, dtype: Any = np.float64) -> Array:
             return xp.empty(shape, dtype=dtype)
 
-        pixels = empty(cases, n_layers, row, 2, dtype=self.dtype)
-        extra = empty(cases, n_layers if erf else 0, row, 2, dtype=self.dtype)
+        pixels = empty(cases, depth + 1, row, 2, dtype=self.dtype)
+        extra = empty(cases, depth + 1 if erf else 0, row, 2, dtype=self.dtype)
         units = empty(cases, self.n_channels * net.input_filter_size, row, dtype=self.dtype)
         bounds, scale = empty(len(KINDS), n_slots, cases), empty(cases)
-        peaks = empty(n_layers + 1, cases)
+        peaks = empty(depth + 2, cases)  # of layers, and of the energy
         start, inner, outer, readout = trained(net)
         i32, f64 = np.int32, np.float64
         arguments = (
-            signals, self.growth, self.slots, i32(n_slots), i32(n_layers - 1),
+            signals, self.growth, self.slots, i32(n_slots), i32(depth),
             i32(self.n_channels), i32(d), i32(net.input_filter_size), i32(net.filter_size),
             i32(net.outer_filter_size), i32(launch.lanes), i32(registers),
             i32((d - 1).bit_length() + 1), i32(self.tables.equivariant),

@@ -12,8 +12,8 @@
 #include "rows.h"
 
 // What of a network is known when it is compiled: the kinds, the activation (`Activation`, which
-// says as well whether F may stay without a filter), and whether inner and readout weights differ in
-// being trained. Which results a head wants is said by `Head`. Both come from cuda.py.
+// says as well whether F may stay without a filter), and whether inner and readout weights differ
+// in being trained. Which results a head wants is said by `Head`. Both come from cuda.py.
 template <class Real, int PIXELS_OF_LANE, int INNER, int OUTER, bool GPK_, bool NTK_, int KIND_,
     bool CROSS_>
 struct Network {
@@ -231,8 +231,8 @@ __device__ __forceinline__ void next_layer(
     const real (&distance)[P], const real (&tangent)[P], const real (&covariance)[P],
     Brought<P, real> &brought)
 {
-    // A part of the pixels at a time where there are many: their numbers are in registers beside the
-    // state.
+    // A part of the pixels at a time where there are many: their numbers are in registers beside
+    // the state.
     constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
 #pragma unroll
     for (int first = 0; first < P; first += part) {
@@ -496,9 +496,9 @@ __device__ __forceinline__ void through_registers(
 
 // ---------------------------------------------------------------- rows in shared memory
 
-// A block owns a row, and each thread has every THREADS-th lane, of which there may be any number; or,
-// with several pairs TOGETHER in a block, each pair has a team of threads, one for each lane of its
-// row, and a part of the shared memory.
+// A block owns a row, and each thread has every THREADS-th lane, of which there may be any number;
+// or, with several pairs TOGETHER in a block, each pair has a team of threads, one for each lane of
+// its row, and a part of the shared memory.
 template <class Net, int THREADS, bool TOGETHER, class real>
 __device__ __forceinline__ void through_memory(
     const Job<real> &job, const Side<real> &left, const Side<real> &right, real *memory)
@@ -513,7 +513,8 @@ __device__ __forceinline__ void through_memory(
     const int own = place.wanted ? threadIdx.x - team * job.lanes : job.lanes;
     auto next = [](int lane) { return TOGETHER ? 0x7fffffff : lane + THREADS; };
     constexpr int rings = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::FEATURES;
-    real *const distances = memory + team * rings * d, *const gaps = distances + d, *rest = gaps + d;
+    real *const distances = memory + team * rings * d, *const gaps = distances + d;
+    real *rest = gaps + d;
     real *tangents = nullptr, *sources = nullptr, *features = nullptr, *boths = nullptr;
     if (Net::NTK) {
         tangents = rest;

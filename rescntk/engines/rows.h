@@ -187,8 +187,8 @@ HD Branch<real> relu(real g, real h, real w, real v, real tangent, real again)
     return branch;
 }
 
-// erf (activations.Erf) from the covariance in units of `unit`, times the factor. Δ is 1 at least, so
-// that arctan2(2S, √Δ) is the arctangent of a quotient, and all that is divided by is √Δ.
+// erf (activations.Erf) from the covariance in units of `unit`, times the factor. Δ is 1 at least,
+// so that arctan2(2S, √Δ) is the arctangent of a quotient, and all that is divided by is √Δ.
 template <class real>
 HD Branch<real> erf_dual(
     real half_g, real w, real covariance, real tangent, Two<real> extra, real unit, real factor,

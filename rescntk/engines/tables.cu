@@ -73,8 +73,8 @@ template <class Combine> __device__ __forceinline__ double over_block(double val
 
 #define EACH_PIXEL(j) for (int j = threadIdx.x; j < d; j += blockDim.x)
 
-// A signal's recursion at x = z, j = j': one layer after the other of Tables._variances. Arrays of d
-// numbers, of which all threads see what has been written before a barrier.
+// A signal's recursion at x = z, j = j', layer by layer: Tables._variances. Arrays of d numbers, of
+// which all threads see what has been written before a barrier.
 template <bool ERF> struct Variances {
     static constexpr int ARRAYS = ERF ? 9 : 7;
     double *given, *features, *window, *both, *sums, *spare, *other;  // `given`: F⁰ before scaling
@@ -192,7 +192,8 @@ __global__ void __launch_bounds__(TABLE_THREADS, 1) side_tables(
     const long long number = blockIdx.x;
     const double *const signal = signals + number * channels * d;
     const Trained<double> trained{start, cross, again, 0};
-    Variances<ERF> recursion(memory + number * Variances<ERF>::ARRAYS * d, d, inner, outer, trained);
+    memory += number * Variances<ERF>::ARRAYS * d;
+    Variances<ERF> recursion(memory, d, inner, outer, trained);
 
     // Squares of a homogeneous network's signals cannot leave the range: they are of order 1.
     double power = 1;

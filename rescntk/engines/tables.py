@@ -3,6 +3,8 @@
 A pixel pair needs to know of each of its pixels only the variance of its features, layer by
 layer, and for the first layer its direction. A table has the pixel on its first axis and the
 case on its last. All tables are made in float64 and then kept in the working precision.
+
+tables.cu does the same on a GPU, to the bit: what is changed here is changed there.
 """
 
 from __future__ import annotations
