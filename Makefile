@@ -21,6 +21,7 @@ test: $(VENV)/test.stamp
 # as tests ask for them, several thousand; CuPy keeps them for the next run.
 CUDA ?= cuda13
 test-gpu: $(VENV)/$(CUDA).stamp
+	@$(BIN)/python -c 'import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else f"make test-gpu: {state}")'
 	$(BIN)/python -m pytest -n auto -m gpu
 
 # With options: make benchmark-gpu OPTIONS='--limit 500'. It goes on where it was left.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from . import engines
-from .engines.request import DTYPES, KINDS, Request, Scaled
+from .engines.request import DTYPES, KINDS, Request, Scaled, silent
+from .matrices import correlation
 from .network import Network, check_choice, check_depth, check_flag
 from .signals import array_module, check_signals
 
@@ -40,49 +42,84 @@ class Call:
         self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
         if self.Z is not None:
             check_match(self.X, self.Z)
-        self.engine = engines.choose(engine, network, self.X)
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
-        self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads)
+        self.order = [ladder.index(depth) for depth in self.depths]
+        self.in_place = self.depths == ladder and self.dtype == np.float64
+        copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
+        self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads, copied)
+        self.engine = engines.choose(engine, self.request, self.X)
 
     def gram(self, progress: bool) -> Scaled:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
         with progress_bar(progress, pairs) as tick:
-            return self._in_order(self.engine.gram(self.request, self.X, self.Z, tick))
+            return self.engine.gram(self.request, self.X, self.Z, tick)
 
     def diagonal(self, progress: bool, signals: Array | None = None) -> Scaled:
         signals = self.X if signals is None else signals
         with progress_bar(progress, len(signals)) as tick:
-            return self._in_order(self.engine.diagonal(self.request, signals, tick))
-
-    def _in_order(self, scaled: Scaled) -> Scaled:
-        """Return the depths in the order in which they were asked for."""
-        ladder = self.request.depths
-        if self.depths == ladder:
-            return scaled
-        order = [ladder.index(depth) for depth in self.depths]
-        values = {kind: value[order] for kind, value in scaled.values.items()}
-        exponents = tuple(scaled.exponents[t] for t in order)
-        return Scaled(values, scaled.left, scaled.right, exponents)
+            return self.engine.diagonal(self.request, signals, tick)
 
     def unscale(self, scaled: Scaled, kind: str, left: Array, right: Array) -> Array:
-        """Return values, (depths, ...), times their scale, or say that they do not fit."""
-        values = scaled.values[kind]
-        xp = array_module(values)
-        left, left_power = xp.frexp(left)
-        right, right_power = xp.frexp(right)
-        powers = xp.asarray(scaled.exponents, dtype=np.int32).reshape(-1, *[1] * (values.ndim - 1))
-        powers = powers + (left_power + right_power)
-        with np.errstate(over="ignore"):
-            result = xp.ldexp(values * (left * right * self.network.readout_scale), powers)
-            result = result.astype(self.dtype, copy=False)
-        self.check_finite(result, remedy="; normalized=True has no such limit")
+        """Return values, (depths, ...), times their scale, or say that they do not fit.
+
+        They are taken out of `scaled`, and changed in place where that is possible.
+        """
+        values = scaled.values.pop(kind)
+        xp, shape = array_module(values), values.shape[1:]
+        (left, left_power), (right, right_power) = xp.frexp(left), xp.frexp(right)
+        tables = [xp.broadcast_to(t, shape) for t in (left, right, left_power, right_power)]
+        result, finite = self._room(values), True
+        for t, old, new, piece in self._pieces(values, result):
+            one, other, power, other_power = (table[piece] for table in tables)
+            with np.errstate(over="ignore"):
+                factor = one * other * self.network.readout_scale
+                new[...] = xp.ldexp(old * factor, scaled.exponents[t] + (power + other_power))
+            finite = xp.isfinite(new).all() & finite
+        self.check_finite(finite, remedy="; normalized=True has no such limit")
         return result
 
-    def check_finite(self, *results: Array, remedy: str = "") -> None:
-        """Raise OverflowError if a result is not finite; `remedy` is for ReLU networks."""
-        if all(bool(array_module(result).isfinite(result).all()) for result in results):
+    def normalize(self, scaled: Scaled, kind: str, own: Array, other: Array) -> Array:
+        """Return the correlations of values, (depths, cases, cases).
+
+        `own` and `other` are the diagonals, (depths, cases); of `scaled` see `unscale`.
+        """
+        values = scaled.values.pop(kind)
+        xp = array_module(values)
+        finite = xp.isfinite(own).all() & xp.isfinite(other).all()
+        result = self._room(values)
+        for t, old, new, (rows, *columns) in self._pieces(values, result):
+            finite = xp.isfinite(old).all() & finite
+            with np.errstate(all="ignore"):  # of what is not finite, which is told in the end
+                new[...] = correlation(old, own[t][rows], other[t][(..., *columns)])
+        self.check_finite(finite)
+        return result
+
+    def _room(self, values: Array) -> Array:
+        """Return where results are written: `values` itself if it is as they have to be."""
+        if self.in_place:
+            return values
+        shape = (len(self.order), *values.shape[1:])
+        return array_module(values).empty(shape, dtype=self.dtype)
+
+    def _pieces(
+        self, values: Array, result: Array
+    ) -> Iterator[tuple[int, Array, Array, tuple[slice, ...]]]:
+        """Yield the depth's number, values, the results' place, and which ones they are.
+
+        Temporaries have the size of a piece: of what fits in a cache, or, as each piece costs
+        several launches, a share of what is on a device.
+        """
+        shape = values.shape[1:]
+        most = _PIECE if isinstance(values, np.ndarray) else max(_PIECE, math.prod(shape) // 64)
+        for k, t in enumerate(self.order):
+            for piece in _cut(shape, most):
+                yield t, values[t][piece], result[k][piece], piece
+
+    def check_finite(self, finite: Any, remedy: str = "") -> None:
+        """Raise OverflowError if not all results are finite; `remedy` is for ReLU networks."""
+        if bool(finite):
             return
         if self.network.activation != "relu":
             remedy = ""
@@ -90,6 +127,22 @@ class Call:
             f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
             f"depth and with the signals){remedy}"
         )
+
+
+_PIECE = 1 << 16
+"""Numbers of a piece of results: half a megabyte."""
+
+
+def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
+    """Yield indices of blocks of at most so many numbers that cover an array of this shape."""
+    each = math.prod(shape[1:])
+    rows = max(1, most // max(1, each))
+    for first in range(0, shape[0], rows):
+        here = slice(first, min(first + rows, shape[0]))
+        if each <= most:
+            yield (here,)
+        else:
+            yield from ((here, *rest) for rest in _cut(shape[1:], most))
 
 
 def check_match(X: Array, Z: Array) -> None:
@@ -141,7 +194,7 @@ def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
 def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callable[[int], None]]:
     """Yield a function that is told how many more pairs are done."""
     if not check_flag(show, "progress"):
-        yield lambda done: None
+        yield silent
         return
     try:
         from tqdm.auto import tqdm

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from .calls import Call, check_network
 from .engines.request import HEADS, KINDS
-from .matrices import correlation
 from .network import Network, check_choice, check_flag
 
 Array = Any
@@ -79,8 +78,9 @@ class Kernel:
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            How many threads to use; the default is the engine's choice (for "numba" the
-            environment's NUMBA_NUM_THREADS, or all cores). Results do not depend on it.
+            How many threads of the CPU to use; the default is the engine's choice (for
+            "numba" the environment's NUMBA_NUM_THREADS, or all cores). Results do not depend on
+            it, and "cuda" takes no notice of it.
         progress : bool, default False
             Whether to show a progress bar (needs tqdm).
 
@@ -283,21 +283,19 @@ def gram(
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
     call = Call(network, X, Z, head, kinds, depths, engine, dtype, threads)
-    scaled = call.gram(progress)
     results = {}
     if normalized:
-        if call.Z is None:
-            own = {kind: scaled.values[kind].diagonal(axis1=1, axis2=2) for kind in call.kinds}
-            other = own
-        else:
-            own = call.diagonal(False).values
-            other = call.diagonal(False, call.Z).values
+        # Of two sets of signals first the diagonals, which take less memory than what follows.
+        sides = [] if call.Z is None else [call.diagonal(False), call.diagonal(False, call.Z)]
+        scaled = call.gram(progress)
         for kind in call.kinds:
-            values = scaled.values[kind], own[kind], other[kind]
-            call.check_finite(*values)
-            correlations = correlation(*values)
-            results[kind] = correlations.astype(call.dtype, copy=False)
+            if sides:
+                own, other = (side.values[kind] for side in sides)
+            else:  # a copy: values are normalized in place
+                own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
+            results[kind] = call.normalize(scaled, kind, own, other)
     else:
+        scaled = call.gram(progress)
         left, right = scaled.left[:, None], scaled.right[None, :]
         for kind in call.kinds:
             results[kind] = call.unscale(scaled, kind, left, right)

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #define __host__
@@ -20,7 +21,8 @@
 #define __constant__ static
 #define __shared__ static  // blocks run one after the other
 
-using std::atan2;
+using std::atan;
+using std::fabs;
 using std::frexp;
 using std::ldexp;
 using std::sqrt;
@@ -36,18 +38,20 @@ static void atomicAdd(double *at, double value) { *at += value; }
 
 namespace host {
 struct Fiber {
-    ucontext_t context;
+    ucontext_t context;  // where it begins
+    jmp_buf place;       // where it goes on: unlike a context, without asking the kernel
     double left[2];  // what it left at the last two meetings
     int meetings;    // how many it has come to
     char kind;       // of the last one
-    bool done;
+    bool begun, done;
 };
 
 static struct {
     unsigned x;
-} thread, block;
+} thread, block, dim;  // threadIdx, blockIdx, blockDim
 static Fiber fibers[1024];  // of the warp or block that runs
 static unsigned count;
+static unsigned step;  // from one that runs to the next: forwards, or around to the one before
 static unsigned first;             // the first one's number in its block
 static unsigned running;
 static ucontext_t home;
@@ -55,13 +59,20 @@ static bool parted;
 static double *memory;  // shared by a block
 static void (*body)();
 
-static void resume(unsigned number)
+static void go_to(unsigned number)
 {
-    const unsigned from = running;
     running = number;
     thread.x = first + number;
-    if (from != number)
-        swapcontext(&fibers[from].context, &fibers[number].context);
+    if (fibers[number].begun)
+        _longjmp(fibers[number].place, 1);
+    fibers[number].begun = true;
+    setcontext(&fibers[number].context);
+}
+
+static void resume(unsigned number)
+{
+    if (number != running && !_setjmp(fibers[running].place))
+        go_to(number);
 }
 
 static void finish()
@@ -69,12 +80,9 @@ static void finish()
     body();
     fibers[running].done = true;
     for (unsigned k = 1; k < count; ++k) {
-        const unsigned number = (running + k) % count;
-        if (!fibers[number].done) {
-            running = number;
-            thread.x = first + number;
-            setcontext(&fibers[number].context);
-        }
+        const unsigned number = (running + k * step) % count;
+        if (!fibers[number].done)
+            go_to(number);
     }
     setcontext(&home);
 }
@@ -87,7 +95,7 @@ static int meet(char kind, double value)
     fiber.left[fiber.meetings % 2] = value;
     fiber.kind = kind;
     const int meeting = fiber.meetings++;
-    resume((own + 1) % count);
+    resume((own + step) % count);
     for (unsigned k = 0; k < count; ++k) {
         const Fiber &other = fibers[k];
         // Those who have run already may be one meeting ahead.
@@ -100,33 +108,37 @@ static int meet(char kind, double value)
 
 static double from(int meeting, unsigned lane) { return fibers[lane].left[meeting % 2]; }
 
-// Run a grid: groups of so many threads meet.
+// Run a grid: groups of so many threads meet. Every second block has its threads in reverse order:
+// what they write too early or read too late for one order is seen in the other.
 static int run(long long blocks, int threads, int together, size_t shared, void (*kernel)())
 {
     constexpr size_t stack = 1 << 16;
     static char *const stacks = (char *)malloc(1024 * stack);
     parted = false;
     body = kernel;
+    dim.x = threads;
     count = together;
     memory = (double *)malloc(shared + sizeof(double));
     for (size_t k = 0; k < shared / sizeof(double); ++k)
         memory[k] = NAN;
     for (long long number = 0; number < blocks; ++number) {
         block.x = (unsigned)number;
+        step = number % 2 ? count - 1 : 1;
         for (first = 0; (int)first < threads; first += count) {
             for (unsigned k = 0; k < count; ++k) {
                 Fiber &fiber = fibers[k];
                 fiber.meetings = fiber.kind = 0;
-                fiber.done = false;
+                fiber.begun = fiber.done = false;
                 getcontext(&fiber.context);
                 fiber.context.uc_stack.ss_sp = stacks + k * stack;
                 fiber.context.uc_stack.ss_size = stack;
                 fiber.context.uc_link = nullptr;
                 makecontext(&fiber.context, finish, 0);
             }
-            running = 0;
-            thread.x = first;
-            swapcontext(&home, &fibers[0].context);
+            running = number % 2 ? count - 1 : 0;
+            thread.x = first + running;
+            fibers[running].begun = true;
+            swapcontext(&home, &fibers[running].context);
         }
     }
     free(memory);
@@ -147,6 +159,7 @@ template <class... A> static void call(void (*kernel)(A...), void **arguments)
 
 #define threadIdx host::thread
 #define blockIdx host::block
+#define blockDim host::dim
 
 template <class T> static T __shfl_sync(unsigned, T value, int lane)
 {
@@ -168,3 +181,11 @@ static bool __any_sync(unsigned, bool value)
     return any;
 }
 static void __syncthreads() { host::meet('b', 0); }
+static bool __syncthreads_or(bool value)
+{
+    const int meeting = host::meet('o', value);
+    bool any = false;
+    for (unsigned thread = 0; thread < host::count; ++thread)
+        any = any || host::from(meeting, thread) != 0;
+    return any;
+}

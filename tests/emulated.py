@@ -8,8 +8,10 @@ import ctypes
 import hashlib
 import shutil
 import subprocess
+import sys
 import types
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,6 +56,7 @@ class RawModule:
     """Like CuPy's; `folder` keeps what is compiled."""
 
     folder = None
+    limits: ClassVar[dict] = {}
 
     def __init__(self, code, options, name_expressions):
         assert "--fmad=false" in options
@@ -64,16 +67,30 @@ class RawModule:
         assert self.code.count(DYNAMIC) == 1
         code = self.code.replace(DYNAMIC, DYNAMIC_HERE)
         text = f"{PRELUDE.read_text()}\n{code}\n{WRAPPER.format(name=name)}"
-        return Kernel(build(text, self.folder), name)
+        return Kernel(build(text, self.folder), name, self.limits)
 
 
 class Kernel:
-    shared_size_bytes = 8192
+    """A function of a module. All of one name share what they may take of shared memory.
 
-    def __init__(self, library, name):
-        self.library, self.warps_meet = library, name.startswith("short_rows")
+    So it is with CuPy, whose modules of one text are one.
+    """
+
+    def __init__(self, library, name, limits):
+        self.library, self.name, self.limits = library, name, limits
+
+    @property
+    def max_dynamic_shared_size_bytes(self):
+        return self.limits.get(self.name, 48 * 1024)
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, most):
+        runtime = sys.modules["cupy"].cuda.runtime
+        assert most <= runtime.deviceGetAttribute(97, 0), "CUDA_ERROR_INVALID_VALUE"
+        self.limits[self.name] = most
 
     def __call__(self, grid, block, arguments, shared_mem):
+        assert shared_mem <= self.max_dynamic_shared_size_bytes, "CUDA_ERROR_INVALID_VALUE"
         (blocks,), (threads,) = grid, block
         arrays = [a._array for a in arguments if isinstance(a, fake_cupy.ndarray)]
         guarded = [_Guarded(array) for array in arrays]
@@ -86,7 +103,7 @@ class Kernel:
                 assert isinstance(value, np.generic), f"a kernel cannot take {value!r}"
                 boxes.append(np.array(value))
         given = (ctypes.c_void_p * len(boxes))(*(box.ctypes.data for box in boxes))
-        together = 32 if self.warps_meet else threads
+        together = 32 if self.name.startswith("short_rows") else threads
         run = self.library.run
         run.argtypes = [
             ctypes.c_longlong,
@@ -118,15 +135,25 @@ class _Guarded:
         array[...] = self.inside.view(array.dtype).reshape(array.shape)
 
 
-def module(folder, free_bytes=2**30):
-    """Return the module to put in place of cupy; `folder` is for compiled kernels."""
+def module(folder, memory=None):
+    """Return the module to put in place of cupy.
+
+    `folder` is for compiled kernels, and `memory` counts what arrays take.
+    """
     fake = fake_cupy.module()
+    memory = fake_cupy.Memory(2**30) if memory is None else memory
+    fake_cupy.ndarray.memory = memory
     runtime = fake.cuda.runtime
     runtime.getDeviceCount = lambda: 1
     runtime.getDevice = lambda: 0
-    runtime.memGetInfo = lambda: (free_bytes, 2 * free_bytes)
-    attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024}
-    fake.cuda.Device = lambda number: types.SimpleNamespace(attributes=attributes)
-    fake.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    fake.RawModule = type("RawModule", (RawModule,), {"folder": folder})
+    runtime.memGetInfo = lambda: (memory.size - memory.used, memory.size)
+    runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+    runtime.deviceGetAttribute = lambda what, device: {97: 227 * 1024}[what]
+    pool = types.SimpleNamespace(
+        free_bytes=lambda: 0, used_bytes=lambda: memory.used, get_limit=lambda: 0
+    )
+    fake.get_default_memory_pool = lambda: pool
+    fake.cuda.nvrtc = types.SimpleNamespace(getVersion=lambda: (13, 0))
+    fake.cuda.get_current_stream = lambda: types.SimpleNamespace(synchronize=lambda: None)
+    fake.RawModule = type("RawModule", (RawModule,), {"folder": folder, "limits": {}})
     return fake

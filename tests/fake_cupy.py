@@ -6,13 +6,14 @@ use and CuPy has; reaching for any other is an AttributeError.
 """
 
 import types
+import weakref
 
 import numpy as np
 
 _FUNCTIONS = (
-    "abs add arange arctan arctan2 argmin ascontiguousarray clip concatenate copyto divide empty "
-    "empty_like frexp full full_like isfinite ldexp maximum minimum multiply ones ones_like roll "
-    "sqrt subtract take where zeros zeros_like"
+    "abs add arange arctan arctan2 argmin ascontiguousarray broadcast_to clip concatenate copyto "
+    "divide empty empty_like frexp full full_like isfinite ldexp maximum minimum multiply ones "
+    "ones_like roll sqrt subtract take where zeros zeros_like"
 )
 _OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "
@@ -46,11 +47,38 @@ def _through(function):
     return call
 
 
+class Memory:
+    """A device's memory: what live arrays take of it, in whole blocks of CuPy's pool."""
+
+    def __init__(self, size, block=512):
+        self.size, self.block, self.used, self.known = size, block, 0, set()
+
+    def take(self, array):
+        while isinstance(array.base, np.ndarray):  # of views what they look at
+            array = array.base
+        if id(array) in self.known:
+            return
+        taken = -(-array.nbytes // self.block) * self.block
+        if self.used + taken > self.size:
+            raise MemoryError(f"{taken} bytes beside {self.used} of {self.size}")
+        self.used += taken
+        self.known.add(id(array))
+        weakref.finalize(array, self.give, id(array), taken).atexit = False
+
+    def give(self, number, taken):
+        self.known.remove(number)
+        self.used -= taken
+
+
 class ndarray:
     """What CuPy calls an array."""
 
+    memory = None  # that of the device, if it is to be counted
+
     def __init__(self, array):
         self._array = array
+        if self.memory is not None:
+            self.memory.take(array)
 
     def __array__(self, *args, **kwargs):
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")

@@ -127,6 +127,25 @@ def disassemble(cubin, folder):
     return instructions, following
 
 
+def whole_loop(instructions, following, mark):
+    """Return all instructions of loops through those that contain `mark`, rare branches too."""
+    before = [[] for _ in instructions]
+    for k, after in enumerate(following):
+        for then in after:
+            before[then].append(k)
+
+    def reached(edges):
+        seen, queue = set(), [k for k, one in enumerate(instructions) if mark in one]
+        while queue:
+            new = [k for k in edges[queue.pop()] if k not in seen]
+            seen.update(new)
+            queue += new
+        return seen
+
+    inside = sorted(reached(following) & reached(before))
+    return [re.sub(r"^@!?U?P\w+\s+", "", instructions[k]) for k in inside]
+
+
 def shortest_round(instructions, following, mark):
     """Return the instructions of the shortest loop through one that contains `mark`.
 

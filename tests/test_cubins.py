@@ -1,5 +1,6 @@
 """What NVIDIA's compiler makes of the kernels, without a GPU: registers, spills, instructions."""
 
+import numpy as np
 import pytest
 
 from rescntk.engines import cuda
@@ -18,23 +19,79 @@ KERNELS = [
     (25, (9, 5), ("ntk",), "trace", "relu", True),
     (150, (5, 9), BOTH, "equivariant", "relu", True),
     (192, (11, 11), BOTH, "gap", "relu", False),
+    (200, (3, 3), BOTH, "gap", "relu", True),
+    (256, (15, 15), BOTH, "gap", "relu", True),
+    (255, (9, 9), BOTH, "equivariant", "erf", True),
     (384, (15, 15), BOTH, "pixels", "erf", True),
     (12, (1, 7), ("gpk",), "gap", "erf", False),
     (1000, (3, 31), BOTH, "gap", "relu", True),
-    (4096, (15, 3), BOTH, "equivariant", "erf", False),
+    (3000, (15, 3), BOTH, "equivariant", "erf", False),
 ]
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
+
+
+def resident(launch, registers, architecture):
+    """Return the warps that a multiprocessor takes at a time: what hides latencies."""
+    warps = launch.threads // 32
+    # Each quarter has 16384 registers; a warp takes them by 8 a lane.
+    by_registers = 4 * (16384 // (32 * (-(-registers // 8) * 8))) // warps
+    short = launch.name.startswith("short_rows")
+    shared = 1024 + (4 * 8 * launch.threads if short else launch.shared_bytes)
+    by_memory = (164 if architecture == "sm_80" else 228) * 1024 // shared
+    return warps * min(by_registers, by_memory, 64 // warps)
+
+
+def registers_of(launch, architecture):
+    """Return a kernel's registers, of which none may be in local memory."""
+    cubin = nvrtc.compile_kernels([launch.name], architecture)
+    ((_, (registers, local)),) = nvrtc.resources(cubin).items()
+    assert local == 0, launch.name
+    return registers
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_kernels_compile_and_stay_in_registers(kernel, dtype, architecture):
     d, sizes, *rest = kernel
-    launch = cuda.plan(d, sizes, dtype, *rest)
-    cubin = nvrtc.compile_kernels([launch.name], architecture)
+    memory = 163 * 1024 if architecture == "sm_80" else 227 * 1024
+    registers_of(cuda.plan(d, sizes, dtype, *rest, memory=memory), architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_warps_that_hide_latencies(dtype, architecture):
+    """Three for each scheduler of a multiprocessor; two where NVRTC takes more registers."""
+    launch = cuda.plan(128, (3, 3), dtype, BOTH, "gap")
+    least = 8 if architecture == "sm_100" else 12
+    assert resident(launch, registers_of(launch, architecture), architecture) >= least
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_sample_of_all_kernels(seed):
+    """There are tens of thousands: some of every precision, activation and architecture."""
+    rng = np.random.default_rng(seed)
+    dtype, activation = ("float32", "float64")[seed % 2], ("relu", "erf")[seed // 2 % 2]
+    # Half of them in registers, near the longest rows and filters, which need most of these.
+    d = int(rng.integers(1, 400)) if seed % 8 < 6 else int(rng.integers(400, 2500))
+    sizes = tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2))
+    kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
+    head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
+    launch = cuda.plan(d, sizes, dtype, kinds, head, activation, bool(rng.integers(2)))
+    registers_of(launch, ARCHITECTURES[seed % 3])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("erf", ["false", "true"])
+def test_table_kernels_stay_in_registers(real, erf, architecture):
+    cubin = nvrtc.compile_kernels([f"side_tables<{real}, {erf}>"], architecture)
     ((_, (registers, local)),) = nvrtc.resources(cubin).items()
     assert local == 0
-    assert registers * launch.threads <= 65536
+    # Two blocks of a multiprocessor at the least: threads wait for memory and for each other.
+    assert 2 * registers * cuda.TABLE_THREADS <= 65536
 
 
 def test_local_memory_would_be_seen():
@@ -73,3 +130,17 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_prop
     record_property("issued", issued)
     record_property("fp64", double)
     assert max(issued, double) <= bar
+
+
+@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [128, 1000])
+def test_layers_call_nothing(d, dtype, activation, tmp_path):
+    """No root, quotient or arctangent leads out of the loop, not even for rare arguments."""
+    launch = cuda.plan(d, (3, 3), dtype, BOTH, "gap", activation)
+    cubin = nvrtc.compile_kernels([launch.name], "sm_90")
+    mark = "MUFU.SQRT" if (dtype, activation) == ("float32", "relu") else "MUFU.RSQ"
+    loop = nvrtc.whole_loop(*nvrtc.disassemble(cubin, tmp_path), mark)
+    assert len(loop) > 1000
+    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in loop)

@@ -66,10 +66,11 @@ CUTS = {
         {"_GROUP": 100, "_TASK": 300, "_TABLE_BYTES": 10_000},
         {"_GROUP": 10**5, "_TASK": 10**9},
     ],
+    # Devices with so much memory free, whatever they have.
     "cuda": [
-        {"_RESULT_SHARE": 1e-12, "_TABLE_SHARE": 1e-12},
-        {"_RESULT_SHARE": 4e-6, "_TABLE_SHARE": 1e-4},
-        {"_RESULT_SHARE": 1e-6},
+        {"free_bytes": lambda cupy: 1},
+        {"free_bytes": lambda cupy: 1_500},
+        {"free_bytes": lambda cupy: 40_000},
     ],
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..network import Network, check_choice
+from ..network import check_choice
 from .request import Request, Scaled
 
 __all__ = ["Request", "Scaled", "available", "choose"]
@@ -48,9 +48,6 @@ def _cuda() -> str | None:
         return f"CuPy does not work here: {' '.join(str(error).split())}"
 
 
-_LONGEST_CUDA = 4096
-"""Time points of the longest signals that "cuda" takes."""
-
 # name: (module, why it cannot serve here: None or a sentence)
 _ENGINES: dict[str, tuple[str, Callable[[], str | None]]] = {
     "reference": ("reference", _always),
@@ -71,13 +68,13 @@ def available() -> dict[str, bool | str]:
     return {name: why() or True for name, (_, why) in _ENGINES.items()}
 
 
-def choose(name: str, network: Network, X: Any) -> Any:
+def choose(name: str, request: Request, X: Any) -> Any:
     """Return the engine of that name; "auto" is the fastest that can serve.
 
     That is "numba" for NumPy's arrays and ReLU, where numba is installed; erf has to be
     computed number by number there, so that the reference engine, whose arctangent NumPy
     computes by the vector, is faster. For CuPy's arrays it is "cuda", unless the signals are
-    longer than it takes. It takes NumPy's as well, when it is asked for by name.
+    longer than it takes on that device. It takes NumPy's as well, when it is asked for by name.
 
     Raises
     ------
@@ -88,9 +85,13 @@ def choose(name: str, network: Network, X: Any) -> Any:
     numpys = isinstance(X, np.ndarray)
     if name == "auto":
         if numpys:
-            name = "numba" if network.activation == "relu" and _numba() is None else "reference"
+            relu = request.network.activation == "relu"
+            name = "numba" if relu and _numba() is None else "reference"
         else:
-            name = "cuda" if _cuda() is None and X.shape[2] <= _LONGEST_CUDA else "reference"
+            served = _cuda() is None and import_module(f"{__name__}.cuda").takes(
+                request, X.shape[2]
+            )
+            name = "cuda" if served else "reference"
     module, why = _ENGINES[name]
     reason = why()
     if reason is None and name == "numba" and not numpys:

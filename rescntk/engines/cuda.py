@@ -1,13 +1,19 @@
 """The engine "cuda": the reference engine's recursion as one kernel for the GPU, through CuPy.
 
 A kernel takes rows through all layers at once (rows.cu): nothing of the size of all pixel pairs
-touches the device's memory. Tables of signals are those of every engine (tables.py), made by
-array code on the device: they take a share of about 1/n of the time for a trace, and of 1/(n d)
-for GAP, of n signals. Here the work is cut into tiles of pairs that fit in the memory that is
-free, tables are laid out as the lanes read them, and the shape of the launch is chosen.
+touches the device's memory. Another one (tables.cu) makes the tables of signals that every engine
+has (tables.py), through all layers at once as well, where the lanes of a row read them: of n
+signals they are work for n d pixels, beside n² d of a trace and n² d² of GAP. Here the work is cut
+into tiles of pairs that fit in the memory that is free, and the shape of the launch is chosen.
+
+What is launched does not depend on the depth, and a homogeneous network's Gram waits for the device
+nowhere; one of another network reads back, once a side, whether the signals are too large for it.
+NumPy's results are waited for as they are copied.
 
 Kernels are compiled when they are first asked for, by what they are specialized to: the precision,
-the filters, the kinds, and how a row is cut up (`Launch.name`); CuPy keeps them on disk.
+the filters, the kinds, and how a row is cut up (`Launch.name`). That takes NVRTC, of a CUDA toolkit
+or of the wheels that the extras cuda12 and cuda13 bring, about a second a kernel; CuPy from 14.2 on
+keeps them on disk, older ones compile anew in every process.
 """
 
 from __future__ import annotations
@@ -23,43 +29,64 @@ from typing import Any
 import numpy as np
 
 from ..signals import array_module
-from . import _LONGEST_CUDA as LONGEST
 from . import polynomials
-from .request import KINDS, Request, Scaled, Tick
-from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, trained
+from .request import KINDS, Request, Scaled, Tick, silent
+from .tables import NEARLY_OPPOSITE, TIE_UNITS, Tables, trained
 
 Array = Any
 
 _HERE = Path(__file__).parent
-_HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
-# In a kernel's name their numbers, which is how a demangler spells them.
-_ACTIVATIONS = ("RELU_SUMMED", "RELU", "ERF")
+
+LONGEST = 4096
+"""Time points of the longest signals."""
+
+# What rows.cu calls Head and Activation. In a kernel's name stand their numbers, which is how a
+# demangler spells them.
+_ENUMS = {"Head": ("FIRST_PAIR", "SUM", "EVERY_PAIR"), "Activation": ("RELU_SUMMED", "RELU", "ERF")}
+_HEADS = {"equivariant": "FIRST_PAIR", "trace": "SUM", "gap": "SUM", "pixels": "EVERY_PAIR"}
 
 WARP = 32
 WARPS = 4
 """Warps of a block of `short_rows`: small blocks leave fewer registers unused."""
 
 # Pixels of a lane: their state has to fit in its 255 registers without spilling (checked in the
-# compiled kernels by tests/test_cubins.py).
-MOST_PIXELS = {"float32": 12, "float64": 6}
+# compiled kernels by tests/test_cubins.py). With more than a few of them a multiprocessor has 8
+# warps, not 12 or more, so they are taken for what others could not do, or would do far worse.
+# Arctangents take registers for themselves.
+MOST_PIXELS = {"float32": 12, "float64": 8}
+FEW_PIXELS = {"float32": 12, "float64": 6}
 
 # Of a lane of `long_rows`. Odd, so that lanes read from different banks of the shared memory.
-LONG_PIXELS = 5
+LONG_PIXELS = {"relu": 5, "erf": 3}
 LONG_THREADS = 256
+"""The most threads of a block of `long_rows`."""
 
 LONGEST_FILTER = 15
 """Longer ones are summed by a loop, in `long_rows`; they have size 0 in a kernel's name."""
 
 SHARED_BYTES = 227 * 1024
-"""Shared memory of a block on sm_90 and sm_100; a device may have less, which is asked then."""
+"""Shared memory that a block may have on sm_90 and sm_100; other devices have less."""
 
-# Of the free memory, what tables and results of a tile may take. CuPy's pool, and the temporaries
-# of the tables, need the rest.
+# Of the free memory, what results may take that have to be whole on the device: CuPy's.
+_WHOLE_SHARE = 0.75
+
+# Of the memory that is free then, what tables and results of a tile may take. CuPy's pool, and
+# temporaries, need the rest.
 _TABLE_SHARE = 0.1
 _RESULT_SHARE = 0.25
 
+# If the right tables of all signals fit in this share, they are made once, otherwise for each row
+# of tiles anew.
+_KEPT_SHARE = 0.2
+
 # Entries (pixel pairs times layers) of a tile: a second or less, so that progress is seen.
 _TILE_ENTRIES = 2.0e11
+
+TABLE_THREADS = 256
+"""The most threads of a block of `side_tables`."""
+
+# Arrays of a signal's length that `side_tables` works in.
+_SPARE = {"relu": 7, "erf": 9}
 
 # Blocks of a launch: what a grid's first dimension takes.
 _MOST_BLOCKS = 2**31 - 1
@@ -82,7 +109,7 @@ class Launch:
         Of a block.
     share, tall, pairs : int
         The teams of lanes of a pair of cases, each of which takes every share-th offset; and a
-        block's pairs: a rectangle, so many rows high.
+        block's pairs: a rectangle, so many rows high (on a diagonal, all in one row).
     shared_bytes : int
         Dynamic shared memory of a block.
     """
@@ -96,11 +123,6 @@ class Launch:
     pairs: int
     shared_bytes: int
 
-    @property
-    def short(self) -> bool:
-        """Whether the state is in registers."""
-        return self.name.startswith("short_rows")
-
     def index(self, d: int, registers: int) -> np.ndarray:
         """Return the pixel at each (register, lane), in the order of the tables."""
         begin = np.arange(self.lanes) * d // self.lanes
@@ -108,9 +130,9 @@ class Launch:
 
     def blocks(self, rows: int, columns: int, diagonal: bool) -> int:
         """Return how many blocks a tile takes."""
-        tall = 1 if diagonal else self.tall
-        wide = self.pairs // self.tall
-        return -(-columns // wide) * (1 if diagonal else -(-rows // tall))
+        if diagonal:
+            return -(-columns // self.pairs)
+        return -(-columns // (self.pairs // self.tall)) * -(-rows // self.tall)
 
 
 def plan(
@@ -121,6 +143,7 @@ def plan(
     head: str,
     activation: str = "relu",
     cross: bool = False,
+    memory: int = SHARED_BYTES,
 ) -> Launch:
     """Choose the shape of a launch.
 
@@ -136,6 +159,8 @@ def plan(
         The network's.
     cross : bool
         Whether of inner and readout weights one is trained and the other is not.
+    memory : int
+        The bytes of shared memory that a block may have on the device.
 
     Raises
     ------
@@ -155,53 +180,76 @@ def plan(
     offsets = d if head in ("gap", "pixels") else 1
 
     def name(kernel: str, pixels: int, *rest: object) -> str:
-        activation = _ACTIVATIONS.index(kind)
+        activation = _ENUMS["Activation"].index(kind)
         parts = (real, pixels, *filters, gpk, ntk, activation, cross and ntk, *rest)
         words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
         return f"{kernel}<{', '.join(words)}>"
 
-    best = _cut(d, max(sizes) // 2, dtype) if min(filters) > 0 else None
+    best = _cut(d, max(sizes) // 2, dtype, activation) if min(filters) > 0 else None
     if best is not None:
         lanes, pixels = best
         teams = WARPS * (WARP // lanes)
         share = _share(teams, offsets)
         pairs = teams // share
-        tall = max(k for k in range(1, math.isqrt(pairs) + 1) if pairs % k == 0)
         threads = WARPS * WARP
         full = name("short_rows", pixels, lanes, d % lanes == 0, threads)
-        return Launch(full, lanes, pixels, threads, share, tall, pairs, 0)
+        return Launch(full, lanes, pixels, threads, share, _tall(pairs), pairs, 0)
 
-    lanes = -(-d // LONG_PIXELS)
+    lanes = -(-d // LONG_PIXELS[activation])
     pixels = -(-d // lanes)
-    threads = min(LONG_THREADS, -(-lanes // WARP) * WARP)
     features = gpk or kind == "ERF"
     rings = 2 + 2 * ntk + features * (1 if summed else 2)
-    shared_bytes = rings * d * np.dtype(dtype).itemsize
-    if shared_bytes > SHARED_BYTES:
+    needed = rings * d * np.dtype(dtype).itemsize
+    if needed > memory:
         raise ValueError(
-            f"X has {d} timepoints: {rings} numbers of {dtype} for each need {shared_bytes} bytes "
-            f"of shared memory, expected at most {SHARED_BYTES}; ask for fewer "
+            f"X has {d} timepoints: {rings} numbers of {dtype} for each need {needed} bytes "
+            f"of shared memory, expected at most {memory} on this device; ask for fewer "
             "kinds, dtype='float32' or engine='reference'"
         )
-    full = name("long_rows", pixels, threads)
-    return Launch(full, lanes, pixels, threads, 1, 1, 1, shared_bytes)
+    pairs, threads = _block(lanes, memory // needed)
+    full = name("long_rows", pixels, threads, pairs > 1)
+    return Launch(full, lanes, pixels, threads, 1, _tall(pairs), pairs, pairs * needed)
 
 
-def _cut(d: int, half: int, dtype: str) -> tuple[int, int] | None:
+def _tall(pairs: int) -> int:
+    """Return the rows of a block's rectangle of pairs: as square as can be."""
+    return max(k for k in range(1, math.isqrt(pairs) + 1) if pairs % k == 0)
+
+
+def _block(lanes: int, most: int) -> tuple[int, int]:
+    """Return the pairs (at most so many) and threads of a block of `long_rows`.
+
+    Few threads, which wait for one another, as long as few of them idle.
+    """
+    if lanes > LONG_THREADS:
+        return 1, WARP * -(-lanes // (WARP * -(-lanes // LONG_THREADS)))
+    threads = {
+        pairs: WARP * -(-pairs * lanes // WARP)
+        for pairs in range(1, min(most, LONG_THREADS // lanes) + 1)
+    }
+    busy = {pairs: pairs * lanes / threads[pairs] for pairs in threads}
+    pairs = next(pairs for pairs in threads if busy[pairs] >= max(busy.values()) - 0.04)
+    return pairs, threads[pairs]
+
+
+def _cut(d: int, half: int, dtype: str, activation: str = "relu") -> tuple[int, int] | None:
     """Return the lanes of a row and their pixels for `short_rows`, or None if it cannot serve.
 
     The cheapest a pixel pair, as counted in the compiled kernels: issue slots of a lane and layer
     are about `entry` a pixel, `halo` for each pixel that comes from another lane, and `rest`.
     """
     entry, halo, rest = (49, 8, 25) if dtype == "float32" else (128, 8, 8)
+    most = (MOST_PIXELS if activation == "relu" else FEW_PIXELS)[dtype]
     best = None
     for lanes in range(1, min(WARP, d) + 1):
         pixels = -(-d // lanes)
         brief = d % lanes > 0
-        if pixels > MOST_PIXELS[dtype] or half > pixels - brief:
+        if pixels > most or half > pixels - brief:
             continue
         useful = d * (WARP // lanes)
         cost = WARP * (entry * pixels + halo * half * (1 + 0.5 * brief) + rest) / useful
+        if pixels > FEW_PIXELS[dtype]:
+            cost *= 1.15
         if best is None or cost < best[0]:
             best = (cost, lanes, pixels)
     return None if best is None else best[1:]
@@ -219,18 +267,21 @@ def _share(teams: int, offsets: int) -> int:
 
 
 def source() -> str:
-    """Return the kernels' text, whole: with rows.h and the coefficients of polynomials.py."""
+    """Return all kernels' text, whole: with rows.h and the coefficients of polynomials.py."""
     lines = []
     for name in ("ANGLE64", "GAP64", "ANGLE32", "GAP32"):
         real, end = ("double", "") if name.endswith("64") else ("float", "f")
         numbers = getattr(polynomials, name)
         values = ", ".join(float(number).hex() + end for number in numbers)
         lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
-    kernels = (_HERE / "rows.cu").read_text(encoding="utf-8")
-    header = (_HERE / "rows.h").read_text(encoding="utf-8")
+    lines += [f"enum {name} {{ {', '.join(members)} }};" for name, members in _ENUMS.items()]
+    lines.append(f"constexpr int TABLE_THREADS = {TABLE_THREADS};\n")
     # Included here: CuPy tells compiled kernels apart by their text alone. It writes that to a file
     # in the locale's encoding, so comments lose their Greek.
-    whole = kernels.replace('#include "rows.h"', "\n".join([*lines, "", header]))
+    for name in ("rows.h", "rows.cu", "tables.cu"):
+        text = (_HERE / name).read_text(encoding="utf-8")
+        lines.append(text.replace('#include "rows.h"\n', ""))
+    whole = "\n".join(lines)
     return whole.encode("ascii", "replace").decode("ascii")
 
 
@@ -238,24 +289,65 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 
 
 @functools.cache
-def _kernel(device: int, name: str, shared_bytes: int) -> Any:
+def _kernel(device: int, name: str) -> Any:
     """Return a compiled kernel, for one device."""
     cupy = import_module("cupy")
     module = cupy.RawModule(code=source(), options=OPTIONS, name_expressions=[name])
     kernel = module.get_function(name)
-    if shared_bytes > 48 * 1024:
-        most = cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
-        if shared_bytes > most:
-            raise ValueError(
-                f"X is too long for this device: rows need {shared_bytes} bytes of shared memory, "
-                f"expected at most {most}; ask for fewer kinds, dtype='float32' or "
-                "engine='reference'"
-            )
-        kernel.max_dynamic_shared_size_bytes = shared_bytes
+    if name.startswith("long_rows"):
+        # Once for signals of all lengths: CuPy's modules of one text share their functions, and
+        # with them this limit.
+        kernel.max_dynamic_shared_size_bytes = _shared_bytes(cupy)
     return kernel
 
 
+def _shared_bytes(cupy: Any) -> int:
+    """Return how much shared memory a block may have on the current device."""
+    runtime = cupy.cuda.runtime
+    what = runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin
+    return int(runtime.deviceGetAttribute(what, runtime.getDevice()))
+
+
 # ---------------------------------------------------------------- the engine
+
+
+def free_bytes(cupy: Any) -> int:
+    """Return how much memory is free: on the device and in CuPy's pool, within its limit."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    pool = cupy.get_default_memory_pool()
+    free, limit = int(free) + int(pool.free_bytes()), int(pool.get_limit())
+    return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free
+
+
+def launch_of(request: Request, d: int) -> Launch:
+    """Return the launch for signals of length `d` on the current device, or say why there is none.
+
+    Raises
+    ------
+    ValueError
+        If no launch can fit.
+    """
+    net = request.network
+    _, inner, _, readout = trained(net)
+    return plan(
+        d,
+        (net.filter_size, net.outer_filter_size),
+        request.dtype,
+        request.kinds,
+        request.head,
+        net.activation,
+        inner != readout,
+        _shared_bytes(import_module("cupy")),
+    )
+
+
+def takes(request: Request, d: int) -> bool:
+    """Return whether signals of length `d` fit on the current device."""
+    try:
+        launch_of(request, d)
+    except ValueError:
+        return False
+    return True
 
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
@@ -272,13 +364,27 @@ def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
 
 @dataclass(frozen=True)
 class _Laid:
-    """One side's tables, in the order of the lanes: see `Side` in rows.cu."""
+    """Tables of some signals (tables.Side) as kernels want them: see `Side` in rows.cu.
+
+    Attributes
+    ----------
+    pixels, extra : array, (cases, layers, registers * lanes, 2)
+        √(2q) for a left side, √(q/2) for a right one, and 1/√q; and for erf its two more.
+    units : array, (cases, features, registers * lanes)
+        Unit vectors.
+    bounds : array, (kinds, depths, cases), float64
+        As in `Side`, of the depths that are asked for.
+    peaks : array, (layers,), float64
+        The largest variance in each layer.
+    scale : array, (cases,), float64
+        What the signals were divided by.
+    """
 
     pixels: Array
     extra: Array
     units: Array
     bounds: Array
-    peaks: list[Array]
+    peaks: Array
     scale: Array
 
     @property
@@ -297,40 +403,33 @@ class _Run:
         _, self.n_channels, self.d = X.shape
         self.tables = Tables(request, self.n_channels, self.d, self.xp)
         self.dtype = np.dtype(request.dtype)
-        _, inner, _, readout = trained(net)
-        self.launch = plan(
-            self.d,
-            (net.filter_size, net.outer_filter_size),
-            request.dtype,
-            request.kinds,
-            request.head,
-            net.activation,
-            inner != readout,
-        )
+        self.launch = launch_of(request, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
-        self.head = _HEADS[request.head]
+        self.head = _ENUMS["Head"].index(_HEADS[request.head])
         depth = request.depths[-1]
         slot = {depth: t for t, depth in enumerate(request.depths)}
         slots = [slot.get(layer, -1) for layer in range(depth + 1)]
         self.slots = self.xp.asarray(slots, dtype=np.int32)
+        self.layers, self.growth = self.constants()
+        corrections = [self.tables.correction(depth) for depth in request.depths]
+        self.corrections = self.xp.asarray(np.array(corrections))
         pixels = self.d * self.d if request.head == "pixels" else 2
         self.result_bytes = 8 * len(self.kinds) * len(request.depths) * pixels
         self.summed = net.activation == "relu" and request.head in ("trace", "gap")
 
     # -- how the work is cut up
 
-    def free_bytes(self) -> int:
-        """Return how much memory is free, on the device and in CuPy's pool."""
-        free, _ = self.xp.cuda.runtime.memGetInfo()
-        return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
+    def side_bytes(self, registers: int) -> int:
+        """Return what one signal's tables take, as left or right ones by the registers."""
+        per_layer = 4 if self.network.activation == "erf" else 2
+        numbers = per_layer * (self.request.depths[-1] + 1)
+        numbers += self.n_channels * self.network.input_filter_size
+        return registers * self.launch.lanes * self.dtype.itemsize * numbers
 
     def table_bytes(self) -> int:
-        """Return what one signal's tables take, as left and as right ones."""
-        extra = 2 if self.network.activation == "erf" else 1
-        layers = 2 * extra * (self.request.depths[-1] + 1)
-        units = self.n_channels * self.network.input_filter_size
-        laid = 3 * self.launch.pixels * self.launch.lanes * self.dtype.itemsize * (layers + units)
-        return laid + 2 * self.tables.bytes_per_case(self.n_channels) + 64 * units * self.d
+        """Return what one signal takes as a left and as a right one, while tables are made."""
+        laid = 3 * self.side_bytes(self.launch.pixels)
+        return laid + 8 * self.d * (self.n_channels + _SPARE[self.network.activation])
 
     def sizes(self, n: int, m: int, free: int) -> tuple[int, int]:
         """Return the rows and columns of a tile."""
@@ -352,117 +451,140 @@ class _Run:
         home = np if self.numpys else self.xp
         values = self.results((n, m))
         left_scale, right_scale = home.empty(n), home.empty(m)
-        height, width = self.sizes(n, m, self.free_bytes())
+        free = free_bytes(self.xp)
+        height, width = self.sizes(n, m, free)
+        if Z is None:  # one grid for both sides
+            height = width = min(height, width)
+        keep = m * self.side_bytes(2 * self.launch.pixels) <= _KEPT_SHARE * free
+        kept: dict[int, _Laid] = {}
+
+        def right(columns: slice) -> _Laid:
+            if columns.start not in kept:
+                if not keep:
+                    kept.clear()
+                made = self.lay(X if Z is None else Z, columns, 2 * self.launch.pixels)
+                right_scale[columns] = self.home(made.scale)
+                kept[columns.start] = made
+            return kept[columns.start]
+
         for rows in _blocks(0, n, height):
-            side = self.tables.side(self.taken(X, rows))
-            left, laid = self.lay(side, self.launch.pixels), None
-            if Z is None and rows.stop - rows.start >= n:
-                laid = self.lay(side, 2 * self.launch.pixels)
-            left_scale[rows] = self.home(side.scale)
+            left = self.lay(X, rows, self.launch.pixels)
+            left_scale[rows] = self.home(left.scale)
             for columns in _blocks(rows.start if Z is None else 0, m, width):
-                right = laid
-                if right is None or columns != rows:
-                    other = self.tables.side(self.taken(X if Z is None else Z, columns))
-                    right = self.lay(other, 2 * self.launch.pixels)
-                right_scale[columns] = self.home(right.scale)
                 above = columns.start - rows.start if Z is None else n
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
-                self.fill(values, (rows, columns), left, right, shape, above, Z is None)
-                tick(_wanted(rows, columns) if Z is None else shape[0] * shape[1])
-        for value in values.values():
-            self.tables.finish(value, symmetric=False)  # `fill` has written both triangles
+                tables = (left, right(columns))
+                self.fill(values, (rows, columns), *tables, shape, above, symmetric=Z is None)
+                self.tell(tick, _wanted(rows, columns) if Z is None else shape[0] * shape[1])
         return self.tables.scaled(values, left_scale, right_scale)
 
     def diagonal(self, X: Array, tick: Tick) -> Scaled:
         """Compute pairs of a case with itself, block by block."""
         home = np if self.numpys else self.xp
         values, scale = self.results((1, len(X))), home.empty(len(X))
-        free = self.free_bytes()
+        free = free_bytes(self.xp)
         cases = max(1, int(min(free * _TABLE_SHARE / self.table_bytes(), _MOST_BLOCKS)))
         for some in _blocks(0, len(X), cases):
-            side = self.tables.side(self.taken(X, some))
-            left, right = (self.lay(side, k * self.launch.pixels) for k in (1, 2))
-            scale[some] = self.home(side.scale)
+            left, right = (self.lay(X, some, k * self.launch.pixels) for k in (1, 2))
+            scale[some] = self.home(left.scale)
             count = some.stop - some.start
-            self.fill(values, (slice(0, 1), some), left, right, (count, count), 0, False)
-            tick(count)
-        for value in values.values():
-            self.tables.finish(value, symmetric=False)
+            where = (slice(0, 1), some)
+            self.fill(values, where, left, right, (count, count), 0, diagonal=True)
+            self.tell(tick, count)
         flat = {kind: value[:, 0] for kind, value in values.items()}
         return self.tables.scaled(flat, scale, scale)
 
     # -- from and to the caller's library
 
-    def taken(self, X: Array, some: slice) -> Array:
-        return self.xp.asarray(X[some])
+    def tell(self, tick: Tick, done: int) -> None:
+        """Tell a progress bar of pairs that are computed, not only queued."""
+        if tick is not silent:
+            self.xp.cuda.get_current_stream().synchronize()
+        tick(done)
 
     def home(self, array: Array) -> Array:
         return self.xp.asnumpy(array) if self.numpys else array
 
     def results(self, cases: tuple[int, int]) -> dict[str, Array]:
-        """Return zeros for all results, where the caller's arrays are, if they fit there."""
+        """Return room for all results, where the caller's arrays are, if they fit there."""
         tail = (self.d, self.d) if self.request.head == "pixels" else ()
         shape = (len(self.request.depths), *cases, *tail)
-        needed, free = 8 * len(self.kinds) * math.prod(shape), self.free_bytes()
-        if not self.numpys and needed > free:
-            raise ValueError(
-                f"X and Z have results of {needed} bytes, expected at most {free}, which are free "
-                "on the device; for NumPy's arrays they are kept in the host's memory"
-            )
+        if not self.numpys:
+            one, count = 8 * math.prod(shape), len(self.kinds)
+            # The caller makes copies of one kind after the other, and gives the original up.
+            copy = self.request.copied_bytes * math.prod(shape[1:])
+            needed = max(count * one + copy, one + count * copy)
+            needed += 2 * self.result_bytes  # a pair's, in `fill`
+            most = int(_WHOLE_SHARE * free_bytes(self.xp))
+            if needed > most:
+                raise ValueError(
+                    f"X and Z have results that need {needed} bytes, expected at most {most}, "
+                    "three quarters of what is free on the device; for NumPy's arrays they are "
+                    "kept in the host's memory"
+                )
         home = np if self.numpys else self.xp
-        return {kind: home.zeros(shape) for kind in self.request.kinds}
+        return {kind: home.empty(shape) for kind in self.request.kinds}
 
     # -- tables and constants
 
-    def lay(self, side: Side, registers: int) -> _Laid:
-        """Return tables in the order of the lanes, left or right ones by the registers."""
-        xp, launch = self.xp, self.launch
-        index = xp.asarray(launch.index(self.d, registers).ravel())
-        left = registers == launch.pixels
-        cases, layers = len(side.scale), len(side.layers)
+    def constants(self) -> tuple[Array, Array]:
+        """Return what the kernels call `Layer` and `Growth`, for layers 0 … L.
 
-        def pairs(tables: list[tuple[Array, Array]]) -> Array:
-            shape = (cases, len(tables), registers * launch.lanes, 2)
-            laid = xp.empty(shape, dtype=self.dtype)
-            for layer, both in enumerate(tables):
-                for k, table in enumerate(both):
-                    laid[:, layer, :, k] = xp.take(table, index, axis=0).T
-            return laid
+        In `Layer` the place of the largest distance at which there may be a tie is empty: it
+        depends on the signals.
+        """
+        tables, relu = self.tables, self.network.activation == "relu"
+        known = tables.common_bounds or {}
+        layers, growth = (np.zeros((self.request.depths[-1] + 1, k)) for k in (4, 5))
+        growth[0, 0] = tables.unit(0)
+        for layer in range(1, len(layers)):
+            unit, factor = tables.unit(layer), tables.factor(layer)
+            keep = tables.step(layer) * self.network.skip
+            layers[layer] = 0.5 * factor * unit if relu else factor, keep, 0.0, unit
+            growth[layer, :3] = unit, factor, keep
+            growth[layer, 3:] = [known.get((kind, layer), 0.0) for kind in KINDS]
+        return self.xp.asarray(layers.astype(self.dtype)), self.xp.asarray(growth)
 
-        factor = 2.0 if left else 1.0
-        pixels = [(factor * p.half_root, p.inverse) for p in side.layers]
-        extra = [(p.extra[0], p.extra[1]) for p in side.layers if p.extra]
-        units = xp.take(side.units, index, axis=1).transpose(2, 0, 1)
-        n_slots = len(self.request.depths)
-        bounds = xp.empty((len(KINDS), n_slots, cases), dtype=np.float64)
-        for i, kind in enumerate(KINDS):
-            for t, depth in enumerate(self.request.depths):
-                bounds[i, t] = side.bounds[kind, depth]
-        assert layers == self.request.depths[-1] + 1
-        return _Laid(
-            pairs(pixels),
-            pairs(extra),
-            xp.ascontiguousarray(units),
-            bounds,
-            side.peaks,
-            side.scale,
-        )
+    def lay(self, X: Array, some: slice, registers: int) -> _Laid:
+        """Make the tables of some signals, left or right ones by the registers."""
+        xp, launch, net, d = self.xp, self.launch, self.network, self.d
+        signals = xp.ascontiguousarray(xp.asarray(X[some], dtype=np.float64))
+        depth, n_slots = self.request.depths[-1], len(self.request.depths)
+        cases, row, erf = len(signals), registers * launch.lanes, net.activation == "erf"
 
-    def constants(self, left: _Laid, right: _Laid) -> Array:
-        """Return what the kernels call `Layer`, for layers 0 … L."""
-        tables, xp = self.tables, self.xp
-        relu = self.network.activation == "relu"
-        rows = np.zeros((len(left.peaks), 4))
-        for layer in range(1, len(rows)):
-            factor = tables.factor(layer)
-            rows[layer, 0] = 0.5 * factor * tables.unit(layer) if relu else factor
-            rows[layer, 1] = tables.step(layer) * self.network.skip
-            rows[layer, 3] = tables.unit(layer)
-        constants = xp.asarray(rows.astype(self.dtype))
-        tie = 2.0 * TIE_UNITS * float(np.finfo(self.dtype).eps)
-        for layer, peaks in enumerate(zip(left.peaks, right.peaks, strict=True)):
-            constants[layer, 2] = tie * xp.maximum(*peaks)
-        return constants
+        def empty(*shape: int, dtype: Any = np.float64) -> Array:
+            return xp.empty(shape, dtype=dtype)
+
+        pixels = empty(cases, depth + 1, row, 2, dtype=self.dtype)
+        extra = empty(cases, depth + 1 if erf else 0, row, 2, dtype=self.dtype)
+        units = empty(cases, self.n_channels * net.input_filter_size, row, dtype=self.dtype)
+        bounds, scale = empty(len(KINDS), n_slots, cases), empty(cases)
+        peaks = empty(depth + 2, cases)  # of layers, and of the energy
+        start, inner, outer, readout = trained(net)
+        i32, f64 = np.int32, np.float64
+        arguments = (
+            signals, self.growth, self.slots, i32(n_slots), i32(depth),
+            i32(self.n_channels), i32(d), i32(net.input_filter_size), i32(net.filter_size),
+            i32(net.outer_filter_size), i32(launch.lanes), i32(registers),
+            i32((d - 1).bit_length() + 1), i32(self.tables.equivariant),
+            f64(self.tables.input_scale / net.input_filter_size), f64(self.tables.nothing),
+            f64(2.0 if registers == launch.pixels else 1.0),
+            f64(start + readout), f64(inner - readout), f64(outer + readout), np.int64(cases),
+            empty(cases, _SPARE[net.activation], d),
+            pixels, extra, units, bounds, peaks, scale,
+        )  # fmt: skip
+        real = {"float32": "float", "float64": "double"}[self.dtype.name]
+        name = f"side_tables<{real}, {str(erf).lower()}>"
+        threads = min(TABLE_THREADS, max(WARP, 1 << (d - 1).bit_length()))
+        kernel = _kernel(xp.cuda.runtime.getDevice(), name)
+        kernel((cases,), (threads,), arguments, shared_mem=0)
+        peaks = peaks.max(axis=1)
+        if erf:
+            *largest, energy = xp.asnumpy(peaks).tolist()
+            self.tables.check_energy(math.isfinite(energy))
+            for layer, peak in enumerate(largest):
+                self.tables.check_peak(layer, peak)
+        return _Laid(pixels, extra, units, bounds, peaks[:-1], scale)
 
     # -- launches
 
@@ -474,13 +596,14 @@ class _Run:
         right: _Laid,
         shape: tuple[int, int],
         above: int,
-        symmetric: bool,
+        symmetric: bool = False,
+        diagonal: bool = False,
     ) -> None:
         """Compute one tile and put it where it belongs in `values`, also mirrored if symmetric.
 
-        A diagonal has one row of results, whatever its `shape`.
+        Of a symmetric Gram a tile is on the diagonal, or above it with all of its pairs. Of pairs
+        of a case with itself (`diagonal`) there is one row of results, whatever the `shape`.
         """
-        diagonal = where[0].stop - where[0].start < shape[0]
         xp, request, launch, net = self.xp, self.request, self.launch, self.network
         rows, columns = shape
         stored = 1 if diagonal else rows
@@ -493,40 +616,44 @@ class _Run:
         start, inner, outer, readout = trained(net)
         number, i32, i64 = self.dtype.type, np.int32, np.int64
         count = self.d * self.tables.offsets
+        tie = 2.0 * TIE_UNITS * float(np.finfo(self.dtype).eps)
+        layers = self.layers.copy()
+        layers[:, 2] = tie * xp.maximum(left.peaks, right.peaks)
         arguments = (
-            *left.arguments, *right.arguments, self.constants(left, right), self.slots,
+            *left.arguments, *right.arguments, layers, self.slots,
             i32(len(request.depths)), i32(request.depths[-1]), i32(left.units.shape[1]),
             i32(self.d), i32(launch.lanes), i32(net.filter_size), i32(net.outer_filter_size),
             i32(self.tables.offsets), i32(launch.share), i32(1 if diagonal else launch.tall),
-            i32(launch.pairs // launch.tall if diagonal else launch.pairs),
+            i32(launch.pairs),
             i64(rows), i64(columns), i64(above), i32(diagonal),
             number(start + readout), number(inner - readout), number(outer + readout),
-            number(2.0 * TIE_UNITS * float(np.finfo(self.dtype).eps)), number(NEARLY_OPPOSITE),
+            number(tie), number(NEARLY_OPPOSITE),
             i32((count - 1).bit_length() + 1), i32(self.head), results,
         )  # fmt: skip
         blocks = launch.blocks(rows, columns, diagonal)
-        kernel = _kernel(xp.cuda.runtime.getDevice(), launch.name, launch.shared_bytes)
+        kernel = _kernel(xp.cuda.runtime.getDevice(), launch.name)
         kernel((blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
         # F without filters is divided by their size (rows.cu), and heads are means.
+        across, down = where
         for kind in request.kinds:
             both = results[:, self.kinds.index(kind)]
             total = both[0] if pixels else both[0] + both[1]
             if request.head in ("trace", "gap"):
                 share = net.outer_filter_size if self.summed and kind == "gpk" else 1
                 total = total * share / count
-            total = self.home(total)
-            if not symmetric:
-                values[kind][:, where[0], where[1]] = total
-                continue
-            # What is not wanted is 0, and a pair is computed once: sums are as good as copies.
-            values[kind][:, where[0], where[1]] += total
-            home = np if self.numpys else xp
-            row, column = home.arange(rows)[:, None], home.arange(columns)[None]
-            other = (row != column + above).reshape(1, rows, columns, *[1] * len(tail))
-            mirrored = home.where(other, total, 0.0).swapaxes(1, 2)
-            if pixels:  # (z, x) at (j', j) is (x, z) at (j, j')
-                mirrored = mirrored.swapaxes(3, 4)
-            values[kind][:, where[1], where[0]] += mirrored
+            total *= self.corrections.reshape(-1, *[1] * (total.ndim - 1))
+            if symmetric:  # transposed on the device, which takes less time than on the host
+                mirrored = total.swapaxes(1, 2)
+                if pixels:  # (z, x) at (j', j) is (x, z) at (j, j')
+                    mirrored = mirrored.swapaxes(3, 4)
+                if across == down:
+                    # What is below the diagonal has not been computed, and is 0.
+                    case = xp.arange(rows)
+                    other = (case[:, None] != case[None]).reshape(1, rows, rows, *[1] * len(tail))
+                    total += xp.where(other, mirrored, 0.0)
+                else:
+                    values[kind][:, down, across] = self.home(xp.ascontiguousarray(mirrored))
+            values[kind][:, across, down] = self.home(total)
 
 
 def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
@@ -548,4 +675,13 @@ def why_not(cupy: Any) -> str | None:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
         return f"no CUDA device: {' '.join(str(error).split())}"
-    return None if count else "no CUDA device"
+    if not count:
+        return "no CUDA device"
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except (RuntimeError, ImportError) as error:
+        return (
+            "no NVRTC to compile kernels with: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
+            f"or a CUDA toolkit ({' '.join(str(error).split())})"
+        )
+    return None

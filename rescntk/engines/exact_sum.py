@@ -16,6 +16,8 @@ Array = Any
 def grids(xp: Any, bound: Array, count: int) -> tuple[Array, Array]:
     """Return the two constants whose addition rounds terms to the two grids.
 
+    The same is in rows.h, for a number at a time.
+
     Parameters
     ----------
     xp : module

@@ -21,7 +21,8 @@ class Request:
 
     `head` is one of `HEADS` or "pixels", every pixel pair by itself. `depths` is strictly
     increasing; the recursion passes all of them on its way to the last. `threads` is the number
-    of threads, None for the engine's own choice.
+    of threads, None for the engine's own choice. `copied_bytes` is what the caller's arrays take
+    for a value of one kind, at all depths, if he needs others than the engine returns.
     """
 
     network: Network
@@ -30,6 +31,7 @@ class Request:
     depths: tuple[int, ...]
     dtype: str = "float64"
     threads: int | None = None
+    copied_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,3 +51,7 @@ class Scaled:
 
 Tick = Callable[[int], None]
 """Told the number of case pairs done since the last call."""
+
+
+def silent(done: int) -> None:
+    """Tell nobody: the `Tick` of a call without a progress bar."""

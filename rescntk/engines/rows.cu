@@ -11,12 +11,9 @@
 
 #include "rows.h"
 
-// Which results a head wants, and what of a network is known when it is compiled: the kinds, the
-// activation, whether F may stay without a filter, and whether inner and readout weights differ
-// in being trained.
-enum Head { PIXEL, SUM, PIXELS };
-enum Activation { RELU_SUMMED, RELU, ERF };
-
+// What of a network is known when it is compiled: the kinds, the activation (`Activation`, which
+// says as well whether F may stay without a filter), and whether inner and readout weights differ
+// in being trained. Which results a head wants is said by `Head`. Both come from cuda.py.
 template <class Real, int PIXELS_OF_LANE, int INNER, int OUTER, bool GPK_, bool NTK_, int KIND_,
     bool CROSS_>
 struct Network {
@@ -234,31 +231,45 @@ __device__ __forceinline__ void next_layer(
     const real (&distance)[P], const real (&tangent)[P], const real (&covariance)[P],
     Brought<P, real> &brought)
 {
-    real g[P], h[P], w[P];
-    bool tied = false;
+    // A part of the pixels at a time where there are many: their numbers are in registers beside
+    // the state.
+    constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
 #pragma unroll
-    for (int j = 0; j < P; ++j) {
-        const Pair<real> both = tables.at(j);
-        const real e = fused(-both.h, both.h, distance[j]);  // D − z
-        tied = tied || perhaps_less(e, near);
-        g[j] = both.g;
-        h[j] = both.h;
-        w[j] = e * both.inverse;
-    }
-    if (tied) {  // rare enough for a branch
+    for (int first = 0; first < P; first += part) {
+        real g[part], h[part], w[part];
+        bool tied = false;
 #pragma unroll
-        for (int j = 0; j < P; ++j)
-            w[j] = untied(
-                w[j], load(tables.left + j * tables.lanes), load(tables.right + j * tables.lanes),
-                job.trained.tie);
-    }
+        for (int k = 0; k < part; ++k) {
+            const int j = first + k;
+            if (j >= P)
+                continue;
+            const Pair<real> both = tables.at(j);
+            const real e = fused(-both.h, both.h, distance[j]);  // D − z
+            tied = tied || perhaps_less(e, near);
+            g[k] = both.g;
+            h[k] = both.h;
+            w[k] = e * both.inverse;
+        }
+        if (tied) {  // rare enough for a branch
 #pragma unroll
-    for (int j = 0; j < P; ++j) {
-        const Branch<real> branch = activated<Net>(
-            job, tables, layer, j, g[j], h[j], w[j], 2 - w[j], tangent[j], covariance[j]);
-        brought.gap[j] = branch.gap;
-        brought.both[j] = branch.both;
-        brought.source[j] = branch.source;
+            for (int k = 0; k < part; ++k) {
+                const int at = (first + k) * tables.lanes;
+                if (first + k < P)
+                    w[k] = untied(
+                        w[k], load(tables.left + at), load(tables.right + at), job.trained.tie);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < part; ++k) {
+            const int j = first + k;
+            if (j >= P)
+                continue;
+            const Branch<real> branch = activated<Net>(
+                job, tables, layer, j, g[k], h[k], w[k], 2 - w[k], tangent[j], covariance[j]);
+            brought.gap[j] = branch.gap;
+            brought.both[j] = branch.both;
+            brought.source[j] = branch.source;
+        }
     }
 }
 
@@ -286,17 +297,6 @@ __device__ __forceinline__ void add(real (&state)[P], real factor, const real (&
 
 // ---------------------------------------------------------------- heads
 
-// exact_sum.py: constants whose addition rounds to two grids.
-struct Grids {
-    double coarse, fine;
-};
-__device__ __forceinline__ Grids grids(double bound, int headroom)
-{
-    int exponent;
-    frexp(bound, &exponent);
-    return {ldexp(1.5, exponent + headroom), ldexp(1.5, exponent + 2 * headroom - 53)};
-}
-
 // The sum over a team's lanes, in its first one.
 __device__ __forceinline__ double over_lanes(double value, int lane, int lanes)
 {
@@ -323,8 +323,8 @@ __device__ __forceinline__ Result<real> result(
     const long long number = (kind == 1 && Net::GPK ? job.n_slots : 0) + slot;
     Result<real> result;
     result.at = job.results + (number * rows + row) * job.columns
-                        * (job.head == PIXELS ? (long long)job.d * job.d : 1)
-                + place.column * (job.head == PIXELS ? (long long)job.d * job.d : 1);
+                        * (job.head == EVERY_PAIR ? (long long)job.d * job.d : 1)
+                + place.column * (job.head == EVERY_PAIR ? (long long)job.d * job.d : 1);
     result.size = (long long)(Net::GPK + Net::NTK) * job.n_slots * rows * job.columns;
     if (job.head == SUM && place.wanted) {
         const long long known = (long long)kind * job.n_slots + slot;
@@ -342,7 +342,7 @@ __device__ __forceinline__ void hand_over(
     const Job<real> &job, const Result<real> &result, const real (&values)[P], int lane,
     int offset, bool brief, double *sum, int stride)
 {
-    if (job.head == PIXEL) {
+    if (job.head == FIRST_PAIR) {
         if (lane == 0)
             *result.at = values[0];
         return;
@@ -353,7 +353,7 @@ __device__ __forceinline__ void hand_over(
     for (int j = 0; j < P; ++j) {
         if (j + 1 == P && brief)
             continue;
-        if (job.head == PIXELS) {
+        if (job.head == EVERY_PAIR) {
             const int pixel = first + j, to = pixel + offset;
             result.at[(long long)pixel * job.d + (to < job.d ? to : to - job.d)] = values[j];
             continue;
@@ -496,17 +496,25 @@ __device__ __forceinline__ void through_registers(
 
 // ---------------------------------------------------------------- rows in shared memory
 
-// A block owns a row. Each thread has every THREADS-th lane, of which there may be any number.
-template <class Net, int THREADS, class real>
+// A block owns a row, and each thread has every THREADS-th lane, of which there may be any number;
+// or, with several pairs TOGETHER in a block, each pair has a team of threads, one for each lane of
+// its row, and a part of the shared memory.
+template <class Net, int THREADS, bool TOGETHER, class real>
 __device__ __forceinline__ void through_memory(
     const Job<real> &job, const Side<real> &left, const Side<real> &right, real *memory)
 {
     constexpr int P = Net::P;
     const int d = job.d;
-    const Place place = find(job, 0);
-    if (!place.wanted)
+    const int team = TOGETHER ? threadIdx.x / job.lanes : 0;
+    const Place place = find(job, team);
+    if (!__syncthreads_or(place.wanted))
         return;
-    real *const distances = memory, *const gaps = distances + d, *rest = gaps + d;
+    // A team without work comes to all barriers, but has no lanes.
+    const int own = place.wanted ? threadIdx.x - team * job.lanes : job.lanes;
+    auto next = [](int lane) { return TOGETHER ? 0x7fffffff : lane + THREADS; };
+    constexpr int rings = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::FEATURES;
+    real *const distances = memory + team * rings * d, *const gaps = distances + d;
+    real *rest = gaps + d;
     real *tangents = nullptr, *sources = nullptr, *features = nullptr, *boths = nullptr;
     if (Net::NTK) {
         tangents = rest;
@@ -550,7 +558,7 @@ __device__ __forceinline__ void through_memory(
                 put(boths, lane, brought.both);
         };
         const real one = 1;
-        for (int lane = threadIdx.x; lane < job.lanes; lane += THREADS) {
+        for (int lane = own; lane < job.lanes; lane = next(lane)) {
             Tables<real> tables = tables_of<P>(job, left, right, place, lane, offset);
             State<P, real> state;
             Brought<P, real> brought;
@@ -568,7 +576,7 @@ __device__ __forceinline__ void through_memory(
             const Layer<real> constants = job.layers[layer];
             const real factor = Net::KIND == ERF ? one : constants.factor;
             const int slot = job.slots[layer];
-            for (int lane = threadIdx.x; lane < job.lanes; lane += THREADS) {
+            for (int lane = own; lane < job.lanes; lane = next(lane)) {
                 const int first = begin(lane, job.lanes, d);
                 auto carry = [&](real *state, const real *brought) {
                     real values[P], added[P];
@@ -599,7 +607,8 @@ __device__ __forceinline__ void through_memory(
                     }
                 }
             }
-            if (slot >= 0 && job.head == SUM && (job.n_slots > 1 || offset + 1 == job.offsets)) {
+            const bool last = job.n_slots > 1 || offset + 1 == job.offsets;
+            if (slot >= 0 && job.head == SUM && last && place.wanted) {
 #pragma unroll
                 for (int kind = 0; kind < 2; ++kind) {
                     if (!(kind == 0 ? Net::GPK : Net::NTK))
@@ -614,7 +623,7 @@ __device__ __forceinline__ void through_memory(
             if (layer == job.depth)
                 break;
             const Layer<real> after = job.layers[layer + 1];
-            for (int lane = threadIdx.x; lane < job.lanes; lane += THREADS) {
+            for (int lane = own; lane < job.lanes; lane = next(lane)) {
                 const int first = begin(lane, job.lanes, d);
                 Tables<real> tables = tables_of<P>(job, left, right, place, lane, offset);
                 tables.skip(layer + 1);
@@ -670,10 +679,11 @@ __global__ void __launch_bounds__(THREADS, 1) short_rows(PARAMETERS)
 }
 
 // Q1, Q2: 0 for sizes above 15.
-template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int KIND, bool CROSS, int THREADS>
+template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int KIND, bool CROSS, int THREADS,
+    bool TOGETHER>
 __global__ void __launch_bounds__(THREADS, 1) long_rows(PARAMETERS)
 {
     extern __shared__ double memory[];
-    through_memory<Network<real, P, Q1, Q2, GPK, NTK, KIND, CROSS>, THREADS>(
+    through_memory<Network<real, P, Q1, Q2, GPK, NTK, KIND, CROSS>, THREADS, TOGETHER>(
         JOB, LEFT, RIGHT, (real *)memory);
 }

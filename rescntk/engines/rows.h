@@ -6,7 +6,7 @@
 // of a square root: products and sums are contracted only where `fma` says so (the compilers are
 // told not to do it by themselves), so that a kernel does not depend on which register a pixel has.
 //
-// The loader puts polynomials.h, the coefficients of engines/polynomials.py, before this file.
+// The loader (cuda.source) puts the coefficients of polynomials.py before this file.
 
 #define HD __host__ __device__ __forceinline__
 
@@ -70,6 +70,17 @@ HD float square_root(float a)
 #endif
 }
 
+// 1/√a to about 20 bits in double precision, to nearly all of them in single.
+HD float inverse_root_seed(float a)
+{
+#if defined(__CUDA_ARCH__)
+    float seed;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(seed) : "f"(a));
+    return seed;
+#else
+    return 1.0f / sqrtf(a);
+#endif
+}
 HD double inverse_root_seed(double a)
 {
     double seed;
@@ -90,6 +101,25 @@ HD double square_root(double a)
     const double root = a * seed;
     const double error = fused(-root, seed, 1.0);
     return fused(root * error, fused(error, 0.375, 0.5), root);
+}
+
+// 1/√a by the same step, for a that is far from the ends of the range.
+template <class real> HD real inverse_root(real a)
+{
+    const real seed = inverse_root_seed(a);
+    const real error = fused(-(a * seed), seed, real(1));
+    return fused(seed * error, fused(error, real(0.375), real(0.5)), seed);
+}
+
+// exact_sum.py: constants whose addition rounds to two grids.
+struct Grids {
+    double coarse, fine;
+};
+HD Grids grids(double bound, int headroom)
+{
+    int exponent;
+    frexp(bound, &exponent);
+    return {ldexp(1.5, exponent + headroom), ldexp(1.5, exponent + 2 * headroom - 53)};
 }
 
 template <int N, class real> HD real horner(const real (&c)[N], real a)
@@ -157,7 +187,8 @@ HD Branch<real> relu(real g, real h, real w, real v, real tangent, real again)
     return branch;
 }
 
-// erf (activations.Erf) from the covariance in units of `unit`, times the factor.
+// erf (activations.Erf) from the covariance in units of `unit`, times the factor. Δ is 1 at least,
+// so that arctan2(2S, √Δ) is the arctangent of a quotient, and all that is divided by is √Δ.
 template <class real>
 HD Branch<real> erf_dual(
     real half_g, real w, real covariance, real tangent, Two<real> extra, real unit, real factor,
@@ -166,11 +197,11 @@ HD Branch<real> erf_dual(
     const real g = 2 * unit * half_g, s = unit * covariance;
     real above = g + s;  // a rounding error may take it below 0
     above = above > 0 ? above : real(0);
-    const real root = sqrt(fused(4 * g * w, above, extra.one));
+    const real inverse = inverse_root(fused(4 * g * w, above, extra.one));  // 1/√Δ
     Branch<real> branch;
-    branch.both = factor * real(0.63661977236758134308) * atan2(2 * s, root);
+    branch.both = factor * real(0.63661977236758134308) * atan(2 * s * inverse);
     branch.gap = fused(factor, extra.other, -branch.both);
-    const real slope = factor * unit * real(1.27323954473516268615) / root;
+    const real slope = factor * unit * real(1.27323954473516268615) * inverse;
     branch.source = fused(again, branch.both, slope * tangent);
     return branch;
 }
@@ -256,9 +287,11 @@ HD void long_sums(const real *ring, int d, int size, int first, real (&out)[P])
 {
     const int half = size / 2;
     int pixel = wrapped(first + P - 1 - half, d);
-    real middle = 0;
+    real middle = 0, missing = 0;
     for (int k = P - 1; k < size; ++k) {
-        middle += ring[pixel];
+        const real term = ring[pixel] + missing, sum = middle + term;
+        missing = term - (sum - middle);
+        middle = sum;
         pixel = pixel + 1 == d ? 0 : pixel + 1;
     }
     real left[P], right = 0;

@@ -3,6 +3,8 @@
 A pixel pair needs to know of each of its pixels only the variance of its features, layer by
 layer, and for the first layer its direction. A table has the pixel on its first axis and the
 case on its last. All tables are made in float64 and then kept in the working precision.
+
+tables.cu does the same on a GPU, to the bit: what is changed here is changed there.
 """
 
 from __future__ import annotations
@@ -106,7 +108,7 @@ class Tables:
         self.activation = BY_NAME[net.activation]
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
-        self._common_bounds = self._bounds_of_all() if self.activation.homogeneous else None
+        self.common_bounds = self._bounds_of_all() if self.activation.homogeneous else None
 
     def wrapped(self, side: Side) -> Side:
         """Return tables long enough for every offset that the head needs."""
@@ -187,8 +189,8 @@ class Tables:
         with np.errstate(over="ignore"):
             for channel in X:  # one by one: the order must not depend on the batch
                 energy += channel * channel
-        if not self.activation.homogeneous and not bool(xp.isfinite(energy).all()):
-            raise OverflowError("the signals are too large: their squares exceed float64")
+        if not self.activation.homogeneous:
+            self.check_energy(bool(xp.isfinite(energy).all()))
         norm = xp.sqrt(energy)
         units = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=self.dtype)
         variance = energy * (self.input_scale / net.input_filter_size)
@@ -199,38 +201,52 @@ class Tables:
             scale = size * power
 
         layers, peaks, bounds = [], [], {}
-        bounded = self._common_bounds is None
-        largest = 0.1 * math.sqrt(float(np.finfo(self.dtype).max))
-        for layer, (window, features, tangent) in enumerate(self._variances(variance, bounded)):
-            layers.append(self._pixels(window, self.unit(layer)))
+        bounded = self.common_bounds is None
+        for layer, (window, features, tangent) in enumerate(self._variances(xp, variance, bounded)):
             peaks.append(window.max())  # stays on its device
-            if bounded and not (peak := float(peaks[-1])) * self.unit(layer) < largest:
-                raise OverflowError(
-                    f"the signals are too large for {self.dtype.name}: a network whose activation "
-                    f"is not homogeneous squares their variances, and these reach {peak:.3g}"
-                )
+            if bounded:
+                self.check_peak(layer, float(peaks[-1]))
+            layers.append(self._pixels(window, self.unit(layer)))
             if bounded:
                 bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
                 bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
-        return Side(units, layers, peaks, self._common_bounds or bounds, scale)
+        return Side(units, layers, peaks, self.common_bounds or bounds, scale)
+
+    def check_energy(self, finite: bool) -> None:
+        """Say so if not all of the pixels' energies are finite."""
+        if not finite:
+            raise OverflowError("the signals are too large: their squares exceed float64")
+
+    def check_peak(self, layer: int, peak: float) -> None:
+        """Say so if a layer's largest variance is too large for what is not homogeneous."""
+        if not peak * self.unit(layer) < 0.1 * math.sqrt(float(np.finfo(self.dtype).max)):
+            raise OverflowError(
+                f"the signals are too large for {self.dtype.name}: a network whose activation "
+                f"is not homogeneous squares their variances, and these reach {peak:.3g}"
+            )
+
+    @property
+    def nothing(self) -> float:
+        """The variance below which one counts as 0: it keeps 1/(√q √q) finite."""
+        return float(np.finfo(self.dtype).tiny) ** 0.9
 
     def _pixels(self, q: Array, unit: float) -> Pixels:
         """Return the tables of pixels of variance `q` times `unit`, in the working precision."""
         xp = self.xp
-        q = xp.where(q < float(np.finfo(self.dtype).tiny) ** 0.9, 0.0, q)  # keeps 1/(√q √q) finite
+        q = xp.where(q < self.nothing, 0.0, q)
         root = xp.sqrt(q)
         inverse = xp.where(root > 0, 1.0 / xp.where(root > 0, root, 1.0), 0.0)
         pixels = Pixels(root * math.sqrt(0.5), inverse, self.activation.extra(xp, q, unit))
         return map_pixels(pixels, lambda table: xp.asarray(table, dtype=self.dtype))
 
     def _variances(
-        self, variance: Array, with_tangent: bool
+        self, xp: Any, variance: Array, with_tangent: bool
     ) -> Iterator[tuple[Array, Array, Array]]:
         """Yield (Σ / unit, F, A) at x = z, j = j' for layers 0 … L; in place of Σ⁰ stands F⁰.
 
         A costs as much as the rest, and is as it began if it is not wanted.
         """
-        net, xp = self.network, self.xp
+        net = self.network
         train_input, inner, outer, readout = trained(net)
         features, tangent = variance, (train_input + readout) * variance
         yield features, features, tangent
@@ -274,7 +290,7 @@ class Tables:
         average = mean(self.xp, variance)
         if not self.equivariant:
             return average
-        for _, features, _ in self._variances(variance, with_tangent=False):
+        for _, features, _ in self._variances(self.xp, variance, with_tangent=False):
             reaching = features[0]
         # Pixels that do not reach the head stay within the range of float32.
         return self.xp.where(reaching > 0, self.xp.maximum(reaching, 1e-30 * average), 0.0)
@@ -286,8 +302,8 @@ class Tables:
         pixels, and no pixel has more than d times the mean.
         """
         bounds = {}
-        one = self.xp.ones((1, 1))
-        for layer, (_, features, tangent) in enumerate(self._variances(one, True)):
+        one = np.ones((1, 1))  # NumPy's: each number read back from a device would be waited for
+        for layer, (_, features, tangent) in enumerate(self._variances(np, one, True)):
             bounds["gpk", layer] = math.sqrt(self.d * float(features[0, 0]))
             bounds["ntk", layer] = math.sqrt(self.d * float(tangent[0, 0]))
         return bounds
