@@ -297,11 +297,18 @@ def study_table(studies: dict[int, Study]) -> str:
 
 
 def middle(kernels: Sequence[Row]) -> np.ndarray:
-    """Return which kernels are the middle of all lists, of two the second: where nobody chose."""
+    """Return which kernels are the middle of all lists, of two the second: where nobody chose.
+
+    Where that was not searched, since it changes nothing, it is the one value that was.
+    """
+    from rescntk.learn import ResidualKernelClassifier
+
+    lists = ResidualKernelClassifier().get_params()
     chosen = np.ones(len(kernels), dtype=bool)
     for part in PARTS:
-        values = sorted({kernel[part] for kernel in kernels})
-        chosen &= [kernel[part] == values[len(values) // 2] for kernel in kernels]
+        value = lists[part][len(lists[part]) // 2]
+        same = np.array([kernel[part] == value for kernel in kernels])
+        chosen &= same | ~same.any()
     return chosen
 
 

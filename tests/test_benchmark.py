@@ -309,19 +309,20 @@ def test_hindsight_is_not_judged_by_the_draws_that_it_saw():
 
 
 def test_the_middle_of_each_list():
+    """As the classifier's own: the second of two heads and kinds; what was not searched counts."""
+    common = {"filter_size": 9, "input_filter_size": 9, "normalized": True, "slopes": True}
     kernels = [
-        candidate(0.0, depth=depth, kind=kind, penalty=penalty)
+        candidate(
+            0.0, depth=depth, kind=kind, head=head, standardize=False, spread=spread, **common
+        )
         for depth in (1, 2, 4)
         for kind in ("gpk", "ntk")
-        for penalty in (1e-3, 1.0)
+        for head in ("gap", "trace")
+        for spread in (False, True)
     ]
-    found = [
-        k for k, yes in zip(kernels, classification_limits.middle(kernels), strict=True) if yes
-    ]
-    assert [(k["depth"], k["kind"], k["penalty"]) for k in found] == [
-        (2, "ntk", 1e-3),
-        (2, "ntk", 1.0),
-    ]
+    (index,) = np.flatnonzero(classification_limits.middle(kernels))
+    values = {key: kernels[index][key] for key in ("depth", "kind", "head", "spread")}
+    assert values == {"depth": 2, "kind": "ntk", "head": "gap", "spread": True}
 
 
 def test_limits_from_files_to_report(tmp_path, monkeypatch, rng):
