@@ -62,7 +62,7 @@ from gpu_rows import (
 from jax_peer import signals
 
 import rescntk as rk
-from rescntk.engines import cuda, reference
+from rescntk.engines import launches, reference
 
 BEGUN = time.monotonic()
 HERE = Path(__file__).parent
@@ -149,7 +149,7 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
 
     if nvrtc.LIBRARY is None or nvrtc.DISASSEMBLER is None:
         raise LookupError(nvrtc.MISSING)
-    launch = cuda.plan(d, (q, q), dtype, BOTH, "gap")
+    launch = launches.plan(d, (q, q), dtype, BOTH, "gap")
     cubin = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
     mark = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}[dtype]
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rescntk.engines import cuda
+from rescntk.engines import cuda, launches
 
 from . import nvrtc
 
@@ -57,14 +57,14 @@ def registers_of(launch, architecture):
 def test_kernels_compile_and_stay_in_registers(kernel, dtype, architecture):
     d, sizes, *rest = kernel
     memory = 163 * 1024 if architecture == "sm_80" else 227 * 1024
-    registers_of(cuda.plan(d, sizes, dtype, *rest, memory=memory), architecture)
+    registers_of(launches.plan(d, sizes, dtype, *rest, memory=memory), architecture)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_warps_that_hide_latencies(dtype, architecture):
     """Three for each scheduler of a multiprocessor; two where NVRTC takes more registers."""
-    launch = cuda.plan(128, (3, 3), dtype, BOTH, "gap")
+    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
     least = 8 if architecture == "sm_100" else 12
     assert resident(launch, registers_of(launch, architecture), architecture) >= least
 
@@ -79,7 +79,7 @@ def test_a_sample_of_all_kernels(seed):
     sizes = tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2))
     kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
     head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
-    launch = cuda.plan(d, sizes, dtype, kinds, head, activation, bool(rng.integers(2)))
+    launch = launches.plan(d, sizes, dtype, kinds, head, activation, bool(rng.integers(2)))
     registers_of(launch, ARCHITECTURES[seed % 3])
 
 
@@ -110,7 +110,7 @@ def test_local_memory_would_be_seen():
 
 def slots(dtype, folder):
     """Return issue slots, and those of the FP64 units, of a pixel pair and layer on sm_90."""
-    launch = cuda.plan(128, (3, 3), dtype, BOTH, "gap")
+    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
     cubin = nvrtc.compile_kernels([launch.name], "sm_90")
     mark = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}[dtype]
     layer = nvrtc.shortest_round(*nvrtc.disassemble(cubin, folder), mark)
@@ -138,7 +138,7 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_prop
 @pytest.mark.parametrize("d", [128, 1000])
 def test_layers_call_nothing(d, dtype, activation, tmp_path):
     """No root, quotient or arctangent leads out of the loop, not even for rare arguments."""
-    launch = cuda.plan(d, (3, 3), dtype, BOTH, "gap", activation)
+    launch = launches.plan(d, (3, 3), dtype, BOTH, "gap", activation)
     cubin = nvrtc.compile_kernels([launch.name], "sm_90")
     mark = "MUFU.SQRT" if (dtype, activation) == ("float32", "relu") else "MUFU.RSQ"
     loop = nvrtc.whole_loop(*nvrtc.disassemble(cubin, tmp_path), mark)

@@ -9,6 +9,7 @@ from rescntk.engines.request import KINDS, Request
 from rescntk.engines.tables import Tables
 
 from . import test_accuracy, tolerances
+from .test_launches import index
 
 NETWORKS = {
     "more pixels than threads": (rk.Network(3, 5), 700),
@@ -60,17 +61,17 @@ def assert_tables(cupy, network, X, head):
         for side in (1, 2):
             registers = side * run.launch.pixels
             laid = run.lay(X, slice(None), registers)
-            index = run.launch.index(run.d, registers).ravel()
+            order = index(run.launch, run.d, registers).ravel()
             halves = [(2.0 / side * p.half_root, p.inverse) for p in expected.layers]
             for ours, tables in (
                 (laid.pixels, halves),
                 (laid.extra, [p.extra for p in expected.layers if p.extra]),
             ):
-                shape = (len(X), len(tables), len(index), 2)
-                theirs = np.array([[t[index].T for t in both] for both in tables])
-                theirs = theirs.reshape(len(tables), 2, len(X), len(index)).transpose(2, 0, 3, 1)
+                shape = (len(X), len(tables), len(order), 2)
+                theirs = np.array([[t[order].T for t in both] for both in tables])
+                theirs = theirs.reshape(len(tables), 2, len(X), len(order)).transpose(2, 0, 3, 1)
                 assert_close(ours, theirs.reshape(shape))
-            assert (cupy.asnumpy(laid.units) == expected.units[:, index].transpose(2, 0, 1)).all()
+            assert (cupy.asnumpy(laid.units) == expected.units[:, order].transpose(2, 0, 1)).all()
             assert (cupy.asnumpy(laid.scale) == expected.scale).all()
             assert_close(laid.peaks, np.array(expected.peaks))
             bounds = [

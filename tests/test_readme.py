@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import rescntk as rk
@@ -23,13 +22,13 @@ def test_the_example_runs(capsys):
 
 def test_the_second_example_runs():
     pytest.importorskip("sklearn")
+    pytest.importorskip("aeon")
     code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[1]
-    small = code.replace("verbose=1", "depth=1, filter_size=3, input_filter_size=1, head='trace'")
+    small = code.replace("verbose=1", "depth=2, filter_size=9, input_filter_size=1, head='gap'")
     assert small != code
-    X = np.random.default_rng(0).standard_normal((10, 2, 12))
-    names = {"X": X, "y": np.arange(10) % 2, "X_new": X[:3]}
+    names = {}
     exec(small, names)
-    assert names["model"].predict(X[:3]).shape == (3,)
+    assert names["model"].score(names["X_new"], names["y_new"]) > 0.95
 
 
 def test_every_literature_function_is_in_the_table():

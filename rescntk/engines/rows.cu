@@ -13,7 +13,7 @@
 
 // What of a network is known when it is compiled: the kinds, the activation (`Activation`, which
 // says as well whether F may stay without a filter), and whether inner and readout weights differ
-// in being trained. Which results a head wants is said by `Head`. Both come from cuda.py.
+// in being trained. Which results a head wants is said by `Head`. Both come from launches.py.
 template <class Real, int PIXELS_OF_LANE, int INNER, int OUTER, bool GPK_, bool NTK_, int KIND_,
     bool CROSS_>
 struct Network {
