@@ -18,7 +18,7 @@ import pytest
 import rescntk as rk
 from rescntk.engines import cuda, reference
 
-from . import emulated, nvrtc
+from . import emulated, fake_cupy, nvrtc
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import gpu
@@ -463,14 +463,13 @@ def cupy(request):
     if emulated.COMPILER is None:
         pytest.skip(emulated.MISSING)
     fake = emulated.module(request.config.cache.mkdir("kernels"))
-    inner, pool = fake.cuda.Device, fake.get_default_memory_pool
+    pool = fake.get_default_memory_pool
 
     class Device:
         id, pci_bus_id, compute_capability = 0, "0000:18:00.0", "90"
-        attributes = inner(0).attributes | {"MultiProcessorCount": 132}
 
         def __init__(self, number=0):
-            pass
+            self.attributes = {"MultiProcessorCount": 132}
 
         def synchronize(self):
             pass
@@ -491,6 +490,7 @@ def cupy(request):
         patch.setitem(sys.modules, "cupy", fake)
         yield fake
     cuda._kernel.cache_clear()
+    fake_cupy.ndarray.memory = None
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import mpmath
@@ -12,11 +13,13 @@ import pytest
 import rescntk as rk
 from rescntk import engines
 from rescntk.engines import polynomials
+from rescntk.engines.request import KINDS, Request
 
 from . import tolerances
 
 TOOLS = Path(__file__).parent.parent / "tools"
 NETWORK = rk.Network(2)
+REQUEST = Request(NETWORK, "gap", KINDS, (2,))
 X = np.ones((2, 1, 3))
 
 
@@ -56,8 +59,8 @@ def available():
 
 def test_auto_takes_the_fastest_engine_that_can_serve():
     available()
-    assert engines.choose("auto", NETWORK, X).__name__.endswith("numba_rows")
-    erf = NETWORK.replace(activation="erf")
+    assert engines.choose("auto", REQUEST, X).__name__.endswith("numba_rows")
+    erf = replace(REQUEST, network=NETWORK.replace(activation="erf"))
     assert engines.choose("auto", erf, X).__name__.endswith("reference")
     assert engines.choose("numba", erf, X).__name__.endswith("numba_rows")
 
@@ -136,7 +139,7 @@ def test_without_numba(monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
     reason = "numba is not installed: pip install 'rescntk[cpu]'"
     assert engines.available()["numba"] == reason
-    assert engines.choose("auto", NETWORK, X).__name__.endswith("reference")
+    assert engines.choose("auto", REQUEST, X).__name__.endswith("reference")
     with pytest.raises(ValueError, match=r"rescntk\[cpu\].*; these can: 'reference'"):
         rk.ResCGPK(2)(X, engine="numba")
 
