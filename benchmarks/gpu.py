@@ -337,7 +337,7 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> floa
 def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, Any]:
     """Try batches of n with n signals until they get no faster, long, or do not fit.
 
-    Running out of memory ends the climb; any other error is the peer's.
+    Running out of memory ends the climb, or taking too long; any other error is the peer's.
     """
     best, tried, stopped = float("inf"), [], "no larger batch was planned"
     for n in batches:
@@ -345,7 +345,8 @@ def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, 
             seconds = measure(n)
         except Exception as error:
             stopped = f"n = {n}: {describe(error)}"
-            if tried and re.search("out ?of ?memory|RESOURCE_EXHAUSTED", stopped, re.IGNORECASE):
+            full = re.search("out ?of ?memory|RESOURCE_EXHAUSTED", stopped, re.IGNORECASE)
+            if tried and (full or type(error) is TimeoutError):
                 break
             raise
         tried.append({"n": n, "seconds": seconds})

@@ -56,7 +56,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
         with content:
             names = content.files
             if array is None and len(names) != 1:
-                raise ValueError(f"{path} holds the arrays {names}: say which one")
+                raise ValueError(f"{path} holds the arrays {names}: say which one (--array NAME)")
             content = content[check_choice(names[0] if array is None else array, "array", names)]
     return check_signals(content, f"the array in {path.name}")
 

@@ -74,7 +74,8 @@ def check_signals(X: Array, name: str) -> Array:
     expected = "(n_cases, n_channels, n_timepoints)"
     array = check_real(X, name, expected)
     if array.ndim != 3:
-        raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
+        remedy = f"; for signals of one channel {name}[:, None]" if array.ndim == 2 else ""
+        raise ValueError(f"{name} has shape {array.shape}, expected {expected}{remedy}")
     if 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape} with an empty axis, expected {expected}")
     return array

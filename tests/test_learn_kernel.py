@@ -339,3 +339,11 @@ def test_no_residual_branch_is_fine_where_alpha_is_fixed(X):
         assert (kernel(X) == rk.ResCNTK(2, alpha=0.0, normalized=True)(X)).all()
     process = GaussianProcessRegressor(kernel.set_params(n_channels=2), alpha=0.1)
     assert np.isfinite(process.fit(flat(X), X[:, 0, 0]).predict(flat(X))).all()
+
+
+def test_parameters_of_a_plain_kernel_are_not_searched():
+    for matrix in (KernelMatrix(), KernelMatrix(rk.ResCNTK(2))):
+        with pytest.raises(ValueError, match="^kernel__depth cannot be set.*a SignalKernel"):
+            matrix.set_params(kernel__depth=2)
+    matrix = KernelMatrix().set_params(kernel=SignalKernel(), kernel__depth=2)
+    assert matrix.kernel.depth == 2

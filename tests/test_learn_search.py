@@ -655,3 +655,17 @@ def test_cv_of_one_fold_is_refused(rng):
     for readout in ("svm", "ridge", ("ridge", "svm")):
         with pytest.raises(ValueError, match="cv is 1, expected at least 2 folds"):
             ResidualKernelClassifier(cv=1, readout=readout, **QUICK).fit(X, y)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_float32_matrices_keep_their_rounding_errors(normalized):
+    """Matrices of signals on a line have no eigenvalues but rounding errors, float32's here."""
+    y = np.arange(20) % 2
+    for seed in range(3):
+        phase = np.random.default_rng(seed).uniform(0, 6, (20, 1, 1))
+        X = np.sin(np.arange(40) * (0.4 + 0.5 * y)[:, None, None] + phase)
+        model = ResidualKernelClassifier(
+            depth=1, filter_size=3, input_filter_size=1, head="gap", normalized=normalized,
+            standardize=False, slopes=False, dtype="float32",
+        )  # fmt: skip
+        assert np.isfinite(model.fit(X, y).decision_function(X)).all()

@@ -38,7 +38,8 @@ class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
     Parameters
     ----------
     model : rescntk.learn.ResidualKernelClassifier, optional
-        The default is that classifier with its defaults.
+        The default is that classifier with its defaults. The parameters of one that is given are
+        reached as ``model__depth`` and so on.
 
     Attributes
     ----------
@@ -73,7 +74,8 @@ class ResidualKernelRegressor(_Said, Held, BaseRegressor):
     Parameters
     ----------
     model : rescntk.learn.ResidualKernelRegressor, optional
-        The default is that regressor with its defaults.
+        The default is that regressor with its defaults. The parameters of one that is given are
+        reached as ``model__depth`` and so on.
 
     Attributes
     ----------

@@ -211,8 +211,9 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         Accuracy on training signals that had no say. In each of ten folds it is that of leaving
         one out by the kernel and the penalty with the least error on the other nine folds; where
         support vector machines are chosen, that of the machines with the least cross-entropy on
-        the other folds of `cv` (of the finalists, which all signals have chosen). Cases alone in
-        their class do not count; nan where there are no others.
+        the other folds of `cv` (of the finalists, which all signals have chosen). Where nothing
+        can be learned it is at chance or below: a case left out makes its class the rarer one.
+        Cases alone in their class do not count; nan where there are no others.
     best_error_ : float
         Mean squared error of leaving one out (targets ±1) of the kernel chosen: the least of
         many, and so optimistic.
@@ -329,7 +330,7 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_[0]!r}, expected at least two classes"
+                f"y has one class, {self.classes_[0]}, expected signals of at least two classes"
             )
         Y = one_against_rest(labels, len(self.classes_))
         counts = np.bincount(labels)

@@ -36,9 +36,10 @@ class SignalKernel(SklearnKernel):
 
     Parameters
     ----------
-    depth, filter_size, outer_filter_size, input_filter_size, skip, alpha, activation, c_v, c_w, \
-readout_scale, input_scale, trained
+    depth, filter_size, outer_filter_size, input_filter_size, skip, alpha, activation
         As for `rescntk.Network`; the default depth is 3.
+    c_v, c_w, readout_scale, input_scale, trained
+        As for `rescntk.Network`.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
         Between which α is learned. Without skip connections there is no α to learn.
     kind, head, normalized

@@ -26,8 +26,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ----------
     kernel : Kernel or SignalKernel, optional
         The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
-        `SignalKernel` can be searched, as ``kernel__depth`` and so on; its ``n_channels`` says
-        how arrays of two axes are read.
+        `SignalKernel` can be searched, as ``kernel__depth`` and so on (those of a `Kernel`
+        cannot); its ``n_channels`` says how arrays of two axes are read.
     engine, dtype, threads
         As for calling a `Kernel`. A `SignalKernel` has its own, and these must be left alone.
 
@@ -52,6 +52,15 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> model = make_pipeline(matrix, SVC(kernel="precomputed", C=100.0)).fit(X, y)
     >>> model.predict(X[:4])
     array([0, 1, 0, 1])
+
+    Parameters are searched where the kernel is a `SignalKernel`:
+
+    >>> from rescntk.learn import SignalKernel
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> model = make_pipeline(KernelMatrix(SignalKernel()), SVC(kernel="precomputed"))
+    >>> grid = {"kernelmatrix__kernel__depth": [1, 2], "svc__C": [1.0, 100.0]}
+    >>> sorted(GridSearchCV(model, grid, cv=2).fit(X, y).best_params_)
+    ['kernelmatrix__kernel__depth', 'svc__C']
     """
 
     def __init__(
@@ -66,6 +75,28 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.engine = engine
         self.dtype = dtype
         self.threads = threads
+
+    def set_params(self, **params: Any) -> KernelMatrix:
+        """Set parameters, those of a `SignalKernel` as ``kernel__depth`` and so on.
+
+        Returns
+        -------
+        KernelMatrix
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            For a parameter that there is not, or one of a kernel that is no `SignalKernel`.
+        """
+        kernel = params.get("kernel", self.kernel)
+        inner = [name for name in params if name.startswith("kernel__")]
+        if inner and not isinstance(kernel, SignalKernel):
+            raise ValueError(
+                f"{inner[0]} cannot be set, since kernel is {kernel!r}: expected a SignalKernel, "
+                f"whose parameters can be searched"
+            )
+        return super().set_params(**params)
 
     def fit(self, X: Array, y: Any = None) -> KernelMatrix:
         """Keep the signals.

@@ -42,6 +42,7 @@ class RidgePath:
     Parameters
     ----------
     K : ndarray, (n_cases, n_cases)
+        In the dtype in which it was computed, which says how exact it is.
     Y : ndarray, (n_cases, n_outputs)
     """
 
@@ -90,7 +91,7 @@ def support_vectors(K: np.ndarray, Y: np.ndarray, C: float) -> Readout:
     C : float
     """
     scale = unit(K)
-    K = K / scale
+    K = K.astype(np.float64) / scale
     coefficients, intercepts = np.zeros(Y.shape), np.zeros(Y.shape[1])
     for column, signs in enumerate(Y.T):
         if (signs == signs[0]).all():

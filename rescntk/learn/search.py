@@ -298,9 +298,7 @@ def _judge(
             error=float(judged[best]),
         )
         kernel = Kernel(network.replace(depth=depth), kind, head, normalized)
-        yield Finalist(
-            candidate, source, fitted, kernel, signals, K.astype(np.float64, copy=False), path
-        )
+        yield Finalist(candidate, source, fitted, kernel, signals, K, path)
 
 
 def describe(source: Pass) -> str:
