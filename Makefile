@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
 
+# pytest has a worker for each core: a worker's BLAS threads would only wait for each other.
+test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
