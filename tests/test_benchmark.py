@@ -76,6 +76,10 @@ def test_verdicts_say_by_how_much():
     amounts = ("missed by 0.050", "missed by 0.010", "missed by 4.", "missed by 1.0 minutes")
     for line, amount in zip(bad.splitlines()[-5:-1], amounts, strict=True):
         assert amount in line
+    # A tie, one of whose sides has been in a file, which keeps six digits.
+    assert "on 8 of 8 sets" in classification.table(
+        rows([6 / 7] * 8, [0.857143] * 8, [0.8] * 8, 1.0)
+    )
     assert "asked half: missed by 1." in classification.table(
         rows([0.9] * 8, [0.9] * 3 + [1.0] * 5, [0.8] * 8, 1.0)
     )
