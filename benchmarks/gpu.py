@@ -150,12 +150,9 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
     if nvrtc.LIBRARY is None or nvrtc.DISASSEMBLER is None:
         raise LookupError(nvrtc.MISSING)
     launch = launches.plan(d, (q, q), dtype, BOTH, "gap")
-    cubin = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
-    mark = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}[dtype]
     with tempfile.TemporaryDirectory() as folder:
-        layer = nvrtc.shortest_round(*nvrtc.disassemble(cubin, Path(folder)), mark)
-    double = sum(one.startswith(("DADD", "DMUL", "DFMA", "DSETP")) for one in layer)
-    return {"issued": len(layer) / launch.pixels, "fp64": 2 * double / launch.pixels}
+        layer = nvrtc.layer(launch, dtype, f"sm_{capability}", Path(folder))
+    return nvrtc.slots(layer, launch.pixels)
 
 
 def bound(counted: dict[str, float], multiprocessors: int, mhz: float) -> float:

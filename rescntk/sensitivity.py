@@ -47,6 +47,7 @@ from .engines import slopes
 from .engines.rings import circular_sum
 from .engines.tables import NEARLY_OPPOSITE, TIE_UNITS, trained
 from .kernels import Kernel
+from .matrices import correlation
 from .network import check_depth
 from .signals import check_signals
 
@@ -120,12 +121,9 @@ def alpha_derivative(kernel: Kernel, X: np.ndarray, *, threads: int | None = Non
     dK *= 2.0 * net.alpha  # β = α²
     if kernel.normalized:
         own, d_own = K.diagonal().copy(), dK.diagonal().copy()
-        root = np.sqrt(np.where(own > 0, own, 1.0))
-        rate = np.where(own > 0, 0.5 * d_own / root**2, 0.0)
-        there = (own > 0)[:, None] & (own > 0)
-        K = np.where(there, K / root[:, None] / root, 0.0)
-        dK = np.where(there, dK / root[:, None] / root - K * (rate[:, None] + rate), 0.0)
-        np.fill_diagonal(K, np.where(own > 0, 1.0, 0.0))
+        rate = np.where(own > 0, 0.5 * d_own / np.where(own > 0, own, 1.0), 0.0)
+        K, dK = correlation(K, own, own), correlation(dK, own, own)
+        dK -= K * (rate[:, None] + rate)
         np.fill_diagonal(dK, 0.0)
         return Sensitivity(K, dK)
     scale = run.size[:, None] * run.size * net.readout_scale
@@ -152,7 +150,7 @@ class _Run:
         # so all signals are made of one size, and no depth overflows.
         size = np.ones(self.n)
         growth = 0.0
-        if net.activation == "relu":
+        if self.relu:
             largest = np.abs(X).max(axis=(0, 1))
             X = X / np.where(largest > 0, largest, 1.0)
             size = np.sqrt((X * X).sum(axis=0).mean(axis=0) * scale)

@@ -172,3 +172,22 @@ def shortest_round(instructions, following, mark):
             if best is None or len(path) < len(best):
                 best = path
     return [re.sub(r"^@!?U?P\w+\s+", "", instructions[k]) for k in best]
+
+
+# What stands in a layer's loop once for each pixel of a lane: its root.
+ROOTS = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}
+
+
+def layer(launch, dtype, architecture, folder):
+    """Return the instructions of one layer of a kernel of `short_rows`, ReLU."""
+    cubin = compile_kernels([launch.name], architecture)
+    return shortest_round(*disassemble(cubin, folder), ROOTS[dtype])
+
+
+def slots(instructions, pixels):
+    """Return issue slots, and those of the FP64 units, of a pixel pair and layer.
+
+    An FP64 instruction keeps its units, which are half as wide, for two slots.
+    """
+    double = sum(one.startswith(("DADD", "DMUL", "DFMA", "DSETP")) for one in instructions)
+    return {"issued": len(instructions) / pixels, "fp64": 2 * double / pixels}

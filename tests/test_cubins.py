@@ -108,28 +108,19 @@ def test_local_memory_would_be_seen():
     assert name == "spoilt" and registers > 0 and local >= 4 * 64
 
 
-def slots(dtype, folder):
-    """Return issue slots, and those of the FP64 units, of a pixel pair and layer on sm_90."""
-    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
-    cubin = nvrtc.compile_kernels([launch.name], "sm_90")
-    mark = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}[dtype]
-    layer = nvrtc.shortest_round(*nvrtc.disassemble(cubin, folder), mark)
-    # The path is a whole layer: one root for each of the lane's pixels, and no call or spill.
-    assert sum(mark in one for one in layer) == launch.pixels
-    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in layer)
-    # An FP64 instruction keeps its units, which are half as wide, for two slots.
-    double = sum(one.startswith(("DADD", "DMUL", "DFMA", "DSETP")) for one in layer)
-    return len(layer) / launch.pixels, 2 * double / launch.pixels
-
-
 @pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
 @pytest.mark.parametrize(("dtype", "bar"), [("float32", 60), ("float64", 140)])
 def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_property):
     """GPK and NTK, q = 3. The bound is what takes longest: issuing, or the FP64 units."""
-    issued, double = slots(dtype, tmp_path)
-    record_property("issued", issued)
-    record_property("fp64", double)
-    assert max(issued, double) <= bar
+    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
+    layer = nvrtc.layer(launch, dtype, "sm_90", tmp_path)
+    # The path is a whole layer: one root for each of the lane's pixels, and no call or spill.
+    assert sum(nvrtc.ROOTS[dtype] in one for one in layer) == launch.pixels
+    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in layer)
+    counted = nvrtc.slots(layer, launch.pixels)
+    for name, value in counted.items():
+        record_property(name, value)
+    assert max(counted.values()) <= bar
 
 
 @pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)

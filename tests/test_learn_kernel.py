@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import rescntk as rk
+from rescntk import sensitivity
 from rescntk.learn import KernelMatrix, SignalKernel
-from rescntk.learn import kernel as kernel_module
 
 from . import tolerances
 
@@ -275,9 +275,9 @@ def test_options_of_a_matrix_of_its_own(X, monkeypatch):
 
 def test_derivative_comes_with_its_matrix(X, monkeypatch):
     """One pass for both, on the threads asked for."""
-    calls, original = [], kernel_module.alpha_derivative
+    calls, original = [], sensitivity.alpha_derivative
     monkeypatch.setattr(
-        kernel_module, "alpha_derivative", lambda *a, **k: calls.append(k) or original(*a, **k)
+        sensitivity, "alpha_derivative", lambda *a, **k: calls.append(k) or original(*a, **k)
     )
     monkeypatch.setattr(rk.Kernel, "__call__", None)
     SignalKernel(2, threads=3)(X, eval_gradient=True)

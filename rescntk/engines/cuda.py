@@ -30,8 +30,8 @@ import numpy as np
 
 from ..signals import array_module
 from . import polynomials
-from .launches import ENUMS, HEADS, WARP, Launch, plan
-from .request import KINDS, Request, Scaled, Tick, silent
+from .launches import ENUMS, HEADS, REALS, WARP, Launch, plan
+from .request import KINDS, Request, Scaled, Tick, pairs_above, silent
 from .tables import NEARLY_OPPOSITE, TIE_UNITS, Tables, trained
 
 Array = Any
@@ -199,7 +199,6 @@ class _Run:
         self.xp = import_module("cupy")
         self.numpys = array_module(X) is np
         self.request, self.network = request, request.network
-        net = request.network
         _, self.n_channels, self.d = X.shape
         self.tables = Tables(request, self.n_channels, self.d, self.xp)
         self.dtype = np.dtype(request.dtype)
@@ -215,7 +214,6 @@ class _Run:
         self.corrections = self.xp.asarray(np.array(corrections))
         pixels = self.d * self.d if request.head == "pixels" else 2
         self.result_bytes = 8 * len(self.kinds) * len(request.depths) * pixels
-        self.summed = net.activation == "relu" and request.head in ("trace", "gap")
 
     # -- how the work is cut up
 
@@ -275,7 +273,8 @@ class _Run:
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
                 tables = (left, right(columns))
                 self.fill(values, (rows, columns), *tables, shape, above, symmetric=Z is None)
-                self.tell(tick, _wanted(rows, columns) if Z is None else shape[0] * shape[1])
+                edges = (rows.start, rows.stop), (columns.start, columns.stop)
+                self.tell(tick, pairs_above(*edges) if Z is None else shape[0] * shape[1])
         return self.tables.scaled(values, left_scale, right_scale)
 
     def diagonal(self, X: Array, tick: Tick) -> Scaled:
@@ -373,8 +372,7 @@ class _Run:
             empty(cases, _SPARE[net.activation], d),
             pixels, extra, units, bounds, peaks, scale,
         )  # fmt: skip
-        real = {"float32": "float", "float64": "double"}[self.dtype.name]
-        name = f"side_tables<{real}, {str(erf).lower()}>"
+        name = f"side_tables<{REALS[self.dtype.name]}, {str(erf).lower()}>"
         threads = min(TABLE_THREADS, max(WARP, 1 << (d - 1).bit_length()))
         kernel = _kernel(xp.cuda.runtime.getDevice(), name)
         kernel((cases,), (threads,), arguments, shared_mem=0)
@@ -439,7 +437,7 @@ class _Run:
             both = results[:, self.kinds.index(kind)]
             total = both[0] if pixels else both[0] + both[1]
             if request.head in ("trace", "gap"):
-                share = net.outer_filter_size if self.summed and kind == "gpk" else 1
+                share = net.outer_filter_size if request.summed and kind == "gpk" else 1
                 total = total * share / count
             total *= self.corrections.reshape(-1, *[1] * (total.ndim - 1))
             if symmetric:  # transposed on the device, which takes less time than on the host
@@ -460,12 +458,6 @@ def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
     """Yield slices of at most `size` that cover start … stop."""
     for first in range(start, stop, size):
         yield slice(first, min(first + size, stop))
-
-
-def _wanted(rows: slice, columns: slice) -> int:
-    """Return the number of pairs of a tile on and above the diagonal of a Gram."""
-    height = rows.stop - rows.start
-    return sum(min(height, max(0, k + 1 - rows.start)) for k in range(columns.start, columns.stop))
 
 
 def why_not(cupy: Any) -> str | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .request import sums_features
+
 LONGEST = 4096
 """Time points of the longest signals."""
 
@@ -19,6 +21,8 @@ LONGEST = 4096
 # demangler spells them.
 ENUMS = {"Head": ("FIRST_PAIR", "SUM", "EVERY_PAIR"), "Activation": ("RELU_SUMMED", "RELU", "ERF")}
 HEADS = {"equivariant": "FIRST_PAIR", "trace": "SUM", "gap": "SUM", "pixels": "EVERY_PAIR"}
+
+REALS = {"float32": "float", "float64": "double"}
 
 WARP = 32
 WARPS = 4
@@ -115,16 +119,15 @@ def plan(
             f"X has {d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
             "engine='reference' has no such limit"
         )
-    summed = activation == "relu" and head in ("trace", "gap")
+    summed = sums_features(activation, head)
     kind = "RELU_SUMMED" if summed else activation.upper()
     gpk, ntk = ("gpk" in kinds), ("ntk" in kinds)
     filters = tuple(size if size <= LONGEST_FILTER else 0 for size in sizes)
-    real = {"float32": "float", "float64": "double"}[dtype]
     offsets = d if head in ("gap", "pixels") else 1
 
     def name(kernel: str, pixels: int, *rest: object) -> str:
         activation = ENUMS["Activation"].index(kind)
-        parts = (real, pixels, *filters, gpk, ntk, activation, cross and ntk, *rest)
+        parts = (REALS[dtype], pixels, *filters, gpk, ntk, activation, cross and ntk, *rest)
         words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
         return f"{kernel}<{', '.join(words)}>"
 

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 from . import numba_loops
-from .request import KINDS, Request, Scaled, Tick
+from .request import KINDS, Request, Scaled, Tick, pairs_above
 from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, trained
 from .vectors import LINE
 
@@ -117,7 +117,6 @@ class _Run:
         layers = range(request.depths[-1] + 1)
         self.unit = np.array([tables.unit(layer) for layer in layers])
         self.factor = np.array([0.0] + [tables.factor(layer) for layer in layers[1:]])
-        self.summed = net.activation == "relu" and request.head in ("trace", "gap")
         self.polynomial = numba_loops.coefficients(request.dtype)
         slot = {depth: t for t, depth in enumerate(request.depths)}
         self.slots = np.array([slot.get(layer, -1) for layer in layers])
@@ -131,7 +130,7 @@ class _Run:
         for layer, (unit, factor) in enumerate(zip(self.unit, self.factor, strict=True)):
             keep = tables.step(layer) * net.skip if layer else 0.0
             rows.append((
-                factor * unit, 0.5 * factor * unit, keep, keep * self.summed,
+                factor * unit, 0.5 * factor * unit, keep, keep * self.request.summed,
                 2.0 * (inner - readout), outer + readout,
                 tie, tie * max(left.peaks[layer], right.peaks[layer]), 0.0, 0.5, 1.0, 2.0,
             ))  # fmt: skip
@@ -214,9 +213,7 @@ class _Run:
     def pairs(rows: tuple[int, int], cols: tuple[int, int], symmetric: bool) -> int:
         """Return the number of pairs of cases of a task, for progress."""
         height, width = rows[1] - rows[0], cols[1] - cols[0]
-        if not symmetric:
-            return height * width
-        return sum(min(height, k + 1 - rows[0]) for k in range(*cols) if k >= rows[0])
+        return pairs_above(rows, cols) if symmetric else height * width
 
     def fill(
         self,
@@ -241,7 +238,7 @@ class _Run:
             self.unit, self.factor, self.constants(left, right), self.polynomial, self.slots,
             train_input + readout, NEARLY_OPPOSITE,
             net.activation == "relu", net.skip, "gpk" in request.kinds, "ntk" in request.kinds,
-            self.summed, _HEADS[request.head], (rows[0], cols[0]),
+            request.summed, _HEADS[request.head], (rows[0], cols[0]),
             results.high, results.low, results.pixels,
         )  # fmt: skip
 

@@ -33,6 +33,16 @@ class Request:
     threads: int | None = None
     copied_bytes: int = 0
 
+    @property
+    def summed(self) -> bool:
+        """Whether only the sum of F over pixels is wanted, and nothing else depends on F."""
+        return sums_features(self.network.activation, self.head)
+
+
+def sums_features(activation: str, head: str) -> bool:
+    """`Request.summed`: the head is a mean, and the activation does not look at F itself."""
+    return activation == "relu" and head in ("trace", "gap")
+
 
 @dataclass(frozen=True)
 class Scaled:
@@ -55,3 +65,9 @@ Tick = Callable[[int], None]
 
 def silent(done: int) -> None:
     """Tell nobody: the `Tick` of a call without a progress bar."""
+
+
+def pairs_above(rows: tuple[int, int], columns: tuple[int, int]) -> int:
+    """Return the number of pairs of a tile on and above the diagonal of a Gram, for a `Tick`."""
+    height = rows[1] - rows[0]
+    return sum(min(height, max(0, k + 1 - rows[0])) for k in range(*columns))

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ..engines.request import HEADS, KINDS
 from ..network import check_choice, check_constant, check_depth, check_filter_size, check_flag
@@ -34,6 +35,11 @@ from .search import Finalist, Found, Space, as_table, search
 Array = Any
 
 READOUTS = ("ridge", "svm")
+
+# Matrices of so many signals are decomposed by one thread: two are no faster up to 270, and by a
+# third at 500, but where other processes are busy they wait for each other a hundred times as
+# long (OpenBLAS on two cores of an AMD EPYC).
+_ALONE = 500
 
 # In which the choice of a kernel is judged, see `search.Blind`.
 _FOLDS = 10
@@ -95,16 +101,17 @@ class _ResidualKernel(BaseEstimator):
         space = self._space()
         if 2 * counted.sum() < len(X):
             space, counted = space.middle(), np.ones(len(X), dtype=bool)
-        found = search(
-            space,
-            X,
-            Y,
-            counted=counted,
-            folds=generator.permutation(len(X)) % _FOLDS,
-            finalists=finalists,
-            verbose=self.verbose,
-            options={"engine": self.engine, "dtype": self.dtype, "threads": self.threads},
-        )
+        with threadpool_limits(1 if len(X) <= _ALONE else None, "blas"):
+            found = search(
+                space,
+                X,
+                Y,
+                counted=counted,
+                folds=generator.permutation(len(X)) % _FOLDS,
+                finalists=finalists,
+                verbose=self.verbose,
+                options={"engine": self.engine, "dtype": self.dtype, "threads": self.threads},
+            )
         self.search_results_ = as_table(found.candidates)
         return found
 

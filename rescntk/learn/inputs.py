@@ -55,20 +55,13 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
 
 def is_flat(X: Any) -> bool:
     """Whether `X`, which `read_signals` takes, has two axes: signals of one channel."""
-    return three_axes(X, "X") is None
+    return _count_axes(_as_list(X), "X") < 3
 
 
 def three_axes(X: Any, name: str) -> np.ndarray | None:
     """Return `X` checked if it has three axes, None if it has fewer."""
-    if isinstance(X, np.ndarray) and X.dtype == object:
-        X = X.tolist()  # an array of arrays is read like a list of them
-    if hasattr(X, "ndim"):
-        axes = X.ndim
-    else:
-        shapes = _shapes_of_cases(X, name)
-        if len(shapes) > 1:
-            _refuse(shapes, name)
-        axes = 1 + len(next(iter(shapes), ()))
+    X = _as_list(X)
+    axes = _count_axes(X, name)
     if axes < 3:
         return None
     array = _as_numbers(X, name)
@@ -99,6 +92,21 @@ def _read_flat(estimator: Any, X: Any, reset: bool) -> np.ndarray:
         if "features, but" not in str(error):
             raise
         raise ValueError(f"{error}: signals of other lengths can be resampled ({RESIZE})") from None
+
+
+def _as_list(X: Any) -> Any:
+    """Return an array of arrays as a list of them, anything else as it is."""
+    return X.tolist() if isinstance(X, np.ndarray) and X.dtype == object else X
+
+
+def _count_axes(X: Any, name: str) -> int:
+    """Return the number of axes; cases of a list that differ in shape are refused."""
+    if hasattr(X, "ndim"):
+        return int(X.ndim)
+    shapes = _shapes_of_cases(X, name)
+    if len(shapes) > 1:
+        _refuse(shapes, name)
+    return 1 + len(next(iter(shapes), ()))
 
 
 def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:

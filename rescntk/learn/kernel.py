@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from ..kernels import Kernel
 from ..network import Network
-from ..sensitivity import alpha_derivative
 from .inputs import split_channels, three_axes
 
 Array = Any
@@ -204,6 +203,8 @@ class SignalKernel(SklearnKernel):
         if eval_gradient and Y is not None:
             raise ValueError("Y is given, expected eval_gradient without it")
         if eval_gradient and not self.hyperparameter_alpha.fixed:
+            from ..sensitivity import alpha_derivative  # loads numba: only for those who learn α
+
             K, slope = alpha_derivative(kernel, signals, threads=self.threads)
             return K, (self.alpha * slope)[:, :, None]
         K = kernel(signals, others, **self.options())

@@ -16,7 +16,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..kernels import Kernel, gram
 from ..matrices import correlation
@@ -27,11 +26,6 @@ from .views import FittedView, View, block_size, is_standard, shorten
 # A finer resolution costs four times as much. It is tried if the last one lowered the error to
 # this fraction.
 _WORTH = 0.95
-
-# Matrices of so many signals are decomposed by one thread: two are no faster up to 270, and by a
-# third at 500, but where other processes are busy they wait for each other a hundred times as
-# long (OpenBLAS on two cores of an AMD EPYC).
-_ALONE = 500
 
 
 @dataclass(frozen=True)
@@ -217,13 +211,12 @@ def search(
         for number, source in enumerate(passes, 1):
             start = time.perf_counter()
             least = np.inf
-            with threadpool_limits(1 if len(X) <= _ALONE else None, "blas"):
-                for entry in _judge(space, source, X, Y, counted, blind, options):
-                    least = min(least, entry.candidate.error)
-                    found.candidates.append(entry.candidate)
-                    found.finalists.append(entry)
-                    found.finalists.sort(key=lambda entry: entry.candidate.error)  # stable
-                    del found.finalists[finalists:]
+            for entry in _judge(space, source, X, Y, counted, blind, options):
+                least = min(least, entry.candidate.error)
+                found.candidates.append(entry.candidate)
+                found.finalists.append(entry)
+                found.finalists.sort(key=lambda entry: entry.candidate.error)  # stable
+                del found.finalists[finalists:]
             count += 1
             if verbose:
                 print(
