@@ -62,7 +62,8 @@ from gpu_rows import (
 from jax_peer import signals
 
 import rescntk as rk
-from rescntk.engines import launches, reference
+from rescntk.engines import reference
+from rescntk.engines.cuda import launch as launches
 
 BEGUN = time.monotonic()
 HERE = Path(__file__).parent

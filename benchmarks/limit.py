@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from rescntk.engines import numba_loops as loops
-from rescntk.engines.vectors import WIDE, load, sqrt, store
+from rescntk.engines.cpu import layers as loops
+from rescntk.engines.cpu.vectors import WIDE, load, sqrt, store
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})

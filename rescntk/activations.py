@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-Array = Any
+from .arrays import Array
 
 
 class Pixels(NamedTuple):

@@ -10,12 +10,20 @@ from typing import Any
 import numpy as np
 
 from . import engines
-from .engines.request import DTYPES, KINDS, Request, Scaled, silent
+from .arrays import Array, array_module
+from .engines.protocol import Request, Scaled, silent
 from .matrices import correlation
-from .network import Network, check_choice, check_depth, check_flag
-from .signals import array_module, check_signals
-
-Array = Any
+from .network import Network
+from .validation import (
+    check_depth,
+    check_depths,
+    check_dtype,
+    check_flag,
+    check_kinds,
+    check_match,
+    check_network,
+    check_signals,
+)
 
 
 class Call:
@@ -35,9 +43,9 @@ class Call:
     ) -> None:
         check_network(network)
         self.network = network
-        self.kinds = _check_kinds(kinds)
+        self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
-        self.dtype = np.dtype(_check_dtype(dtype))
+        self.dtype = np.dtype(check_dtype(dtype))
         self.X = check_signals(X, "X")
         self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
         if self.Z is not None:
@@ -143,51 +151,6 @@ def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield (here,)
         else:
             yield from ((here, *rest) for rest in _cut(shape[1:], most))
-
-
-def check_match(X: Array, Z: Array) -> None:
-    """Say so if X and Z are not signals of the same kind."""
-    if array_module(X) is not array_module(Z):
-        raise ValueError(
-            "X and Z are of different array libraries, expected both NumPy or both CuPy"
-        )
-    for axis, what in ((1, "channels"), (2, "timepoints")):
-        if X.shape[axis] != Z.shape[axis]:
-            raise ValueError(
-                f"Z has shape {Z.shape}, expected {X.shape[axis]} {what} as in X of shape {X.shape}"
-            )
-
-
-def check_network(network: Any) -> None:
-    if not isinstance(network, Network):
-        raise ValueError(f"network is {network!r}, expected a rescntk.Network")
-
-
-def _check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
-    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    for kind in kinds:
-        check_choice(kind, "kinds", KINDS)
-    if not kinds or len(set(kinds)) < len(kinds):
-        raise ValueError(f"kinds is {kinds!r}, expected one or both of {KINDS}")
-    return kinds
-
-
-def _check_dtype(dtype: Any) -> str:
-    """Return the name of "float64" or "float32", however NumPy's users say it."""
-    try:
-        return check_choice(np.dtype(dtype).name, "dtype", DTYPES)
-    except (TypeError, ValueError):
-        return check_choice(dtype, "dtype", DTYPES)
-
-
-def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
-    try:
-        given = tuple(depths)
-    except TypeError:
-        raise ValueError(f"depths is {depths!r}, expected a sequence of integers") from None
-    if not given:
-        raise ValueError("depths is empty, expected at least one depth")
-    return tuple(check_depth(depth, "depths") for depth in given)
 
 
 @contextmanager

@@ -13,10 +13,11 @@ import numpy as np
 
 from . import datasets, engines, plots
 from ._version import __version__
-from .engines.request import DTYPES, HEADS, KINDS
 from .kernels import Kernel
-from .network import Network, check_choice
+from .network import Network
 from .theory import conditioning, depth, families, multisphere
+from .validation import check_choice
+from .vocabulary import DTYPES, HEADS, KINDS
 
 # 1 … 10, then six to a factor of 2.5: points that look evenly spaced on a logarithmic axis.
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .network import check_choice
-from .signals import check_signals
+from .validation import check_choice, check_signals
 
 SUFFIXES = (".npy", ".npz", ".ts")
 

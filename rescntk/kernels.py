@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from .calls import Call, check_network
-from .engines.request import HEADS, KINDS
-from .network import Network, check_choice, check_flag
-
-Array = Any
+from .arrays import ArrayT
+from .calls import Call
+from .network import Network
+from .validation import check_choice, check_flag, check_network
+from .vocabulary import HEADS, KINDS
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,14 +56,14 @@ class Kernel:
 
     def __call__(
         self,
-        X: Array,
-        Z: Array | None = None,
+        X: ArrayT,
+        Z: ArrayT | None = None,
         *,
         engine: str = "auto",
         dtype: str = "float64",
         threads: int | None = None,
         progress: bool = False,
-    ) -> Array:
+    ) -> ArrayT:
         """Return the kernel matrix of `X` with `Z`, or of `X` with itself.
 
         Parameters
@@ -111,13 +111,13 @@ class Kernel:
 
     def diag(
         self,
-        X: Array,
+        X: ArrayT,
         *,
         engine: str = "auto",
         dtype: str = "float64",
         threads: int | None = None,
         progress: bool = False,
-    ) -> Array:
+    ) -> ArrayT:
         """Return K(x, x) for each signal of `X`, an array (n_cases,).
 
         The options are those of the call; the values are bitwise those on the diagonal of
@@ -237,8 +237,8 @@ def CNTK(
 
 def gram(
     network: Network,
-    X: Array,
-    Z: Array | None = None,
+    X: ArrayT,
+    Z: ArrayT | None = None,
     *,
     head: str = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"),
@@ -248,7 +248,7 @@ def gram(
     dtype: str = "float64",
     threads: int | None = None,
     progress: bool = False,
-) -> tuple[Array, ...]:
+) -> tuple[Any, ...]:
     """Return several kernels of one network from one pass of its recursion.
 
     Parameters
@@ -306,15 +306,15 @@ def gram(
 
 def pixel_pairs(
     network: Network,
-    X: Array,
-    Z: Array | None = None,
+    X: ArrayT,
+    Z: ArrayT | None = None,
     *,
     kind: str = "ntk",
     engine: str = "auto",
     dtype: str = "float64",
     threads: int | None = None,
     progress: bool = False,
-) -> Array:
+) -> ArrayT:
     """Return the equivariant kernel at every pair of pixels.
 
     Parameters
@@ -351,11 +351,11 @@ def pixel_pairs(
 class Gram(NamedTuple):
     """What `gram` returns for both kinds."""
 
-    gpk: Array
-    ntk: Array
+    gpk: Any
+    ntk: Any
 
 
-def _named(results: dict[str, Array]) -> tuple[Array, ...]:
+def _named(results: dict[str, Any]) -> tuple[Any, ...]:
     """Return the values as a named tuple with the keys as its fields."""
     kind = Gram if tuple(results) == Gram._fields else namedtuple("Gram", results)
     return kind(**results)

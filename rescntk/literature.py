@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from .network import Network, check_constant, check_depth
+from .network import Network
+from .validation import check_constant, check_depth
 
 
 def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:

@@ -6,36 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .signals import array_module, check_real
-
-
-def check_symmetric(A: Any, name: str) -> np.ndarray:
-    """Return `A` as a float64 symmetric matrix, or say what is wrong with it.
-
-    Parameters
-    ----------
-    A : array_like, (n, n)
-        Real, finite, and symmetric up to √eps of its largest entry, eps that of its dtype.
-    name : str
-        What to call the argument.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, what came and what was expected.
-    """
-    given, A = A, check_real(A, name, "(n, n)")
-    if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
-        raise ValueError(f"{name} has shape {A.shape}, expected (n, n)")
-    if np.abs(A - A.T).max() > np.sqrt(rounding(given)) * np.abs(A).max():
-        raise ValueError(f"{name} of shape {A.shape} is not symmetric")
-    return A
-
-
-def check_kernel(kernel: Any) -> None:
-    """Say so if this is not a kernel, but a network, say."""
-    if not callable(kernel):
-        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
+from .arrays import array_module
 
 
 def correlation(K: Any, own: Any, other: Any) -> Any:
@@ -67,13 +38,6 @@ def _mantissas(values: Any, xp: Any) -> tuple[Any, Any]:
     values = xp.maximum(values, 0.0)
     powers = xp.frexp(values)[1] // 2
     return xp.ldexp(values, -2 * powers), powers
-
-
-def rounding(values: Any) -> float:
-    """Return eps of the dtype in which numbers came, which casting them to float64 forgets."""
-    dtype = np.asarray(values).dtype
-    own = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
-    return max(own, float(np.finfo(np.float64).eps))
 
 
 def resolution(eigenvalues: np.ndarray, eps: float) -> float:

@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-ACTIVATIONS = ("relu", "erf")
-PARTS = ("input", "inner", "outer", "readout")
+from .validation import (
+    check_choice,
+    check_constant,
+    check_depth,
+    check_filter_size,
+    check_flag,
+    check_trained,
+)
+from .vocabulary import ACTIVATIONS, PARTS
+
+
+class TrainedParts(NamedTuple):
+    """Which parts of a network are trained: 1 trained, 0 frozen (t, i, o, r of the recursion)."""
+
+    input: float
+    inner: float
+    outer: float
+    readout: float
+
+    @property
+    def initial(self) -> float:
+        """t + r: the tangent kernel starts as this multiple of the input's covariance F⁰."""
+        return self.input + self.readout
+
+    @property
+    def inner_minus_readout(self) -> float:
+        """i − r: the multiple of Σ that joins the tangent kernel before the activation."""
+        return self.inner - self.readout
+
+    @property
+    def outer_plus_readout(self) -> float:
+        """o + r: the multiple of K that joins the tangent kernel after the activation."""
+        return self.outer + self.readout
 
 
 @dataclass(frozen=True)
@@ -115,7 +145,7 @@ class Network:
             "input_scale": None
             if input_scale is None
             else check_constant(input_scale, "input_scale"),
-            "trained": _check_trained(trained),
+            "trained": check_trained(trained),
         }
         used = values["alpha"]
         growth = used * used * values["c_v"] * values["c_w"]
@@ -126,6 +156,29 @@ class Network:
             )
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def branch_gain(self) -> float:
+        """β = α² c_v c_w / 2: a ReLU layer's branch adds β times the mean variance it is given."""
+        return self.alpha**2 * self.c_v * self.c_w / 2.0
+
+    @property
+    def growth(self) -> float:
+        """1 + β, without skip connections β: a ReLU layer multiplies the mean variance by it."""
+        return self.skip + self.branch_gain
+
+    @property
+    def branch_share(self) -> float:
+        """β / (1 + β): the part of a ReLU layer's variance from its branch; 1 without skips."""
+        if not self.skip:
+            return 1.0
+        root = self.alpha * math.sqrt(self.c_v * self.c_w / 2.0)
+        return root / (root + 1.0 / root) if root > 0 else 0.0  # at any size of alpha
+
+    @property
+    def parts(self) -> TrainedParts:
+        """The trained parts as numbers, 1 (trained) or 0 (frozen)."""
+        return TrainedParts(*(float(part in self.trained) for part in PARTS))
 
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
@@ -145,68 +198,3 @@ class Network:
         if "filter_size" in changes and self.outer_filter_size == self.filter_size:
             changes.setdefault("outer_filter_size", None)
         return replace(self, **changes)
-
-
-def check_depth(value: Any, name: str = "depth") -> int:
-    """Return `value` as an int of at least 1, or say what is wrong with it."""
-    number = check_integer(value, name)
-    if number < 1:
-        raise ValueError(f"{name} is {value!r}, expected an integer of at least 1")
-    return number
-
-
-def check_filter_size(value: Any, name: str) -> int:
-    """Return `value` as a positive odd int, or say what is wrong with it."""
-    number = check_integer(value, name)
-    if number < 1 or number % 2 == 0:
-        raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
-    return number
-
-
-def check_constant(value: Any, name: str) -> float:
-    """Return `value` as a finite non-negative float, or say what is wrong with it."""
-    try:
-        real = not isinstance(value, str) and getattr(value, "imag", 0) == 0
-        number = float(value) if real else math.nan
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number) or number < 0:
-        raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
-    return number
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """Return `value` as a bool; only true and false (NumPy's too) will do."""
-    if value is True or value is False or type(value).__name__ in ("bool", "bool_"):
-        return bool(value)
-    raise ValueError(f"{name} is {value!r}, expected True or False")
-
-
-def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
-    """Return `value` if it is one of `choices`, or list them."""
-    choices = list(choices)
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
-    return value
-
-
-def check_integer(value: Any, name: str) -> int:
-    """Return `value` as an int (NumPy's too), or say what is wrong with it."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} is {value!r}, expected an integer") from None
-
-
-def _check_trained(trained: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(trained, str):
-        trained = (trained,)
-    try:
-        given = list(trained)
-    except TypeError:
-        raise ValueError(f"trained is {trained!r}, expected some of {PARTS}") from None
-    for part in given:
-        check_choice(part, "trained", PARTS)
-    return tuple(part for part in PARTS if part in given)

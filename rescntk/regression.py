@@ -18,10 +18,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from .calls import check_match
-from .matrices import check_kernel, check_symmetric, resolution, rounding
-from .network import check_constant, check_flag
-from .signals import check_real, check_signals
+from .arrays import rounding_unit
+from .matrices import resolution
+from .validation import (
+    check_constant,
+    check_flag,
+    check_kernel,
+    check_match,
+    check_nonnegative,
+    check_real,
+    check_signals,
+    check_symmetric,
+    check_targets,
+)
 
 
 def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
@@ -57,8 +66,8 @@ def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
     >>> regression.solve(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([3.0, 0.0]))
     array([ 2., -1.])
     """
-    K, eps = check_symmetric(K, "K"), rounding(K)
-    y, ridge = _check_targets(y, len(K)), check_constant(ridge, "ridge")
+    K, eps = check_symmetric(K, "K"), rounding_unit(K)
+    y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
     return scipy.linalg.cho_solve((_cholesky(K, ridge, eps), True), y)
 
 
@@ -96,7 +105,7 @@ def interpolate(
     check_kernel(kernel)
     X, Z, ridge = check_signals(X, "X"), check_signals(Z, "Z"), check_constant(ridge, "ridge")
     check_match(X, Z)
-    y = _check_targets(y, len(X))
+    y = check_targets(y, len(X))
     return kernel(Z, X) @ solve(kernel(X), y, ridge)
 
 
@@ -153,14 +162,14 @@ def posterior(
     (array([0.6]), array([0.64]))
     """
     given, K = (K, cross, prior), check_symmetric(K, "K")
-    y, noise = _check_targets(y, len(K)), check_constant(noise, "noise")
+    y, noise = check_targets(y, len(K)), check_constant(noise, "noise")
     cross = check_real(cross, "cross", f"(m, {len(K)})")
     if cross.ndim != 2 or cross.shape[1] != len(K) or cross.size == 0:
         raise ValueError(f"cross has shape {cross.shape}, expected (m, {len(K)})")
     prior = check_real(prior, "prior", f"({len(cross)},)")
     if prior.shape != (len(cross),):
         raise ValueError(f"prior has shape {prior.shape}, expected ({len(cross)},)")
-    eps = max(map(rounding, given))
+    eps = max(map(rounding_unit, given))
     factor = _cholesky(K, noise, eps)
     mean = cross @ scipy.linalg.cho_solve((factor, True), y)
     explained = scipy.linalg.solve_triangular(factor, cross.T, lower=True)
@@ -207,7 +216,7 @@ class Decomposition:
         ValueError
             As for `solve`.
         """
-        y = _check_targets(y, len(self.eigenvalues))
+        y = check_targets(y, len(self.eigenvalues))
         return self._solve(y, ridge, False)[0]
 
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -242,7 +251,7 @@ class Decomposition:
         >>> found[0].round(12), float(found[1].round(12))
         (array([ 0.5, -0.5]), 2.0)
         """
-        y = _check_targets(y, len(self.eigenvalues))
+        y = check_targets(y, len(self.eigenvalues))
         return self._solve(y, ridge, True)[:2]
 
     def leave_one_out(
@@ -275,7 +284,7 @@ class Decomposition:
         array([ 3. , -1.5])
         """
         n = len(self.eigenvalues)
-        y = _check_targets(y, n)
+        y = check_targets(y, n)
         if check_flag(intercept, "intercept") and n == 1:
             raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
         coefficients, _, less = self._solve(y, ridge, intercept)
@@ -317,11 +326,11 @@ class Decomposition:
                [0.6321, 0.6321],
                [1.    , 1.    ]])
         """
-        y = _check_targets(y, len(self.eigenvalues))
+        y = check_targets(y, len(self.eigenvalues))
         rate = check_constant(learning_rate, "learning_rate")
         if rate == 0:
             raise ValueError(f"learning_rate is {learning_rate!r}, expected a positive number")
-        times = _check_nonnegative(time, "time", "(n_times,)", finite=False)
+        times = check_nonnegative(time, "time", "(n_times,)", finite=False)
         scaled = rate * times[..., None]
         least = resolution(self.eigenvalues, self.eps)
         if scaled.max() == np.inf or scaled.max() * least > 1:
@@ -360,7 +369,7 @@ class Decomposition:
 
     def _inverses(self, ridge: Any) -> np.ndarray:
         """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
-        ridges = _check_nonnegative(ridge, "ridge", "(n_ridges,)")
+        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
         _check_resolved(self.eigenvalues + ridges.min(), self.eps, "a larger ridge")
         return 1.0 / (self.eigenvalues + ridges[..., None])
 
@@ -421,7 +430,7 @@ def decompose(K: np.ndarray) -> Decomposition:
     >>> ladder.coefficients(np.arange(5.0), ridge=[0.0, 0.1, 1.0]).shape
     (3, 5)
     """
-    K, eps = check_symmetric(K, "K"), rounding(K)
+    K, eps = check_symmetric(K, "K"), rounding_unit(K)
     eigenvalues, eigenvectors = scipy.linalg.eigh(K, driver="evd")  # the fastest for all vectors
     # Kernel matrices carry errors of their own: ten times what the decomposition adds.
     if eigenvalues[0] < -10 * resolution(eigenvalues, eps):
@@ -462,20 +471,3 @@ def _singular(eigenvalues: np.ndarray, eps: float, remedy: str) -> ValueError:
         f"is {eigenvalues[0]:.3g}, expected above n·eps·λ_max = {resolution(eigenvalues, eps):.3g} "
         f"for eps = {eps:.3g} of its dtype ({' or '.join(filter(None, remedies))})"
     )
-
-
-def _check_targets(y: Any, n: int) -> np.ndarray:
-    expected = f"({n},) or ({n}, n_targets)"
-    y = check_real(y, "y", expected)
-    if y.ndim not in (1, 2) or len(y) != n or y.size == 0:
-        raise ValueError(f"y has shape {y.shape}, expected {expected}")
-    return y
-
-
-def _check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -> np.ndarray:
-    """Return a number or a vector of numbers of at least 0."""
-    expected = f"of at least 0, one or {shape}"
-    array = check_real(values, name, expected, finite)
-    if array.ndim > 1 or array.size == 0 or (array < 0).any():
-        raise ValueError(f"{name} is {values!r}, expected numbers {expected}")
-    return array

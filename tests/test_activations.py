@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescntk import activations
-
-from . import tolerances
+from tests import tolerances
 
 mp = mpmath.mp.clone()
 mp.dps = 50

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-
-from . import tolerances
+from tests import tolerances
 
 WIDTH, NETWORKS = 2000, 12
 

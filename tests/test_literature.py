@@ -5,10 +5,9 @@ import pytest
 
 import rescntk as rk
 from rescntk import literature
-
-from . import tolerances
-from .oracles import papers
-from .test_properties import CPU
+from tests import tolerances
+from tests.engine_names import CPU
+from tests.oracles import papers
 
 
 def pairs(rng, channels=4, d=1, count=6):

@@ -6,8 +6,7 @@ import scipy.linalg
 
 import rescntk as rk
 from rescntk import regression
-
-from . import tolerances
+from tests import tolerances
 
 EPS = tolerances.EPS["float64"]
 RIDGES = [0.0, 1e-3, 0.5, 20.0]

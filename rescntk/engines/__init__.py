@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..network import check_choice
-from .request import Request, Scaled
+from ..validation import check_choice
+from .protocol import Request, Scaled
 
 __all__ = ["Request", "Scaled", "available", "choose"]
 
@@ -28,7 +28,7 @@ def _numba() -> str | None:
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'rescntk[cpu]'"
     try:
-        import_module(f"{__name__}.numba_rows")
+        import_module(f"{__name__}.cpu.engine")
     except (ImportError, RuntimeError, OSError) as error:
         # A numba that does not fit this NumPy, or no folder to keep compiled code in
         # (NUMBA_CACHE_DIR names one).
@@ -43,7 +43,7 @@ def _cuda() -> str | None:
             "whichever the GPU's driver takes"
         )
     try:
-        return import_module(f"{__name__}.cuda").why_not(import_module("cupy"))
+        return import_module(f"{__name__}.cuda.engine").why_not(import_module("cupy"))
     except ImportError as error:  # a CuPy that does not fit this NumPy or this machine
         return f"CuPy does not work here: {' '.join(str(error).split())}"
 
@@ -51,8 +51,8 @@ def _cuda() -> str | None:
 # name: (module, why it cannot serve here: None or a sentence)
 _ENGINES: dict[str, tuple[str, Callable[[], str | None]]] = {
     "reference": ("reference", _always),
-    "numba": ("numba_rows", _numba),
-    "cuda": ("cuda", _cuda),
+    "numba": ("cpu.engine", _numba),
+    "cuda": ("cuda.engine", _cuda),
 }
 
 
@@ -88,7 +88,7 @@ def choose(name: str, request: Request, X: Any) -> Any:
             relu = request.network.activation == "relu"
             name = "numba" if relu and _numba() is None else "reference"
         else:
-            served = _cuda() is None and import_module(f"{__name__}.cuda").takes(
+            served = _cuda() is None and import_module(f"{__name__}.cuda.engine").takes(
                 request, X.shape[2]
             )
             name = "cuda" if served else "reference"

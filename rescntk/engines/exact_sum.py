@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Array = Any
+from ..arrays import Array
 
 
 def grids(xp: Any, bound: Array, count: int) -> tuple[Array, Array]:

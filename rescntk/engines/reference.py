@@ -33,13 +33,11 @@ from typing import Any
 import numpy as np
 
 from ..activations import BY_NAME, Pixels, Scratch
-from ..signals import array_module
+from ..arrays import Array, array_module
 from . import exact_sum
-from .request import Request, Scaled, Tick
+from .protocol import Request, Scaled, Tick
 from .rings import fill_halo, moving_sum
-from .tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, map_pixels, trained
-
-Array = Any
+from .signal_tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, map_pixels
 
 # Entries of a tile. A layer makes about fifty passes over a dozen arrays of this size: with
 # few entries the calls, and the threads' waiting for Python's lock, cost more than the
@@ -292,7 +290,7 @@ class _Run:
         The arrays yielded are overwritten by the next layer.
         """
         xp, net, request = self.xp, self.network, self.request
-        train_input, inner, outer, readout = trained(net)
+        train_input, inner, outer, readout = net.parts
         want_ntk, want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         homogeneous = self.activation.homogeneous
         l0, r0 = left[0].half_root, right[0].half_root

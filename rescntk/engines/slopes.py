@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from . import polynomials
-
-Array = Any
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:

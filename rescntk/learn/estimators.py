@@ -17,8 +17,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..engines.request import HEADS, KINDS
-from ..network import check_choice, check_constant, check_depth, check_filter_size, check_flag
+from ..arrays import Array
+from ..validation import (
+    check_choice,
+    check_constant,
+    check_depth,
+    check_filter_size,
+    check_flag,
+    check_positive,
+)
+from ..vocabulary import HEADS, KINDS
 from .inputs import read_signals
 from .readouts import (
     Readout,
@@ -31,8 +39,6 @@ from .readouts import (
     support_vectors,
 )
 from .search import Finalist, Found, Space, as_table, search
-
-Array = Any
 
 READOUTS = ("ridge", "svm")
 
@@ -85,7 +91,7 @@ class _ResidualKernel(BaseEstimator):
             kind=_several(self.kind, "kind", lambda v, n: check_choice(v, n, KINDS)),
             depth=_several(self.depth, "depth", check_depth),
             normalized=_several(self.normalized, "normalized", check_flag),
-            penalty=_several(self.penalty, "penalty", _check_positive),
+            penalty=_several(self.penalty, "penalty", check_positive),
             alpha=check_constant(self.alpha, "alpha"),
         )
 
@@ -328,7 +334,7 @@ class ResidualKernelClassifier(ClassifierMixin, _ResidualKernel):
         """
         start = time.perf_counter()
         readouts = _several(self.readout, "readout", lambda v, n: check_choice(v, n, READOUTS))
-        costs = _several(self.C, "C", _check_positive)
+        costs = _several(self.C, "C", check_positive)
         n_folds, finalists = check_depth(self.cv, "cv"), check_depth(self.finalists, "finalists")
         if n_folds == 1:
             raise ValueError("cv is 1, expected at least 2 folds")
@@ -643,13 +649,6 @@ def _several(values: Any, name: str, check: Any) -> tuple[Any, ...]:
 
 def _check_length(value: Any, name: str) -> int | None:
     return None if value is None else check_depth(value, name)
-
-
-def _check_positive(value: Any, name: str) -> float:
-    number = check_constant(value, name)
-    if number == 0.0:
-        raise ValueError(f"{name} is {value!r}, expected a positive number")
-    return number
 
 
 def _check_given(estimator: Any, y: Any) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ..network import check_depth
-from ..signals import check_signals
+from ..validation import check_depth, check_signals
 
 RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
 IMPUTE = "numpy.interp, aeon's collection.SimpleImputer or sktime's Imputer"

@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from ..arrays import Array
 from ..kernels import Kernel
 from ..network import Network
 from .inputs import split_channels, three_axes
-
-Array = Any
 
 _OPTIONS = ("engine", "dtype", "threads")
 _OWN = ("kind", "head", "normalized")
@@ -30,14 +29,14 @@ class SignalKernel(SklearnKernel):
     multiplies with other kernels. Matrices are computed in one call, not pair by pair.
 
     Gaussian processes learn α, the weight of the residual branch, from the marginal
-    likelihood, whose exact gradient they get (`rescntk.sensitivity`); it costs ten to fifteen
+    likelihood, whose exact gradient they get (`rescntk.derivative`); it costs ten to fifteen
     matrices a step. ``alpha_bounds="fixed"`` or ``optimizer=None`` keeps α.
 
     Parameters
     ----------
     depth, filter_size, outer_filter_size, input_filter_size, skip, alpha, activation
         As for `rescntk.Network`; the default depth is 3.
-    c_v, c_w, readout_scale, input_scale, trained
+    c_v, c_w, readout_scale, input_scale
         As for `rescntk.Network`.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
         Between which α is learned. Without skip connections there is no α to learn.
@@ -194,7 +193,7 @@ class SignalKernel(SklearnKernel):
         Notes
         -----
         Where α is learned, `eval_gradient` takes both matrices from one pass of
-        `rescntk.sensitivity.alpha_derivative`, in float64 whatever `engine` and `dtype`: they
+        `rescntk.derivative.alpha_derivative`, in float64 whatever `engine` and `dtype`: they
         equal the engine's to rounding errors. That takes ten to fifteen times as long as the
         matrix alone, in each step of the optimizer; the head "trace" is a small fraction of GAP.
         """
@@ -203,7 +202,7 @@ class SignalKernel(SklearnKernel):
         if eval_gradient and Y is not None:
             raise ValueError("Y is given, expected eval_gradient without it")
         if eval_gradient and not self.hyperparameter_alpha.fixed:
-            from ..sensitivity import alpha_derivative  # loads numba: only for those who learn α
+            from ..derivative import alpha_derivative
 
             K, slope = alpha_derivative(kernel, signals, threads=self.threads)
             return K, (self.alpha * slope)[:, :, None]

@@ -8,11 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..arrays import Array
 from ..kernels import Kernel, ResCNTK
 from .inputs import read_signals
 from .kernel import SignalKernel
-
-Array = Any
 
 
 class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -8,9 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..arrays import Array
 from .inputs import is_flat, read_signals
-
-Array = Any
 
 
 class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

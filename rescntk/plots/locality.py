@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory import locality
-from ..theory.walk import check_length
+from ..validation import check_length
 from .style import COLOURS, MARKERS, SIZE, figure, finish
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..network import check_depth
+from ..validation import check_depth
 from .style import COLOURS, MARKERS, SIZE, figure, finish
 
 if TYPE_CHECKING:

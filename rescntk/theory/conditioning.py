@@ -15,11 +15,18 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..calls import check_depths
+from ..arrays import rounding_unit
 from ..kernels import gram
-from ..matrices import check_symmetric, resolution, rounding
-from ..network import Network, check_constant, check_depth, check_flag
-from ..signals import check_signals
+from ..matrices import resolution
+from ..network import Network
+from ..validation import (
+    check_constant,
+    check_depth,
+    check_depths,
+    check_flag,
+    check_signals,
+    check_symmetric,
+)
 from .tables import Table
 
 
@@ -61,7 +68,7 @@ def condition_number(A: np.ndarray) -> float:
     >>> conditioning.condition_number(np.diag([4.0, 2.0, 1.0]))
     4.0
     """
-    A, eps = check_symmetric(A, "A"), rounding(A)
+    A, eps = check_symmetric(A, "A"), rounding_unit(A)
     eigenvalues = scipy.linalg.eigvalsh(A)
     if eigenvalues[0] <= resolution(eigenvalues, eps):
         return math.inf

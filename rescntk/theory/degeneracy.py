@@ -18,11 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..activations import arc_cosine_gap
-from ..calls import check_depths
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
-from ..network import check_constant
-from ..signals import check_real, check_signals
+from ..validation import check_constant, check_depths, check_real, check_signals
 
 
 class KernelsOverDepth(NamedTuple):

@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..calls import check_depths, check_network
-from ..engines.request import HEADS, KINDS
 from ..kernels import Kernel, gram
-from ..network import Network, check_choice, check_depth
-from ..signals import check_signals
+from ..network import Network
+from ..validation import check_choice, check_depth, check_depths, check_network, check_signals
+from ..vocabulary import HEADS, KINDS
 from . import multisphere
 from .extrapolation import LEAST_DEPTHS, settle
 from .families import Family
@@ -308,7 +307,7 @@ def _law_depth(networks: list[Network], gap: float) -> float:
     where the number of effective layers, L/s, has a bound: these networks never get there.
     """
     depths = np.array([network.depth for network in networks], dtype=np.float64)
-    layers = depths * [multisphere.branch_share(network) for network in networks]
+    layers = depths * [network.branch_share for network in networks]
     if not layers.all() or layers[-1] <= layers[-2]:
         return 0.0
     bound = settle(depths, layers, 4 * _EPS * layers)

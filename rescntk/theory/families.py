@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import literature
-from ..network import Network, check_constant, check_depth
+from ..network import Network
+from ..validation import check_constant, check_depth
 from . import limits
 from .limits import Prediction
 

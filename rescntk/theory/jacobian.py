@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from ..calls import check_network
-from ..network import Network, check_depth
+from ..network import Network
+from ..validation import check_depth, check_network
 
 # |φ'| ≤ C_φ; with it also |φ(z)| ≤ C_φ |z|.
 _SLOPES = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}

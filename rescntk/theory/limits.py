@@ -79,7 +79,8 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel, gram
-from ..network import Network, check_constant
+from ..network import Network
+from ..validation import check_constant
 from . import conditioning, degeneracy, multisphere
 
 Measure = Callable[[np.ndarray, str], Any]
@@ -265,7 +266,7 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     >>> limits.fixed(rk.Network(1), "gpk").rate
     'L^-2'
     """
-    share = multisphere.branch_share(network)
+    share = network.branch_share
     if share == 0:
         raise ValueError(
             f"alpha, c_v, c_w are {network.alpha!r}, {network.c_v!r}, {network.c_w!r}, expected "
@@ -354,7 +355,7 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
         above = multisphere.closest(network, X, head)[1]
         if above == 0:
             return min(gamma - 0.5, fast), 0.0
-        weight = network.alpha**2 * network.c_v * network.c_w / 2.0
+        weight = network.branch_gain
         return min(2.0 * gamma - 1.0, fast), (FAR * weight / above) ** (1.0 / (2.0 * gamma - 1.0))
 
     def constant(X: np.ndarray, head: str) -> float | None:
@@ -363,7 +364,7 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
         t = np.clip(dot_product(network)(X), -1.0, 1.0)[np.triu_indices(len(X), 1)]
         if t.min() <= -1.0 + 64 * np.finfo(np.float64).eps:
             return None
-        weight = network.alpha**2 * network.c_v * network.c_w / 2.0
+        weight = network.branch_gain
         return weight * float(np.sqrt(np.mean(degeneracy.resnet_rate(t) ** 2)))
 
     huang = relu and network.trained == ("inner", "outer") and network.input_filter_size == 1
@@ -381,7 +382,7 @@ def _slowed(network: Network, gamma: float, kind: str) -> Prediction | None:
     if not _has_law(network):
         return None
     if _is_gpk(network, kind):
-        share = network.alpha**2 * network.c_v * network.c_w / 2.0
+        share = network.branch_gain
         law = conditioning.asymptotic_complement(1, skip=False) / share**2
         return _ones(network, 2.0 - 4.0 * gamma, law, "(9π²/2) s²/L², s = 1/α²")
     if not {"inner", "outer"} & set(network.trained):

@@ -41,10 +41,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..calls import check_depths, check_network
-from ..network import Network, check_flag
+from ..network import Network
+from ..validation import check_depths, check_flag, check_length, check_network
 from .paths import path_counts, path_pixels, stride_kernel
-from .walk import Walk, check_length, variance
+from .walk import Walk, variance
 
 __all__ = [
     "Widths",

@@ -7,7 +7,6 @@ ReLU networks depend on the dot products :math:`t_j = \langle x_j, z_j\rangle / 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,19 +14,22 @@ import numpy as np
 from opt_einsum import contract
 
 from ..activations import arc_cosine_gap, one_minus_kappa1
-from ..calls import check_network, progress_bar
-from ..engines.request import HEADS, KINDS
+from ..calls import progress_bar
 from ..engines.rings import circular_sum
-from ..network import (
-    Network,
+from ..network import Network
+from ..validation import (
     check_choice,
     check_constant,
     check_depth,
+    check_dot_products,
     check_filter_size,
     check_flag,
     check_integer,
+    check_network,
+    check_real,
+    check_signals,
 )
-from ..signals import check_real, check_signals
+from ..vocabulary import HEADS, KINDS
 
 # How far from √C0 a pixel's norm may be, relatively: what float32 data has after projection.
 _NORM_TOLERANCE = 1e-6
@@ -212,20 +214,6 @@ def normalized_gpk(
     return gap if complement else 1.0 - gap
 
 
-def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
-    """Return 1 − t (t itself if `complement`), in [0, 2], or say what is wrong with it."""
-    complement = check_flag(complement, "complement")
-    low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
-    slack = 8 * np.finfo(np.float64).eps
-    if not bool(((t >= low - slack) & (t <= high + slack)).all()):
-        raise ValueError(
-            f"t has values from {t.min()} to {t.max()}, "
-            f"expected {'complements of ' if complement else ''}dot products in [{low}, {high}]"
-        )
-    t = np.clip(t, low, high)
-    return t if complement else 1.0 - t
-
-
 def gram_complements(
     networks: Iterable[Network],
     X: np.ndarray,
@@ -395,7 +383,7 @@ def _propagate(
     inner, outer, tuned, readout = (
         float(part in first.trained) for part in ("inner", "outer", "input", "readout")
     )
-    shares = [branch_share(network) for network in networks]
+    shares = [network.branch_share for network in networks]
     last: dict[float, int] = {}
     for share, network in zip(shares, networks, strict=True):
         last[share] = max(last.get(share, 0), network.depth)
@@ -476,30 +464,11 @@ def _check_alike(networks: tuple[Network, ...], kind: str) -> None:
         if network.replace(depth=1, alpha=1.0) != first.replace(depth=1, alpha=1.0):
             raise ValueError("networks differ in more than depth and alpha, expected them alike")
         fixed = not {"input", "readout"} & set(network.trained)
-        moves = branch_share(network) > 0 and {"inner", "outer"} & set(network.trained)
+        moves = network.branch_share > 0 and {"inner", "outer"} & set(network.trained)
         if kind == "ntk" and fixed and not moves:
             raise ValueError(
                 f"network is {network!r}: its tangent kernel is 0, and has no correlations"
             )
-
-
-def branch_share(network: Network) -> float:
-    r"""Return the part of a ReLU layer's variance that its residual branch brings.
-
-    :math:`\alpha_0^2/(1 + \alpha_0^2)` with :math:`\alpha_0^2 = \alpha^2 c_v c_w/2`, the
-    inverse of `conditioning.slowdown`; 1 without skip connections.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> from rescntk.theory import multisphere
-    >>> multisphere.branch_share(rk.Network(1, alpha=0.5))
-    0.2
-    """
-    if not network.skip:
-        return 1.0
-    alpha = network.alpha * math.sqrt(network.c_v * network.c_w / 2.0)
-    return alpha / (alpha + 1.0 / alpha) if alpha > 0 else 0.0  # at any size of alpha
 
 
 def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:

@@ -7,12 +7,10 @@ import math
 import numpy as np
 
 from ..activations import one_minus_kappa1
-from ..calls import check_network
 from ..engines.rings import circular_sum
 from ..network import Network
-from ..signals import check_real
-from .multisphere import check_dot_products
-from .walk import Walk, check_length
+from ..validation import check_dot_products, check_length, check_network, check_real
+from .walk import Walk
 
 # Paths that are listed: 1 GiB of integers.
 _MOST_PATHS = 2**27

@@ -19,11 +19,15 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from ..calls import check_match
-from ..matrices import check_kernel
-from ..network import check_depth, check_integer
 from ..regression import interpolate
-from ..signals import check_real, check_signals
+from ..validation import (
+    check_depth,
+    check_integer,
+    check_kernel,
+    check_match,
+    check_real,
+    check_signals,
+)
 from .jacobian import alpha_threshold as alpha_threshold
 from .jacobian import jacobian_bound as jacobian_bound
 from .jacobian import jacobian_bound_ratio as jacobian_bound_ratio

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..network import check_choice
+from ..validation import check_choice
 
 RowT = TypeVar("RowT", bound=Any)
 

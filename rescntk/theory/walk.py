@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..calls import check_network
-from ..engines.request import KINDS
-from ..engines.tables import trained
-from ..network import Network, check_choice, check_depth
+from ..network import Network
+from ..validation import check_choice, check_network
+from ..vocabulary import KINDS
 
 # Pixels of a field: 1 GiB of numbers.
-_MOST_PIXELS = 2**27
 
 
 class Walk(NamedTuple):
@@ -40,11 +38,11 @@ class Walk(NamedTuple):
                 f"network has activation {network.activation!r}, expected 'relu': only then is "
                 f"K(x, x) linear in the pixels' energies, with weights that do not depend on x"
             )
-        beta = network.alpha**2 * network.c_v * network.c_w / 2
+        beta = network.branch_gain
         growth = network.skip + beta
         share = beta / growth if network.skip else 1.0
         rest = 1.0 / growth if network.skip else 0.0
-        train_input, inner, outer, readout = trained(network)
+        train_input, inner, outer, readout = network.parts
         once, each = (1.0, 0.0) if kind == "gpk" else (readout + train_input, inner + outer)
         return cls(network, growth, share, rest, once, each)
 
@@ -130,14 +128,3 @@ def power(law: np.ndarray, n: int) -> np.ndarray:
         if n:
             law = convolve(law, law)
     return result / result.sum()  # 1 but for a rounding error, which each squaring has doubled
-
-
-def check_length(n_timepoints: Any) -> int:
-    """Return `n_timepoints` as an int for which there is memory, or say what is wrong with it."""
-    d = check_depth(n_timepoints, "n_timepoints")
-    if d > _MOST_PIXELS:
-        raise ValueError(
-            f"n_timepoints is {d}, which would take {8 * d / 2**30:.3g} GiB: "
-            f"expected at most {_MOST_PIXELS}"
-        )
-    return d

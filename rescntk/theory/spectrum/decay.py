@@ -45,12 +45,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...calls import check_network
-from ...engines.request import HEADS, KINDS
-from ...network import Network, check_choice, check_integer
+from ...network import Network
+from ...validation import check_channels, check_choice, check_integer, check_network
+from ...vocabulary import HEADS, KINDS
 from .dot_grid import Window, check_pixels, shifts, taps, windows
 from .funk_hecke import eigenvalues
-from .quadrature import check_channels
 
 
 class Decay(NamedTuple):

@@ -27,7 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...activations import BY_NAME, Activation, Pixels, Scratch
-from ...network import Network, check_depth
+from ...network import Network
+from ...validation import check_depth
 
 Array = np.ndarray
 Block = tuple[slice, ...]

@@ -22,12 +22,11 @@ import numpy as np
 import scipy.optimize
 from scipy.special import logsumexp
 
-from ...calls import check_depths, check_network
-from ...network import Network, check_constant
+from ...network import Network
+from ...validation import check_channels, check_constant, check_depths, check_network
 from ..paths import counts
 from .dot_grid import check_pixels, taps
 from .funk_hecke import eigenvalues
-from .quadrature import check_channels
 
 # Where the fit of A starts, and how far log c may go below and above log λ.
 _STARTS = (1.05, 1.3, 2.0, 4.0)

@@ -20,22 +20,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage
 
-from ...calls import check_network, progress_bar
-from ...engines.request import HEADS, KINDS
-from ...network import Network, check_choice, check_constant, check_depth, check_flag
+from ...calls import progress_bar
+from ...network import Network
+from ...validation import (
+    check_channels,
+    check_choice,
+    check_constant,
+    check_depth,
+    check_flag,
+    check_frequency,
+    check_network,
+)
+from ...vocabulary import HEADS, KINDS
 from . import dot_grid
 from .dot_grid import LastLayer, check_pixels
-from .quadrature import (
-    METHODS,
-    Rule,
-    check_channels,
-    check_frequency,
-    choose,
-    coarser,
-    default_nodes,
-    least_nodes,
-    rule,
-)
+from .quadrature import METHODS, Rule, choose, coarser, default_nodes, least_nodes, rule
 
 # Threads beyond a few wait for one another's Python.
 _THREADS = 4

@@ -20,9 +20,7 @@ import scipy.fft
 import scipy.special
 from opt_einsum import contract
 
-from ...network import check_integer
-from ...signals import check_real
-from ..multisphere import check_dot_products
+from ...validation import check_channels, check_dot_products, check_frequency, check_real
 
 METHODS = ("angles", "gegenbauer", "cosine")
 
@@ -210,22 +208,3 @@ def coarser(method: str, n_channels: int, nodes: int) -> int:
     if method == "angles" or n_channels > 6:
         return max(nodes - max(8, math.ceil(nodes / 8)), 2)
     return max(nodes // 2, 2)
-
-
-def check_channels(n_channels: Any) -> int:
-    """Return `n_channels` as an int of at least 2, or say what is wrong with it."""
-    number = check_integer(n_channels, "n_channels")
-    if number < 2:
-        raise ValueError(
-            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of "
-            f"one channel is a sign, and has no frequencies beyond 1"
-        )
-    return number
-
-
-def check_frequency(frequency: Any, name: str) -> int:
-    """Return `frequency` as an int of at least 0, or say what is wrong with it."""
-    number = check_integer(frequency, name)
-    if number < 0:
-        raise ValueError(f"{name} is {frequency!r}, expected an integer of at least 0")
-    return number

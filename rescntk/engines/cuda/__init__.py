@@ -1,0 +1,1 @@
+"""The engine "cuda": rows of pixel pairs computed by kernels on an NVIDIA GPU."""

@@ -1,0 +1,137 @@
+"""What NVIDIA's compiler makes of the kernels, without a GPU: registers, spills, instructions."""
+
+import numpy as np
+import pytest
+
+from rescntk.engines.cuda import engine as cuda
+from rescntk.engines.cuda import launch as launches
+from tests.engines.cuda import nvrtc
+
+pytestmark = pytest.mark.skipif(nvrtc.LIBRARY is None, reason=nvrtc.MISSING)
+
+BOTH = ("gpk", "ntk")
+
+# The kernels of every head, activation and pair of kinds, and those that need most registers:
+# the longest segments and filters of both precisions.
+KERNELS = [
+    (128, (3, 3), BOTH, "gap", "relu", False),
+    (97, (3, 3), BOTH, "gap", "relu", False),
+    (25, (9, 5), ("ntk",), "trace", "relu", True),
+    (150, (5, 9), BOTH, "equivariant", "relu", True),
+    (192, (11, 11), BOTH, "gap", "relu", False),
+    (200, (3, 3), BOTH, "gap", "relu", True),
+    (256, (15, 15), BOTH, "gap", "relu", True),
+    (255, (9, 9), BOTH, "equivariant", "erf", True),
+    (384, (15, 15), BOTH, "pixels", "erf", True),
+    (12, (1, 7), ("gpk",), "gap", "erf", False),
+    (1000, (3, 31), BOTH, "gap", "relu", True),
+    (3000, (15, 3), BOTH, "equivariant", "erf", False),
+]
+
+
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
+
+
+def resident(launch, registers, architecture):
+    """Return the warps that a multiprocessor takes at a time: what hides latencies."""
+    warps = launch.threads // 32
+    # Each quarter has 16384 registers; a warp takes them by 8 a lane.
+    by_registers = 4 * (16384 // (32 * (-(-registers // 8) * 8))) // warps
+    short = launch.name.startswith("short_rows")
+    shared = 1024 + (4 * 8 * launch.threads if short else launch.shared_bytes)
+    by_memory = (164 if architecture == "sm_80" else 228) * 1024 // shared
+    return warps * min(by_registers, by_memory, 64 // warps)
+
+
+def registers_of(launch, architecture):
+    """Return a kernel's registers, of which none may be in local memory."""
+    cubin = nvrtc.compile_kernels([launch.name], architecture)
+    ((_, (registers, local)),) = nvrtc.resources(cubin).items()
+    assert local == 0, launch.name
+    return registers
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernels_compile_and_stay_in_registers(kernel, dtype, architecture):
+    d, sizes, *rest = kernel
+    memory = 163 * 1024 if architecture == "sm_80" else 227 * 1024
+    registers_of(launches.plan(d, sizes, dtype, *rest, memory=memory), architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_warps_that_hide_latencies(dtype, architecture):
+    """Three for each scheduler of a multiprocessor; two where NVRTC takes more registers."""
+    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
+    least = 8 if architecture == "sm_100" else 12
+    assert resident(launch, registers_of(launch, architecture), architecture) >= least
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_sample_of_all_kernels(seed):
+    """There are tens of thousands: some of every precision, activation and architecture."""
+    rng = np.random.default_rng(seed)
+    dtype, activation = ("float32", "float64")[seed % 2], ("relu", "erf")[seed // 2 % 2]
+    # Half of them in registers, near the longest rows and filters, which need most of these.
+    d = int(rng.integers(1, 400)) if seed % 8 < 6 else int(rng.integers(400, 2500))
+    sizes = tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2))
+    kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
+    head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
+    launch = launches.plan(d, sizes, dtype, kinds, head, activation, bool(rng.integers(2)))
+    registers_of(launch, ARCHITECTURES[seed % 3])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("erf", ["false", "true"])
+def test_table_kernels_stay_in_registers(real, erf, architecture):
+    cubin = nvrtc.compile_kernels([f"side_tables<{real}, {erf}>"], architecture)
+    ((_, (registers, local)),) = nvrtc.resources(cubin).items()
+    assert local == 0
+    # Two blocks of a multiprocessor at the least: threads wait for memory and for each other.
+    assert 2 * registers * cuda.TABLE_THREADS <= 65536
+
+
+def test_local_memory_would_be_seen():
+    text = """extern "C" __global__ void spoilt(int *a, int n)
+    {
+        int local[64];
+        for (int k = 0; k < 64; ++k)
+            local[k] = a[k];
+        for (int k = 0; k < n; ++k)
+            a[k] = local[a[k] % 64] + local[(a[k] + 1) % 64];
+    }"""
+    cubin = nvrtc.compile_kernels([], "sm_90", text)
+    ((name, (registers, local)),) = nvrtc.resources(cubin).items()
+    assert name == "spoilt" and registers > 0 and local >= 4 * 64
+
+
+@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
+@pytest.mark.parametrize(("dtype", "bar"), [("float32", 60), ("float64", 140)])
+def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_property):
+    """GPK and NTK, q = 3. The bound is what takes longest: issuing, or the FP64 units."""
+    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
+    layer = nvrtc.layer(launch, dtype, "sm_90", tmp_path)
+    # The path is a whole layer: one root for each of the lane's pixels, and no call or spill.
+    assert sum(nvrtc.ROOTS[dtype] in one for one in layer) == launch.pixels
+    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in layer)
+    counted = nvrtc.slots(layer, launch.pixels)
+    for name, value in counted.items():
+        record_property(name, value)
+    assert max(counted.values()) <= bar
+
+
+@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [128, 1000])
+def test_layers_call_nothing(d, dtype, activation, tmp_path):
+    """No root, quotient or arctangent leads out of the loop, not even for rare arguments."""
+    launch = launches.plan(d, (3, 3), dtype, BOTH, "gap", activation)
+    cubin = nvrtc.compile_kernels([launch.name], "sm_90")
+    mark = "MUFU.SQRT" if (dtype, activation) == ("float32", "relu") else "MUFU.RSQ"
+    loop = nvrtc.whole_loop(*nvrtc.disassemble(cubin, tmp_path), mark)
+    assert len(loop) > 1000
+    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in loop)

@@ -1,0 +1,170 @@
+"""CuPy in, CuPy out: the reference engine on arrays that NumPy cannot look into.
+
+Without a GPU this proves that one library is used from end to end; with CuPy and a device
+the same bodies run on the real one, with the engines "cuda" and "reference" (marked gpu).
+"""
+
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from tests import tolerances
+from tests.engines.cuda import fake_cupy
+
+
+def device():
+    """Return CuPy where it has a device; otherwise the test is skipped, with the reason."""
+    state = rk.engines.available()["cuda"]
+    if state is not True:
+        pytest.skip(str(state))
+    return import_module("cupy")
+
+
+@pytest.fixture(
+    params=[
+        ("stand-in", "auto"),
+        pytest.param(("device", "auto"), marks=pytest.mark.gpu),
+        pytest.param(("device", "reference"), marks=pytest.mark.gpu),
+    ],
+    ids=" ".join,
+)
+def place(request, monkeypatch):
+    """Yield CuPy, or the stand-in in its place, and the engine to ask for."""
+    where, engine = request.param
+    if where == "device":
+        return device(), engine
+    fake = fake_cupy.module()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    return fake, engine
+
+
+def to_numpy(cupy, array):
+    assert isinstance(array, cupy.ndarray)
+    return array._array if hasattr(array, "_array") else cupy.asnumpy(array)
+
+
+NETWORKS = (
+    rk.Network(4, 3),
+    rk.Network(3, 5, skip=False, outer_filter_size=1, trained=("inner",)),
+    rk.Network(3, 9, input_filter_size=3, activation="erf", trained=("input", "readout")),
+    rk.Network(40, 3, alpha=1.3),
+)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
+    cupy, engine = place
+    X, Z = rng.standard_normal((5, 2, 6)), rng.standard_normal((3, 2, 6))
+    X[1] = X[0]
+    X[2, :, 3:] = 0
+    X1, Z1 = cupy.asarray(X), cupy.asarray(Z)
+    bar = tolerances.KERNEL[dtype]
+    for normalized in (False, True):
+        options = {"head": head, "normalized": normalized, "dtype": dtype}
+        for arguments, own in (((X1, Z1), (X, Z)), ((X1,), (X,))):
+            depths = (1, network.depth)
+            computed = rk.gram(network, *arguments, depths=depths, engine=engine, **options)
+            expected = rk.gram(network, *own, depths=depths, **options)
+            for A, B in zip(computed, expected, strict=True):
+                A = to_numpy(cupy, A)
+                assert A.dtype == B.dtype and A.shape == B.shape
+                assert np.abs(A - B).max() <= bar * np.abs(B).max()
+        kernel = rk.Kernel(network, "ntk", head, normalized)
+        diagonal = to_numpy(cupy, kernel.diag(X1, dtype=dtype, engine=engine))
+        assert np.abs(diagonal - kernel.diag(X, dtype=dtype)).max() <= bar * diagonal.max()
+
+
+def test_pixel_pairs(place, rng):
+    cupy, engine = place
+    X = rng.standard_normal((3, 2, 5))
+    P = to_numpy(cupy, rk.pixel_pairs(NETWORKS[0], cupy.asarray(X), engine=engine))
+    expected = rk.pixel_pairs(NETWORKS[0], X)
+    assert np.abs(P - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+
+
+def test_refusals_are_the_same(place, rng):
+    cupy, engine = place
+    kernel, X = rk.ResCNTK(2), rng.standard_normal((3, 2, 5))
+    for bad in (X[0], X[:0], np.where(X > 1, np.nan, X), X + 0j):
+        with pytest.raises(ValueError, match="^X ") as numpys:
+            kernel(bad)
+        with pytest.raises(ValueError, match="^X ") as cupys:
+            kernel(cupy.asarray(bad), engine=engine)
+        assert str(cupys.value) == str(numpys.value)
+    with pytest.raises(ValueError, match="X and Z are of different array libraries"):
+        kernel(X, cupy.asarray(X))
+    with pytest.raises(OverflowError, match="normalized=True"):
+        kernel.replace(depth=2000)(cupy.asarray(X), engine=engine)
+
+
+@pytest.mark.gpu
+def test_the_callers_stream(rng):
+    """Work goes to the stream that is current, behind what is queued there."""
+    cupy = device()
+    X = rng.standard_normal((40, 3, 64))
+    expected = rk.ResCNTK(5)(X, engine="cuda")
+    late = cupy.empty(X.shape)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for _ in range(200):  # keeps the stream busy while the rest is queued
+            late[...] = cupy.sort(cupy.random.random(X.shape), axis=2)
+        late[...] = cupy.asarray(X)
+        K = rk.ResCNTK(5)(late)
+        late[...] = 0
+        stream.synchronize()
+    assert (cupy.asnumpy(K) == expected).all()
+
+
+@pytest.mark.gpu
+def test_other_streams_are_not_waited_for(rng):
+    """Neither by waiting for the whole device nor by work in the default stream."""
+    cupy = device()
+    wait = cupy.RawKernel(
+        """extern "C" __global__ void wait(long long cycles)
+        {
+            const long long start = clock64();
+            while (clock64() - start < cycles)
+                ;
+        }""",
+        "wait",
+    )
+    X = cupy.asarray(rng.standard_normal((40, 3, 64)))
+    other, done = cupy.cuda.Stream(), cupy.cuda.Event()
+    with cupy.cuda.Stream(non_blocking=True):
+        # Whatever is compiled or takes memory may wait for the device: all of it now.
+        expected, again = rk.ResCNTK(5)(X), rk.ResCNTK(5)(X)
+        assert (again == expected).all()
+        del again
+        with other:
+            wait((1,), (1,), (1000,))
+            other.synchronize()
+            wait((1,), (1,), (4_000_000_000,))  # two seconds
+            done.record()
+        assert (rk.ResCNTK(5)(X) == expected).all()
+        assert not done.done
+    other.synchronize()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 200, 385, 1000, 4096])
+def test_every_length_and_filter_on_a_device(d, dtype, rng):
+    device()
+    Z = rng.standard_normal((3, 2, d))
+    for head in ("trace", "gap") if d <= 200 else ("trace",):
+        for q, outer in ((1, 3), (3, 1), (3, 3), (7, 9), (11, 13), (15, 17), (31, 3)):
+            network = rk.Network(3, q, outer_filter_size=outer)
+            ours = rk.gram(network, Z[:2], Z, head=head, engine="cuda", dtype=dtype)
+            theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference", dtype=dtype)
+            for A, B in zip(ours, theirs, strict=True):
+                assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+
+
+def test_cupy_is_not_imported_for_numpys_arrays(monkeypatch, rng):
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    rk.ResCNTK(2)(rng.standard_normal((2, 1, 3)))
+    assert "cupy" not in sys.modules

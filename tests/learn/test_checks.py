@@ -1,0 +1,101 @@
+"""The checks that scikit-learn, aeon and sktime have for estimators: all pass, none is skipped.
+
+scikit-learn's run in a process of their own: one of them wants SCIPY_ARRAY_API in the
+environment, which SciPy reads when it is imported.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sklearn")
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalKernel,
+    SignalScaler,
+)
+
+FEW = {"depth": (1, 2), "filter_size": 3, "input_filter_size": (1, 3), "constant": False}
+ESTIMATORS = {
+    "scaler": SignalScaler(),
+    "matrix": KernelMatrix(),
+    "matrix of a SignalKernel": KernelMatrix(SignalKernel(1, kind="gpk", head="trace")),
+    "classifier": ResidualKernelClassifier(),
+    "classifier, svm": ResidualKernelClassifier(readout="svm", normalized=False, **FEW),
+    "regressor": ResidualKernelRegressor(),
+}
+
+CODE = """
+import json, sys
+from sklearn.utils.estimator_checks import check_estimator
+from tests.learn.test_checks import ESTIMATORS
+results = check_estimator(ESTIMATORS[sys.argv[1]], on_skip=None, on_fail="raise")
+print(json.dumps([(r["check_name"], r["status"]) for r in results]))
+"""
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_sklearn(name):
+    run = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", CODE, name],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    results = json.loads(run.stdout.splitlines()[-1])
+    assert len(results) > 40
+    assert {status for _, status in results} == {"passed"}
+    assert "check_array_api_input" in dict(results)
+
+
+# These compare with what aeon has stored for its own estimators, and so check nothing of ours.
+EMPTY = "against_expected_results"
+NAMES = [f"check_{kind}_{EMPTY}" for kind in ("classifier", "regressor")]
+
+
+@pytest.mark.parametrize("name", ["ResidualKernelClassifier", "ResidualKernelRegressor"])
+def test_aeon(name):
+    pytest.importorskip("aeon")
+    from aeon.testing.estimator_checking import check_estimator
+
+    from rescntk.learn import aeon
+
+    results = check_estimator(getattr(aeon, name), raise_exceptions=True, checks_to_exclude=NAMES)
+    assert not any(EMPTY in check for check in results)
+    assert len(results) >= 20
+    assert set(results.values()) == {"PASSED"}
+
+
+@pytest.mark.parametrize("name", ["ResidualKernelClassifier", "ResidualKernelRegressor"])
+@pytest.mark.filterwarnings("ignore")  # sktime's own
+def test_sktime(name):
+    pytest.importorskip("sktime")
+    from sktime.utils.estimator_checks import check_estimator
+
+    from rescntk.learn import sktime
+
+    results = check_estimator(getattr(sktime, name), raise_exceptions=True, verbose=False)
+    assert len(results) > 100
+    assert set(results.values()) == {"PASSED"}
+
+
+@pytest.mark.parametrize("missing", ["aeon", "sktime", "sklearn"])
+def test_nothing_is_left_out_of_make_test(missing):
+    """Without sktime, say, `make test` fails instead of skipping its checks."""
+    root = Path(__file__).parents[2]
+    assert "pytest -n auto --complete" in (root / "Makefile").read_text()
+    hide = f"import sys; sys.modules[{missing!r}] = None; import pytest; sys.exit(pytest.main())"
+    options = ["--complete", "--collect-only", "-q", "tests/test_network.py"]
+    run = subprocess.run(
+        [sys.executable, "-c", hide, *options], cwd=root, capture_output=True, text=True
+    )
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "not installed:" in run.stderr and missing in run.stderr

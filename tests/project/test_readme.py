@@ -1,0 +1,56 @@
+"""What the README says is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import rescntk as rk
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_runs(capsys):
+    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[0]
+    names = {}
+    exec(code, names)
+    assert names["K"].shape == (20, 20)
+    assert names["k"].shape == (20, 4)
+    assert names["G"].shape == names["T"].shape == (4, 20, 20)
+    assert "ResCGPK" in capsys.readouterr().out
+
+
+def test_the_second_example_runs():
+    pytest.importorskip("sklearn")
+    pytest.importorskip("aeon")
+    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[1]
+    small = code.replace("verbose=1", "depth=2, filter_size=9, input_filter_size=1, head='gap'")
+    assert small != code
+    names = {}
+    exec(small, names)
+    assert names["model"].score(names["X_new"], names["y_new"]) > 0.95
+
+
+def test_every_literature_function_is_in_the_table():
+    for name, function in vars(rk.literature).items():
+        if not name.startswith(("_", "check")) and callable(function) and name != "Network":
+            assert f"`literature.{name}(" in README
+
+
+def test_links_and_pictures_are_there():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (Path(__file__).parents[2] / target).exists(), target
+
+
+def test_the_claim_about_the_main_job():
+    """Lower bounds in the theorem's order at every depth, condition numbers from depth 27 on."""
+    pytest.importorskip("aeon")
+    from rescntk import cli, datasets
+    from rescntk.theory import conditioning, multisphere
+
+    X = multisphere.project(datasets.load(cli.DEFAULT_DATA))
+    table = conditioning.compare(X, cli.DEFAULT_DEPTHS)
+    assert (table.column("ratio_lower") > 1).all()
+    above = table.column("ratio") > 1
+    assert table.column("depth")[above].min() == 27
+    assert above[table.column("depth") >= 27].all()

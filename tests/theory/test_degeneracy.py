@@ -1,0 +1,187 @@
+"""Huang et al. 2020: limits and rates of infinite depth, and the regression that learns nothing."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import regression
+from rescntk.theory import degeneracy, smoothness
+from tests import tolerances
+from tests.oracles import papers
+
+EPS = tolerances.EPS["float64"]
+ANGLES = np.array([0.3, 1.0, 2.0, 2.8])
+T = np.cos(ANGLES)
+
+
+def pairs(depths, gamma=1.0):
+    """Return both kernels of the pairs with these angles, (n_depths, n_angles)."""
+    X, Z = smoothness.circle(ANGLES), smoothness.circle([0.0])
+    found = degeneracy.kernels_over_depth(X, Z, depths, gamma)
+    assert (found.depths == depths).all()
+    return found.ffnet[..., 0], found.resnet[..., 0]
+
+
+@pytest.mark.parametrize("gamma", [0.6, 1.0])
+def test_normalized_kernels_are_huangs(gamma):
+    """Ω_L/L and Ω_L/(2Lα²(1+α²)^(L−1)), from the transcribed recursions."""
+    depths = (1, 2, 9)
+    ffnet, resnet = pairs(depths, gamma)
+    z = np.array([1.0, 0.0])
+    for k, L in enumerate(depths):
+        a2 = L ** (-2 * gamma)
+        for j, angle in enumerate(ANGLES):
+            x = np.array([np.cos(angle), np.sin(angle)])
+            expected = papers.huang_ffnet(x, z, L)[1] / L
+            assert abs(ffnet[k, j] - expected) <= tolerances.TRANSCRIPTION
+            expected = papers.huang_resnet(x, z, L, gamma)[1] / (2 * L * a2 * (1 + a2) ** (L - 1))
+            assert abs(resnet[k, j] - expected) <= tolerances.TRANSCRIPTION
+
+
+def test_lengths_do_not_matter_and_the_diagonal_is_1(rng):
+    X = rng.standard_normal((5, 4, 1))
+    found = degeneracy.kernels_over_depth(X, depths=(3, 50))
+    scaled = degeneracy.kernels_over_depth(X * rng.uniform(0.1, 9, (5, 1, 1)), depths=(3, 50))
+    for one, other in ((found.ffnet, scaled.ffnet), (found.resnet, scaled.resnet)):
+        assert one.shape == (2, 5, 5)
+        assert np.abs(one - other).max() <= tolerances.ROUTES
+        assert (np.diagonal(one, axis1=1, axis2=2) == 1).all()
+
+
+def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l():
+    """Theorem 6; L(Ω̄ − ¼) − (3/8) log L tends to a constant for each pair."""
+    depths = (1000, 4000)
+    ffnet, _ = pairs(depths)
+    distance = ffnet - degeneracy.ffnet_limit(T)
+    assert (np.abs(distance[1]) < np.abs(distance[0]) / 3).all()
+    rest = [L * (d - degeneracy.ffnet_rate(L)) for L, d in zip(depths, distance, strict=True)]
+    bar = tolerances.next_of_the_ffnet(depths[0])
+    assert np.abs(rest[1] - rest[0]).max() <= bar
+    # Without the logarithm it would drift by (3/8) log 4 = 0.52 …
+    drift = depths[1] * distance[1] - depths[0] * distance[0]
+    assert np.abs(drift - 0.375 * np.log(4)).max() <= bar
+    assert (degeneracy.ffnet_limit([1.0, 0.999999, -1.0]) == [1, 0.25, 0.25]).all()
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.75])
+def test_the_resnet_tends_to_one_layer_with_the_predicted_rate(gamma):
+    """Theorem 7: distance c(t) Lα², with c(t) to within a multiple of Lα²."""
+    depths = (100, 1000, 4000)
+    _, resnet = pairs(depths, gamma)
+    previous = None
+    for L, values in zip(depths, resnet, strict=True):
+        small = L ** (1 - 2 * gamma)
+        error = (values - degeneracy.resnet_limit(T)) / small - degeneracy.resnet_rate(T)
+        assert (np.abs(error) <= tolerances.next_of_the_resnet(T, small)).all()
+        if previous is not None:  # the error falls like Lα² itself
+            assert np.abs(error).max() < np.abs(previous[1]).max() * small / previous[0] * 2
+        previous = small, error
+
+
+def test_the_resnets_limit_is_one_layer():
+    """Ω̄_1 is the kernel of depth 1 itself."""
+    _, resnet = pairs((1,))
+    assert np.abs(resnet[0] - degeneracy.resnet_limit(T)).max() <= tolerances.ROUTES
+    ends = degeneracy.resnet_limit([-1.0, 0.0, 1.0])
+    assert np.abs(ends - [0, 1 / (2 * np.pi), 1]).max() <= 4 * EPS
+    assert degeneracy.resnet_rate(1.0) == 0
+
+
+def test_opposite_vectors_converge_like_a_square_root():
+    """Theorem 7 claims O(1/L) for |1 − t| ≥ δ; at t = −1 it is −√2/(3π) L^(−1/2)."""
+    X = smoothness.circle([0.0, np.pi])
+    depths = np.array([100, 1000, 4000])
+    found = degeneracy.kernels_over_depth(X, depths=depths).resnet[:, 0, 1]
+    scaled = found * np.sqrt(depths) / (-np.sqrt(2) / (3 * np.pi))
+    assert (np.abs(scaled - 1) <= tolerances.next_of_opposites(depths)).all()
+    with pytest.raises(ValueError, match="t has the value -1"):
+        degeneracy.resnet_rate([-1.0])
+
+
+# ---------------------------------------------------------------- regression
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1, 3.0])
+def test_degenerate_regression_is_the_closed_form(rng, ridge):
+    """Against the matrix ¾I + ¼J itself; any values, then values that sum to 0."""
+    for n in (1, 2, 9):
+        for y in (rng.standard_normal((n, 2)), rng.standard_normal(n)):
+            K = 0.75 * np.eye(n) + 0.25
+            beta = np.linalg.inv(K + ridge * np.eye(n)) @ y
+            fit = degeneracy.degenerate_regression(y, ridge)
+            bar = tolerances.solution(n, np.linalg.cond(K)) * np.abs(y).max()
+            assert np.abs(fit.coefficients - beta).max() <= bar
+            assert np.abs(fit.at_points - K @ beta).max() <= bar
+            assert np.abs(fit.elsewhere - 0.25 * beta.sum(axis=0)).max() <= bar
+    y = np.array([3.0, -1.0, -2.0, 5.0, -5.0])
+    fit = degeneracy.degenerate_regression(y, ridge)
+    assert (fit.elsewhere == 0).all()
+    assert np.abs(fit.at_points - 3 * y / (4 * ridge + 3)).max() <= 8 * EPS * 5
+    n = len(y)
+    printed = (np.eye(n) - np.ones((n, n)) / (n + 4 * ridge + 3)) @ y / (ridge + 0.75)
+    assert np.abs(fit.coefficients - printed).max() <= 8 * EPS * 5 / 0.75
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_deep_ffnets_do_it_and_deep_resnets_do_not(ridge):
+    """f(x_j) → 3y_j/(4λ+3) and f(x*) → 0 at the rate of the kernel; the ResNet learns."""
+    given, other = smoothness.grid(8), smoothness.grid(8) + np.pi / 8
+    y, truth = np.cos(given), np.cos(other)
+    X, Z = smoothness.circle(given), smoothness.circle(other)
+    fit = degeneracy.degenerate_regression(y, ridge)
+    depths = (10, 300, 3000)
+    own = degeneracy.kernels_over_depth(X, depths=depths, engine="reference")
+    cross = degeneracy.kernels_over_depth(Z, X, depths, engine="reference")
+    distances = {}
+    for name in ("ffnet", "resnet"):
+        at, away = [], []
+        for K, k in zip(getattr(own, name), getattr(cross, name), strict=True):
+            beta = regression.solve(K, y, ridge)
+            at.append(np.abs(K @ beta - fit.at_points).max())
+            away.append(np.abs(k @ beta - fit.elsewhere).max())
+        distances[name] = np.array(at), np.array(away)
+    for k in (1, 2):
+        bar = tolerances.degenerate_fit(len(y), depths[k])
+        assert distances["ffnet"][0][k] <= (bar if ridge else tolerances.ROUTES)
+        assert distances["ffnet"][1][k] <= bar
+    assert distances["resnet"][1][2] > 10 * bar
+    if ridge == 0:
+        error = cross.resnet[-1] @ regression.solve(own.resnet[-1], y) - truth
+        # Better than straight lines between the samples, which err by 1 − cos(π/8) = 0.08.
+        assert np.abs(error).max() < 1 - np.cos(np.pi / 8)
+    # The ResNet's kernel moves by about Lα² = 1/L, and its predictions with it.
+    change = distances["resnet"][1][1:] / distances["resnet"][1][0] - 1
+    assert np.abs(change).max() < 1 / depths[0]
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match=r"X has shape \(2, 2, 3\), expected vectors"):
+        degeneracy.kernels_over_depth(np.ones((2, 2, 3)))
+    with pytest.raises(ValueError, match="gamma is -1"):
+        degeneracy.kernels_over_depth(np.ones((2, 2, 1)), gamma=-1)
+    with pytest.raises(ValueError, match="t is .*expected correlations"):
+        degeneracy.resnet_limit([1.1])
+    for t in (np.nan, "0.5", 0.5j, [[0.1], [0.1, 0.2]]):
+        with pytest.raises(ValueError, match=r"^t .*expected real numbers in \[-1, 1\]"):
+            degeneracy.ffnet_limit(t)
+    for depth in (0, 2.5, np.inf, "5", 5j, [1, 2.5]):
+        with pytest.raises(ValueError, match=r"^depth .*integers of at least 1"):
+            degeneracy.ffnet_rate(depth)
+    with pytest.raises(ValueError, match=r"y has shape \(2, 2, 2\), expected \(n,\) or"):
+        degeneracy.degenerate_regression(np.ones((2, 2, 2)))
+    with pytest.raises(ValueError, match="y is not a rectangular array"):
+        degeneracy.degenerate_regression([[1.0], [1.0, 2.0]])
+    with pytest.raises(ValueError, match="contains NaN"):
+        degeneracy.degenerate_regression([np.nan])
+    with pytest.raises(ValueError, match="ridge is -1"):
+        degeneracy.degenerate_regression([1.0], -1)
+
+
+def test_the_kernel_is_the_one_of_the_literature():
+    X = smoothness.circle(ANGLES)
+    found = degeneracy.kernels_over_depth(X, depths=(4,), gamma=0.7)
+    for values, network in (
+        (found.ffnet, rk.literature.huang_ffnet(4)),
+        (found.resnet, rk.literature.huang_resnet(4, 0.7)),
+    ):
+        assert (values[0] == rk.Kernel(network, "ntk", "trace", normalized=True)(X)).all()

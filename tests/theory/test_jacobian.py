@@ -1,0 +1,146 @@
+"""Jacobian bounds against their formulas, and against sampled networks."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import jacobian, smoothness
+from tests import tolerances
+
+EPS = tolerances.EPS["float64"]
+
+
+@pytest.mark.parametrize(("activation", "c_phi"), [("relu", 1.0), ("erf", 2 / np.sqrt(np.pi))])
+def test_bounds_are_those_of_the_paper(rng, activation, c_phi):
+    for depth in (1, 2, 7):
+        alpha, sigma_v, sigma_w = rng.uniform(0.05, 2, 3)
+        n, d = (int(v) for v in rng.integers(1, 500, 2))
+        resnet = literature.tirer_resnet(depth, alpha, sigma_v, sigma_w)
+        mlp = literature.tirer_mlp(depth, sigma_w)
+        resnet, mlp = (net.replace(activation=activation) for net in (resnet, mlp))
+        b_resnet = (
+            2 * sigma_w * (1 + 2 * np.sqrt(n / d))
+            * (1 + 9 * alpha * c_phi * sigma_v * sigma_w) ** depth
+        )  # fmt: skip
+        b_mlp = (
+            2 * c_phi * sigma_w**2 * (1 + 2 * np.sqrt(n / d)) * (3 * c_phi * sigma_w) ** (depth - 1)
+        )
+        found = [jacobian.jacobian_bound(net, n, d) for net in (resnet, mlp)]
+        assert abs(found[0] / b_resnet - 1) <= 100 * EPS
+        assert abs(found[1] / b_mlp - 1) <= 100 * EPS
+        ratio = jacobian.jacobian_bound_ratio(resnet)
+        assert abs(ratio * b_mlp / b_resnet - 1) <= 100 * EPS
+
+
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+def test_bounds_hold_for_sampled_networks(rng, activation):
+    """Width 400, at initialization: each factor of eq. 18 and 20 is a bound on one matrix's norm,
+    generous by less than 2.5, and with them their product.
+    """
+    n, d, L, alpha, sigma_v, sigma_w = 400, 3, 4, 0.5, 1.2, 0.9
+    resnet = literature.tirer_resnet(L, alpha, sigma_v, sigma_w).replace(activation=activation)
+    mlp = literature.tirer_mlp(L, sigma_w).replace(activation=activation)
+    c_phi = 1.0 if activation == "relu" else 2 / np.sqrt(np.pi)
+
+    def slope(g):
+        return g > 0 if activation == "relu" else 2 / np.sqrt(np.pi) * np.exp(-(g**2))
+
+    def phi(g):
+        return np.maximum(g, 0) if activation == "relu" else scipy.special.erf(g)
+
+    def gaussian(deviation, bound, *shape):
+        """Return a matrix, after comparing its norm with its bound."""
+        W = deviation * rng.standard_normal(shape)
+        assert tolerances.GENEROUS * bound < np.linalg.norm(W, 2) <= bound
+        return W
+
+    first, hidden, readout = 1 + 2 * np.sqrt(n / d), 3.0, 2.0
+    for _ in range(3):
+        x = rng.standard_normal(d)
+        f, J, product = x, np.eye(d), 1.0
+        for layer in range(L):
+            bound = sigma_w * (hidden if layer else first)
+            W = gaussian(sigma_w / np.sqrt(len(f)), bound, n, len(f))
+            g, J = W @ f, W @ J
+            f, J = phi(g), slope(g)[:, None] * J
+            product *= c_phi * bound
+        w = gaussian(sigma_w / np.sqrt(n), readout * sigma_w, 1, n)
+        product *= readout * sigma_w
+        assert abs(jacobian.jacobian_bound(mlp, n, d) / product - 1) <= 100 * EPS
+        assert 0 < np.linalg.norm(w @ J) <= product
+        U = gaussian(1 / np.sqrt(d), first, n, d)
+        f, J, product = U @ x, U, first
+        for _ in range(L):
+            W = gaussian(sigma_w / np.sqrt(n), hidden * sigma_w, n, n)
+            V = gaussian(sigma_v / np.sqrt(n), hidden * sigma_v, n, n)
+            g = W @ f
+            branch = alpha * V @ (slope(g)[:, None] * W)
+            assert np.linalg.norm(branch, 2) <= alpha * hidden**2 * c_phi * sigma_v * sigma_w
+            f, J = f + alpha * V @ phi(g), J + branch @ J
+            product *= 1 + alpha * hidden**2 * c_phi * sigma_v * sigma_w
+        w = gaussian(sigma_w / np.sqrt(n), readout * sigma_w, 1, n)
+        product *= readout * sigma_w
+        assert abs(jacobian.jacobian_bound(resnet, n, d) / product - 1) <= 100 * EPS
+        assert 0 < np.linalg.norm(w @ J) <= product
+
+
+def test_threshold_is_where_the_bounds_meet():
+    for depth in (2, 3, 15, 1000):
+        at = jacobian.alpha_threshold(depth)
+        assert abs(at - (3 ** (1 - 1 / depth) - 1) / 9) <= 8 * EPS
+        ratio = jacobian.jacobian_bound_ratio(literature.tirer_resnet(depth, at))
+        assert abs(ratio - 1) <= 10 * depth * EPS
+        for alpha, below in ((0.99 * at, True), (1.01 * at, False)):
+            ratio = jacobian.jacobian_bound_ratio(literature.tirer_resnet(depth, alpha))
+            assert (ratio < 1) == below
+    assert jacobian.alpha_threshold(1) == 0
+    # The paper: α = 0.1 implies B_ResNet ≤ B_MLP for any L ≥ 3; it does from there on only.
+    assert jacobian.alpha_threshold(2) < 0.1 < jacobian.alpha_threshold(3)
+    thresholds = [jacobian.alpha_threshold(depth) for depth in range(1, 100)]
+    assert (np.diff(thresholds) > 0).all() and thresholds[-1] < 2 / 9
+
+
+def test_bounds_beyond_float64():
+    assert jacobian.jacobian_bound(literature.tirer_resnet(10**6, 1.0), 10, 2) == np.inf
+    assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(10**6, 1.0)) == np.inf
+    assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(10**6, 0.1)) == 0
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        rk.Network(3),
+        literature.barzilai_resnet(3, 1),
+        literature.huang_resnet(3),
+        literature.huang_ffnet(3),
+        literature.geifman_cnn(3, 1),
+        literature.tirer_mlp(3).replace(c_v=2.0),
+        literature.tirer_mlp(3).replace(readout_scale=2.0),
+        literature.tirer_mlp(3).replace(input_scale=1.0),
+        literature.tirer_mlp(3).replace(input_filter_size=3),
+        literature.tirer_resnet(3, 0.1).replace(trained=("inner", "outer", "readout")),
+        literature.tirer_resnet(3, 0.1).replace(filter_size=3),
+        "mlp",
+    ],
+    ids=str,
+)
+def test_other_networks_are_refused(network):
+    with pytest.raises(ValueError, match="network is "):
+        jacobian.jacobian_bound(network, 10, 2)
+
+
+def test_refusals_of_bounds():
+    mlp = literature.tirer_mlp(3)
+    with pytest.raises(ValueError, match="tirer_resnet"):
+        jacobian.jacobian_bound_ratio(mlp)
+    with pytest.raises(ValueError, match="width is 0"):
+        jacobian.jacobian_bound(mlp, 0, 2)
+    with pytest.raises(ValueError, match="n_inputs is 1.5"):
+        jacobian.jacobian_bound(mlp, 10, 1.5)
+
+
+def test_names_of_the_contract():
+    assert smoothness.jacobian_bound is jacobian.jacobian_bound
+    assert smoothness.alpha_threshold is jacobian.alpha_threshold

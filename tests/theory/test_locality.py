@@ -1,0 +1,498 @@
+"""Effective receptive fields against definitions; what `locality` refuses, and pictures."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk import literature, plots
+from rescntk.theory import locality
+from tests import tolerances
+from tests.oracles import fields
+from tests.strategies import kinds, networks, signals
+from tests.test_finite_network import convolve
+
+EPS = tolerances.EPS["float64"]
+LENGTHS = st.integers(1, 9)
+KINDS = ("gpk", "ntk")
+
+
+def relu_networks(max_depth=6):
+    return networks(max_depth, ("relu",))
+
+
+def on_circle(network, d):
+    """The two fields in exact arithmetic."""
+    return dict(zip(KINDS, fields.weights(network, d), strict=True))
+
+
+# ---------------------------------------------------------------- fields
+
+
+@given(relu_networks(), LENGTHS, kinds)
+def test_fields_are_the_recursion_run_on_impulses(network, d, kind):
+    """Each weight to its last digits, and exactly 0 outside the receptive field."""
+    expected = on_circle(network, d)[kind]
+    found = locality.effective_receptive_field(network, d, kind)
+    assert found.shape == (d,) and found.dtype == np.float64
+    for value, exact in zip(found, expected, strict=True):
+        bar = tolerances.receptive_field(network.depth, d) * float(exact)
+        assert abs(value - float(exact)) <= bar
+    if any(expected):
+        shape = locality.effective_receptive_field(network, d, kind, normalized=True)
+        total = sum(expected)
+        for value, exact in zip(shape, expected, strict=True):
+            exact = float(exact / total)
+            assert abs(value - exact) <= tolerances.receptive_field(network.depth, d) * exact
+
+
+@given(relu_networks(), signals(), kinds)
+def test_energies_weighed_by_the_field_are_the_kernel(network, X, kind):
+    _, channels, d = X.shape
+    scale = 1 / channels if network.input_scale is None else network.input_scale
+    weights = locality.effective_receptive_field(network, d, kind)
+    expected = scale * (X**2).sum(axis=1) @ weights
+    computed = rk.Kernel(network, kind, "equivariant").diag(X)
+    bar = (tolerances.KERNEL["float64"] + tolerances.receptive_field(network.depth, d)) * expected
+    assert (np.abs(computed - expected) <= bar).all()
+
+
+GRADIENTS = [
+    rk.Network(1),
+    rk.Network(5, 5, alpha=0.3),
+    rk.Network(4, 3, outer_filter_size=5, input_filter_size=3, c_v=1.3, c_w=0.7),
+    rk.Network(6, 3, readout_scale=0.25, input_scale=2.0, trained=("input", "outer")),
+    literature.barzilai_cnn(7),
+    literature.geifman_cnn(5, 7),
+    literature.one_convolution_resnet(5),
+    literature.huang_resnet(6),
+    literature.tirer_mlp(4, sigma_w=1.4),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("network", GRADIENTS, ids=repr)
+def test_central_differences(network, kind, rng):
+    """∂K(x,x)/∂x = 2 s w x: K is quadratic, so that differences have rounding errors alone."""
+    X = rng.standard_normal((1, 2, 8))
+    scale = 0.5 if network.input_scale is None else network.input_scale
+    weights = locality.effective_receptive_field(network, 8, kind)
+    kernel = rk.Kernel(network, kind, "equivariant")
+    steps = np.eye(16).reshape(16, 2, 8)
+    above, below = kernel.diag(X + steps), kernel.diag(X - steps)
+    gradient = ((above - below) / 2).reshape(2, 8)
+    largest = max(above.max(), below.max())
+    bar = 2 * tolerances.KERNEL["float64"] * largest
+    assert np.abs(gradient - 2 * scale * weights * X[0]).max() <= bar
+    assert np.abs(gradient).max() >= 1e-3 * largest  # there is something to compare
+
+
+@given(relu_networks(4), kinds)
+def test_other_pixels_see_the_same_field(network, kind):
+    """Shifted: K at pixel j weighs pixel j + i as K at pixel 0 weighs i, and i as −i."""
+    X = np.eye(7)[:, None, :]  # unit energy at one pixel each
+    pairs = rk.pixel_pairs(network.replace(input_scale=1.0), X, kind=kind)
+    weights = locality.effective_receptive_field(network, 7, kind)
+    bar = 2 * tolerances.KERNEL["float64"] * weights.sum()
+    for i, j in np.ndindex(7, 7):
+        assert abs(pairs[i, i, j, j] - weights[(i - j) % 7]) <= bar
+        assert weights[(i - j) % 7] == pytest.approx(weights[(j - i) % 7], rel=50 * EPS, abs=0)
+
+
+def test_trace_kernels_have_uniform_fields(rng):
+    X = rng.standard_normal((3, 2, 7))
+    network = rk.Network(5)
+    for kind in KINDS:
+        total = locality.effective_receptive_field(network, 7, kind).sum()
+        computed = rk.Kernel(network, kind, "trace").diag(X)
+        np.testing.assert_allclose(computed, total * (X**2).mean(axis=(1, 2)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize(
+    ("depth", "d"), [(1, 5), (2, 6), (40, 301), (3000, 1000), (10**5, 4001), (10**6, 12)]
+)
+def test_fourier_form(depth, d, skip):
+    """ŵ = (1 + α²Ĥ)(1 + α²Ĥ²)^(L−1), the tangent kernel's its derivative by log α²."""
+    alpha2, q = 0.49 if skip else 1.0, 3
+    share = alpha2 / (1 + alpha2) if skip else 1.0
+    angle = 2 * np.pi * np.arange(d // 2 + 1) / d
+    H = 1 - 4 / q * np.sin(angle / 2) ** 2
+    gap = 4 / q * np.sin(angle / 2) ** 2 * (1 + H)  # 1 − Ĥ², with all its digits
+
+    def power(n):  # of 1 − share · gap, which is 0 where Ĥ is 0 and nothing is skipped
+        base = np.where(share * gap < 1, share * gap, 0.5)
+        return np.where(share * gap < 1, np.exp(n * np.log1p(-base)), 0.0**n)
+
+    others = power(depth - 1)
+    fewer = power(depth - 2) if depth > 1 else 0.0
+    first = 1 - share + share * H
+    found = {
+        kind: locality.effective_receptive_field(
+            rk.Network(depth, q, skip=skip, alpha=0.7), d, kind, normalized=True
+        )
+        for kind in KINDS
+    }
+    gpk = np.fft.irfft(first * others, d)
+    assert np.abs(found["gpk"] - gpk).max() <= 100 * EPS
+    branches = share * H * others + (depth - 1) * share * H**2 * first * fewer
+    ntk = np.fft.irfft(first * others + 2 * branches, d) / (1 + 2 * depth * share)
+    assert np.abs(found["ntk"] - ntk).max() <= 100 * EPS
+
+
+def test_deep_fields_have_mass_one_and_no_negative_weight():
+    for depth in (10**3, 10**6, 10**9):
+        for kind in KINDS:
+            field = locality.effective_receptive_field(
+                rk.Network(depth, 5), 501, kind, normalized=True
+            )
+            assert (field >= 0).all()
+            assert abs(field.sum() - 1) <= 100 * EPS
+    with pytest.raises(OverflowError, match="normalized=True"):
+        locality.effective_receptive_field(rk.Network(2000), 10)
+
+
+def test_tails_keep_their_digits():
+    """The farthest pixel is reached by one path in q^(2L−1), which an FFT would lose."""
+    depth, q = 100, 3
+    network = literature.barzilai_cnn(depth, q)
+    reach = locality.reach(network)
+    field = locality.effective_receptive_field(network, 2 * reach + 3, "gpk")
+    assert field[reach] == pytest.approx(3.0 ** -(2 * depth - 1), rel=1e-13)
+    assert field[reach + 1] == field[reach + 2] == 0
+    assert reach == 2 * depth - 1
+
+
+@given(relu_networks().map(lambda network: network.replace(skip=False)), LENGTHS)
+def test_without_skip_connections_both_fields_have_one_shape(network, d):
+    """Each walk takes L branches, and counts once for each trained layer."""
+    train_input, inner, outer, readout = (
+        part in network.trained for part in ("input", "inner", "outer", "readout")
+    )
+    factor = readout + train_input + (inner + outer) * network.depth
+    gpk, ntk = fields.weights(network, d)
+    assert all(b == factor * a for a, b in zip(gpk, ntk, strict=True))
+    if factor:
+        shapes = [
+            locality.effective_receptive_field(network, d, kind, normalized=True) for kind in KINDS
+        ]
+        np.testing.assert_allclose(*shapes, rtol=tolerances.receptive_field(network.depth, d))
+
+
+def squared_gradients(network, X, width, n_outputs, rng):
+    """Return the mean of |∂f_Eq/∂x_ci|² over channels c and outputs of one random network."""
+    channels, d = X.shape
+
+    def weights(taps, inputs, scale):
+        return np.sqrt(scale / (taps * inputs)) * rng.standard_normal((taps, width, inputs))
+
+    def back(weights, gradient):
+        return convolve(weights[::-1].transpose(0, 2, 1), gradient)
+
+    V0 = weights(1, channels, 1.0)
+    features, layers = convolve(V0, X[None]), []
+    for layer in range(1, network.depth + 1):
+        below = X[None] if layer == 1 else features
+        W = weights(1 if layer == 1 else network.filter_size, below.shape[1], network.c_w)
+        V = network.alpha * weights(network.outer_filter_size, width, network.c_v)
+        g = convolve(W, below)
+        features = network.skip * features + convolve(V, np.maximum(g, 0))
+        layers.append((W, V, g > 0))
+    gradient = np.zeros((n_outputs, width, d))
+    gradient[:, :, 0] = rng.standard_normal((n_outputs, width)) / np.sqrt(width)
+    for W, V, active in layers[:0:-1]:
+        gradient = network.skip * gradient + back(W, active * back(V, gradient))
+    W, V, active = layers[0]
+    by_input = network.skip * back(V0, gradient) + back(W, active * back(V, gradient))
+    return (by_input**2).mean(axis=(0, 1))
+
+
+@pytest.mark.parametrize("network", [rk.Network(4, alpha=0.8), rk.Network(3, skip=False)])
+def test_finite_networks_have_the_field_of_the_gaussian_process_kernel(network, rng):
+    """E|∂f/∂x_ci|² = s w_i: the field of a network in figure 2 (Luo et al. 2016), squared."""
+    channels, d, n_networks = 8, 15, 100
+    samples = [
+        squared_gradients(network, rng.standard_normal((channels, d)), 120, 30, rng)
+        for _ in range(n_networks)
+    ]
+    mean = np.mean(samples, axis=0)
+    bar = tolerances.STANDARD_ERRORS * np.std(samples, axis=0, ddof=1) / np.sqrt(n_networks)
+    expected = locality.effective_receptive_field(network, d, "gpk") / channels
+    assert (np.abs(mean - expected) <= bar).all()
+    assert (mean[expected == 0] == 0).all()
+    # The test has teeth: bars are small, and the tangent kernel's total is another.
+    assert bar.max() <= 0.15 * expected.max()
+    other = locality.effective_receptive_field(network, d, "ntk") / channels
+    assert (np.abs(mean - other)[expected > 0] > bar[expected > 0]).all()
+
+
+# ---------------------------------------------------------------- widths
+
+
+@given(relu_networks(4), kinds)
+def test_widths_are_the_second_moments(network, kind):
+    d = 2 * locality.reach(network) + 1
+    exact = on_circle(network, d)[kind]
+    assert exact[d // 2] or not any(exact) or network.alpha == 0  # the farthest pixel counts
+    if not any(exact):
+        with pytest.raises(ValueError, match="0 for every signal"):
+            locality.width(network, kind)
+        return
+    expected = fields.squared_width(exact)
+    found = locality.width(network, kind)
+    assert abs(found**2 - expected) <= 32 * EPS * expected
+    shape = locality.effective_receptive_field(network, d, kind, normalized=True)
+    distance = np.minimum(np.arange(d), d - np.arange(d))
+    assert abs(distance**2 @ shape - found**2) <= (
+        tolerances.receptive_field(network.depth, d) * found**2
+    )
+
+
+@given(relu_networks(300), kinds)
+def test_the_law_of_widths(network, kind):
+    """Var = L p (v_o + v_i) up to a bounded term, and the tangent kernel's is below 1 branch more.
+
+    The bound is that of `asymptotic_width`'s docstring.
+    """
+    assume(kind == "gpk" or network.trained)
+    v0, v_o, v_i = (
+        (q * q - 1) / 12
+        for q in (network.input_filter_size, network.outer_filter_size, network.filter_size)
+    )
+    law, found = locality.asymptotic_width(network), locality.width(network, kind)
+    slack = 32 * EPS * (found**2 + law**2)
+    assert abs(found**2 - law**2) <= v0 + v_o + v_i + slack
+    gpk = locality.width(network, "gpk")
+    assert gpk**2 <= found**2 + slack
+    assert found**2 <= gpk**2 + v_o + v_i + slack
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 3.0])
+def test_skip_connections_make_fields_narrower(alpha):
+    """√(1 + 1/α²) times, at large depth; and √L times wider is L times deeper."""
+    cnn, resnet = literature.barzilai_cnn(1), literature.barzilai_resnet(1, alpha=alpha)
+    wide, narrow = (locality.widths(family, (10**2, 10**4, 10**6)) for family in (cnn, resnet))
+    for kind in KINDS:
+        ratio = getattr(wide, kind) / getattr(narrow, kind)
+        bar = 2 / (wide.depth * alpha**2 / (1 + alpha**2))
+        assert (np.abs(ratio / np.sqrt(1 + alpha**-2) - 1) <= bar).all()
+        assert np.abs(getattr(narrow, kind)[1:] / narrow.law[1:] - 1).max() <= bar[1]
+    np.testing.assert_allclose(wide.law, np.sqrt(wide.depth * 4 / 3), rtol=4 * EPS)
+    assert (wide.reach == 2 * wide.depth - 1).all()
+
+
+def test_fields_become_gaussian():
+    """The central limit theorem: density of a normal distribution of that width."""
+    network = literature.barzilai_resnet(4000)
+    for kind in KINDS:
+        width = locality.width(network, kind)
+        d = int(16 * width) | 1
+        x = np.arange(d) - d // 2
+        normal = np.exp(-(x**2) / (2 * width**2)) / np.sqrt(2 * np.pi) / width
+        found = np.fft.fftshift(
+            locality.effective_receptive_field(network, d, kind, normalized=True)
+        )
+        # Edgeworth: relative to the peak, an eighth of the excess kurtosis at the centre, which is
+        # 3/2 for one layer and 3/2 over L for the sum of L independent ones.
+        error = np.abs(found - normal).max() / normal.max()
+        assert error == pytest.approx(1.5 / 8 / network.depth, rel=0.01)
+
+
+# ---------------------------------------------------------------- decaying α
+
+
+def test_a_decaying_alpha_leaves_one_pixel_or_one_branch():
+    """γ = 1: the dot product (theorem 6.1), or the two-layer CNTK with a frozen readout (app. F).
+
+    α² = L⁻²: a walk takes k branches with probability about (L⁻¹)^k / k!.
+    """
+    depth, d = 10**5, 11
+    network = literature.barzilai_resnet(depth, alpha=1 / depth)
+    for kind, count in (("gpk", 1), ("ntk", 3)):
+        field = locality.effective_receptive_field(network, d, kind, normalized=True)
+        assert abs(1 - field[0]) <= count / depth
+        assert field[1] > 0
+    frozen = network.replace(trained=("inner", "outer"))
+    field = locality.effective_receptive_field(frozen, d, normalized=True)
+    box = np.zeros(d)
+    box[[-1, 0, 1]] = 1 / 3
+    branch = sum(np.roll(box, k) for k in (-1, 0, 1)) / 3
+    assert np.abs(field - branch).max() <= 2 / depth
+    assert locality.width(frozen) == pytest.approx(math.sqrt(4 / 3), rel=2 / depth)
+
+
+def test_at_gamma_one_half_branches_are_poisson():
+    depth, d = 10**6, 15
+    network = literature.barzilai_resnet(depth, alpha=depth**-0.5)
+    field = locality.effective_receptive_field(network, d, "gpk", normalized=True)
+    H = 1 - 4 / 3 * np.sin(np.pi * np.arange(d // 2 + 1) / d) ** 2
+    poisson = np.fft.irfft(np.exp(H**2 - 1), d)
+    assert np.abs(field - poisson).max() <= 2 / depth
+    assert locality.width(network, "gpk") == pytest.approx(math.sqrt(4 / 3), rel=2 / depth)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: locality.effective_receptive_field(3, 5), "network is 3, expected"),
+        (lambda: locality.effective_receptive_field(rk.Network(3), 0), "n_timepoints is 0"),
+        (lambda: locality.effective_receptive_field(rk.Network(3), 2.5), "n_timepoints is 2.5"),
+        (lambda: locality.effective_receptive_field(rk.Network(3), 5, "nngp"), "kind is 'nngp'"),
+        (
+            lambda: locality.effective_receptive_field(rk.Network(3), 5, normalized=1),
+            "normalized is 1",
+        ),
+        (
+            lambda: locality.effective_receptive_field(rk.Network(3, activation="erf"), 5),
+            "activation 'erf', expected 'relu': only then is",
+        ),
+        (lambda: locality.width(rk.Network(3, activation="erf")), "activation 'erf'"),
+        (lambda: locality.width(rk.Network(3, trained=())), "0 for every signal"),
+        (lambda: locality.width(rk.Network(3, readout_scale=0), "gpk"), "0 for every signal"),
+        (lambda: locality.width(rk.Network(3, skip=False, c_w=0), "gpk"), "0 for every signal"),
+        (
+            lambda: locality.effective_receptive_field(
+                rk.Network(3, alpha=0, trained=("inner",)), 5, normalized=True
+            ),
+            "0 for every signal",
+        ),
+        (lambda: locality.widths(5, (1, 2)), "family is 5"),
+        (lambda: locality.widths(rk.Network(1), ()), "depths is empty"),
+        (lambda: locality.path_counts(0, 3, 5), "depth is 0"),
+        (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
+        (lambda: locality.path_counts(2, 3, -1), "n_timepoints is -1"),
+        (lambda: locality.reach("deep"), "network is 'deep'"),
+        (lambda: locality.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths.* 10\^1\.0 GB"),
+        (lambda: locality.path_pixels(rk.Network(10**4)), r"network has 10\^9541\.9 paths"),
+        (lambda: locality.stride_kernel(rk.Network(20000), [0, 0, 0]), r"network has 10\^1"),
+        (lambda: locality.stride_kernel(rk.Network(1), [1j, 0, 0]), "t has dtype complex128"),
+        (lambda: locality.stride_kernel(rk.Network(1), ["1", "0", "0"]), "t has dtype <U1"),
+        (lambda: locality.stride_kernel(rk.Network(1), [[1, 0], [1]]), "t is not a rectangular"),
+        (lambda: locality.widths(lambda depth: 5, (1, 2)), "family returned 5 for depth 1"),
+        (
+            lambda: locality.effective_receptive_field(rk.Network(3), 10**12),
+            r"n_timepoints is 1000000000000, which would take 7\.45e\+03 GiB",
+        ),
+        (lambda: locality.path_counts(3, 3, 10**12), "n_timepoints is 1000000000000"),
+        (lambda: locality.stride_kernel(rk.Network(1), [1, 1]), r"shape \(2,\), expected \(..., 3"),
+        (
+            lambda: locality.stride_kernel(rk.Network(1, skip=False, c_v=0), [0, 0, 0]),
+            "0 for every signal",
+        ),
+        (lambda: locality.stride_kernel(rk.Network(1), 1.0), r"shape \(\), expected"),
+        (lambda: locality.stride_kernel(rk.Network(1), [1, 1, 1.1]), "values from 1.0 to 1.1"),
+        (
+            lambda: locality.stride_kernel(rk.Network(1), [1, 1, np.nan]),
+            "t of shape .* contains NaN",
+        ),
+        (
+            lambda: locality.stride_kernel(rk.Network(1), [0, 0, -0.1], complement=True),
+            "complements of dot products",
+        ),
+        (
+            lambda: locality.stride_kernel(rk.Network(1, activation="erf"), [0, 0, 0]),
+            "activation 'erf'",
+        ),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_kernels_that_are_zero_have_weights_that_are_zero():
+    for network in (
+        rk.Network(3, trained=()),
+        rk.Network(10**5, trained=()),  # where the scale alone would overflow
+        rk.Network(3, readout_scale=0),
+        rk.Network(3, skip=False, c_v=0),
+    ):
+        assert (locality.effective_receptive_field(network, 5) == 0).all()
+    alone = locality.effective_receptive_field(rk.Network(3, alpha=0), 5)
+    assert alone.tolist() == [1, 0, 0, 0, 0]
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def drawn_lines(ax):
+    return [line for line in ax.get_lines() if len(line.get_xdata())]
+
+
+def named_lines(ax):
+    return {line.get_label(): line for line in ax.get_lines()}
+
+
+@pytest.mark.parametrize("d", [1, 12, 31, 100])
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_picture_of_fields(d, logarithmic):
+    pytest.importorskip("matplotlib")
+    given = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
+    ax = plots.receptive_fields(given, d, title="mine", logarithmic=logarithmic)
+    lines, named = drawn_lines(ax), named_lines(ax)
+    for i, (name, network) in enumerate(given.items()):
+        line, markers = lines[2 * i : 2 * i + 2]
+        assert markers.get_marker() == named[name].get_marker()
+        assert line.get_linestyle() == named[name].get_linestyle()
+        assert line.get_color() == markers.get_color() == named[name].get_color()
+        for kind, drawn in (("gpk", line), ("ntk", markers)):
+            field = locality.effective_receptive_field(network, d, kind, normalized=True)
+            x, y = drawn.get_xdata(), drawn.get_ydata()
+            assert (np.nan_to_num(y) == field[x % d]).all()
+            assert (np.isnan(y) == (field[x % d] == 0)).all()
+            assert sorted(x % d) == list(range(d))
+    start, step = lines[1].get_markevery()
+    assert d // 2 in range(start, d, step)
+    # Told apart without colours.
+    assert len({named[name].get_marker() for name in given}) == 2
+    assert len({named[name].get_linestyle() for name in given}) == 2
+    assert "lines: Gaussian process kernels" in named
+    assert ax.get_yscale() == ("log" if logarithmic else "linear")
+    assert ax.get_title() == "mine" and ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
+    ax.figure.savefig(io.BytesIO())
+    plain = plots.receptive_fields(given, d, explain=False)
+    assert [text.get_text() for text in plain.get_legend().get_texts()] == list(given)
+
+
+def test_picture_of_widths():
+    pytest.importorskip("matplotlib")
+    families = {
+        "CNN": literature.barzilai_cnn,
+        "ResNet": rk.Network(1, alpha=0.5),
+        "decaying": lambda depth: literature.barzilai_resnet(depth, alpha=1 / depth),
+        "no convolution": literature.tirer_mlp,
+    }
+    depths = (1, 3, 10)
+    axes = plots.figure((5, 4)).subplots()
+    ax = plots.receptive_field_widths(families, iter(depths), axes)
+    assert ax is axes
+    drawn, named = drawn_lines(ax), named_lines(ax)
+    for name, family in families.items():
+        w = locality.widths(family, depths)
+        law, gpk, ntk = [line for line in drawn if line.get_color() == named[name].get_color()]
+        for line, values in ((law, w.law), (gpk, w.gpk), (ntk, w.ntk)):
+            assert (line.get_xdata() == depths).all() and (line.get_ydata() == values).all()
+        assert gpk.get_linestyle() == named[name].get_linestyle()
+        assert ntk.get_marker() == named[name].get_marker()
+        assert law.get_linewidth() > gpk.get_linewidth() and law.get_zorder() <= gpk.get_zorder()
+    assert len({named[name].get_linestyle() for name in list(families)[:3]}) == 3
+    reaches = [line.get_ydata() for line in drawn if line.get_linestyle() == ":"]
+    assert len(reaches) == 2  # three families have the same, and one none
+    assert (reaches[0] == [1, 5, 19]).all()
+    ax.figure.savefig(io.BytesIO())
+
+
+@pytest.mark.parametrize("nothing", [{}, [rk.Network(1)], None])
+def test_pictures_of_nothing(nothing):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
+        plots.receptive_fields(nothing, 5)
+    with pytest.raises(ValueError, match="families is .*, expected a mapping of names"):
+        plots.receptive_field_widths(nothing, (1, 2))

@@ -1,0 +1,162 @@
+"""Path counts and stride-q kernels against definitions."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import locality, multisphere
+from tests import tolerances
+from tests.oracles import fields, papers
+from tests.strategies import sizes
+
+EPS = tolerances.EPS["float64"]
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 7, 20])
+@pytest.mark.parametrize(
+    ("depth", "q", "outer", "first"),
+    [(1, 3, 3, 1), (2, 3, 3, 1), (3, 3, 3, 1), (2, 5, 5, 1), (4, 3, 1, 1), (2, 5, 3, 3)],
+)
+def test_path_counts_by_walking_all_paths(depth, q, outer, first, d):
+    taps = [range(-(size // 2), size // 2 + 1) for size in (outer, q, first)]
+    steps = [taps[0], taps[1]] * (depth - 1) + [taps[0], taps[2]]
+    expected = [0] * d
+    for path in itertools.product(*steps):
+        expected[sum(path) % d] += 1
+    found = locality.path_counts(depth, q, d, outer_filter_size=outer, input_filter_size=first)
+    assert found.dtype == object
+    assert all(type(count) is int for count in found)
+    assert found.tolist() == expected
+    network = rk.Network(depth, q, outer_filter_size=outer, input_filter_size=first)
+    pixels = locality.path_pixels(network)
+    assert pixels.tolist() == [sum(path) for path in itertools.product(*steps)]
+    assert abs(pixels).max() == locality.reach(network)
+
+
+@given(st.integers(1, 60), sizes, st.integers(1, 40))
+def test_path_counts_are_the_field_of_a_cnn(depth, q, d):
+    counts = locality.path_counts(depth, q, d)
+    assert counts.sum() == q ** (2 * depth - 1)
+    field = locality.effective_receptive_field(literature.barzilai_cnn(depth, q), d, "gpk")
+    shares = [float(fields.Fraction(count, q ** (2 * depth - 1))) for count in counts]
+    np.testing.assert_allclose(field, shares, rtol=tolerances.receptive_field(depth, d))
+
+
+@pytest.mark.parametrize("trained", [("inner", "outer", "readout"), ("input", "outer"), ("inner",)])
+def test_a_resnet_is_an_ensemble_of_cnns(trained):
+    """Σ_k C(L−1, k) β^k (P^k + β H P^k): CNNs of depths 1 … L, with and without their last layer's
+    inner filter. The tangent kernel counts each once for every trained layer on its way.
+    """
+    depth, q, d, beta = 6, 3, 30, fields.Fraction(1, 4)
+    network = rk.Network(depth, q, alpha=0.5, trained=trained)
+    once = ("readout" in trained) + ("input" in trained)
+    each = ("inner" in trained) + ("outer" in trained)
+    gpk, ntk = [fields.Fraction(0)] * d, [fields.Fraction(0)] * d
+    for k in range(depth):
+        for branches, counts in (
+            (k, locality.path_counts(2 * k + 1, q, d, outer_filter_size=1)),  # 2k convolutions
+            (k + 1, locality.path_counts(k + 1, q, d)),  # and 2k + 1
+        ):
+            weight = math.comb(depth - 1, k) * beta**branches / sum(counts.tolist())
+            for i in range(d):
+                gpk[i] += weight * counts[i]
+                ntk[i] += weight * counts[i] * (once + each * branches)
+    assert (gpk, ntk) == fields.weights(network, d)
+    for kind, expected in (("gpk", gpk), ("ntk", ntk)):
+        found = locality.effective_receptive_field(network, d, kind)
+        bar = tolerances.receptive_field(depth, d)
+        np.testing.assert_allclose(found, [float(w) for w in expected], rtol=bar, atol=0)
+
+
+# ---------------------------------------------------------------- appendix D
+
+
+def by_tuples(t, layer, network, J=()):
+    """The appendix's recursion, a scalar a tuple: `t` maps tuples of offsets to numbers."""
+    taps_o, taps_i, taps_0 = (
+        range(-(q // 2), q // 2 + 1)
+        for q in (network.outer_filter_size, network.filter_size, network.input_filter_size)
+    )
+    if layer == 0:
+        return np.mean([t[(*J, k)] for k in taps_0])
+    beta = network.alpha**2 * network.c_v * network.c_w / 2
+    last = layer == 1
+    inner = (None,) if last else taps_i
+
+    def below(k, m):
+        return by_tuples(t, layer - 1, network, (*J, k) if last else (*J, k, m))
+
+    branch = np.mean([papers.kappa1(np.mean([below(k, m) for m in inner])) for k in taps_o])
+    if not network.skip:
+        return branch
+    return (below(0, 0) + beta * branch) / (1 + beta)
+
+
+STRIDES = [
+    rk.Network(1),
+    rk.Network(1, 5, skip=False),
+    rk.Network(3, alpha=0.6),
+    rk.Network(3, skip=False),
+    rk.Network(4, outer_filter_size=1, alpha=1.5),
+    rk.Network(2, 5, outer_filter_size=3, input_filter_size=3, c_v=1.3, c_w=0.7),
+]
+
+
+@pytest.mark.parametrize("network", STRIDES, ids=repr)
+def test_stride_kernels_as_the_appendix_defines_them(network, rng):
+    pixels = locality.path_pixels(network)
+    t = rng.uniform(-0.95, 0.95, (2, len(pixels)))
+    taps = {
+        q: range(-(q // 2), q // 2 + 1)
+        for q in (network.outer_filter_size, network.filter_size, network.input_filter_size)
+    }
+    steps = [taps[network.outer_filter_size], taps[network.filter_size]] * (network.depth - 1)
+    steps += [taps[network.outer_filter_size], taps[network.input_filter_size]]
+    found = locality.stride_kernel(network, t)
+    assert found.shape == (2,)
+    for row, value in zip(t, found, strict=True):
+        of_tuple = dict(zip(itertools.product(*steps), row.tolist(), strict=True))
+        expected = by_tuples(of_tuple, network.depth, network)
+        assert abs(value - expected) <= tolerances.TRANSCRIPTION
+    complement = locality.stride_kernel(network, 1 - t, complement=True)
+    assert np.abs(complement - (1 - found)).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("d", [1, 3, 6])
+@pytest.mark.parametrize("network", STRIDES, ids=repr)
+def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
+    X, Z = multisphere.sample(3, 3, d, 1), multisphere.sample(2, 3, d, 2)
+    t = multisphere.dot_products(X, Z)
+    found = locality.stride_kernel(network, t[..., locality.path_pixels(network) % d])
+    expected = rk.Kernel(network, "gpk", "equivariant", normalized=True)(X, Z)
+    if network.input_filter_size == 1:
+        assert np.abs(found - expected).max() <= tolerances.ROUTES
+    else:  # windows of unit pixels have unit energy too
+        own = rk.Kernel(network, "gpk", "equivariant")
+        scale = np.sqrt(own.diag(X)[:, None] * own.diag(Z))
+        assert np.abs(found - own(X, Z) / scale).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("network", STRIDES, ids=repr)
+def test_weights_of_paths_sum_to_the_field(network):
+    """∂K/∂t_J at t = 1: κ1'(1) = 1, so that 1 − K is the sum of weight times 1 − t_J.
+
+    1 − κ1(1 − δ) = δ − (2√2/3π) δ^{3/2}: relative to a path's weight at δ = 1e-28 the difference
+    is below 1e-14 a layer.
+    """
+    step = 1e-28
+    pixels = locality.path_pixels(network)
+    gaps = step * np.eye(len(pixels))
+    weights = locality.stride_kernel(network, gaps, complement=True) / step
+    assert (weights > 0).all()
+    bar = network.depth * (1e-14 + 20 * EPS)
+    for d in (4, 2 * locality.reach(network) + 1):
+        summed = np.bincount(pixels % d, weights, minlength=d)
+        field = locality.effective_receptive_field(network, d, "gpk", normalized=True)
+        assert (np.abs(summed - field) <= bar * field).all()

@@ -1,0 +1,404 @@
+"""Smoothness on the circle: known transforms, and the orderings the papers claim."""
+
+from typing import NamedTuple
+
+import mpmath
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import smoothness
+from tests import tolerances
+
+mp = mpmath.mp.clone()
+mp.dps = 50
+EPS = tolerances.EPS["float64"]
+FOURIER = tolerances.FOURIER
+
+
+def kernel(network, kind="ntk"):
+    return rk.Kernel(network, kind, "trace")
+
+
+# ---------------------------------------------------------------- curvature
+
+
+@pytest.mark.parametrize("n", [8, 9, 64, 4096])
+def test_curvature_of_waves(n):
+    """f'' of a trigonometric polynomial is known."""
+    angles = smoothness.grid(n)
+    for m in (1, 3):
+        value = smoothness.curvature(2.5 * np.sin(m * angles + 0.3))
+        assert abs(value - m**2) <= FOURIER * n**2  # noise of frequency N/2 is weighted by N²/4
+    f = 1 + 2 * np.cos(angles) - 0.5 * np.sin(3 * angles)
+    second = -2 * np.cos(angles) + 4.5 * np.sin(3 * angles)
+    expected = np.sqrt((second**2).mean() / (f**2).mean())
+    assert abs(smoothness.curvature(f) - expected) <= FOURIER * n**2
+    both = smoothness.curvature(np.stack([f, np.roll(f, 3)]))
+    assert both.shape == (2,) and abs(both[0] - both[1]) <= FOURIER * n**2
+
+
+def test_curvature_is_the_formula_of_the_slides(rng):
+    for n in (16, 17):
+        f = rng.standard_normal(n)
+        k = np.fft.fftfreq(n, 1 / n)
+        F = np.fft.fft(f / np.sqrt((f**2).mean()))
+        expected = np.sqrt((np.abs(k) ** 4 * np.abs(F) ** 2).sum() / n**2)
+        assert abs(smoothness.curvature(f) / expected - 1) <= FOURIER
+
+
+def test_magnitudes_and_decay():
+    angles = smoothness.grid()
+    spectrum = smoothness.magnitudes(3 * np.cos(5 * angles))
+    assert abs(spectrum[5] - 1.5) <= FOURIER
+    assert np.delete(spectrum, 5).max() <= FOURIER
+    # |β| has 2/(π k²) at odd k, and aliases of relative size (k/N)²·π²/3.
+    exact = smoothness.magnitudes(np.abs(angles))[1:40:2]
+    k = np.arange(1, 40, 2)
+    assert np.abs(exact * np.pi * k**2 / 2 - 1).max() <= 4 * (40 / 4096) ** 2
+    assert abs(smoothness.decay(np.abs(angles), 1, 99) - 2) <= 1e-3
+    assert abs(smoothness.decay(np.abs(angles) ** 3 - 1.5 * np.pi * angles**2, 2, 98) - 4) <= 2e-3
+
+
+# ---------------------------------------------------------------- the Gaussian's space
+
+
+def test_gaussian_on_the_circle():
+    """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1)."""
+    wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
+    assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
+    exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(smoothness._LAST + 1)])
+    found = smoothness._gaussian_coefficients(smoothness._LAST)
+    assert np.abs(found / exact - 1).max() <= 1e-12
+    spectrum = smoothness.magnitudes(wave)
+    assert np.abs(spectrum[:60] - exact[:60]).max() <= FOURIER * exact[0]
+
+
+def test_the_cutoff_is_where_an_fft_loses_the_gaussian():
+    relative = [mp.besseli(k, 1) / mp.besseli(0, 1) for k in range(40)]
+    assert max(k for k in range(40) if relative[k] >= EPS) == smoothness.CUTOFF
+    assert max(k for k in range(40) if relative[k] >= EPS**2) == 24
+    spectrum = smoothness.magnitudes(smoothness.kernel_shape(smoothness.gaussian_kernel))
+    exact = np.array([float(r) for r in relative]) * float(mp.besseli(0, 1) / mp.e)
+    assert np.abs(spectrum[:40] - exact).max() <= EPS * exact[0]  # good to 0.4 of itself at 14,
+    assert (np.abs(spectrum[:40] - exact)[17:] >= 0.99 * exact[17:]).all()  # all wrong from 17 on
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_norm_of_known_transforms(rng, count):
+    """Σ c_i K(·, x_i) has norm² cᵀKc; no cut-off from 14 to 22 changes it."""
+    angles, c = rng.uniform(-np.pi, np.pi, count), rng.uniform(0.5, 1, count)
+    points = smoothness.circle(angles)
+    f = smoothness.gaussian_kernel(smoothness.circle(smoothness.grid(256)), points) @ c
+    expected = np.sqrt(c @ smoothness.gaussian_kernel(points) @ c)
+    norms = smoothness.gaussian_rkhs_norm(f, np.arange(14, 23))
+    # The samples' errors, eps each, squared and weighted by the Gaussian's reciprocal.
+    noise = (EPS * c.sum()) ** 2 / smoothness._gaussian_coefficients(22)[14:] / expected**2
+    assert (np.abs(norms / expected - 1) <= FOURIER + noise).all()
+    assert noise[-1] < 2e-3
+    assert smoothness.gaussian_rkhs_norm(f) == norms[0]
+    assert (np.diff(smoothness.gaussian_rkhs_norm(f, np.arange(20))) >= 0).all()
+
+
+def test_norm_of_waves():
+    """cos mβ has norm² 1/(2 e⁻¹ I_m(1)): from m on the cut-off does not matter."""
+    for m in (1, 4, 9):
+        expected = float(mp.sqrt(mp.e / (2 * mp.besseli(m, 1))))
+        wave = np.cos(m * smoothness.grid(64) + 0.2)
+        norms = smoothness.gaussian_rkhs_norm(np.stack([wave, 2 * wave]), np.arange(m, 15))
+        assert np.abs(norms[0] / expected - 1).max() <= FOURIER * 10
+        assert np.abs(norms[1] / (2 * expected) - 1).max() <= FOURIER * 10
+        assert smoothness.gaussian_rkhs_norm(wave, m - 1) < 1e-10 * expected
+
+
+@pytest.mark.parametrize("count", [2, 6, 10, 15])
+def test_norm_of_the_gaussian_interpolant(rng, count):
+    """(yᵀ K⁻¹ y)^½ in 50 digits."""
+    equal = 2 * np.pi * np.arange(count) / count
+    for angles in (equal, rng.uniform(-np.pi, np.pi, count)):
+        y = smoothness.target(angles)
+        K = mp.matrix([[mp.exp(mp.cos(mp.mpf(a) - mp.mpf(b)) - 1) for b in angles] for a in angles])
+        exact = mp.sqrt((mp.matrix(y).T * mp.lu_solve(K, mp.matrix(y)))[0])
+        bar = tolerances.solution(count, float(mp.sqrt(mp.cond(K))))
+        assert bar < 0.1
+        found = smoothness.gaussian_interpolant_norm(angles, y)
+        assert abs(found / float(exact) - 1) <= bar
+
+
+def test_ratio_of_the_gaussian_itself_is_1_and_of_others_less(rng):
+    """The Gaussian's interpolant has the least norm of all."""
+    angles = smoothness.grid(7)
+    for _ in range(20):
+        k = np.arange(1, 11)[:, None]
+        a, b = rng.standard_normal((2, 10)) / (1 + k[:, 0]) ** 4
+        f = a @ np.cos(k * smoothness.grid(512)) + b @ np.sin(k * smoothness.grid(512))
+        y = a @ np.cos(k * angles) + b @ np.sin(k * angles)
+        ratio = smoothness.gaussian_rkhs_ratio(f, angles, y)
+        assert 0 < ratio < 1
+        own = smoothness.interpolation(smoothness.gaussian_kernel, angles, y, 512).values
+        assert abs(smoothness.gaussian_rkhs_ratio(own, angles, y) - 1) <= 1e4 * EPS
+        # Scaling, and turning the circle, change nothing.
+        turned = smoothness.gaussian_rkhs_ratio(
+            -3 * np.roll(f, 5), angles + 10 * np.pi / 512, -3 * y
+        )
+        assert abs(turned / ratio - 1) <= 1e4 * EPS
+
+
+@pytest.mark.parametrize("kind", ["ntk", "gpk"])
+def test_interpolations_pass_through_their_points(kind):
+    angles = smoothness.grid(4096)[[5, 700, 1900, 3000]]
+    y = np.array([1.0, -2.0, 0.5, 3.0])
+    one = kernel(literature.tirer_resnet(5, 1.0), kind)
+    found = smoothness.interpolation(one, angles, y)
+    bar = tolerances.solution(4, np.linalg.cond(one(smoothness.circle(angles))))
+    assert np.abs(found.values[[5, 700, 1900, 3000]] - y).max() <= bar * 3
+    assert found.curvature == smoothness.curvature(found.values)
+    own = smoothness.kernel_shape(one, 64)
+    assert (own == one(smoothness.circle([0.0]), smoothness.circle(smoothness.grid(64)))[0]).all()
+    assert np.argmax(own) == 32
+
+
+@pytest.mark.parametrize("samples", ["random", "equal"])
+def test_interpolations_do_not_need_the_gaussian(rng, samples):
+    """Sixty points are too many for the Gaussian in float64, and no problem for a network."""
+    angles = smoothness.grid(60) if samples == "equal" else rng.uniform(-np.pi, np.pi, 60)
+    y = smoothness.target(angles)
+    found = smoothness.interpolation(kernel(literature.tirer_resnet(5, 0.1)), angles, y)
+    truth = smoothness.target(smoothness.grid())
+    assert np.abs(found.values - truth).max() < (0.05 if samples == "equal" else 0.5)
+    with pytest.raises(ValueError, match="too close for the Gaussian kernel"):
+        smoothness.gaussian_rkhs_ratio(found.values, angles, y)
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-170, 1e-300])
+def test_scales_whose_squares_do_not_fit(scale):
+    angles = smoothness.grid(7)
+    y = smoothness.target(angles)
+    f = smoothness.target(smoothness.grid(64)) + np.cos(2 * smoothness.grid(64))
+    bar = 10 * EPS  # dividing f by its largest value rounds once
+    assert abs(smoothness.curvature(scale * f) / smoothness.curvature(f) - 1) <= 64**2 * FOURIER
+    norm = smoothness.gaussian_rkhs_norm(f, 7)
+    assert abs(smoothness.gaussian_rkhs_norm(scale * f, 7) / scale / norm - 1) <= FOURIER
+    least = smoothness.gaussian_interpolant_norm(angles, y)
+    assert abs(smoothness.gaussian_interpolant_norm(angles, scale * y) / scale / least - 1) <= bar
+    both = smoothness.curvature([f, scale * f])
+    assert abs(both[1] / both[0] - 1) <= 64**2 * FOURIER
+
+
+def test_refusals():
+    f = np.cos(smoothness.grid(64))
+    for cutoff in (-1, 32, 1.5, [1, 40], "all"):
+        with pytest.raises(ValueError, match=r"cutoff is .*from 0 to 31 for values of 64 samples"):
+            smoothness.gaussian_rkhs_norm(f, cutoff)
+    network = literature.tirer_mlp(3)
+    with pytest.raises(ValueError, match=r"kernel is Network\(.*expected a rescntk.Kernel"):
+        smoothness.kernel_shape(network)
+    with pytest.raises(ValueError, match=r"kernel is Network\(.*expected a rescntk.Kernel"):
+        smoothness.interpolation(network, [0.0], [1.0])
+    with pytest.raises(ValueError, match="angles is not a rectangular array"):
+        smoothness.circle([[0.0], [1.0, 2.0]])
+    with pytest.raises(ValueError, match="expected integers from 0 to 140"):
+        smoothness.gaussian_rkhs_norm(np.ones(4096), 141)
+    with pytest.raises(ValueError, match="values is zero everywhere"):
+        smoothness.curvature(np.zeros(8))
+    with pytest.raises(ValueError, match="values is zero up to the cut-off"):
+        smoothness.gaussian_rkhs_ratio(np.zeros(64), [0.0], [1.0])
+    with pytest.raises(ValueError, match=r"values has shape \(1,\)"):
+        smoothness.curvature([1.0])
+    with pytest.raises(ValueError, match="values of shape .* contains NaN"):
+        smoothness.curvature([1.0, np.nan])
+    with pytest.raises(ValueError, match=r"targets has shape \(2,\), expected \(1,\)"):
+        smoothness.gaussian_interpolant_norm([0.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="too close for the Gaussian kernel"):
+        smoothness.gaussian_interpolant_norm([0.0, 0.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="too close for the Gaussian kernel"):
+        smoothness.gaussian_interpolant_norm(smoothness.grid(300), np.ones(300))
+    with pytest.raises(ValueError, match=r"angles has shape \(1, 1\), expected \(n,\)"):
+        smoothness.circle([[0.0]])
+    with pytest.raises(ValueError, match="first < last"):
+        smoothness.decay(f, 5, 5)
+    with pytest.raises(ValueError, match="no spectrum above rounding"):
+        smoothness.decay(f, 5, 9)
+
+
+# ---------------------------------------------------------------- what the papers claim
+
+
+ALPHAS = (1.0, 0.1, 0.01)
+CUTOFFS = np.arange(6, 31)  # below 6, μ sees too little of sin 4β and its aliases
+DEPTHS, COUNTS = (5, 15), (6, 10)
+each_count = pytest.mark.parametrize("count", COUNTS)
+each_depth = pytest.mark.parametrize("depth", DEPTHS)
+each_kind = pytest.mark.parametrize("kind", ["ntk", "gpk"])
+
+
+class Measured(NamedTuple):
+    mu: np.ndarray
+    curvature: float
+
+
+def measure(one, angles, n_samples=4096):
+    """Return μ at all CUTOFFS, and the curvature."""
+    y = smoothness.target(angles)
+    found = smoothness.interpolation(one, angles, y, n_samples)
+    ratios = smoothness.gaussian_rkhs_ratio(found.values, angles, y, CUTOFFS)
+    return Measured(ratios, found.curvature)
+
+
+@pytest.fixture(scope="module")
+def experiments():
+    """Figures 2 and 4: 6 and 10 samples, L = 5 and 15."""
+    found = {}
+    for depth in DEPTHS:
+        networks = {"mlp": literature.tirer_mlp(depth)}
+        networks |= {alpha: literature.tirer_resnet(depth, alpha) for alpha in ALPHAS}
+        for kind in ("ntk", "gpk"):
+            for count in COUNTS:
+                for name, network in networks.items():
+                    one = measure(kernel(network, kind), smoothness.grid(count))
+                    found[kind, depth, count, name] = one
+    return found
+
+
+@each_kind
+@each_count
+@each_depth
+def test_smaller_alpha_is_smoother_whatever_the_cutoff(experiments, kind, depth, count):
+    """MLP < α = 1 < α = 0.1 by curvature, and by μ at every cut-off from 6 on."""
+    mlp, one, tenth = (experiments[kind, depth, count, name] for name in ("mlp", 1.0, 0.1))
+    for smoother, rougher in ((one, mlp), (tenth, one)):
+        assert (smoother.mu > 1.005 * rougher.mu).all()
+        assert (smoother.mu > 1.05 * rougher.mu)[CUTOFFS >= 12].all()
+        assert smoother.curvature < rougher.curvature
+
+
+@each_kind
+@each_count
+def test_depth_roughens_the_mlp_and_small_alpha_hardly(experiments, kind, count):
+    """From L = 5 to 15: by curvature the MLP most, α of 0.1 and 0.01 not at all. By μ, at every
+    cut-off, the MLP and α = 1 become rougher, α = 0.1 does so less, and α = 0.01 does not.
+    """
+    pairs = [
+        [experiments[kind, depth, count, name] for depth in DEPTHS] for name in ("mlp", *ALPHAS)
+    ]
+    mlp, one, tenth, hundredth = (deep.curvature / shallow.curvature for shallow, deep in pairs)
+    assert mlp > one > 1.01
+    assert 0.8 < tenth < 1.05 and 0.8 < hundredth < 1.05
+    mlp, one, tenth, hundredth = (deep.mu / shallow.mu for shallow, deep in pairs)
+    assert max(mlp.max(), one.max()) < 0.95
+    assert (tenth > np.maximum(mlp, one)).all()
+    assert np.abs(hundredth - 1).max() < 0.1
+    if kind == "gpk":
+        assert tenth.min() > 1
+
+
+@each_count
+@each_depth
+def test_whether_an_extremely_small_alpha_is_better_hangs_on_the_measure(experiments, depth, count):
+    """α = 0.01 against 0.1. GPK: never by μ. NTK: by curvature in three of four settings; by μ at
+    no cut-off of one setting, and in the others at some of them, by up to 5 at 21.
+    """
+    tenth, hundredth = (experiments["gpk", depth, count, alpha] for alpha in (0.1, 0.01))
+    assert (hundredth.mu <= tenth.mu * (1 + 1e-9)).all()
+    tenth, hundredth = (experiments["ntk", depth, count, alpha] for alpha in (0.1, 0.01))
+    first = (depth, count) == (5, 6)
+    assert (hundredth.curvature < tenth.curvature) == (not first)
+    assert abs(hundredth.curvature / tenth.curvature - 1) < 0.2
+    assert (hundredth.mu > tenth.mu).any() == (not first)
+    assert (hundredth.mu < tenth.mu).any()
+    if (depth, count) == (15, 10):
+        assert (hundredth.mu / tenth.mu)[CUTOFFS == 21] > 4
+
+
+def test_random_samples(rng):
+    """Figure 6, 20 times: by curvature a ResNet is always smoother than the MLP; by μ in most of
+    the draws, but at no cut-off are all three claims sure, and α = 0.01 beats 0.1 at odd ones.
+    """
+    networks = [literature.tirer_mlp(7), *(literature.tirer_resnet(7, a) for a in ALPHAS)]
+    won = []
+    for _ in range(20):
+        angles = rng.uniform(-np.pi, np.pi, 15)
+        mlp, one, tenth, hundredth = (measure(kernel(n), angles, 512) for n in networks)
+        assert max(one.curvature, tenth.curvature) < mlp.curvature
+        pairs = ((one, mlp), (tenth, mlp), (tenth, one), (tenth, hundredth))
+        won.append([smoother.mu > rougher.mu for smoother, rougher in pairs])
+    shares = np.mean(won, axis=0)
+    assert (shares[:2, CUTOFFS > 8] > 0.5).all()
+    assert np.ptp(shares[2]) > 0.3
+    odd = CUTOFFS % 2 == 1
+    assert shares[3, odd].max() < 0.5 < shares[3, ~odd].min()
+
+
+def test_no_cutoff_gives_a_norm_to_a_network(experiments):
+    """The honest half: ‖f‖ up to the cut-off grows without bound, so that μ is about the cut-off.
+
+    From frequency 14 to 26, where interpolants of 10 samples have coefficients next, the Gaussian
+    loses a factor 2e19, and coefficients (26/14)^4 = 12 at most: 12/√2e19 = 3e-9.
+    """
+    for found in experiments.values():
+        assert found.mu[-1] < 1e-8 * found.mu[CUTOFFS == 14]
+
+
+def test_gpk_and_ntk_differ_in_smoothness(experiments):
+    """The slides' open question: two orders of smoothness, so no constant could tell.
+
+    Kernels fall like k^−2 (NTK: kinks) and k^−4 (GPK); the second derivative of the first has no
+    norm, and its curvature doubles when the samples are four times as many.
+    """
+    for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 1.0)):
+        for kind, exponent in (("ntk", 2), ("gpk", 4)):
+            shape = smoothness.kernel_shape(kernel(network, kind))
+            assert abs(smoothness.decay(shape, 32, 256) - exponent) <= 0.02
+    angles = smoothness.grid(10)
+    y = smoothness.target(angles)
+    for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 0.1)):
+        for kind, growth, bar in (("ntk", 2, 0.1), ("gpk", 1, 1e-3)):
+            coarse, fine = (
+                smoothness.interpolation(kernel(network, kind), angles, y, n).curvature
+                for n in (1024, 4096)
+            )
+            assert abs(fine / coarse - growth) <= bar
+    for depth in (5, 15):
+        for count in (6, 10):
+            for name in ("mlp", *ALPHAS):
+                ntk, gpk = (experiments[kind, depth, count, name] for kind in ("ntk", "gpk"))
+                assert gpk.curvature < ntk.curvature
+                assert (gpk.mu > ntk.mu).all()
+
+
+def test_erf():
+    """Similar smoothness of all erf networks: so at depth 5, not at depth 15 with α = 1. μ sees
+    it likewise up to cut-off 12; from 13 on, where next to nothing of f is, it is α = 1 it likes
+    least at either depth, by factors from hundreds to many millions.
+    """
+    angles = smoothness.grid(9)  # an odd number: no two are opposite
+
+    def measured(depth, activation):
+        networks = [literature.tirer_resnet(depth, alpha) for alpha in ALPHAS]
+        networks.append(literature.tirer_mlp(depth))
+        found = [measure(kernel(n.replace(activation=activation)), angles) for n in networks]
+        return np.array([f.curvature for f in found]), np.array([f.mu for f in found])
+
+    relu, erf = measured(5, "relu")[0], measured(5, "erf")[0]
+    assert erf.max() / erf.min() < 1.001
+    assert relu.max() / relu.min() > 1.7
+    one, *others = measured(15, "erf")[0]
+    assert max(others) / min(others) < 1.001
+    assert one / max(others) > 1.4
+    for depth, alike in ((5, 1.01), (15, 1.2)):
+        mu = measured(depth, "erf")[1]
+        spread = mu.max(axis=0) / mu.min(axis=0)
+        assert spread[CUTOFFS <= 12].max() < alike
+        beyond = (CUTOFFS > 12) & (CUTOFFS <= 24)  # then rounding errors of the samples
+        assert (mu[0, beyond] < mu[1:, beyond].min(axis=0)).all()
+        assert spread[beyond].min() > 300 and spread[beyond].max() > 1e6
+
+
+def test_erf_networks_are_odd_and_opposite_points_are_refused():
+    angles = smoothness.grid(6)
+    erf = kernel(literature.tirer_mlp(5).replace(activation="erf"))
+    K = erf(smoothness.circle([0.3, 0.3 + np.pi]))
+    assert abs(K[0, 1] + K[0, 0]) <= 100 * EPS * K[0, 0]
+    with pytest.raises(ValueError, match="numerically singular: its smallest eigenvalue"):
+        smoothness.interpolation(erf, angles, smoothness.target(angles))
