@@ -105,7 +105,7 @@ class Relu:
         self, xp: Any, p: Pixels, o: Pixels, s: Scratch, unit: float, factor: float, slope: bool
     ) -> None:
         factor *= unit
-        angle, gap = arc_cosine_gap(xp, s.w, s.v, s.spare, s.slope, (s.one, s.two))
+        angle, gap = angle_and_kappa1_excess(xp, s.w, s.v, s.spare, s.slope, (s.one, s.two))
         xp.subtract(s.w, gap, out=s.w)  # 1 − κ1
         xp.multiply(s.half_g, factor, out=s.half_g)
         xp.multiply(s.w, s.half_g, out=s.w)  # g (1 − κ1) / 2
@@ -177,7 +177,7 @@ _SERIES_END = 1.0 / 64.0
 _SERIES = _series(8)
 
 
-def arc_cosine_gap(
+def angle_and_kappa1_excess(
     xp: Any,
     w: Array,
     v: Array,
@@ -256,4 +256,4 @@ def one_minus_kappa1(w: np.ndarray) -> np.ndarray:
     """
     w = np.asarray(w, dtype=np.float64)
     flat = w.ravel()
-    return (flat - arc_cosine_gap(np, flat, 2.0 - flat)[1]).reshape(w.shape)
+    return (flat - angle_and_kappa1_excess(np, flat, 2.0 - flat)[1]).reshape(w.shape)

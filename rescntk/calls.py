@@ -11,7 +11,7 @@ import numpy as np
 
 from . import engines
 from .arrays import Array, array_module
-from .engines.protocol import Request, Scaled, silent
+from .engines.protocol import Request, ScaledKernel, silent
 from .matrices import correlation
 from .network import Network
 from .validation import (
@@ -26,7 +26,7 @@ from .validation import (
 )
 
 
-class Call:
+class KernelCall:
     """A checked call for the kernels of one network, with one head, on some signals."""
 
     def __init__(
@@ -58,18 +58,18 @@ class Call:
         self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads, copied)
         self.engine = engines.choose(engine, self.request, self.X)
 
-    def gram(self, progress: bool) -> Scaled:
+    def gram(self, progress: bool) -> ScaledKernel:
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
         with progress_bar(progress, pairs) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
-    def diagonal(self, progress: bool, signals: Array | None = None) -> Scaled:
+    def diagonal(self, progress: bool, signals: Array | None = None) -> ScaledKernel:
         signals = self.X if signals is None else signals
         with progress_bar(progress, len(signals)) as tick:
             return self.engine.diagonal(self.request, signals, tick)
 
-    def unscale(self, scaled: Scaled, kind: str, left: Array, right: Array) -> Array:
+    def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return values, (depths, ...), times their scale, or say that they do not fit.
 
         They are taken out of `scaled`, and changed in place where that is possible.
@@ -88,7 +88,7 @@ class Call:
         self.check_finite(finite, remedy="; normalized=True has no such limit")
         return result
 
-    def normalize(self, scaled: Scaled, kind: str, own: Array, other: Array) -> Array:
+    def normalize(self, scaled: ScaledKernel, kind: str, own: Array, other: Array) -> Array:
         """Return the correlations of values, (depths, cases, cases).
 
         `own` and `other` are the diagonals, (depths, cases); of `scaled` see `unscale`.

@@ -44,10 +44,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .engines import slopes
-from .engines.rings import circular_sum
 from .engines.signal_tables import NEARLY_OPPOSITE, TIE_UNITS
 from .kernels import Kernel
 from .matrices import correlation
+from .rings import circular_sum
 from .validation import check_depth, check_signals
 
 # Entries of a tile: some ten arrays of this size should stay near the processor. 44, 37, 47 and

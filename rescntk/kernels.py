@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from .arrays import ArrayT
-from .calls import Call
+from .calls import KernelCall
 from .network import Network
 from .validation import check_choice, check_flag, check_network
 from .vocabulary import HEADS, KINDS
@@ -123,7 +123,9 @@ class Kernel:
         The options are those of the call; the values are bitwise those on the diagonal of
         the kernel matrix.
         """
-        call = Call(self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads)
+        call = KernelCall(
+            self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads
+        )
         scaled = call.diagonal(progress)
         if self.normalized:
             return (scaled.values[self.kind][0] > 0).astype(call.dtype)
@@ -282,7 +284,7 @@ def gram(
     """
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
-    call = Call(network, X, Z, head, kinds, depths, engine, dtype, threads)
+    call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads)
     results = {}
     if normalized:
         # Of two sets of signals first the diagonals, which take less memory than what follows.
@@ -342,7 +344,7 @@ def pixel_pairs(
     (2, 2, 8, 8)
     """
     check_choice(kind, "kind", KINDS)
-    call = Call(network, X, Z, "pixels", (kind,), None, engine, dtype, threads)
+    call = KernelCall(network, X, Z, "pixels", (kind,), None, engine, dtype, threads)
     scaled = call.gram(progress)
     left = scaled.left[:, None, None, None]
     return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]

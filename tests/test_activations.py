@@ -24,9 +24,11 @@ def exact_gap(w):
 
 
 @given(st.one_of(st.floats(0, 2), st.floats(-300, 0).map(lambda e: 10.0**e)))
-def test_arc_cosine_gap_is_exact_to_rounding(w):
+def test_angle_and_kappa1_excess_is_exact_to_rounding(w):
     gap, angle = exact_gap(w)
-    computed_angle, computed = activations.arc_cosine_gap(np, np.array([w]), np.array([2.0 - w]))
+    computed_angle, computed = activations.angle_and_kappa1_excess(
+        np, np.array([w]), np.array([2.0 - w])
+    )
     assert abs(float(computed[0] - gap)) <= 8 * EPS * w
     # 2 − w is rounded where w < 1, by at most eps/2, which moves the angle by less than eps.
     assert abs(float(computed_angle[0] - angle)) <= 4 * EPS * float(angle)

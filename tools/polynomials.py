@@ -27,12 +27,12 @@ mp.dps = 60
 TARGET = Path(__file__).parent.parent / "rescntk" / "engines" / "polynomials.py"
 
 
-def angle(a: mpmath.mpf) -> mpmath.mpf:
+def p(a: mpmath.mpf) -> mpmath.mpf:
     """p(a); its limit √2/π at 0."""
     return mp.acos(1 - a) / (mp.pi * mp.sqrt(a)) if a else mp.sqrt(2) / mp.pi
 
 
-def gap(a: mpmath.mpf) -> mpmath.mpf:
+def r(a: mpmath.mpf) -> mpmath.mpf:
     """r(a); its limit (2/3) √2/π at 0."""
     if not a:
         return 2 * mp.sqrt(2) / (3 * mp.pi)
@@ -91,7 +91,7 @@ def source() -> str:
     """Return the text of the file."""
     constants, functions = [], []
     for dtype, bits in ((np.float64, 64), (np.float32, 32)):
-        for name, letter, function in (("angle", "p", angle), ("gap", "r", gap)):
+        for name, letter, function in (("p", "p", p), ("r", "r", r)):
             coefficients, error = derive(function, dtype)
             degree = len(coefficients) - 1
             constants += [

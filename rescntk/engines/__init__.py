@@ -1,7 +1,7 @@
 """The engines: how rows are computed, each in a file of its own.
 
 One table, name → module and the reason why it cannot serve. An engine has two functions,
-``gram`` and ``diagonal``, that take a `Request` and give a `Scaled`.
+``gram`` and ``diagonal``, that take a `Request` and give a `ScaledKernel`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_choice
-from .protocol import Request, Scaled
+from .protocol import Request, ScaledKernel
 
-__all__ = ["Request", "Scaled", "available", "choose"]
+__all__ = ["Request", "ScaledKernel", "available", "choose"]
 
 
 def _always() -> None:

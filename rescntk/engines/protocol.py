@@ -39,7 +39,7 @@ def sums_features(activation: str, head: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledKernel:
     """Kernel values apart from their scale, which may exceed any floating-point number.
 
     The kernel of cases i and k at the t-th depth is

@@ -34,10 +34,10 @@ import numpy as np
 
 from ..activations import BY_NAME, Pixels, Scratch
 from ..arrays import Array, array_module
+from ..rings import fill_halo, moving_sum
 from . import exact_sum
-from .protocol import Request, Scaled, Tick
-from .rings import fill_halo, moving_sum
-from .signal_tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables, map_pixels
+from .protocol import Request, ScaledKernel, Tick
+from .signal_tables import NEARLY_OPPOSITE, TIE_UNITS, SignalTables, TableMaker, map_pixels
 
 # Entries of a tile. A layer makes about fifty passes over a dozen arrays of this size: with
 # few entries the calls, and the threads' waiting for Python's lock, cost more than the
@@ -56,7 +56,7 @@ _SHORTEST_RUN = 32
 _TABLE_BYTES = 64 * 2**20
 
 
-def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
+def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     run = _Run(request, X)
     n, m = len(X), len(X if Z is None else Z)
@@ -66,12 +66,12 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
     with ThreadPoolExecutor(request.threads or _THREADS) as pool:
         each = pool.map if run.xp is np else map
         for rows in _blocks(0, n, run.cases_per_block):
-            left = run.tables.side(X[rows])
+            left = run.tables.make(X[rows])
             left_scale[rows] = left.scale
             for cols in _blocks(0, m, run.columns_per_tile(m)):
                 if Z is None and cols.stop <= rows.start:
                     continue  # below the diagonal
-                right = run.tables.side((X if Z is None else Z)[cols])
+                right = run.tables.make((X if Z is None else Z)[cols])
                 right_scale[cols] = right.scale
                 views = list(run.right_views(right))
 
@@ -83,13 +83,13 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
     return run.tables.scaled(values, left_scale, right_scale)
 
 
-def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
+def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = _Run(request, X)
     values = run.results((1, len(X)))
     scale = run.xp.empty(len(X))
     for cols in _blocks(0, len(X), run.columns_per_tile(len(X))):
-        side = run.tables.side(X[cols])
+        side = run.tables.make(X[cols])
         scale[cols] = side.scale
         out = {kind: value[:, :, cols] for kind, value in values.items()}
         views = list(run.right_views(side))
@@ -115,7 +115,7 @@ class _Run:
         self.xp = xp = array_module(X)
         self.request, self.network = request, request.network
         self.activation = BY_NAME[self.network.activation]
-        self.tables = Tables(request, n_channels, self.d, xp)
+        self.tables = TableMaker(request, n_channels, self.d, xp)
         self.dtype = np.dtype(request.dtype)
         self.offsets, self.halo = self.tables.offsets, self.tables.halo
         self.cases_per_block = max(1, _TABLE_BYTES // self.tables.bytes_per_case(n_channels))
@@ -145,7 +145,7 @@ class _Run:
             yield slice(start, min(start + size, stop)), slice(first, cols.stop)
             start += size
 
-    def right_views(self, side: Side) -> Iterator[tuple[slice, Array, list[Pixels]]]:
+    def right_views(self, side: SignalTables) -> Iterator[tuple[slice, Array, list[Pixels]]]:
         """Yield blocks of offsets, and right tables as seen at pixels j + δ: (…, d, 1, δ, k).
 
         A window that slides over a table is a view of it, with the stride of the pixel axis
@@ -195,9 +195,9 @@ class _Run:
 
     def cases(
         self,
-        left: Side,
+        left: SignalTables,
         row: int,
-        right: Side,
+        right: SignalTables,
         column: int,
         views: list[tuple[slice, Array, list[Pixels]]],
         values: dict[str, Array],
@@ -216,8 +216,8 @@ class _Run:
 
     def tile(
         self,
-        left: Side,
-        right: Side,
+        left: SignalTables,
+        right: SignalTables,
         near: Callable[[Array], Array],
         views: list[tuple[slice, Array, list[Pixels]]],
         far: slice,

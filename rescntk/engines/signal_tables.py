@@ -19,9 +19,9 @@ import numpy as np
 
 from ..activations import BY_NAME, Pixels
 from ..arrays import Array
+from ..rings import circular_sum
 from .exact_sum import mean
-from .protocol import Request, Scaled
-from .rings import circular_sum
+from .protocol import Request, ScaledKernel
 
 # Values are rescaled by 2^-32 whenever they have grown by 2^32: exact, rare, and far from
 # the ends of float32's range (2^±126) on either side.
@@ -41,7 +41,7 @@ NEARLY_OPPOSITE = 1.99
 
 
 @dataclass(frozen=True)
-class Side:
+class SignalTables:
     """Tables of some signals: all that a pair needs to know of one of its members.
 
     Attributes
@@ -50,7 +50,7 @@ class Side:
         Each pixel's vector divided by its norm (0 where that is 0).
     layers : list of Pixels, each table (d, cases)
         Of the features F⁰ that enter, then of the pre-activations Σ¹ … Σᴸ, these in the
-        unit of `Tables.unit`: they are *sums* of F over a window, as the rows have them.
+        unit of `TableMaker.unit`: they are *sums* of F over a window, as the rows have them.
     peaks : list of numbers
         The largest variance in each of `layers`, in the same unit.
     bounds : dict
@@ -66,16 +66,16 @@ class Side:
     bounds: dict[tuple[str, int], Array]
     scale: Array
 
-    def cases(self, some: slice) -> Side:
+    def cases(self, some: slice) -> SignalTables:
         """Return the tables of some of the signals."""
         bounds = {
             key: bound if isinstance(bound, float) else bound[some]
             for key, bound in self.bounds.items()
         }
         layers = [map_pixels(p, lambda table: table[:, some]) for p in self.layers]
-        return Side(self.units[..., some], layers, self.peaks, bounds, self.scale[some])
+        return SignalTables(self.units[..., some], layers, self.peaks, bounds, self.scale[some])
 
-    def wrapped(self, xp: Any) -> Side:
+    def wrapped(self, xp: Any) -> SignalTables:
         """Return the same with pixels 0 … d−2 repeated after d−1, for windows of d pixels."""
 
         def again(table: Array, axis: int = 0) -> Array:
@@ -83,7 +83,7 @@ class Side:
             return xp.take(table, xp.arange(2 * d - 1) % d, axis=axis)
 
         layers = [map_pixels(p, again) for p in self.layers]
-        return Side(again(self.units, 1), layers, self.peaks, self.bounds, self.scale)
+        return SignalTables(again(self.units, 1), layers, self.peaks, self.bounds, self.scale)
 
 
 def map_pixels(pixels: Pixels, function: Any) -> Pixels:
@@ -92,8 +92,8 @@ def map_pixels(pixels: Pixels, function: Any) -> Pixels:
     return Pixels(function(pixels.half_root), function(pixels.inverse), extra)
 
 
-class Tables:
-    """Maker of `Side`s for one request."""
+class TableMaker:
+    """Maker of `SignalTables`s for one request."""
 
     def __init__(self, request: Request, n_channels: int, d: int, xp: Any) -> None:
         net = request.network
@@ -108,13 +108,15 @@ class Tables:
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.common_bounds = self._bounds_of_all() if self.activation.homogeneous else None
 
-    def wrapped(self, side: Side) -> Side:
+    def wrapped(self, side: SignalTables) -> SignalTables:
         """Return tables long enough for every offset that the head needs."""
         return side.wrapped(self.xp) if self.offsets > 1 else side
 
-    def scaled(self, values: dict[str, Array], left: Array, right: Array) -> Scaled:
+    def scaled(self, values: dict[str, Array], left: Array, right: Array) -> ScaledKernel:
         """Return finished results with the scales that were taken out of them."""
-        return Scaled(values, left, right, tuple(self.exponents[depth] for depth in self.depths))
+        return ScaledKernel(
+            values, left, right, tuple(self.exponents[depth] for depth in self.depths)
+        )
 
     def bytes_per_case(self, n_channels: int) -> int:
         """Return the memory that one signal's tables take."""
@@ -171,7 +173,7 @@ class Tables:
         for t, depth in enumerate(self.depths):
             value[t] *= self.correction(depth)
 
-    def side(self, X: Array) -> Side:
+    def make(self, X: Array) -> SignalTables:
         """Return the tables of the signals `X`, (cases, channels, d)."""
         xp, net = self.xp, self.network
         X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
@@ -208,7 +210,7 @@ class Tables:
             if bounded:
                 bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
                 bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
-        return Side(units, layers, peaks, self.common_bounds or bounds, scale)
+        return SignalTables(units, layers, peaks, self.common_bounds or bounds, scale)
 
     def check_energy(self, finite: bool) -> None:
         """Say so if not all of the pixels' energies are finite."""
@@ -224,14 +226,14 @@ class Tables:
             )
 
     @property
-    def nothing(self) -> float:
+    def smallest_variance(self) -> float:
         """The variance below which one counts as 0: it keeps 1/(√q √q) finite."""
         return float(np.finfo(self.dtype).tiny) ** 0.9
 
     def _pixels(self, q: Array, unit: float) -> Pixels:
         """Return the tables of pixels of variance `q` times `unit`, in the working precision."""
         xp = self.xp
-        q = xp.where(q < self.nothing, 0.0, q)
+        q = xp.where(q < self.smallest_variance, 0.0, q)
         root = xp.sqrt(q)
         inverse = xp.where(root > 0, 1.0 / xp.where(root > 0, root, 1.0), 0.0)
         pixels = Pixels(root * math.sqrt(0.5), inverse, self.activation.extra(xp, q, unit))

@@ -73,7 +73,7 @@ def layer(
         near = w < v
         a = choose(near, w, v)
         sine = np.sqrt(a)
-        k0, k1 = sine * polynomials.angle64(a), sine * a * polynomials.gap64(a)
+        k0, k1 = sine * polynomials.p64(a), sine * a * polynomials.r64(a)
         kappa0 = choose(near, 1.0 - k0, k0)
         deficit = choose(near, w, 1.0) - k1  # 1 − κ1
         moved = g * kappa0 * dw
@@ -157,7 +157,7 @@ try:
     def _choose(condition: Any, yes: Any, no: Any) -> Any:
         return lambda condition, yes, no: yes if condition else no
 
-    for _function in (polynomials.angle64, polynomials.gap64, single, layer):
+    for _function in (polynomials.p64, polynomials.r64, single, layer):
         register_jitable(_function)
 
     @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

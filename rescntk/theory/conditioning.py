@@ -27,7 +27,7 @@ from ..validation import (
     check_signals,
     check_symmetric,
 )
-from .tables import Table
+from .report_table import ReportTable
 
 
 class Bounds(NamedTuple):
@@ -223,7 +223,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison(Table[Row]):
+class Comparison(ReportTable[Row]):
     """CGPK and ResCGPK side by side over depth; iterating gives a `Row` for each depth."""
 
     n_cases: int

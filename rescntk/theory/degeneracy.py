@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..activations import arc_cosine_gap
+from ..activations import angle_and_kappa1_excess
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
 from ..validation import check_constant, check_depths, check_real, check_signals
@@ -258,5 +258,5 @@ def _correlations(t: Any) -> np.ndarray:
 def _arc_cosines(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return κ0(t) and κ1(t)."""
     flat = t.reshape(-1)
-    angle, gap = arc_cosine_gap(np, 1.0 - flat, 1.0 + flat)
+    angle, gap = angle_and_kappa1_excess(np, 1.0 - flat, 1.0 + flat)
     return (1.0 - angle / math.pi).reshape(t.shape), (flat + gap).reshape(t.shape)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from opt_einsum import contract
 
-from ..activations import arc_cosine_gap, one_minus_kappa1
+from ..activations import angle_and_kappa1_excess, one_minus_kappa1
 from ..calls import progress_bar
-from ..engines.rings import circular_sum
 from ..network import Network
+from ..rings import circular_sum
 from ..validation import (
     check_choice,
     check_constant,
@@ -408,7 +408,7 @@ def _propagate(
         if not ntk:
             branch = one_minus_kappa1(w)
         else:
-            angle, k1 = arc_cosine_gap(np, w, 2.0 - w)
+            angle, k1 = angle_and_kappa1_excess(np, w, 2.0 - w)
             branch = w - k1  # 1 − κ1
             inside = _box(miss, size)
             source = outer * branch + inner * w + inside

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ..activations import one_minus_kappa1
-from ..engines.rings import circular_sum
 from ..network import Network
+from ..rings import circular_sum
 from ..validation import check_dot_products, check_length, check_network, check_real
 from .walk import Walk
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .extrapolation import UNKNOWN, Decay, Estimate, decay
 from .limits import Prediction
-from .tables import Table
+from .report_table import ReportTable
 
 AS_PREDICTED = "converges as predicted"
 ELSEWHERE = "converges to something else"
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Findings(Table[Row]):
+class Findings(ReportTable[Row]):
     """What a ladder of depths says about the limit."""
 
     verdict: str

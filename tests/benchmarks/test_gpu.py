@@ -620,7 +620,7 @@ def test_the_reference_engine_gets_one_tile(cupy):
         run = reference._Run(rk.engines.Request(rk.Network(9), "gap", ("gpk",), (9,), "float32"), X)
         assert run.columns_per_tile(n) == n
         assert list(run.parts(slice(0, n), slice(0, n), False)) == [(slice(0, n), slice(0, n))]
-        side = run.tables.side(X)
+        side = run.tables.make(X)
         assert [some for some, *_ in run.right_views(side)] == [slice(0, d)]
     assert (reference._TILE_ENTRIES, reference._TABLE_BYTES) == kept
     with pytest.raises(ZeroDivisionError), gpu.one_tile(2**20):

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.engines import exact_sum, reference, rings
+from rescntk import rings
+from rescntk.engines import exact_sum, reference
 from tests import tolerances
 from tests.engine_names import ENGINES
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...arrays import Array
 from ...vocabulary import KINDS
-from ..protocol import Request, Scaled, Tick, pairs_above
-from ..signal_tables import NEARLY_OPPOSITE, TIE_UNITS, Side, Tables
+from ..protocol import Request, ScaledKernel, Tick, pairs_above
+from ..signal_tables import NEARLY_OPPOSITE, TIE_UNITS, SignalTables, TableMaker
 from . import layers as compiled
 from .vectors import LINE
 
@@ -39,7 +39,7 @@ _TABLE_BYTES = 64 * 2**20
 _HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
 
 
-def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
+def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     run = _Run(request, X)
     n, m = len(X), len(X if Z is None else Z)
@@ -47,7 +47,7 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
     left_scale, right_scale = np.empty(n), np.empty(m)
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, n, run.cases_per_block):
-            side = run.tables.side(X[first : first + run.cases_per_block])
+            side = run.tables.make(X[first : first + run.cases_per_block])
             rows = (first, first + len(side.scale))
             left_scale[slice(*rows)] = side.scale
             known, others = (side, X) if Z is None else (None, Z)
@@ -58,27 +58,27 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
     return run.finish(results, left_scale, right_scale, Z is None)
 
 
-def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
+def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = _Run(request, X)
     results = run.results(1, len(X))
     scale = np.empty(len(X))
 
-    def task(side: Side, first: int, k: int) -> None:
+    def task(side: SignalTables, first: int, k: int) -> None:
         own = side.cases(slice(k, k + 1))
         left, right = run.lay(own, True), run.lay(run.tables.wrapped(own), False)
         run.fill(left, right, (0, 1), (first + k, first + k + 1), False, results)
 
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, len(X), run.cases_per_block):
-            side = run.tables.side(X[first : first + run.cases_per_block])
+            side = run.tables.make(X[first : first + run.cases_per_block])
             cases = len(side.scale)
             scale[first : first + cases] = side.scale
             for _ in pool.map(partial(task, side, first), range(cases)):
                 tick(1)
     scaled = run.finish(results, scale, scale, False)
     values = {kind: value[:, 0] for kind, value in scaled.values.items()}
-    return Scaled(values, scale, scale, scaled.exponents)
+    return ScaledKernel(values, scale, scale, scaled.exponents)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class _Run:
         _, n_channels, self.d = X.shape
         net = request.network
         self.request, self.network = request, net
-        self.tables = tables = Tables(request, n_channels, self.d, np)
+        self.tables = tables = TableMaker(request, n_channels, self.d, np)
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
         self.offsets, self.halo = tables.offsets, tables.halo
         self.cases_per_block = max(1, _TABLE_BYTES // tables.bytes_per_case(n_channels))
@@ -150,7 +150,7 @@ class _Run:
         blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
         return [block for block in reversed(blocks) if block[1] > first]
 
-    def lay(self, side: Side, left: bool) -> _Laid:
+    def lay(self, side: SignalTables, left: bool) -> _Laid:
         """Stack tables: left ones (case, table, d), right ones (table, case, d or 2d − 1), flat."""
 
         def stack(tables: list[Array]) -> Array:
@@ -192,7 +192,7 @@ class _Run:
         left: _Laid,
         rows: tuple[int, int],
         Z: Array,
-        known: Side | None,
+        known: SignalTables | None,
         results: _Results,
         cols: tuple[int, int],
     ) -> tuple[tuple[int, int], Array]:
@@ -203,7 +203,7 @@ class _Run:
         if known is not None and cols[1] <= rows[1] and cols[0] >= rows[0]:
             side = known.cases(slice(cols[0] - rows[0], cols[1] - rows[0]))
         else:
-            side = self.tables.side(Z[slice(*cols)])
+            side = self.tables.make(Z[slice(*cols)])
         right = self.lay(self.tables.wrapped(side), False)
         self.fill(left, right, rows, cols, known is not None, results)
         return cols, side.scale
@@ -241,7 +241,7 @@ class _Run:
             results.high, results.low, results.pixels,
         )  # fmt: skip
 
-    def finish(self, results: _Results, left: Array, right: Array, symmetric: bool) -> Scaled:
+    def finish(self, results: _Results, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
         """Return the results, mirrored and corrected as every engine does it."""
         request, tables = self.request, self.tables
         if request.head == "pixels":

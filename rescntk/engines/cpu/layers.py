@@ -52,8 +52,8 @@ SHORT_FILTER = 15
 # which there may be one, and some numbers.
 FACTOR, HALF_FACTOR, KEEP, HOLD, INNER, AGAIN, TIE, NEAR, ZERO, HALF, ONE, TWO = range(12)
 
-_angle32, _angle64 = map(register_jitable, (polynomials.angle32, polynomials.angle64))
-_gap32, _gap64 = map(register_jitable, (polynomials.gap32, polynomials.gap64))
+_p32, _p64 = map(register_jitable, (polynomials.p32, polynomials.p64))
+_r32, _r64 = map(register_jitable, (polynomials.r32, polynomials.r64))
 
 
 def angle(a: Any, c: Any) -> Any:
@@ -67,15 +67,15 @@ def gap(a: Any, c: Any) -> Any:
 @overload(angle, strict=False)
 def _choose_angle(a: Any, c: Any) -> Any:
     if a.scalar == types.float32:
-        return lambda a, c: _angle32(a, c)
-    return lambda a, c: _angle64(a, c)
+        return lambda a, c: _p32(a, c)
+    return lambda a, c: _p64(a, c)
 
 
 @overload(gap, strict=False)
 def _choose_gap(a: Any, c: Any) -> Any:
     if a.scalar == types.float32:
-        return lambda a, c: _gap32(a, c)
-    return lambda a, c: _gap64(a, c)
+        return lambda a, c: _r32(a, c)
+    return lambda a, c: _r64(a, c)
 
 
 def coefficients(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -455,7 +455,7 @@ def fill(
         Right ones, wrapped and flat: (channel, case, d or 2d − 1), twice (layer, …), (layer x
         table, …).
     x_bounds, z_bounds : arrays
-        (kind, slot, case): see `tables.Side.bounds`.
+        (kind, slot, case): see `tables.SignalTables.bounds`.
     symmetric_from : int
         Only rows up to a lane group's last column, plus this, are wanted.
     unit, factor : arrays, (layers + 1,), float64

@@ -31,8 +31,8 @@ import numpy as np
 from ...arrays import Array, array_module
 from ...vocabulary import KINDS
 from .. import polynomials
-from ..protocol import Request, Scaled, Tick, pairs_above, silent
-from ..signal_tables import NEARLY_OPPOSITE, TIE_UNITS, Tables
+from ..protocol import Request, ScaledKernel, Tick, pairs_above, silent
+from ..signal_tables import NEARLY_OPPOSITE, TIE_UNITS, TableMaker
 from .launch import ENUMS, HEADS, REALS, WARP, Launch, plan
 
 _HERE = Path(__file__).parent
@@ -68,7 +68,7 @@ _MOST_BLOCKS = 2**31 - 1
 def source() -> str:
     """Return all kernels' text, whole: with rows.h and the coefficients of polynomials.py."""
     lines = []
-    for name in ("ANGLE64", "GAP64", "ANGLE32", "GAP32"):
+    for name in ("P64", "R64", "P32", "R32"):
         real, end = ("double", "") if name.endswith("64") else ("float", "f")
         numbers = getattr(polynomials, name)
         values = ", ".join(float(number).hex() + end for number in numbers)
@@ -149,13 +149,13 @@ def takes(request: Request, d: int) -> bool:
     return True
 
 
-def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> Scaled:
+def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     run = _Run(request, X)
     return run.gram(X, Z, tick)
 
 
-def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
+def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = _Run(request, X)
     return run.diagonal(X, tick)
@@ -163,7 +163,7 @@ def diagonal(request: Request, X: Array, tick: Tick) -> Scaled:
 
 @dataclass(frozen=True)
 class _Laid:
-    """Tables of some signals (tables.Side) as kernels want them: see `Side` in rows.cu.
+    """`SignalTables` of some signals as the kernels want them: `Side` in rows.cu.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class _Laid:
     units : array, (cases, features, registers * lanes)
         Unit vectors.
     bounds : array, (kinds, depths, cases), float64
-        As in `Side`, of the depths that are asked for.
+        As in `SignalTables`, of the depths that are asked for.
     peaks : array, (layers,), float64
         The largest variance in each layer.
     scale : array, (cases,), float64
@@ -199,7 +199,7 @@ class _Run:
         self.numpys = array_module(X) is np
         self.request, self.network = request, request.network
         _, self.n_channels, self.d = X.shape
-        self.tables = Tables(request, self.n_channels, self.d, self.xp)
+        self.tables = TableMaker(request, self.n_channels, self.d, self.xp)
         self.dtype = np.dtype(request.dtype)
         self.launch = launch_of(request, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
@@ -242,7 +242,7 @@ class _Run:
         columns = max(1, min(m, cases, int(pairs / rows)))
         return min(n, cases, max(1, int(pairs / columns))), columns
 
-    def gram(self, X: Array, Z: Array | None, tick: Tick) -> Scaled:
+    def gram(self, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
         """Compute tile by tile; of a symmetric Gram those on and above the diagonal."""
         n, m = len(X), len(X if Z is None else Z)
         home = np if self.numpys else self.xp
@@ -276,7 +276,7 @@ class _Run:
                 self.tell(tick, pairs_above(*edges) if Z is None else shape[0] * shape[1])
         return self.tables.scaled(values, left_scale, right_scale)
 
-    def diagonal(self, X: Array, tick: Tick) -> Scaled:
+    def diagonal(self, X: Array, tick: Tick) -> ScaledKernel:
         """Compute pairs of a case with itself, block by block."""
         home = np if self.numpys else self.xp
         values, scale = self.results((1, len(X))), home.empty(len(X))
@@ -365,7 +365,7 @@ class _Run:
             i32(self.n_channels), i32(d), i32(net.input_filter_size), i32(net.filter_size),
             i32(net.outer_filter_size), i32(launch.lanes), i32(registers),
             i32((d - 1).bit_length() + 1), i32(self.tables.equivariant),
-            f64(self.tables.input_scale / net.input_filter_size), f64(self.tables.nothing),
+            f64(self.tables.input_scale / net.input_filter_size), f64(self.tables.smallest_variance),
             f64(2.0 if registers == launch.pixels else 1.0),
             f64(start + readout), f64(inner - readout), f64(outer + readout), np.int64(cases),
             empty(cases, _SPARE[net.activation], d),

@@ -131,10 +131,10 @@ template <int N, class real> HD real horner(const real (&c)[N], real a)
     return sum;
 }
 
-HD float angle(float a) { return horner(ANGLE32, a); }
-HD double angle(double a) { return horner(ANGLE64, a); }
-HD float gap(float a) { return horner(GAP32, a); }
-HD double gap(double a) { return horner(GAP64, a); }
+HD float angle(float a) { return horner(P32, a); }
+HD double angle(double a) { return horner(P64, a); }
+HD float gap(float a) { return horner(R32, a); }
+HD double gap(double a) { return horner(R64, a); }
 
 // ---------------------------------------------------------------- activations
 

@@ -372,7 +372,7 @@ def test_polynomials_are_those_of_the_cpu(driver, bits, rng):
 
 def test_coefficients_are_in_the_source():
     text = cuda.source()
-    for name in ("ANGLE64", "GAP64", "ANGLE32", "GAP32"):
+    for name in ("P64", "R64", "P32", "R32"):
         numbers = getattr(polynomials, name)
         line = next(
             line for line in text.splitlines() if line.startswith("__constant__") and name in line

@@ -6,7 +6,7 @@ import pytest
 import rescntk as rk
 from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.protocol import Request
-from rescntk.engines.signal_tables import Tables
+from rescntk.engines.signal_tables import TableMaker
 from rescntk.vocabulary import KINDS
 from tests import tolerances
 from tests.engines import test_accuracy
@@ -45,7 +45,7 @@ def assert_tables(cupy, network, X, head):
     for dtype in ("float64", "float32"):
         request = Request(network, head, KINDS, ladder, dtype)
         run = cuda._Run(request, X)
-        expected = Tables(request, *X.shape[1:], np).side(X)
+        expected = TableMaker(request, *X.shape[1:], np).make(X)
         relu = network.activation == "relu"
 
         def assert_close(ours, theirs, relu=relu, eps=tolerances.EPS[dtype]):

@@ -17,7 +17,7 @@ RowT = TypeVar("RowT", bound=Any)
 
 
 @dataclass(frozen=True)
-class Table(Generic[RowT]):
+class ReportTable(Generic[RowT]):
     """Rows, named tuples, at least one; iterating gives them."""
 
     rows: tuple[RowT, ...]

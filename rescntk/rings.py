@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays import Array
+from .arrays import Array
 
 
 def fill_halo(ring: Array, halo: int) -> None:
