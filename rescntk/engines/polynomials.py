@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 # Degree 18, constant first; truncated by 2e-17, relatively.
-ANGLE64 = (
+P64 = (
     np.float64(0.45015815807855303),
     np.float64(0.03751317983987564),
     np.float64(0.00844046546442507),
@@ -34,7 +34,7 @@ ANGLE64 = (
 )
 
 # Degree 16, constant first; truncated by 5e-17, relatively.
-GAP64 = (
+R64 = (
     np.float64(0.3001054387190354),
     np.float64(0.015005271935946796),
     np.float64(0.002411561561610428),
@@ -55,7 +55,7 @@ GAP64 = (
 )
 
 # Degree 7, constant first; truncated by 2e-08, relatively.
-ANGLE32 = (
+P32 = (
     np.float32(0.45015814900398254),
     np.float32(0.03751382976770401),
     np.float32(0.0084270890802145),
@@ -67,7 +67,7 @@ ANGLE32 = (
 )
 
 # Degree 6, constant first; truncated by 2e-08, relatively.
-GAP32 = (
+R32 = (
     np.float32(0.3001054525375366),
     np.float32(0.015004935674369335),
     np.float32(0.002416837029159069),
@@ -78,7 +78,7 @@ GAP32 = (
 )
 
 
-def angle64(a: Any, c: Any = ANGLE64) -> Any:
+def p64(a: Any, c: Any = P64) -> Any:
     """Return p(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[18] * b + c[16]
@@ -101,7 +101,7 @@ def angle64(a: Any, c: Any = ANGLE64) -> Any:
     return odd * a + even
 
 
-def gap64(a: Any, c: Any = GAP64) -> Any:
+def r64(a: Any, c: Any = R64) -> Any:
     """Return r(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[16] * b + c[14]
@@ -122,7 +122,7 @@ def gap64(a: Any, c: Any = GAP64) -> Any:
     return odd * a + even
 
 
-def angle32(a: Any, c: Any = ANGLE32) -> Any:
+def p32(a: Any, c: Any = P32) -> Any:
     """Return p(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[6] * b + c[4]
@@ -134,7 +134,7 @@ def angle32(a: Any, c: Any = ANGLE32) -> Any:
     return odd * a + even
 
 
-def gap32(a: Any, c: Any = GAP32) -> Any:
+def r32(a: Any, c: Any = R32) -> Any:
     """Return r(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[6] * b + c[4]

@@ -81,7 +81,7 @@ def _choose_gap(a: Any, c: Any) -> Any:
 def coefficients(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return those of p and r in one precision."""
     bits = np.dtype(dtype).itemsize * 8
-    names = f"ANGLE{bits}", f"GAP{bits}"
+    names = f"P{bits}", f"R{bits}"
     p, r = (np.array(getattr(polynomials, name), dtype) for name in names)
     return p, r
 

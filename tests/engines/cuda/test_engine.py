@@ -364,7 +364,7 @@ def test_polynomials_are_those_of_the_cpu(driver, bits, rng):
     a = rng.uniform(0, 1, 10000).astype(f"float{bits}")
     p, r = np.empty_like(a), np.empty_like(a)
     getattr(driver, f"polynomials{bits}")(at(a), at(p), at(r), len(a))
-    for ours, name in ((p, "angle"), (r, "gap")):
+    for ours, name in ((p, "p"), (r, "r")):
         theirs = getattr(polynomials, f"{name}{bits}")(a)
         # Both are right to 1.75 units (test_numba.py).
         assert np.abs(ours / theirs - 1).max() <= 3.5 * tolerances.EPS[f"float{bits}"]
