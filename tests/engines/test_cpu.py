@@ -36,12 +36,12 @@ def test_polynomials_are_the_functions(bits):
     a = np.concatenate([np.linspace(0, 1, 2001)[1:], np.geomspace(1e-30, 1, 301)])
     a = a.astype(f"float{bits}")
     exact = [mp.mpf(float(v)) for v in a]
-    angle = [mp.acos(1 - v) / (mp.pi * mp.sqrt(v)) for v in exact]
-    gap = [
+    p = [mp.acos(1 - v) / (mp.pi * mp.sqrt(v)) for v in exact]
+    r = [
         (mp.sqrt(v * (2 - v)) - (1 - v) * mp.acos(1 - v)) / (mp.pi * v ** mp.mpf("1.5"))
         for v in exact
     ]
-    for name, function in (("angle", angle), ("gap", gap)):
+    for name, function in (("p", p), ("r", r)):
         computed = getattr(polynomials, f"{name}{bits}")(a)
         assert computed.dtype == a.dtype
         error = max(abs(float(c) / f - 1) for c, f in zip(computed, function, strict=True))
