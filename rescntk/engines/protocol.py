@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..arrays import Array
 from ..network import Network
@@ -84,3 +85,13 @@ def pairs_above(rows: tuple[int, int], columns: tuple[int, int]) -> int:
     """Return the number of pairs of a tile on and above the diagonal of a Gram, for a `Tick`."""
     height = rows[1] - rows[0]
     return sum(min(height, max(0, k + 1 - rows[0])) for k in range(*columns))
+
+
+class Engine(Protocol):
+    """A module that computes kernels."""
+
+    def gram(self, request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+        """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+
+    def diagonal(self, request: Request, X: Array, tick: Tick) -> ScaledKernel:
+        """Return the kernel of each case of `X` with itself."""

@@ -9,8 +9,7 @@ from rescntk.engines.protocol import Request
 from rescntk.engines.scaling import Scaling
 from rescntk.engines.signal_tables import signal_tables
 from rescntk.vocabulary import KINDS
-from tests import tolerances
-from tests.engines import test_accuracy
+from tests import difficult_signals, tolerances
 from tests.engines.cuda.test_launch import index
 
 NETWORKS = {
@@ -33,7 +32,7 @@ NETWORKS = {
 
 def difficult(network, d, rng):
     """Signals of every kind; for a homogeneous network of all sizes, as one's pixels are."""
-    X = np.concatenate([make(2, d, rng)[:2] for make in test_accuracy.SIGNALS])
+    X = np.concatenate([make(2, d, rng)[:2] for make in difficult_signals.SIGNALS])
     X[3] *= np.geomspace(1.0, 1e-200, d)
     if network.activation == "relu":
         X *= np.array([1e-300, 1e-160, 1e-3, 1.0, 1e150, 1e300, 0.0] * 2)[:, None, None]
