@@ -34,7 +34,7 @@ from ..activations import DualInput, DualResult, Pixels, Workspace
 from ..arrays import Array
 from ..rings import fill_halo, moving_sum
 from .protocol import Request
-from .scaling import NEARLY_OPPOSITE, TIE_UNITS, Scaling
+from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
 
 
 class Side(NamedTuple):
@@ -72,6 +72,8 @@ class Recursion:
     ----------
     features, distance, tangent : array
         F, D and A after the last layer, stored divided by a power of two (`Scaling.step`).
+    doubt : array, (left case, right case), float64
+        Sum over pixels, offsets and layers of the E of doubtful pixel pairs (`DOUBTFUL`).
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Recursion:
         _, cases, _, _ = left.layers[0].half_root.shape
         d, _, offsets, right_cases = right.layers[0].half_root.shape
         self.shape = d, cases, offsets, right_cases
+        self.doubt = self.xp.zeros((cases, right_cases))
         self._distance_ring, self.distance = self._ring("distance")
         self._tangent_ring, self.tangent = self._ring("tangent")
         self._features_ring, self.features = self._ring("features")
@@ -98,16 +101,15 @@ class Recursion:
         one, two = (self._ring_array(name)[:d] for name in ("box 1", "box 2"))
         self._workspace = Workspace(K_dot, self._spare, one, two)
 
-    def kernels(self, peaks: list[Array]) -> Iterator[tuple[int, dict[str, Array]]]:
+    def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield each depth asked for, and the kernels of each kind at every pixel pair.
 
-        `peaks` are the largest variances in each layer's tables. The arrays yielded are
-        overwritten by the next layer.
+        The arrays yielded are overwritten by the next layer.
         """
         depths = self.request.depths
         self._enter()
         for layer in range(1, depths[-1] + 1):
-            given = self._correlate(layer, peaks[layer])
+            given = self._correlate(layer)
             tangent_g = self._tangent_g(layer, given) if self.want_ntk else None
             dual = self._activate(layer, given)
             self._add_branch(layer, dual, tangent_g)
@@ -154,7 +156,7 @@ class Recursion:
             xp.add(out, spare, out=out)
         xp.multiply(out, 0.5, out=out)
 
-    def _correlate(self, layer: int, peak: Array) -> DualInput:
+    def _correlate(self, layer: int) -> DualInput:
         """Return the correlations of the pre-activations; w and v of layer 1 are the input's."""
         xp, w, v, spare = self.xp, self._w, self._v, self._spare
         left, right = self.left.layers[layer], self.right.layers[layer]
@@ -162,29 +164,37 @@ class Recursion:
         z = xp.multiply(z, z, out=z)
         half_g = xp.multiply(left.half_root, right.half_root, out=self._half_g)
         if layer > 1:
-            xp.subtract(self._box(self._distance_ring, self.network.filter_size), z, out=w)
-            self._set_ties(w, left, right, peak, z)
+            distance = self._box(self._distance_ring, self.network.filter_size)
+            xp.subtract(distance, z, out=w)
             xp.multiply(left.inverse, right.inverse, out=spare)
             xp.multiply(w, spare, out=w)
             xp.clip(w, 0.0, 2.0, out=w)
             xp.subtract(2.0, w, out=v)
+            if self.activation.homogeneous:
+                total = xp.add(distance, z, out=self._tangent_branch)
+                self._add_doubt(layer, total, half_g)
         if not self.carries_covariance:
             return DualInput(w, v, half_g, z)
         covariance = self._buffers.array("covariance", self.shape)
         covariance[...] = self._box(self._features_ring, self._inner_size(layer))
         return DualInput(w, v, half_g, z, covariance)
 
-    def _set_ties(
-        self, difference: Array, left: Pixels, right: Pixels, peak: Array, z: Array
-    ) -> None:
-        """Set `difference` = D − z to 0 where it is at most TIE_UNITS eps |q1 − q2|."""
-        xp, spare = self.xp, self._spare
-        tie = TIE_UNITS * float(np.finfo(self.request.dtype).eps)
-        if float(difference.min()) > tie * peak:  # the usual case: |q1 − q2| ≤ peak everywhere
+    def _add_doubt(self, layer: int, total: Array, half_g: Array) -> None:
+        """Add E = (D + z)/√a of doubtful pixel pairs to `doubt`, in whole numbers.
+
+        `total` is D + z. The activation is homogeneous.
+        """
+        xp, root = self.xp, self._spare
+        mean = self.scaling.mean_variances[layer]
+        xp.minimum(self._w, self._v, out=root)
+        xp.sqrt(root, out=root)
+        doubtful = total > (DOUBTFUL * mean) * root
+        doubtful &= half_g > 0
+        if not doubtful.any():
             return
-        xp.sqrt(z, out=spare)
-        half = spare * (left.half_root + right.half_root)  # |q1 − q2| / 2
-        xp.copyto(difference, 0.0, where=difference <= 2.0 * tie * half)
+        total = total.astype(np.float64)
+        E = total / xp.maximum(mean * root.astype(np.float64), total / MOST_E)
+        self.doubt += xp.where(doubtful, xp.floor(E), 0.0).sum(axis=(0, 2))
 
     def _tangent_g(self, layer: int, given: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A), the tangent kernel of the pre-activations."""
@@ -216,20 +226,24 @@ class Recursion:
 
     def _add_branch(self, layer: int, dual: DualResult, tangent_g: Array | None) -> None:
         """Add the residual branch to F, D and A; F and D only where they are needed."""
-        xp, spare, depths = self.xp, self._spare, self.request.depths
+        depths = self.request.depths
         if tangent_g is not None:
-            branch = xp.multiply(dual.K_dot, tangent_g, out=self._tangent_branch)
-            share = self.network.parts.outer_plus_readout
-            if share > 0:
-                xp.multiply(dual.K, share, out=spare)
-                xp.add(branch, spare, out=branch)
+            self._add_tangent_branch(layer, dual, tangent_g)
         if layer < depths[-1]:
             self._add(self._branch_distance_ring, layer, self.distance)
-        if tangent_g is not None:
-            self._add(self._tangent_branch_ring, layer, self.tangent)
         wanted = self.want_gpk and (self.network.skip or layer in depths)
         if wanted or self.carries_covariance:
             self._add(self._K_ring, layer, self.features)
+
+    def _add_tangent_branch(self, layer: int, dual: DualResult, tangent_g: Array) -> None:
+        """Add box(K̇ ⊙ A_g + (o + r) K) to A."""
+        xp, spare = self.xp, self._spare
+        branch = xp.multiply(dual.K_dot, tangent_g, out=self._tangent_branch)
+        share = self.network.parts.outer_plus_readout
+        if share > 0:
+            xp.multiply(dual.K, share, out=spare)
+            xp.add(branch, spare, out=branch)
+        self._add(self._tangent_branch_ring, layer, self.tangent)
 
     def _add(self, ring: Array, layer: int, state: Array) -> None:
         """Set `state` to skip · step · state + box(ring), with the outer filter's box."""

@@ -14,7 +14,7 @@ once per thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -23,10 +23,11 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from . import exact_sum
+from .deficits import DeficitRecursion, RootMasses
 from .protocol import Request, ScaledKernel, Tick, blocks
 from .recursion import Buffers, Recursion, Side
 from .scaling import Scaling
-from .signal_tables import SignalTables, map_pixels, signal_tables
+from .signal_tables import SignalTables, map_pixels, read_input, signal_tables, wrap
 
 _TILE_ENTRIES = 96_000
 """Entries (pixel pairs) of a tile.
@@ -65,6 +66,7 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     work = ReferenceGram(request, X)
     symmetric, others = Z is None, X if Z is None else Z
+    doubtful = work.xp.zeros((len(X), len(others)), dtype=bool)
     n, m = len(X), len(others)
     tail = (work.d, work.d) if request.head == "pixels" else ()
     values = work.results((n, m, *tail))
@@ -80,9 +82,13 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
                 tables = signal_tables(work.scaling, others[columns])
                 right_scale[columns] = tables.scale
                 right = Block(columns.start, tables.wrapped(work.scaling.offsets))
-                fill = partial(work.fill_tile, values, left, right)
+                fill = partial(work.fill_tile, values, doubtful, left, right)
                 for done in run_all(fill, work.tiles(rows, columns, symmetric)):
                     tick(done)
+        pairs = work.xp.nonzero(doubtful)
+        batches = blocks(0, len(pairs[0]), work.pairs_per_tile)
+        for _ in run_all(partial(work.repeat, values, X, others, pairs), batches):
+            pass
     for value in values.values():
         work.scaling.finish(value, symmetric)
     return work.scaling.scaled(values, left_scale, right_scale)
@@ -97,7 +103,12 @@ def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
         tables = signal_tables(work.scaling, X[cases])
         scale[cases] = tables.scale
         out = {kind: value[:, :, cases] for kind, value in values.items()}
-        work.compute(tables, tables.wrapped(work.scaling.offsets), out, diagonal=True)
+        doubtful = work.compute(tables, tables.wrapped(work.scaling.offsets), out, paired=True)
+        again = cases.start + work.xp.flatnonzero(doubtful)
+        for some in blocks(0, len(again), work.pairs_per_tile):
+            signals = X[again[some]]
+            for kind, value in work.in_deficits(signals, signals).items():
+                values[kind][:, 0, again[some]] = value
         tick(cases.stop - cases.start)
     for value in values.values():
         work.scaling.finish(value, symmetric=False)
@@ -149,13 +160,18 @@ class ReferenceGram:
             yield slice(start, min(start + size, stop)), slice(first, columns.stop)
             start += size
 
-    def _offsets(self, tables: SignalTables) -> Iterator[tuple[slice, Side]]:
-        """Yield blocks of offsets δ, and the right tables at pixels j + δ, (…, d, 1, δ, case).
+    @property
+    def pairs_per_tile(self) -> int:
+        """The number of pairs of cases that go through the layers together in deficits."""
+        return max(1, _TILE_ENTRIES // (self.d * self.offsets))
 
-        A table seen through a sliding window is a view, with the stride of the pixel axis
-        for both j and δ.
+    def _offsets(self, cases: int) -> Iterator[tuple[slice, Callable[[Array], Array]]]:
+        """Yield blocks of offsets δ, and the map of right tables to pixels j + δ.
+
+        The map takes wrapped tables (…, pixel, case) to the axes (…, j, 1, δ, case). A table
+        seen through a sliding window is a view, with the stride of the pixel axis for both j
+        and δ.
         """
-        cases = len(tables.scale)
         size = max(_SHORTEST_RUN, _TILE_ENTRIES // (self.d * cases))
         for offsets in blocks(0, self.offsets, size):
 
@@ -167,18 +183,22 @@ class ReferenceGram:
                     strides=(*table.strides[:-2], pixel, pixel, pixel, case),
                 )
 
-            layers = [map_pixels(pixels, view) for pixels in tables.layers]
-            yield offsets, Side(view(tables.unit_vectors), layers)
+            yield offsets, view
 
     # -- a tile
 
     def fill_tile(
-        self, values: dict[str, Array], left: Block, right: Block, tile: tuple[slice, slice]
+        self,
+        values: dict[str, Array],
+        doubtful: Array,
+        left: Block,
+        right: Block,
+        tile: tuple[slice, slice],
     ) -> int:
-        """Compute one tile of `values`, and return its number of pairs of cases."""
+        """Compute one tile of `values` and `doubtful`, and return its number of pairs of cases."""
         rows, columns = tile
         out = {kind: value[:, rows, columns] for kind, value in values.items()}
-        self.compute(left.cases(rows), right.cases(columns), out)
+        doubtful[rows, columns] = self.compute(left.cases(rows), right.cases(columns), out)
         return (rows.stop - rows.start) * (columns.stop - columns.start)
 
     def compute(
@@ -187,20 +207,27 @@ class ReferenceGram:
         right: SignalTables,
         out: dict[str, Array],
         *,
-        diagonal: bool = False,
-    ) -> None:
-        """Compute the kernels of all left with all right cases, or of equal ones (`diagonal`).
+        paired: bool = False,
+        masses: tuple[Array, Array] | None = None,
+    ) -> Array:
+        """Compute the kernels of all left with all right cases, or of equal ones (`paired`).
 
-        The tables of `right` are wrapped. `out` has the axes (depth, left case, right case).
+        The tables of `right` are wrapped. `out` has the axes (depth, left case, right case);
+        there is one left case if `paired`. With the variances F⁰ of both sides at x = z, j = j',
+        `masses`, the kernels are computed in deficits.
+
+        Returns
+        -------
+        array of bool, (left case, right case)
+            True where the distance form has lost digits.
         """
 
         def left_axes(table: Array) -> Array:
-            return table[..., None, None, :] if diagonal else table[..., None, None]
+            return table[..., None, None, :] if paired else table[..., None, None]
 
         depths, head = self.request.depths, self.request.head
         layers = [map_pixels(pixels, left_axes) for pixels in left.layers]
         left_side = Side(left_axes(left.unit_vectors), layers)
-        peaks = [max(pair) for pair in zip(left.peaks, right.peaks, strict=True)]
         means = None
         if head in ("trace", "gap"):
             means = PixelMeans(self._buffers, self.d, self.offsets)
@@ -210,9 +237,21 @@ class ReferenceGram:
                     if not isinstance(bound, float):
                         bound = left_axes(bound[None])[0]
                     means.start(kind, t, bound * other, out[kind][t])
-        for offsets, right_side in self._offsets(right):
-            recursion = Recursion(self.request, self.scaling, self._buffers, left_side, right_side)
-            for depth, kernels in recursion.kernels(peaks):
+        doubt = 0.0
+        for offsets, right_axes in self._offsets(len(right.scale)):
+            layers = [map_pixels(pixels, right_axes) for pixels in right.layers]
+            sides = left_side, Side(right_axes(right.unit_vectors), layers)
+            if masses is None:
+                recursion = Recursion(self.request, self.scaling, self._buffers, *sides)
+            else:
+                one = RootMasses(self.scaling, self.xp, masses[0], left_axes)
+                other_masses = RootMasses(
+                    self.scaling, self.xp, masses[1], partial(self._wrap, right_axes)
+                )
+                recursion = DeficitRecursion(
+                    self.request, self.scaling, self._buffers, sides, (one, other_masses)
+                )
+            for depth, kernels in recursion.kernels():
                 t = depths.index(depth)
                 for kind, kernel in kernels.items():
                     if means is not None:
@@ -221,8 +260,32 @@ class ReferenceGram:
                         self._scatter(kernel, offsets, out[kind][t])
                     else:
                         out[kind][t] = kernel[0, :, 0, :]
+            doubt = doubt + recursion.doubt
         if means is not None:
             means.write()
+        return doubt > self.scaling.most_doubt
+
+    def _wrap(self, axes: Callable[[Array], Array], table: Array) -> Array:
+        """Return a right table (d, cases) with the axes of the tile."""
+        return axes(wrap(table, self.offsets))
+
+    def repeat(
+        self, values: dict[str, Array], X: Array, Z: Array, pairs: tuple[Array, Array], some: slice
+    ) -> None:
+        """Compute some of the `pairs` of `values` again, in deficits."""
+        rows, columns = pairs[0][some], pairs[1][some]
+        for kind, value in self.in_deficits(X[rows], Z[columns]).items():
+            values[kind][:, rows, columns] = value
+
+    def in_deficits(self, X: Array, Z: Array) -> dict[str, Array]:
+        """Return the kernels, (depth, case), of each case of `X` with the same case of `Z`."""
+        tail = (self.d, self.d) if self.request.head == "pixels" else ()
+        out = self.results((1, len(X), *tail))
+        tables = [signal_tables(self.scaling, signals) for signals in (X, Z)]
+        one, other = (read_input(self.scaling, signals).variance for signals in (X, Z))
+        right = tables[1].wrapped(self.offsets)
+        self.compute(tables[0], right, out, paired=True, masses=(one, other))
+        return {kind: value[:, 0] for kind, value in out.items()}
 
     def _scatter(self, kernel: Array, offsets: slice, out: Array) -> None:
         """Write rows (j, left, δ, right) to pixel pairs (left, right, j, j + δ)."""

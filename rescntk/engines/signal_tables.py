@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,14 +70,18 @@ class SignalTables:
 
         A pixel j of the left signal then meets the pixels j … j + offsets − 1.
         """
-        if offsets == 1:
-            return self
-        xp = array_module(self.scale)
-        d = self.unit_vectors.shape[1]
-        pixels = xp.arange(d + offsets - 1) % d
-        layers = [map_pixels(p, lambda table: xp.take(table, pixels, axis=0)) for p in self.layers]
-        vectors = xp.take(self.unit_vectors, pixels, axis=1)
+        layers = [map_pixels(pixels, lambda table: wrap(table, offsets)) for pixels in self.layers]
+        vectors = wrap(self.unit_vectors, offsets)
         return SignalTables(vectors, layers, self.peaks, self.bounds, self.scale)
+
+
+def wrap(table: Array, offsets: int) -> Array:
+    """Return a table (…, d, cases) with its first offsets − 1 pixels repeated after the last."""
+    if offsets == 1:
+        return table
+    d = table.shape[-2]
+    xp = array_module(table)
+    return xp.take(table, xp.arange(d + offsets - 1) % d, axis=-2)
 
 
 def map_pixels(pixels: Pixels, function: Callable[[Array], Array]) -> Pixels:
@@ -85,14 +90,21 @@ def map_pixels(pixels: Pixels, function: Callable[[Array], Array]) -> Pixels:
     return Pixels(function(pixels.half_root), function(pixels.inverse), extra)
 
 
-def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
-    """Return the tables of signals `X`, (cases, channels, d), of the array library of `X`.
+class Input(NamedTuple):
+    """The input's pixels of some signals, divided by the signals' sizes."""
 
-    Raises
-    ------
-    OverflowError
-        If the signals are too large for an activation that is not homogeneous.
-    """
+    unit_vectors: Array
+    """Each pixel's vector divided by its norm, (features, d, cases), in the working precision."""
+
+    variance: Array
+    """F⁰ at x = z, j = j', (d, cases), float64."""
+
+    scale: Array
+    """The number by which each signal was divided, (cases,)."""
+
+
+def read_input(scaling: Scaling, X: Array) -> Input:
+    """Return the input's pixels of signals `X`, (cases, channels, d)."""
     xp, net = array_module(X), scaling.network
     homogeneous = scaling.activation.homogeneous
     X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
@@ -111,7 +123,19 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
         size = xp.sqrt(_squared_size(scaling, xp, variance))
         variance = xp.where(size > 0, variance / xp.where(size > 0, size, 1.0) ** 2, 0.0)
         scale = size * scale
+    return Input(unit_vectors, variance, scale)
 
+
+def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
+    """Return the tables of signals `X`, (cases, channels, d), of the array library of `X`.
+
+    Raises
+    ------
+    OverflowError
+        If the signals are too large for an activation that is not homogeneous.
+    """
+    xp = array_module(X)
+    unit_vectors, variance, scale = read_input(scaling, X)
     layers: list[Pixels] = []
     peaks: list[Array] = []
     bounds: dict[tuple[str, int], Array | float] = {}
