@@ -72,7 +72,7 @@ class RootMasses:
     ) -> None:
         self._scaling, self._xp, self._show = scaling, xp, show
         recursion = scaling.variances(xp, variance, with_tangent=False)
-        self._layers = [(window, features) for window, features, _ in recursion]
+        self._layers = [(at.window, at.features) for at in recursion]
 
     def features(self, layer: int) -> Array:
         """Return the root masses of the features after a layer."""
@@ -176,7 +176,9 @@ class DeficitRecursion(Recursion):
             deficit += cross_term(xp, left, right)
         else:
             deficit[...] = branch
-        if self.want_gpk and layer in self.request.depths:
+        if self.want_gpk and self.scaling.linear_apart:
+            self._add_features_branch(layer)
+        elif self.want_gpk and layer in self.request.depths:
             left, right = (masses.features(layer) for masses in self._masses)
             xp.subtract(2.0 * left * right, deficit, out=self.features)
 

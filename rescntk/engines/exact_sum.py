@@ -54,8 +54,8 @@ def split(
 
 
 def mean(xp: ModuleType, terms: Array) -> Array:
-    """Return the mean of non-negative float64 `terms` over axis 0, whatever their order."""
-    coarse, fine = grids(xp, terms.max(axis=0), len(terms))
+    """Return the mean of float64 `terms` over axis 0, whatever their order."""
+    coarse, fine = grids(xp, xp.abs(terms).max(axis=0), len(terms))
     high, low = xp.empty_like(terms), xp.empty_like(terms)
     split(xp, terms, coarse, fine, high, low)
     return (high.sum(axis=0) + low.sum(axis=0)) / len(terms)

@@ -71,7 +71,8 @@ class Recursion:
     Attributes
     ----------
     features, distance, tangent : array
-        F, D and A after the last layer, stored divided by a power of two (`Scaling.step`).
+        F, D and A after the last layer, stored divided by a power of two (`Scaling.step`). If
+        `Scaling.linear_apart`, F and A are without the part of F⁰.
     doubt : array, (left case, right case), float64
         Sum over pixels, offsets and layers of the E of doubtful pixel pairs (`DOUBTFUL`).
     """
@@ -100,6 +101,7 @@ class Recursion:
         )
         one, two = (self._ring_array(name)[:d] for name in ("box 1", "box 2"))
         self._workspace = Workspace(K_dot, self._spare, one, two)
+        self._linear: tuple[Array, Array] | None = None
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield each depth asked for, and the kernels of each kind at every pixel pair.
@@ -134,6 +136,17 @@ class Recursion:
             xp.add(self.distance, g_w, out=self.distance)
         if self.want_ntk:
             xp.multiply(self.features, self.network.parts.initial, out=self.tangent)
+        if self.scaling.linear_apart:
+            self._set_linear_part_apart()
+
+    def _set_linear_part_apart(self) -> None:
+        """Move F⁰'s part out of F and A; keep what A_g needs, box((t + r) F⁰), in `_linear`."""
+        self.features[...] = 0.0
+        if self.want_ntk:
+            ring, linear = self._ring("linear")
+            linear[...] = self.tangent
+            self.tangent[...] = 0.0
+            self._linear = linear, self._box(ring, self.network.filter_size).copy()
 
     def _correlate_unit_vectors(self) -> None:
         """Set w = |û − v̂|²/2 and v = |û + v̂|²/2 of the input's pixels, without cancellation."""
@@ -192,14 +205,21 @@ class Recursion:
         doubtful &= half_g > 0
         if not doubtful.any():
             return
-        total = total.astype(np.float64)
-        E = total / xp.maximum(mean * root.astype(np.float64), total / MOST_E)
-        self.doubt += xp.where(doubtful, xp.floor(E), 0.0).sum(axis=(0, 2))
+        total = xp.where(doubtful, total, 0.0).astype(np.float64)
+        E = total / xp.maximum(
+            mean * root.astype(np.float64), xp.maximum(total / MOST_E, np.finfo(np.float64).tiny)
+        )
+        self.doubt += xp.floor(E).sum(axis=(0, 2))
 
     def _tangent_g(self, layer: int, given: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A), the tangent kernel of the pre-activations."""
         xp, spare = self.xp, self._spare
         tangent_g = self._box(self._tangent_ring, self._inner_size(layer))
+        if self._linear is not None:
+            linear = self._linear[layer > 1]
+            scale = 2.0 ** -self.scaling.exponents[layer - 1]
+            xp.multiply(linear, scale, out=spare)
+            tangent_g = xp.add(tangent_g, spare, out=self._tangent_branch)
         share = self.network.parts.inner_minus_readout
         if share == 0.0:
             return tangent_g
@@ -233,7 +253,11 @@ class Recursion:
             self._add(self._branch_distance_ring, layer, self.distance)
         wanted = self.want_gpk and (self.network.skip or layer in depths)
         if wanted or self.carries_covariance:
-            self._add(self._K_ring, layer, self.features)
+            self._add_features_branch(layer)
+
+    def _add_features_branch(self, layer: int) -> None:
+        """Add box(K) to F."""
+        self._add(self._K_ring, layer, self.features)
 
     def _add_tangent_branch(self, layer: int, dual: DualResult, tangent_g: Array) -> None:
         """Add box(K̇ ⊙ A_g + (o + r) K) to A."""

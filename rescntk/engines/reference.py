@@ -263,7 +263,21 @@ class ReferenceGram:
             doubt = doubt + recursion.doubt
         if means is not None:
             means.write()
+        if self.scaling.linear_apart:
+            self._add_linear_part(left_axes(left.means), right.means, out)
         return doubt > self.scaling.most_doubt
+
+    def _add_linear_part(self, left: Array, right: Array, out: dict[str, Array]) -> None:
+        """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged.
+
+        `left` has the axes (channel, left case, 1, 1), or the right case last.
+        """
+        linear = sum(one[..., 0, :] * other for one, other in zip(left, right, strict=True))
+        for t, depth in enumerate(self.request.depths):
+            scale = 2.0 ** -self.scaling.exponents[depth]
+            for kind, value in out.items():
+                share = scale if kind == "gpk" else scale * self.request.network.parts.initial
+                value[t] += share * linear
 
     def _wrap(self, axes: Callable[[Array], Array], table: Array) -> Array:
         """Return a right table (d, cases) with the axes of the tile."""

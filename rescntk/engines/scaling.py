@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,6 +68,25 @@ number saves the second sum for more tiles and loses more digits of v. Chosen by
 """
 
 
+class Variances(NamedTuple):
+    """The recursion at x = z, j = j' after one layer: arrays (d, cases)."""
+
+    window: Array
+    """Σ / unit; F⁰ for layer 0."""
+
+    features: Array
+    """F."""
+
+    tangent: Array
+    """A."""
+
+    branches: Array
+    """F without the part of F⁰."""
+
+    tangent_branches: Array
+    """A without the part of F⁰."""
+
+
 class Scaling:
     """The constants of each layer for one request on signals of one shape.
 
@@ -83,7 +103,8 @@ class Scaling:
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
     common_bounds : dict or None
-        (kind, depth) → a bound on √(kernel at any pixel) for all signals of mean energy 1.
+        (kind, depth) → a bound on √(kernel at any pixel) for all signals of mean energy 1,
+        without the part of F⁰ if `linear_apart`.
         None for activations that are not homogeneous: there are no such bounds.
     mean_variances : list of float
         Mean of Σ / unit over pixels in layers 0 … L, for signals of mean energy 1. Empty for
@@ -165,27 +186,31 @@ class Scaling:
 
     def variances(
         self, xp: ModuleType, variance: Array, *, with_tangent: bool
-    ) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield Σ / unit, F and A at x = z, j = j' for layers 0 … L, from F⁰ = `variance`.
+    ) -> Iterator[Variances]:
+        """Yield the recursion at x = z, j = j' for layers 0 … L, from F⁰ = `variance`.
 
-        Layer 0 yields F⁰ in the place of Σ. A is right only if `with_tangent` is true: it
-        costs as much as Σ and F together.
+        A is right only if `with_tangent` is true: it costs as much as Σ and F together.
         """
         net = self.network
         parts = net.parts
         features, tangent = variance, parts.initial * variance
-        yield features, features, tangent
+        own_features = own_tangent = xp.zeros_like(variance)
+        yield Variances(features, features, tangent, own_features, own_tangent)
         for layer in range(1, self.depth + 1):
             size = 1 if layer == 1 else net.filter_size
             window = circular_sum(xp, features, size)
             K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
             skip_scale = self.step(layer) * net.skip
-            features = skip_scale * features + circular_sum(xp, K, net.outer_filter_size)
+            branch = circular_sum(xp, K, net.outer_filter_size)
+            features = skip_scale * features + branch
+            own_features = skip_scale * own_features + branch
             if with_tangent:
                 tangent_g = parts.inner_minus_readout * window + circular_sum(xp, tangent, size)
                 branch = parts.outer_plus_readout * K + K_dot * tangent_g
-                tangent = skip_scale * tangent + circular_sum(xp, branch, net.outer_filter_size)
-            yield window, features, tangent
+                branch = circular_sum(xp, branch, net.outer_filter_size)
+                tangent = skip_scale * tangent + branch
+                own_tangent = skip_scale * own_tangent + branch
+            yield Variances(window, features, tangent, own_features, own_tangent)
 
     def _common_bounds(self) -> dict[tuple[str, int], float]:
         """Return the bounds for all signals of mean energy 1.
@@ -195,12 +220,22 @@ class Scaling:
         """
         bounds = {}
         one = np.ones((1, 1))  # NumPy's: reading numbers back from a device would wait for it
-        recursion = self.variances(np, one, with_tangent=True)
-        for layer, (window, features, tangent) in enumerate(recursion):
-            self.mean_variances.append(float(window[0, 0]))
-            bounds["gpk", layer] = math.sqrt(self.d * float(features[0, 0]))
-            bounds["ntk", layer] = math.sqrt(self.d * float(tangent[0, 0]))
+        for layer, at in enumerate(self.variances(np, one, with_tangent=True)):
+            self.mean_variances.append(float(at.window[0, 0]))
+            apart = self.linear_apart
+            gpk, ntk = (at.branches, at.tangent_branches) if apart else (at.features, at.tangent)
+            bounds["gpk", layer] = math.sqrt(self.d * float(gpk[0, 0]))
+            bounds["ntk", layer] = math.sqrt(self.d * float(ntk[0, 0]))
         return bounds
+
+    @property
+    def linear_apart(self) -> bool:
+        """True if the mean of F⁰ over pixel pairs is kept apart from the branches' means.
+
+        F⁰ = xᵀz/C averages to x̄ · z̄/C over all pixel pairs: 0 for signals of zero mean, while
+        its entries are of order 1. Added to branches of order α², it would cost their digits.
+        """
+        return self.request_head == "gap" and self.network.skip and self.activation.homogeneous
 
     @property
     def most_doubt(self) -> float:

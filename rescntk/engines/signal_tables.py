@@ -45,6 +45,9 @@ class SignalTables:
     bounds : dict
         (kind, depth) → a bound on √(kernel at any pixel): a number for all cases, or an
         array (cases,).
+    means : array, (channels, cases), float64
+        Means of the channels over pixels, times √input_scale: F⁰ averages to their products
+        over all pixel pairs.
     scale : array, (cases,), float64
         The number by which each signal was divided.
     """
@@ -53,6 +56,7 @@ class SignalTables:
     layers: list[Pixels]
     peaks: list[Array]
     bounds: Mapping[tuple[str, int], Array | float]
+    means: Array
     scale: Array
 
     def cases(self, cases: slice) -> SignalTables:
@@ -63,7 +67,8 @@ class SignalTables:
         }
         layers = [map_pixels(pixels, lambda table: table[:, cases]) for pixels in self.layers]
         vectors, scale = self.unit_vectors[..., cases], self.scale[cases]
-        return SignalTables(vectors, layers, self.peaks, bounds, scale)
+        means = self.means[:, cases]
+        return SignalTables(vectors, layers, self.peaks, bounds, means, scale)
 
     def wrapped(self, offsets: int) -> SignalTables:
         """Return tables with the first offsets − 1 pixels repeated after the last one.
@@ -72,7 +77,7 @@ class SignalTables:
         """
         layers = [map_pixels(pixels, lambda table: wrap(table, offsets)) for pixels in self.layers]
         vectors = wrap(self.unit_vectors, offsets)
-        return SignalTables(vectors, layers, self.peaks, self.bounds, self.scale)
+        return SignalTables(vectors, layers, self.peaks, self.bounds, self.means, self.scale)
 
 
 def wrap(table: Array, offsets: int) -> Array:
@@ -99,6 +104,9 @@ class Input(NamedTuple):
     variance: Array
     """F⁰ at x = z, j = j', (d, cases), float64."""
 
+    means: Array
+    """Means of the channels over pixels, times √input_scale, (channels, cases), float64."""
+
     scale: Array
     """The number by which each signal was divided, (cases,)."""
 
@@ -111,7 +119,9 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     scale = xp.ones(X.shape[2])
     if homogeneous:  # a power of two: squares stay within float64
         scale = xp.ldexp(scale, xp.frexp(xp.abs(X).max(axis=(0, 1)))[1])
-    X = _windows(xp, X / scale, net.input_filter_size)
+    X = X / scale
+    means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
+    X = _windows(xp, X, net.input_filter_size)
 
     energy = _energy(xp, X)
     if not homogeneous:
@@ -122,8 +132,9 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     if homogeneous:
         size = xp.sqrt(_squared_size(scaling, xp, variance))
         variance = xp.where(size > 0, variance / xp.where(size > 0, size, 1.0) ** 2, 0.0)
+        means = means / xp.where(size > 0, size, 1.0)
         scale = size * scale
-    return Input(unit_vectors, variance, scale)
+    return Input(unit_vectors, variance, means, scale)
 
 
 def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
@@ -135,21 +146,22 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
         If the signals are too large for an activation that is not homogeneous.
     """
     xp = array_module(X)
-    unit_vectors, variance, scale = read_input(scaling, X)
+    unit_vectors, variance, means, scale = read_input(scaling, X)
     layers: list[Pixels] = []
     peaks: list[Array] = []
     bounds: dict[tuple[str, int], Array | float] = {}
     own_bounds = scaling.common_bounds is None
     recursion = scaling.variances(xp, variance, with_tangent=own_bounds)
-    for layer, (window, features, tangent) in enumerate(recursion):
-        peaks.append(window.max())  # stays on its device
+    for layer, at in enumerate(recursion):
+        peaks.append(at.window.max())  # stays on its device
         if own_bounds:
             scaling.check_peak(layer, float(peaks[-1]))
-        layers.append(_pixels(scaling, xp, window, scaling.unit(layer)))
+        layers.append(_pixels(scaling, xp, at.window, scaling.unit(layer)))
         if own_bounds:
-            bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
-            bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
-    return SignalTables(unit_vectors, layers, peaks, scaling.common_bounds or bounds, scale)
+            bounds["gpk", layer] = xp.sqrt(at.features.max(axis=0))
+            bounds["ntk", layer] = xp.sqrt(at.tangent.max(axis=0))
+    bounds = scaling.common_bounds or bounds
+    return SignalTables(unit_vectors, layers, peaks, bounds, means, scale)
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:
@@ -188,6 +200,6 @@ def _squared_size(scaling: Scaling, xp: ModuleType, variance: Array) -> Array:
     average = mean(xp, variance)
     if not scaling.equivariant:
         return average
-    for _, features, _ in scaling.variances(xp, variance, with_tangent=False):
-        reaching = features[0]
+    for at in scaling.variances(xp, variance, with_tangent=False):
+        reaching = at.features[0]
     return xp.where(reaching > 0, xp.maximum(reaching, _OUT_OF_REACH * average), 0.0)
