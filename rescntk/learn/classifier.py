@@ -35,13 +35,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     The time grows with the square of the number of training signals, and with the square of their
     length up to the last `max_length`. Beyond a thousand signals the eigendecompositions, one for
-    each kernel judged, take over. The time is proportional to the number of passes: the product
-    of the numbers of values of all parameters that take several values, except `max_length`,
-    `kind`, `depth`, `normalized`, `penalty`, `readout` and `C`. With the defaults on two cores:
+    each kernel judged, take over. The time is proportional to the number of passes. It is the product of the numbers
+    of values of `block_statistics`, `standardize`, `first_differences`, `constant`,
+    `filter_size`, `input_filter_size` and `head`. With the defaults on two cores a fit takes
 
-    * seconds for 67 signals of 24 time points,
-    * half a minute for 50 signals of 150 time points,
-    * four minutes for 500 signals of 3 channels × 50 time points,
+    * seconds for 67 signals of 24 time points;
+    * half a minute for 50 signals of 150 time points;
+    * four minutes for 500 signals of 3 channels × 50 time points;
     * 12 s a pass, and 1.2 GB, for 2000 signals of 3 channels × 25 time points.
 
     Errors count at cases whose class has other cases. Where fewer than half of the cases count,

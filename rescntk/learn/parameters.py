@@ -2,7 +2,7 @@
 
 scikit-learn reads the parameters of an estimator from the signature of its ``__init__``. The
 decorator `estimator` writes this ``__init__`` and the docstring's section "Parameters" from the
-declarations in the class body, so that neither has to be kept up by hand.
+declarations in the class body.
 """
 
 from __future__ import annotations

@@ -140,8 +140,8 @@ def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndar
 
     Labels are smoothed, which keeps the factor finite where all decisions are right. With n cases
     the class of a case gets the probability (n + 1)/(n + 2), and the other classes share
-    1/(n + 2): as if there were one more case that is right, and one that is wrong. For two
-    classes this is Platt's (1999) rule.
+    1/(n + 2). This is the estimate after one more right case and one more wrong case. For two
+    classes it is Platt's (1999) rule.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ def _middle(values: tuple[Any, ...]) -> tuple[Any]:
 
 
 class Pass(NamedTuple):
-    """One run of the recursion: a view of the signals, the deepest network, a head."""
+    """A run of the recursion: a view of the signals, the deepest network, a head."""
 
     view: View
     network: Network
@@ -135,7 +135,7 @@ class Pass(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One kernel with the penalty of the least error."""
+    """A kernel with the penalty of the least error."""
 
     values: dict[str, Any]
     """The value of each dimension."""
