@@ -55,7 +55,7 @@ def test_signature_and_documentation_agree(cls):
 
 
 def test_a_subclass_adds_parameters_to_those_of_its_base():
-    """One declaration is enough for signature, documentation, get_params, clone and check."""
+    """A declaration is enough for signature, documentation, get_params, clone and check."""
 
     @parameters.estimator
     class Wider(ResidualKernelRegressor):
@@ -71,21 +71,18 @@ def test_a_subclass_adds_parameters_to_those_of_its_base():
         )
 
     model = clone(Wider(width=[3, 2, 3], depth=2))
-    assert model.get_params() == ResidualKernelRegressor(depth=2).get_params() | {
-        "width": [3, 2, 3]
-    }
+    inherited = ResidualKernelRegressor(depth=2).get_params()
+    assert model.get_params() == inherited | {"width": [3, 2, 3]}
     checked = parameters.check_parameters(model)
     assert checked["width"] == (3, 2) and checked["depth"] == (2,) and checked["alpha"] == 1.0
     assert model._space(checked).values["width"] == (3, 2)
-    assert "width : int or sequence, default (1, 2)\n        A width." in inspect.getdoc(
-        Wider
-    ).replace("\n    ", "\n        ")
+    assert "\nwidth : int or sequence, default (1, 2)\n    A width." in inspect.getdoc(Wider)
     with pytest.raises(ValueError, match="width is 1, expected at least 2 folds"):
         parameters.check_parameters(Wider(width=1))
 
 
-def test_every_dimension_is_a_field_of_what_it_sets():
-    """So the search finds the value of a dimension by its name, and nothing else has to know it."""
+def test_dimensions_are_fields_of_views_networks_and_kernels():
+    """The search reads the value of a dimension from these, by the name of the dimension."""
     known = {f.name for kind in (View, Network, Kernel) for f in dataclasses.fields(kind)}
     rules = parameters.constraints(ResidualKernelEstimator)
     searched = [name for name, rule in rules.items() if rule.searched]

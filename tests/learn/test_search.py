@@ -127,7 +127,7 @@ def test_no_matrix_is_computed_twice_on_the_way(rng, monkeypatch):
 
 
 def test_standardize_where_it_must_win(rng):
-    """One channel shows the class; the level and noise of the other are 1000 times stronger."""
+    """A channel shows the class; level and noise of another channel are 1000 times stronger."""
     X, y = waves(rng, 20, 2, channels=2)
     X[:, 1] = 1000.0 + 1000.0 * rng.standard_normal((20, X.shape[2]))
     model = ResidualKernelClassifier(readout="ridge", **QUICK).fit(X, y)
