@@ -254,12 +254,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three small sets, no files written")
     parser.add_argument("--curves", action="store_true", help="learning curves instead")
     parser.add_argument("--limits", action="store_true", help="limits of our classifier instead")
-    parser.add_argument(
-        "--again", action="store_true", help="run again what is in the file already"
-    )
-    parser.add_argument(
-        "--cold", action="store_true", help="measure cold and first seconds alone again"
-    )
+    parser.add_argument("--again", action="store_true", help="replace results in the file")
+    parser.add_argument("--cold", action="store_true", help="replace cold and first seconds")
     parser.add_argument("--worker", nargs=3, metavar=("KIND", "METHOD", "FOLDER"),
                         help=argparse.SUPPRESS)  # fmt: skip
     options = parser.parse_args()

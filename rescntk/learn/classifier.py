@@ -35,9 +35,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     The time grows with the square of the number of training signals, and with the square of their
     length up to the last `max_length`. Beyond a thousand signals the eigendecompositions, one for
-    each kernel judged, take over. The time is proportional to the number of passes. It is the product of the numbers
-    of values of `block_statistics`, `standardize`, `first_differences`, `constant`,
-    `filter_size`, `input_filter_size` and `head`. With the defaults on two cores a fit takes
+    each kernel judged, take over. The time is proportional to the number of passes: the product
+    of the numbers of values of `block_statistics`, `standardize`, `first_differences`,
+    `constant`, `filter_size`, `input_filter_size` and `head`. A fit with the defaults takes, on
+    two cores,
 
     * seconds for 67 signals of 24 time points;
     * half a minute for 50 signals of 150 time points;

@@ -1,4 +1,4 @@
-"""The classification benchmark: equal signals for all methods, seconds without compiling, verdicts."""
+"""The classification benchmark: equal signals for all methods, fair seconds, verdicts."""
 
 import os
 import subprocess
