@@ -10,9 +10,13 @@ from sklearn.utils.validation import validate_data
 from ..validation import check_depth, check_signals
 
 RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
+"""Tools that give signals one length, for messages."""
+
 IMPUTE = "numpy.interp, aeon's collection.SimpleImputer or sktime's Imputer"
+"""Tools that fill in missing values, for messages."""
 
 _SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
+"""Accepted shapes, for messages."""
 
 
 def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> np.ndarray:

@@ -94,13 +94,13 @@ def check_parameters(model: Any) -> dict[str, Any]:
     checked = {}
     for name, constraint in constraints(model).items():
         value = getattr(model, name)
-        check = constraint.check or (lambda value, name: value)
-        checked[name] = (check_each if constraint.several else _call)(value, name, check)
+        if constraint.check is None:
+            checked[name] = value
+        elif constraint.several:
+            checked[name] = check_each(value, name, constraint.check)
+        else:
+            checked[name] = constraint.check(value, name)
     return checked
-
-
-def _call(value: Any, name: str, check: Check) -> Any:
-    return check(value, name)
 
 
 def check_each(values: Any, name: str, check: Check) -> tuple[Any, ...]:

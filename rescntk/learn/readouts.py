@@ -17,6 +17,10 @@ from sklearn.svm import SVC
 
 from ..regression import Decomposition, decompose
 
+_LOG_BOUNDS = (-10.0, 10.0)
+"""Range of the logarithm of the inverse temperature. Widening it lets probabilities come closer
+to 0, 1 and 1/n_classes. Chosen far beyond decisions of order 1, not measured."""
+
 
 class Readout(NamedTuple):
     """Coefficients (n_cases, n_outputs) and intercepts (n_outputs,) of a fitted readout."""
@@ -167,7 +171,7 @@ def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndar
         return -(targets * log_softmax(np.exp(log_factor) * columns, axis=1)).sum(axis=1)
 
     best = minimize_scalar(
-        lambda log_factor: losses(log_factor).mean(), bounds=(-10.0, 10.0), method="bounded"
+        lambda log_factor: losses(log_factor).mean(), bounds=_LOG_BOUNDS, method="bounded"
     )
     return float(np.exp(best.x)), losses(best.x)
 

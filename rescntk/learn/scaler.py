@@ -11,6 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array
 from .inputs import is_flat, read_signals
 
+_ROUNDING = 10
+"""Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
+Raising it leaves more channels undivided. Chosen as a margin over rounding errors, not measured."""
+
 
 class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Standardize each channel: subtract its mean, divide by its standard deviation.
@@ -67,7 +71,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = signals.mean(axis=(0, 2)) if self.with_mean else np.zeros(channels)
         deviation = signals.std(axis=(0, 2)) if self.with_std else np.ones(channels)
         # The deviation of a constant channel is a rounding error of its mean.
-        rounding = 10 * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
+        rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
         self.scale_ = np.where(deviation > rounding, deviation, 1.0)
         return self
 

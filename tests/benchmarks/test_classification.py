@@ -141,7 +141,7 @@ class Small(classification.Workers):
 
 
 def test_the_first_process_alone_compiles(tmp_path):
-    """Ours compiles into an empty cache once; cold seconds are those of the next processes."""
+    """Ours compiles into an empty cache once; cold seconds come from the next processes."""
     pytest.importorskip("numba")
     workers = Small(tmp_path)
     path = tmp_path / "results.csv"
