@@ -88,9 +88,11 @@ class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     Examples
     --------
     >>> from aeon.datasets import load_covid_3month
+    >>> from rescntk import learn
     >>> from rescntk.learn.aeon import ResidualKernelRegressor
     >>> X, y = load_covid_3month("train")
-    >>> ResidualKernelRegressor().fit(X[:40], y[:40]).predict(X[40:42]).shape
+    >>> model = learn.ResidualKernelRegressor(filter_size=3, head="trace")
+    >>> ResidualKernelRegressor(model).fit(X[:40], y[:40]).predict(X[40:42]).shape
     (2,)
     """
 
