@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .engines import slopes
-from .engines.signal_tables import NEARLY_OPPOSITE, TIE_UNITS
+from .engines.scaling import NEARLY_OPPOSITE, TIE_UNITS
 from .kernels import Kernel
 from .matrices import correlation
 from .rings import circular_sum

@@ -1,6 +1,6 @@
-"""Checks of arguments: one function each, which returns the argument or raises a ValueError.
+"""Checks of arguments: each returns the argument in the form wanted, or raises a ValueError.
 
-A message names the argument, what came and what was expected.
+A message names the argument, says what came and what was expected.
 """
 
 from __future__ import annotations
@@ -16,37 +16,79 @@ from .arrays import Array, ArrayT, array_module, rounding_unit
 from .vocabulary import DTYPES, KINDS, PARTS
 
 _MOST_PIXELS = 2**27
-"""Most pixels of a receptive field, 1 GiB of float64 numbers: longer fields are refused."""
+"""Most pixels of a receptive field; a larger number allows arrays of more than 1 GiB.
+
+Chosen by reasoning: one float64 array of 2**27 numbers takes 1 GiB.
+"""
+
+# ---------------------------------------------------------------- numbers
 
 
-def check_integer(value: Any, name: str) -> int:
-    """Return `value` as an int (NumPy's too), or say what is wrong with it."""
+def check_integer(value: Any, name: str, at_least: int | None = None) -> int:
+    """Return `value`, a Python or NumPy integer of at least `at_least`, as an int."""
+    expected = "an integer" if at_least is None else f"an integer of at least {at_least}"
     try:
-        if isinstance(value, bool):
-            raise TypeError
-        return operator.index(value)
+        number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} is {value!r}, expected an integer") from None
-
-
-def check_depth(value: Any, name: str = "depth") -> int:
-    """Return `value` as an int of at least 1, or say what is wrong with it."""
-    number = check_integer(value, name)
-    if number < 1:
-        raise ValueError(f"{name} is {value!r}, expected an integer of at least 1")
+        number = None
+    if number is None or (at_least is not None and number < at_least):
+        raise ValueError(f"{name} is {value!r}, expected {expected}")
     return number
 
 
+def check_depth(value: Any, name: str = "depth") -> int:
+    """Return `value`, an integer of at least 1, as an int."""
+    return check_integer(value, name, at_least=1)
+
+
+def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
+    """Return one or more depths, integers of at least 1, as a tuple of ints."""
+    try:
+        given = tuple(depths)
+    except TypeError:
+        raise ValueError(f"depths is {depths!r}, expected a sequence of integers") from None
+    if not given:
+        raise ValueError("depths is empty, expected at least one depth")
+    return tuple(check_depth(depth, "depths") for depth in given)
+
+
 def check_filter_size(value: Any, name: str) -> int:
-    """Return `value` as a positive odd int, or say what is wrong with it."""
+    """Return `value`, a positive odd integer, as an int."""
     number = check_integer(value, name)
     if number < 1 or number % 2 == 0:
         raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
     return number
 
 
+def check_length(n_timepoints: Any) -> int:
+    """Return the length of a receptive field, an integer from 1 to 2**27, as an int."""
+    d = check_depth(n_timepoints, "n_timepoints")
+    if d > _MOST_PIXELS:
+        raise ValueError(
+            f"n_timepoints is {d}, which would take {8 * d / 2**30:.3g} GiB: "
+            f"expected at most {_MOST_PIXELS}"
+        )
+    return d
+
+
+def check_channels(n_channels: Any) -> int:
+    """Return the number of channels on the multi-sphere, an integer of at least 2, as an int."""
+    number = check_integer(n_channels, "n_channels")
+    if number < 2:
+        raise ValueError(
+            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of "
+            f"one channel is a sign, and has no frequencies beyond 1"
+        )
+    return number
+
+
+def check_frequency(frequency: Any, name: str) -> int:
+    """Return a frequency, an integer of at least 0, as an int."""
+    return check_integer(frequency, name, at_least=0)
+
+
 def check_constant(value: Any, name: str) -> float:
-    """Return `value` as a finite non-negative float, or say what is wrong with it."""
+    """Return `value`, a finite number of at least 0, as a float."""
     try:
         real = not isinstance(value, str) and getattr(value, "imag", 0) == 0
         number = float(value) if real else math.nan
@@ -58,38 +100,33 @@ def check_constant(value: Any, name: str) -> float:
 
 
 def check_positive(value: Any, name: str) -> float:
+    """Return `value`, a finite number above 0, as a float."""
     number = check_constant(value, name)
     if number == 0.0:
         raise ValueError(f"{name} is {value!r}, expected a positive number")
     return number
 
 
+# ---------------------------------------------------------------- flags and names
+
+
 def check_flag(value: Any, name: str) -> bool:
-    """Return `value` as a bool; only true and false (NumPy's too) will do."""
-    if value is True or value is False or type(value).__name__ in ("bool", "bool_"):
+    """Return `value`, a Python or NumPy boolean, as a bool."""
+    if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ValueError(f"{name} is {value!r}, expected True or False")
 
 
 def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
-    """Return `value` if it is one of `choices`, or list them."""
+    """Return `value`, one of `choices`; the message lists all of them."""
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
     return value
 
 
-def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
-    try:
-        given = tuple(depths)
-    except TypeError:
-        raise ValueError(f"depths is {depths!r}, expected a sequence of integers") from None
-    if not given:
-        raise ValueError("depths is empty, expected at least one depth")
-    return tuple(check_depth(depth, "depths") for depth in given)
-
-
 def check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return one kind of kernel, or several different ones, as a tuple of names."""
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     for kind in kinds:
         check_choice(kind, "kinds", KINDS)
@@ -99,7 +136,7 @@ def check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_dtype(dtype: Any) -> str:
-    """Return the name of "float64" or "float32", however NumPy's users say it."""
+    """Return the name of a working precision, given as a name, a type or a NumPy dtype."""
     try:
         return check_choice(np.dtype(dtype).name, "dtype", DTYPES)
     except (TypeError, ValueError):
@@ -107,6 +144,7 @@ def check_dtype(dtype: Any) -> str:
 
 
 def check_trained(trained: Iterable[str]) -> tuple[str, ...]:
+    """Return the trained parts of a network, in the order of `vocabulary.PARTS`."""
     if isinstance(trained, str):
         trained = (trained,)
     try:
@@ -118,7 +156,11 @@ def check_trained(trained: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for part in PARTS if part in given)
 
 
+# ---------------------------------------------------------------- networks and kernels
+
+
 def check_network(network: Any) -> None:
+    """Raise a ValueError if `network` is not a `Network`."""
     from .network import Network  # network.py checks its own arguments with this module
 
     if not isinstance(network, Network):
@@ -126,28 +168,26 @@ def check_network(network: Any) -> None:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Say so if this is not a kernel, but a network, say."""
+    """Raise a ValueError if `kernel` cannot be called: a `Network`, say."""
     if not callable(kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
 
 
+# ---------------------------------------------------------------- arrays
+
+
 def check_real(values: Any, name: str, expected: str, finite: bool = True) -> Any:
-    """Return `values` as a float64 array of real numbers, or say what is wrong with it.
+    """Return `values`, real numbers, as a float64 array.
 
     Parameters
     ----------
     values : array_like
     name : str
-        What to call the argument.
+        The argument's name in messages.
     expected : str
-        What real numbers, say "(n, n)" or "of at least 0".
+        The rest of "expected real numbers …" in messages: "(n, n)" or "of at least 0", say.
     finite : bool, default True
-        Whether infinity is refused, too; NaN always is.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, what came and what was expected.
+        Whether infinity is refused besides NaN.
     """
     xp = array_module(values)
     try:
@@ -172,7 +212,7 @@ def check_real(values: Any, name: str, expected: str, finite: bool = True) -> An
 
 
 def check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -> np.ndarray:
-    """Return a number or a vector of numbers of at least 0."""
+    """Return `values`, one number or a vector of numbers of at least 0, as a float64 array."""
     expected = f"of at least 0, one or {shape}"
     array = check_real(values, name, expected, finite)
     if array.ndim > 1 or array.size == 0 or (array < 0).any():
@@ -180,20 +220,63 @@ def check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -
     return array
 
 
+def check_symmetric(A: Any, name: str) -> np.ndarray:
+    """Return `A`, a symmetric matrix, as a float64 array.
+
+    Parameters
+    ----------
+    A : array_like, (n, n)
+        Real, finite, and symmetric up to √eps times its largest entry, with the eps of its
+        dtype.
+    name : str
+        The argument's name in messages.
+    """
+    given, A = A, check_real(A, name, "(n, n)")
+    if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
+        raise ValueError(f"{name} has shape {A.shape}, expected (n, n)")
+    if np.abs(A - A.T).max() > np.sqrt(rounding_unit(given)) * np.abs(A).max():
+        raise ValueError(f"{name} of shape {A.shape} is not symmetric")
+    return A
+
+
+def check_targets(y: Any, n: int) -> np.ndarray:
+    """Return targets `y` of n signals, (n,) or (n, n_targets), as a float64 array."""
+    expected = f"({n},) or ({n}, n_targets)"
+    y = check_real(y, "y", expected)
+    if y.ndim not in (1, 2) or len(y) != n or y.size == 0:
+        raise ValueError(f"y has shape {y.shape}, expected {expected}")
+    return y
+
+
+def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
+    """Return the complements 1 − t, in [0, 2], of dot products `t`.
+
+    If `complement` is true, `t` holds the complements already.
+    """
+    complement = check_flag(complement, "complement")
+    low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
+    slack = 8 * np.finfo(np.float64).eps  # a dot product of unit vectors is rounded
+    if not bool(((t >= low - slack) & (t <= high + slack)).all()):
+        raise ValueError(
+            f"t has values from {t.min()} to {t.max()}, "
+            f"expected {'complements of ' if complement else ''}dot products in [{low}, {high}]"
+        )
+    t = np.clip(t, low, high)
+    return t if complement else 1.0 - t
+
+
+# ---------------------------------------------------------------- signals
+
+
 def check_signals(X: ArrayT, name: str) -> ArrayT:
-    """Return `X` as a floating-point array of signals, or say what is wrong with it.
+    """Return signals `X`, real and finite, as a float64 array.
 
     Parameters
     ----------
     X : array
-        Signals (n_cases, n_channels, n_timepoints), real and finite.
+        Signals (n_cases, n_channels, n_timepoints).
     name : str
-        What to call the argument.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, what came and what was expected.
+        The argument's name in messages.
     """
     expected = "(n_cases, n_channels, n_timepoints)"
     array = check_real(X, name, expected)
@@ -206,7 +289,7 @@ def check_signals(X: ArrayT, name: str) -> ArrayT:
 
 
 def check_match(X: Array, Z: Array) -> None:
-    """Say so if X and Z are not signals of the same kind."""
+    """Raise a ValueError if signals X and Z differ in library, channels or length."""
     if array_module(X) is not array_module(Z):
         raise ValueError(
             "X and Z are of different array libraries, expected both NumPy or both CuPy"
@@ -216,78 +299,3 @@ def check_match(X: Array, Z: Array) -> None:
             raise ValueError(
                 f"Z has shape {Z.shape}, expected {X.shape[axis]} {what} as in X of shape {X.shape}"
             )
-
-
-def check_symmetric(A: Any, name: str) -> np.ndarray:
-    """Return `A` as a float64 symmetric matrix, or say what is wrong with it.
-
-    Parameters
-    ----------
-    A : array_like, (n, n)
-        Real, finite, and symmetric up to √eps of its largest entry, eps that of its dtype.
-    name : str
-        What to call the argument.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, what came and what was expected.
-    """
-    given, A = A, check_real(A, name, "(n, n)")
-    if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
-        raise ValueError(f"{name} has shape {A.shape}, expected (n, n)")
-    if np.abs(A - A.T).max() > np.sqrt(rounding_unit(given)) * np.abs(A).max():
-        raise ValueError(f"{name} of shape {A.shape} is not symmetric")
-    return A
-
-
-def check_targets(y: Any, n: int) -> np.ndarray:
-    expected = f"({n},) or ({n}, n_targets)"
-    y = check_real(y, "y", expected)
-    if y.ndim not in (1, 2) or len(y) != n or y.size == 0:
-        raise ValueError(f"y has shape {y.shape}, expected {expected}")
-    return y
-
-
-def check_length(n_timepoints: Any) -> int:
-    """Return `n_timepoints` as an int for which there is memory, or say what is wrong with it."""
-    d = check_depth(n_timepoints, "n_timepoints")
-    if d > _MOST_PIXELS:
-        raise ValueError(
-            f"n_timepoints is {d}, which would take {8 * d / 2**30:.3g} GiB: "
-            f"expected at most {_MOST_PIXELS}"
-        )
-    return d
-
-
-def check_channels(n_channels: Any) -> int:
-    """Return `n_channels` as an int of at least 2, or say what is wrong with it."""
-    number = check_integer(n_channels, "n_channels")
-    if number < 2:
-        raise ValueError(
-            f"n_channels is {n_channels!r}, expected at least 2: on the multi-sphere a pixel of "
-            f"one channel is a sign, and has no frequencies beyond 1"
-        )
-    return number
-
-
-def check_frequency(frequency: Any, name: str) -> int:
-    """Return `frequency` as an int of at least 0, or say what is wrong with it."""
-    number = check_integer(frequency, name)
-    if number < 0:
-        raise ValueError(f"{name} is {frequency!r}, expected an integer of at least 0")
-    return number
-
-
-def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
-    """Return 1 − t (t itself if `complement`), in [0, 2], or say what is wrong with it."""
-    complement = check_flag(complement, "complement")
-    low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
-    slack = 8 * np.finfo(np.float64).eps
-    if not bool(((t >= low - slack) & (t <= high + slack)).all()):
-        raise ValueError(
-            f"t has values from {t.min()} to {t.max()}, "
-            f"expected {'complements of ' if complement else ''}dot products in [{low}, {high}]"
-        )
-    t = np.clip(t, low, high)
-    return t if complement else 1.0 - t

@@ -1,8 +1,10 @@
-"""What all tests share: hypothesis profiles and a source of randomness."""
+"""Hypothesis profiles and a source of randomness, for all tests."""
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("tests.engines.bodies")
 
 # The same examples on every run: a red suite must be the code's doing, not the draw's.
 settings.register_profile(

@@ -8,8 +8,9 @@ import rescntk as rk
 from rescntk.derivative import alpha_derivative
 from rescntk.engines import slopes
 from rescntk.theory import multisphere
+from rescntk.vocabulary import HEADS
 from tests import strategies, tolerances
-from tests.engines.test_accuracy import HEADS, SIGNALS
+from tests.difficult_signals import SIGNALS
 from tests.oracles import definition
 
 # In powers of two, so that α ± h are float64 numbers. Five points leave h⁴ ~ 1e-17; at ρ = ±1

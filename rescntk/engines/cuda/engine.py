@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -31,8 +30,8 @@ import numpy as np
 from ...arrays import Array, array_module
 from ...vocabulary import KINDS
 from .. import polynomials
-from ..protocol import Request, ScaledKernel, Tick, pairs_above, silent
-from ..signal_tables import NEARLY_OPPOSITE, TIE_UNITS, TableMaker
+from ..protocol import Request, ScaledKernel, Tick, blocks, pairs_above, silent
+from ..scaling import NEARLY_OPPOSITE, TIE_UNITS, Scaling
 from .launch import ENUMS, HEADS, REALS, WARP, Launch, plan
 
 _HERE = Path(__file__).parent
@@ -199,7 +198,7 @@ class _Run:
         self.numpys = array_module(X) is np
         self.request, self.network = request, request.network
         _, self.n_channels, self.d = X.shape
-        self.tables = TableMaker(request, self.n_channels, self.d, self.xp)
+        self.tables = Scaling(request, self.n_channels, self.d)
         self.dtype = np.dtype(request.dtype)
         self.launch = launch_of(request, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
@@ -264,10 +263,10 @@ class _Run:
                 kept[columns.start] = made
             return kept[columns.start]
 
-        for rows in _blocks(0, n, height):
+        for rows in blocks(0, n, height):
             left = self.lay(X, rows, self.launch.pixels)
             left_scale[rows] = self.home(left.scale)
-            for columns in _blocks(rows.start if Z is None else 0, m, width):
+            for columns in blocks(rows.start if Z is None else 0, m, width):
                 above = columns.start - rows.start if Z is None else n
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
                 tables = (left, right(columns))
@@ -282,7 +281,7 @@ class _Run:
         values, scale = self.results((1, len(X))), home.empty(len(X))
         free = free_bytes(self.xp)
         cases = max(1, int(min(free * _TABLE_SHARE / self.table_bytes(), _MOST_BLOCKS)))
-        for some in _blocks(0, len(X), cases):
+        for some in blocks(0, len(X), cases):
             left, right = (self.lay(X, some, k * self.launch.pixels) for k in (1, 2))
             scale[some] = self.home(left.scale)
             count = some.stop - some.start
@@ -452,12 +451,6 @@ class _Run:
                 else:
                     values[kind][:, down, across] = self.home(xp.ascontiguousarray(mirrored))
             values[kind][:, across, down] = self.home(total)
-
-
-def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
-    """Yield slices of at most `size` that cover start … stop."""
-    for first in range(start, stop, size):
-        yield slice(first, min(first + size, stop))
 
 
 def why_not(cupy: Any) -> str | None:

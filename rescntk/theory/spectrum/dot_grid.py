@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...activations import BY_NAME, Activation, Pixels, Scratch
+from ...activations import BY_NAME, Activation, DualInput, Pixels, Workspace
 from ...network import Network
 from ...validation import check_depth
 
@@ -316,24 +316,30 @@ class LastLayer:
             np.array(1.0 / math.sqrt(c_w) if c_w > 0 else 0.0),
             activation.extra(np, np.array(c_w), unit),
         )
-        scratch = Scratch(
+        given = DualInput(
             w=w,
-            v=2.0 - w if activation.homogeneous else c_w * (1.0 - w),
+            v=2.0 - w,
             half_g=np.full_like(w, c_w / 2),
             z=np.zeros_like(w),
-            slope=np.empty_like(w),
-            spare=np.empty_like(w),
-            one=np.empty_like(w),
-            two=np.empty_like(w),
+            covariance=None if activation.homogeneous else c_w * (1.0 - w),
         )
-        activation.dual(np, pixels, pixels, scratch, unit, factor, tangent is not None)
-        if tangent is None:
-            return Branch(scratch.half_g, scratch.z, None)
+        dual = activation.dual(
+            np,
+            pixels,
+            pixels,
+            given,
+            Workspace(),
+            unit=unit,
+            factor=factor,
+            with_slope=tangent is not None,
+        )
+        if tangent is None or dual.K_dot is None:
+            return Branch(dual.K, dual.branch_distance, None)
         # The slope has a unit in it, the tangent kernel is in units of q already.
-        source = scratch.slope * tangent
+        source = dual.K_dot * tangent
         if "outer" in network.trained:
-            source += scratch.half_g
-        return Branch(scratch.half_g, scratch.z, source)
+            source += dual.K
+        return Branch(dual.K, dual.branch_distance, source)
 
     def _box(self, array: Array, size: int, block: Block | None = None) -> Array:
         """Return the mean over a filter's taps of an array as those pixels see it."""

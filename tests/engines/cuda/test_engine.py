@@ -22,9 +22,8 @@ from rescntk.engines import polynomials
 from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.cuda import launch as launches
 from rescntk.engines.protocol import Request
-from tests import tolerances
-from tests.engines import test_accuracy, test_cupy, test_deep, test_properties
-from tests.engines import test_reference as test_engine_parts
+from tests import difficult_signals, tolerances
+from tests.engines.bodies import accuracy, cupy_arrays, cutting, deep, properties
 from tests.engines.cuda import emulated, fake_cupy
 from tests.engines.cuda import test_tables as test_cuda_tables
 from tests.strategies import heads, kinds, networks, signals
@@ -517,12 +516,7 @@ def test_the_reference_engine_agrees(device, case, head):
             own = rk.Kernel(network, kind, yardstick)
             sizes = own.diag(X), own.diag(Z)
             assert A.dtype == dtype
-            assert test_properties.relative(A, B, *sizes) <= bar
-
-
-def body(test):
-    """Return what a hypothesis test does with an example."""
-    return test.hypothesis.inner_test
+            assert properties.relative(A, B, *sizes) <= bar
 
 
 @on_host
@@ -531,20 +525,16 @@ def body(test):
 def test_properties_of_one_batch(device, case, head, kind):
     """To the bit: symmetric, the same with one argument or two, on the diagonal, and read-only."""
     network, X = case
-    body(test_properties.test_a_gram_is_symmetric_to_the_bit_and_semidefinite)(
-        "cuda", network, X, head
-    )
-    body(test_properties.test_one_argument_or_two_and_the_diagonal_agree_to_the_bit)(
-        "cuda", network, X, head, kind
-    )
-    body(test_properties.test_normalized)("cuda", network, X, head, kind)
+    properties.a_gram_is_symmetric_to_the_bit_and_semidefinite("cuda", network, X, head)
+    properties.one_argument_or_two_and_the_diagonal_agree_to_the_bit("cuda", network, X, head, kind)
+    properties.normalized("cuda", network, X, head, kind)
 
 
 @on_host
 @settings(max_examples=20)
 @given(drawn(shapes=st.just((7, 3, 5))), heads)
 def test_kinds_may_be_asked_for_one_by_one(device, case, head):
-    body(test_properties.test_kinds_may_be_asked_for_one_by_one)("cuda", *case, head)
+    properties.kinds_may_be_asked_for_one_by_one("cuda", *case, head)
 
 
 @on_host
@@ -555,34 +545,32 @@ def test_kinds_may_be_asked_for_one_by_one(device, case, head):
 def test_properties_of_two_batches(device, case, head, kind, data, one, other):
     """To the bit: a pair depends on itself alone, and shifts change nothing."""
     network, batches = case
-    body(test_properties.test_a_pair_depends_on_itself_alone)(
-        "cuda", network, batches, head, kind, data
-    )
-    body(test_properties.test_shifts)("cuda", network, batches, kind, one, other)
-    body(test_properties.test_inputs_stay_as_they_are)("cuda", network, batches, head)
+    properties.a_pair_depends_on_itself_alone("cuda", network, batches, head, kind, data)
+    properties.shifts("cuda", network, batches, kind, one, other)
+    properties.inputs_stay_as_they_are("cuda", network, batches, head)
 
 
 @on_host
 @settings(max_examples=10)
 @given(drawn(batches=2), kinds)
 def test_heads_are_means_of_pixel_pairs(device, case, kind):
-    body(test_properties.test_heads_are_means_of_pixel_pairs)("cuda", *case, kind)
+    properties.heads_are_means_of_pixel_pairs("cuda", *case, kind)
 
 
 @on_host
-@pytest.mark.parametrize("make", test_accuracy.SIGNALS)
+@pytest.mark.parametrize("make", difficult_signals.SIGNALS)
 @pytest.mark.parametrize("name", ["all trained", "erf", "long filter", "one pixel"])
 def test_difficult_signals(device, name, make, rng):
     """Against the definition in 40-digit arithmetic."""
-    network, d = test_accuracy.NETWORKS[name]
-    test_accuracy.assert_accurate(["cuda"], network, make(3, d, rng))
+    network, d = accuracy.NETWORKS[name]
+    accuracy.assert_accurate(["cuda"], network, make(3, d, rng))
 
 
 @on_host
-@pytest.mark.parametrize("make", [test_accuracy.duplicates, test_accuracy.opposites])
+@pytest.mark.parametrize("make", [difficult_signals.duplicates, difficult_signals.opposites])
 def test_deep_and_difficult(device, make, rng):
-    network, d = test_accuracy.NETWORKS["depth 50"]
-    test_accuracy.assert_accurate(["cuda"], network, make(1, d, rng)[:4])
+    network, d = accuracy.NETWORKS["depth 50"]
+    accuracy.assert_accurate(["cuda"], network, make(1, d, rng)[:4])
 
 
 @on_host
@@ -610,7 +598,7 @@ def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
 def test_filters_as_long_as_signals(device, dtype, rng):
     """Sums of hundreds of terms, layer by layer, of signals that nearly agree."""
     x = 1 + 1e-3 * rng.standard_normal((2, 600))
-    X = np.stack([x, test_accuracy.near(x, rng), test_accuracy.near(x, rng, 1e-6)])
+    X = np.stack([x, difficult_signals.near(x, rng), difficult_signals.near(x, rng, 1e-6)])
     network = rk.Network(40, 601, outer_filter_size=599)
     theirs = rk.gram(network, X, head="trace", engine="reference")
     ours = rk.gram(network, X, head="trace", engine="cuda", dtype=dtype)
@@ -622,33 +610,31 @@ def test_filters_as_long_as_signals(device, dtype, rng):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("head", ["trace", "gap"])
 def test_results_do_not_depend_on_how_the_work_is_cut(device, dtype, head, monkeypatch, rng):
-    test_engine_parts.test_results_do_not_depend_on_how_the_work_is_cut(
-        "cuda", head, dtype, monkeypatch, rng
-    )
+    cutting.results_do_not_depend_on_how_the_work_is_cut("cuda", head, dtype, monkeypatch, rng)
 
 
 @on_host
 def test_depth_5000(device, rng):
-    test_deep.test_normalized_at_depth_5000("cuda", 0.3, "float64", rng)
+    deep.normalized_at_depth_5000("cuda", 0.3, "float64", rng)
 
 
 @on_host
 def test_extreme_networks(device, rng):
-    test_deep.test_networks_that_shrink_and_that_explode("cuda", rng)
-    test_deep.test_degenerate_constants("cuda", rng)
-    test_deep.test_unnormalized_and_too_deep("cuda")
+    deep.networks_that_shrink_and_that_explode("cuda", rng)
+    deep.degenerate_constants("cuda", rng)
+    deep.unnormalized_and_too_deep("cuda")
 
 
 @on_host
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
-@pytest.mark.parametrize("network", [test_cupy.NETWORKS[0], test_cupy.NETWORKS[2]])
+@pytest.mark.parametrize("network", [cupy_arrays.NETWORKS[0], cupy_arrays.NETWORKS[2]])
 def test_cupy_in_cupy_out(device, network, head, rng):
-    test_cupy.test_same_values_dtypes_and_shapes((device, "cuda"), network, head, "float64", rng)
+    cupy_arrays.same_values_dtypes_and_shapes((device, "cuda"), network, head, "float64", rng)
 
 
 @on_host
 def test_pixel_pairs(device, rng):
-    test_cupy.test_pixel_pairs((device, "cuda"), rng)
+    cupy_arrays.pixel_pairs((device, "cuda"), rng)
 
 
 @on_host

@@ -6,10 +6,10 @@ import pytest
 import rescntk as rk
 from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.protocol import Request
-from rescntk.engines.signal_tables import TableMaker
+from rescntk.engines.scaling import Scaling
+from rescntk.engines.signal_tables import signal_tables
 from rescntk.vocabulary import KINDS
-from tests import tolerances
-from tests.engines import test_accuracy
+from tests import difficult_signals, tolerances
 from tests.engines.cuda.test_launch import index
 
 NETWORKS = {
@@ -32,7 +32,7 @@ NETWORKS = {
 
 def difficult(network, d, rng):
     """Signals of every kind; for a homogeneous network of all sizes, as one's pixels are."""
-    X = np.concatenate([make(2, d, rng)[:2] for make in test_accuracy.SIGNALS])
+    X = np.concatenate([make(2, d, rng)[:2] for make in difficult_signals.SIGNALS])
     X[3] *= np.geomspace(1.0, 1e-200, d)
     if network.activation == "relu":
         X *= np.array([1e-300, 1e-160, 1e-3, 1.0, 1e150, 1e300, 0.0] * 2)[:, None, None]
@@ -45,7 +45,7 @@ def assert_tables(cupy, network, X, head):
     for dtype in ("float64", "float32"):
         request = Request(network, head, KINDS, ladder, dtype)
         run = cuda._Run(request, X)
-        expected = TableMaker(request, *X.shape[1:], np).make(X)
+        expected = signal_tables(Scaling(request, *X.shape[1:]), X)
         relu = network.activation == "relu"
 
         def assert_close(ours, theirs, relu=relu, eps=tolerances.EPS[dtype]):
@@ -72,7 +72,9 @@ def assert_tables(cupy, network, X, head):
                 theirs = np.array([[t[order].T for t in both] for both in tables])
                 theirs = theirs.reshape(len(tables), 2, len(X), len(order)).transpose(2, 0, 3, 1)
                 assert_close(ours, theirs.reshape(shape))
-            assert (cupy.asnumpy(laid.units) == expected.units[:, order].transpose(2, 0, 1)).all()
+            assert (
+                cupy.asnumpy(laid.units) == expected.unit_vectors[:, order].transpose(2, 0, 1)
+            ).all()
             assert (cupy.asnumpy(laid.scale) == expected.scale).all()
             assert_close(laid.peaks, np.array(expected.peaks))
             bounds = [

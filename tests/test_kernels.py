@@ -1,10 +1,16 @@
-"""Every kind of array that holds real numbers is taken, and none is written to."""
+"""Kernels on every kind of array that holds real numbers, and the results of `gram`."""
+
+import copy
+import multiprocessing
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import rescntk as rk
-from tests.engine_names import ENGINES
+from tests.engine_names import ENGINES, skip_unless_taken
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
 WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))
@@ -81,6 +87,7 @@ def test_signals_too_large_for_erf_are_refused(engine, normalized):
     """Its kernels tend to a limit, and then would leave the range of squared variances."""
     X = WHOLE.astype(np.float64)
     kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
+    skip_unless_taken(engine, kernel.network)
     for dtype, large, too_large in (("float64", 1e70, 1e78), ("float32", 1e8, 1e10)):
         limit = kernel(X * 1e4, engine=engine, dtype=dtype)
         K = kernel(X * large, engine=engine, dtype=dtype)
@@ -95,14 +102,44 @@ def test_dtype_in_other_words():
         assert (KERNEL(WHOLE, dtype=name) == KERNEL(WHOLE, dtype="float32")).all()
 
 
-def test_progress(capsys):
-    pytest.importorskip("tqdm")
-    K = KERNEL(WHOLE, progress=True)
-    assert (K == EXPECTED).all()
-    assert "15/15" in capsys.readouterr().err.replace(".0", "")
+KINDS = [("gpk", "ntk"), ("ntk", "gpk"), ("gpk",), ("ntk",)]
 
 
-def test_without_tqdm_progress_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
-    with pytest.raises(ImportError, match=r"tqdm: pip install 'rescntk\[plot\]'"):
-        KERNEL(WHOLE, progress=True)
+def gram(kinds):
+    return rk.gram(KERNEL.network, WHOLE, kinds=kinds)
+
+
+def assert_same(found, expected, kinds):
+    assert type(found) is type(expected) and found._fields == kinds
+    for kind in kinds:
+        assert (getattr(found, kind) == getattr(expected, kind)).all()
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_grams_are_named_tuples_that_can_be_copied(kinds):
+    expected = gram(kinds)
+    both = gram(("gpk", "ntk"))
+    assert all((getattr(expected, kind) == getattr(both, kind)).all() for kind in kinds)
+    assert_same(copy.copy(expected), expected, kinds)
+    assert_same(copy.deepcopy(expected), expected, kinds)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert_same(pickle.loads(pickle.dumps(expected, protocol)), expected, kinds)
+
+
+def test_grams_come_back_from_other_processes():
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for kinds, found in zip(KINDS, pool.map(gram, KINDS), strict=True):
+            assert_same(found, gram(kinds), kinds)
+
+
+def test_grams_are_read_by_a_fresh_process(tmp_path):
+    path = tmp_path / "gram.pickle"
+    path.write_bytes(pickle.dumps([gram(kinds) for kinds in KINDS]))
+    code = (
+        "import pickle, sys; grams = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "print([(g._fields, [m.shape for m in g]) for g in grams])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
+    ).stdout
+    assert found.strip() == str([(kinds, [(5, 5)] * len(kinds)) for kinds in KINDS])
