@@ -32,7 +32,8 @@ ConstantFunction = Callable[[np.ndarray, str], "float | None"]
 
 FAR = 10.0
 """Depth at which a law is seen, in units of the depth where the law sets in. Larger: fewer
-predictions are refuted, more ladders are undecided. @@LIMFAR@@"""
+predictions are refuted, more ladders are undecided. Chosen by hand. A multiple of the depth needed
+by the signals, 0.1 to 10 times, changes no ladder (docs/depth_limits.md, section 7)."""
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """Largest difference of two correlations that counts as a rounding error. Larger: more pairs
