@@ -132,7 +132,7 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
 
     .. math:: \delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2} \left(1 - \frac{3\log L + O(s)}{L}\right),
 
-    s being the `slowdown`. The first factor is returned. It does not depend on the signals,
+    s being the `slowdown`. The factor before the bracket is returned. It is independent of the signals,
     their length and the filter size. Not in the paper; derived in docs/depth_limits.md,
     section 4.
 
@@ -151,9 +151,9 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
     Examples
     --------
     >>> from rescntk.theory import conditioning, multisphere
-    >>> deep = multisphere.normalized_gpk([1.0], 100_000, 1, complement=True)[0]
-    >>> print(f"{deep / conditioning.asymptotic_complement(100_000):.3f}")
-    0.999
+    >>> deep = multisphere.normalized_gpk([1.0], 10_000, 1, complement=True)[0]
+    >>> print(f"{deep / conditioning.asymptotic_complement(10_000):.3f}")
+    0.995
     """
     depth, alpha = check_depth(depth), check_constant(alpha, "alpha")
     s = slowdown(alpha) if check_flag(skip, "skip") else 1.0
@@ -292,7 +292,7 @@ def compare(
     """
     X, depths = check_signals(X, "X"), check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
-    check_cases(X, 2, "condition numbers are compared")
+    check_cases(X, 2, "the bounds are about pairs of signals")
     sides: list[list[tuple[float, float, float, float]]] = []
     for skip in (False, True):
         matrices = gram(

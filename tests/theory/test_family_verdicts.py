@@ -136,7 +136,7 @@ def test_wrong_predictions_are_found_out():
     other = depth.check(family, X, depths=SHORT, prediction=limits.two_layer(family(1)))
     assert other.verdict == depth.ELSEWHERE
     assert other.as_predicted is False
-    # Off by a thousandth, which is what is left of the distance.
+    # A limit that is off by a thousandth: the distance tends to a thousandth.
     right = 1 - family.predict("ntk").complements(X, "trace")
     off = right + 1e-3 * ~np.eye(5, dtype=bool)
     near = depth.check(family, X, depths=powers(15), prediction=limits.Prediction(off, 1.0))
@@ -263,7 +263,7 @@ def test_rates_that_are_not_resolved_are_not_confirmed():
 @pytest.mark.parametrize("noise", [0.1, 1e-2, 1e-3, 1e-6])
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_signals_that_nearly_agree_refute_nothing(kind, noise):
-    """They follow the law of all from depth 3πs/√(2δ) on."""
+    """Pixels that nearly agree follow the common law from depth 3πs/√(2δ) on."""
     X = multisphere.sample(4, 4, 3, rng=0)
     X[1] = X[0] + noise * np.random.default_rng(1).standard_normal(X[0].shape)
     X = multisphere.project(X)

@@ -28,7 +28,7 @@ def judged(function, last=16, **prediction):
 
 
 def test_verdicts_on_sequences():
-    """Where numbers are given, not networks."""
+    """Sequences of numbers, without networks."""
     limit = 0.7 + 0.1 * np.linspace(-1, 1, 10)
     # 1/log L converges more slowly than any power: nobody can tell.
     slow = judged(lambda n, u: limit + 0.1 * u / np.log(n), limit=limit, exponent=1.0)
