@@ -132,9 +132,9 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
 
     .. math:: \delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2} \left(1 - \frac{3\log L + O(s)}{L}\right),
 
-    s being the `slowdown`. The factor before the bracket is returned. It is independent of the signals,
-    their length and the filter size. Not in the paper; derived in docs/depth_limits.md,
-    section 4.
+    s being the `slowdown`. The factor before the bracket is returned. It is independent of the
+    signals, their length and the filter size. Not in the paper; derived in
+    docs/depth_limits.md, section 4.
 
     Parameters
     ----------
