@@ -1,6 +1,5 @@
 """Multi-sphere and conditioning against definitions, theorems and high precision."""
 
-
 import mpmath
 import numpy as np
 import pytest
