@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -299,3 +300,58 @@ def check_match(X: Array, Z: Array) -> None:
             raise ValueError(
                 f"Z has shape {Z.shape}, expected {X.shape[axis]} {what} as in X of shape {X.shape}"
             )
+
+
+# ------------------------------------------------ ladders of depths, sets of signals, correlations
+
+
+def check_ladder(depths: Iterable[int], least: int, ratio: float) -> tuple[int, ...]:
+    """Return `least` depths or more, each at least `ratio` times the previous depth."""
+    ladder = check_depths(depths)
+    if len(ladder) < least:
+        raise ValueError(
+            f"depths is {ladder!r}, expected at least {least}: an exponent needs slopes, "
+            f"and its uncertainty how they change"
+        )
+    for low, high in pairwise(ladder):
+        if high < ratio * low:
+            raise ValueError(
+                f"depths has {low} and then {high}, expected each at least {ratio:g} times as much"
+            )
+    return ladder
+
+
+def check_cases(X: np.ndarray, least: int, reason: str) -> None:
+    """Refuse fewer than `least` signals."""
+    n = len(X)
+    if n < least:
+        raise ValueError(
+            f"X has {n} case{'s' if n > 1 else ''}, expected at least {least}: {reason}"
+        )
+
+
+def check_distinct(X: np.ndarray, reason: str) -> None:
+    """Refuse signals that are there twice."""
+    for i in range(len(X)):
+        same = np.flatnonzero((X[i + 1 :] == X[i]).all(axis=(1, 2)))
+        if len(same):
+            raise ValueError(
+                f"X has the same signal as cases {i} and {i + 1 + same[0]}, expected different "
+                f"ones: {reason}"
+            )
+
+
+def check_correlations(t: Any) -> np.ndarray:
+    """Return `t` as a float64 array of correlations in [-1, 1]."""
+    values = check_real(t, "t", "in [-1, 1]")
+    if values.size == 0 or not (np.abs(values) <= 1.0).all():
+        raise ValueError(f"t is {t!r}, expected correlations in [-1, 1]")
+    return values
+
+
+def check_layers(depth: Any) -> np.ndarray:
+    """Return a depth, or an array of depths, as float64 integers of at least 1."""
+    layers = check_real(depth, "depth", "that are integers of at least 1")
+    if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
+        raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
+    return layers

@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis profiles and a source of randomness."""
+"""Hypothesis profiles and a source of randomness, for all tests."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ def near(x, rng, relative=1e-3):
 
 
 def duplicates(channels, d, rng):
-    """One signal, again, scaled, changed by 1e-3 and by 1e-7, and another one."""
+    """Copies of a signal: equal, scaled, changed by 1e-3 and by 1e-7; and another signal."""
     x, z = rng.standard_normal((2, channels, d))
     return np.stack([x, x.copy(), 3.7 * x, near(x, rng), near(x, rng, 1e-7), z])
 
@@ -53,7 +53,7 @@ def smooth(channels, d, rng):
 
 
 def spikes(channels, d, rng):
-    """One large pixel on a small rest."""
+    """Small noise with one large pixel."""
     X = 0.01 * rng.standard_normal((4, channels, d))
     X[np.arange(4), :, np.arange(4) % d] += 10
     return X

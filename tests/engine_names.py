@@ -1,4 +1,4 @@
-"""The engines that tests run on: those of this machine, and the CUDA engine where it can serve."""
+"""The engines that tests run on: the CPU engines, and "cuda" where it can serve."""
 
 import hypothesis
 import pytest

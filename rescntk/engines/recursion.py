@@ -1,22 +1,22 @@
 """The recursion of the reference engine: one tile of pixel pairs through all layers.
 
-For each pixel pair the recursion carries
+For each pixel pair the recursion carries three numbers. ::
 
-    F                  the covariance of the features, the Gaussian process kernel
-    D = (q1 + q2)/2 − F    half the squared distance of the features
-    A = T + r F        the tangent kernel; r = 1 with the readout trained, 0 with it frozen
+    F                       covariance of the features, the Gaussian process kernel
+    D = (q1 + q2)/2 − F     half the squared distance of the features
+    A = T + r F             tangent kernel
 
-and a layer is, with ⊙ entrywise, boxes as *sums* over windows, and the filters' constants in
-the unit and the factor of `Scaling` (theory.md, sections 2 to 4b):
+Here t, i, o, r say whether input, inner, outer and readout weights are trained (1) or frozen
+(0). A starts as (t + r) F. A layer has four steps (theory.md, sections 2 to 4b). ::
 
-    w = 1 − ρ = (D_Σ − z) / g,  D_Σ = box(D)             correlate
-    A_g = (i − r) Σ + box(A)                             tangent_g
-    K, D_K, K̇ = dual activations of w                    Activation.dual
-    F ← F + box(K),  D ← D + box(D_K)                    add_branch
-    A ← A + box(K̇ ⊙ A_g + (o + r) K)                     add_branch
+    w = 1 − ρ = (box(D) − z) / g                         _correlate
+    A_g = (i − r) Σ + box(A)                             _tangent_g
+    K, D_K, K̇ = dual activations of w                    _activate
+    F ← F + box(K),  D ← D + box(D_K)                    _add_branch
+    A ← A + box(K̇ ⊙ A_g + (o + r) K)                     _add_branch
 
-where t, i, o, r say whether input, inner, outer and readout weights are trained. A starts as
-(t + r) F. Without skip connections the terms before the boxes are absent.
+Boxes are sums over windows: `Scaling` has the filters' constants. Without skip connections the
+first terms of F, D and A are absent. Without the NTK, A is absent.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Buffers:
 
 
 class Recursion:
-    """The way of one tile through the layers.
+    """The recursion on one tile.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class Recursion:
         xp.copyto(v, spare, where=w <= NEARLY_OPPOSITE)
 
     def _half_square(self, combine: Callable[..., Array], out: Array) -> None:
-        """Set `out` to |û ± v̂|²/2, the sign being that of `combine`."""
+        """Set `out` to |û ± v̂|²/2, with + or − as `combine` adds or subtracts."""
         xp, spare = self.xp, self._spare
         out[...] = 0.0
         for left, right in zip(self.left.unit_vectors, self.right.unit_vectors, strict=True):
@@ -220,15 +220,15 @@ class Recursion:
             scale = 2.0 ** -self.scaling.exponents[layer - 1]
             xp.multiply(linear, scale, out=spare)
             tangent_g = xp.add(tangent_g, spare, out=self._tangent_branch)
-        share = self.network.parts.inner_minus_readout
-        if share == 0.0:
+        weight = self.network.parts.inner_minus_readout
+        if weight == 0.0:
             return tangent_g
         if given.covariance is None:
             xp.multiply(given.half_g, given.w, out=spare)
             xp.subtract(given.half_g, spare, out=spare)
-            xp.multiply(spare, 2.0 * share, out=spare)
+            xp.multiply(spare, 2.0 * weight, out=spare)
         else:
-            xp.multiply(given.covariance, share, out=spare)
+            xp.multiply(given.covariance, weight, out=spare)
         return xp.add(tangent_g, spare, out=self._tangent_branch)
 
     def _activate(self, layer: int, given: DualInput) -> DualResult:
@@ -263,9 +263,9 @@ class Recursion:
         """Add box(K̇ ⊙ A_g + (o + r) K) to A."""
         xp, spare = self.xp, self._spare
         branch = xp.multiply(dual.K_dot, tangent_g, out=self._tangent_branch)
-        share = self.network.parts.outer_plus_readout
-        if share > 0:
-            xp.multiply(dual.K, share, out=spare)
+        weight = self.network.parts.outer_plus_readout
+        if weight > 0:
+            xp.multiply(dual.K, weight, out=spare)
             xp.add(branch, spare, out=branch)
         self._add(self._tangent_branch_ring, layer, self.tangent)
 

@@ -127,7 +127,7 @@ class Block(NamedTuple):
 
 
 class ReferenceGram:
-    """One request on signals of one shape, cut into tiles."""
+    """The Gram matrix of one request on signals of one shape, cut into tiles."""
 
     def __init__(self, request: Request, X: Array) -> None:
         _, n_channels, self.d = X.shape

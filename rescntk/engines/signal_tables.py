@@ -24,7 +24,7 @@ _OUT_OF_REACH = 1e-30
 """Least squared size of a signal for the equivariant head, as a share of its mean energy.
 
 The head measures the energy that reaches pixel 1. Pixels that do not reach it may be larger
-by any factor; this share keeps their variances below 1e30 d, within float32. A smaller
+by any factor; the least size keeps their variances below 1e30 d, within float32. A smaller
 share brings them nearer to its end, 3e38. Chosen by reasoning.
 """
 

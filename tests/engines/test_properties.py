@@ -1,4 +1,4 @@
-"""What must hold for every network and all signals, on every engine that can serve here."""
+"""Properties of every network on all signals, on every engine that can serve here."""
 
 import pytest
 from hypothesis import given

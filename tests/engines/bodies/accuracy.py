@@ -28,7 +28,7 @@ def assert_accurate(engines, network, X):
     depths = definition.pixel_pairs(X, network)
     exact = depths[network.depth]
     spread = 1.0
-    if network.activation == "erf":  # the largest pre-activations may be those of any layer
+    if network.activation == "erf":  # any layer may have the largest pre-activations
         scale = 1 / X.shape[1] if network.input_scale is None else network.input_scale
         entering = scale * (X**2).sum(axis=1).max()
         features = [gpk.diagonal(axis1=2, axis2=3).max() for gpk, _ in depths.values()]

@@ -1,4 +1,4 @@
-"""CuPy in, CuPy out: results against those of NumPy's arrays, on a device or its stand-in."""
+"""CuPy in, CuPy out: the same results as for NumPy's arrays, on a device or its stand-in."""
 
 import numpy as np
 

@@ -17,7 +17,7 @@ CUTS = {
         {"_GROUP": 100, "_TASK": 300, "_TABLE_BYTES": 10_000},
         {"_GROUP": 10**5, "_TASK": 10**9},
     ],
-    # Devices with so much memory free, whatever they have.
+    # The bytes that a device says are free.
     "cuda": [
         {"free_bytes": lambda cupy: 1},
         {"free_bytes": lambda cupy: 1_500},

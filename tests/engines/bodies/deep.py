@@ -35,7 +35,7 @@ def normalized_signals_of_any_size(engine, head, rng):
     assert np.abs(K - kernel(X, engine=engine)).max() <= tolerances.ROUTES
     if not takes(engine, rk.Network(3, activation="erf")):
         return
-    # Of tiny signals erf sees the linear part alone, and its kernels are as small as they are.
+    # erf is linear for tiny signals, and its kernels are as small as the signals' products.
     kernel = rk.ResCNTK(3, head=head, normalized=True, activation="erf")
     K = kernel(X * 1e-90, engine=engine)
     assert (K.diagonal() == 1).all()

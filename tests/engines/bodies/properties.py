@@ -110,7 +110,7 @@ def orthogonal_mixing_of_channels_changes_nothing(engine, network, batches, head
         np.einsum("ab,nbj->naj", mixer, X), np.einsum("ab,nbj->naj", mixer, Z), engine=engine
     )
     # Mixing rounds the signals themselves: a change of eps in a pixel's direction moves κ0 by
-    # as much, even where two pixels were exactly parallel.
+    # about eps, even where two pixels were exactly parallel.
     size = kernel.replace(head=yardstick)
     assert relative(A, B, size.diag(X), size.diag(Z)) <= tolerances.ROUTES
 
