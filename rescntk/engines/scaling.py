@@ -244,8 +244,8 @@ class Scaling:
 
         Pixel 1 has no mean over pixels behind it.
         """
-        means = self.request_head in ("trace", "gap")
-        return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * (self.d * self.offsets if means else 1)
+        pixel_pairs = self.d * self.offsets if self.request_head in ("trace", "gap") else 1
+        return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * pixel_pairs
 
     # -- range of the working precision
 
