@@ -184,7 +184,9 @@ class Recursion:
             xp.clip(w, 0.0, 2.0, out=w)
             xp.subtract(2.0, w, out=v)
             if self.activation.homogeneous:
-                total = xp.add(distance, z, out=self._tangent_branch)
+                total = xp.sqrt(z, out=self._tangent_branch)
+                total = xp.multiply(total, left.half_root + right.half_root, out=total)
+                total = xp.add(distance, total, out=total)
                 self._add_doubt(layer, total, half_g)
         if not self.carries_covariance:
             return DualInput(w, v, half_g, z)
@@ -193,9 +195,9 @@ class Recursion:
         return DualInput(w, v, half_g, z, covariance)
 
     def _add_doubt(self, layer: int, total: Array, half_g: Array) -> None:
-        """Add E = (D + z)/√a of doubtful pixel pairs to `doubt`, in whole numbers.
+        """Add E = (D + |q1 − q2|/2)/√a of doubtful pixel pairs to `doubt`, in whole numbers.
 
-        `total` is D + z. The activation is homogeneous.
+        `total` is D + |q1 − q2|/2. The activation is homogeneous.
         """
         xp, root = self.xp, self._spare
         mean = self.scaling.mean_variances[layer]
