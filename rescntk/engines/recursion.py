@@ -74,7 +74,8 @@ class Recursion:
         F, D and A after the last layer, stored divided by a power of two (`Scaling.step`). If
         `Scaling.linear_apart`, F and A are without the part of F⁰.
     doubt : array, (left case, right case), float64
-        Sum over pixels, offsets and layers of the E of doubtful pixel pairs (`DOUBTFUL`).
+        Weighted sum over pixels, offsets and layers of the E of doubtful pixel pairs
+        (`DOUBTFUL`).
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Recursion:
         d, _, offsets, right_cases = right.layers[0].half_root.shape
         self.shape = d, cases, offsets, right_cases
         self.doubt = self.xp.zeros((cases, right_cases))
+        self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
         self._distance_ring, self.distance = self._ring("distance")
         self._tangent_ring, self.tangent = self._ring("tangent")
         self._features_ring, self.features = self._ring("features")
@@ -211,7 +213,7 @@ class Recursion:
         E = total / xp.maximum(
             mean * root.astype(np.float64), xp.maximum(total / MOST_E, np.finfo(np.float64).tiny)
         )
-        self.doubt += xp.floor(E).sum(axis=(0, 2))
+        self.doubt += (self._doubt_weights * xp.floor(E)).sum(axis=(0, 2))
 
     def _tangent_g(self, layer: int, given: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A), the tangent kernel of the pre-activations."""

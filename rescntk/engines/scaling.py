@@ -242,14 +242,32 @@ class Scaling:
         """
         return self.request_head == "gap" and self.network.skip and self.activation.homogeneous
 
+    # -- doubt
+
     @property
     def most_doubt(self) -> float:
-        """The sum of E over pixel pairs and layers that a kernel may have: see `MOST_DOUBT`.
-
-        Pixel 1 has no mean over pixels behind it.
-        """
+        """The weighted sum of E over pixel pairs and layers that a kernel may have."""
         pixel_pairs = self.d * self.offsets if self.request_head in ("trace", "gap") else 1
         return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * pixel_pairs
+
+    def doubt_weights(self) -> np.ndarray:
+        """Return the weights of pixels in the sum of E, (d,), in multiples of 2^-10.
+
+        They are 1, and for the equivariant head the largest share, over all layers, that K at
+        the pixel has in the kernel at pixel 1. Sums stay exact (`MOST_E`).
+        """
+        weights = np.ones(self.d)
+        if self.equivariant:
+            net = self.network
+            outer, inner = net.outer_filter_size, net.filter_size
+            reach, weights = np.zeros(self.d), np.zeros(self.d)  # share of F, largest share of K
+            reach[0] = 1.0
+            for _ in range(2, self.depth + 1):
+                branch = circular_sum(np, reach, outer) / outer
+                weights = np.maximum(weights, branch)
+                share = net.branch_share
+                reach = (1 - share) * reach + share * circular_sum(np, branch, inner) / inner
+        return np.ceil(weights * 1024.0) / 1024.0
 
     # -- range of the working precision
 
