@@ -291,3 +291,11 @@ def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
         )
     t = np.clip(t, low, high)
     return t if complement else 1.0 - t
+
+
+def check_library_kernel(kernel: Any) -> None:
+    """Raise ValueError unless `kernel` is a rescntk.Kernel, whose network is known."""
+    from .kernels import Kernel  # kernels.py checks its own arguments with this module
+
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
