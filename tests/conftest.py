@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis profiles and a source of randomness."""
+"""Shared by all tests: hypothesis profiles, a source of randomness, the order of the tests."""
 
 import numpy as np
 import pytest
@@ -22,3 +22,22 @@ settings.load_profile("suite")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20220317)
+
+
+NOTEBOOKS = "tests/project/test_notebooks.py"
+
+# Left out of `make check`, kept in `make test`.
+SLOW = (NOTEBOOKS,)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Mark the slow tests, and run notebooks first, then other slow tests, then the rest."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+
+    def place(item):
+        return not item.nodeid.startswith(NOTEBOOKS), item.get_closest_marker("slow") is None
+
+    items.sort(key=place)

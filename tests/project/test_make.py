@@ -1,4 +1,4 @@
-"""What the Makefile says it does, as far as it needs no environment of its own."""
+"""The Makefile's targets run the commands that they promise."""
 
 import shutil
 import subprocess
@@ -8,11 +8,39 @@ from pathlib import Path
 import pytest
 
 import rescntk as rk
+from tests import conftest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+def commands(target):
+    """Return the commands that `make target` would run in an environment that is up to date."""
+    make = ["make", "--no-print-directory", "--dry-run", "-o", ".venv/test.stamp", target]
+    run = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True)
+    return run.stdout.splitlines()
+
+
+LINT = [".venv/bin/ruff check", ".venv/bin/ruff format --check", ".venv/bin/mypy"]
+PYTEST = ".venv/bin/python -m pytest -n auto --dist worksteal --durations=15"
+
+
+def test_check_is_linters_types_and_fast_tests():
+    assert commands("check") == [*LINT, f"{PYTEST} -m 'not slow'"]
+
+
+def test_test_is_everything():
+    assert commands("test") == [*LINT, f"{PYTEST} --complete"]
+
+
+def test_slow_tests_exist():
+    """A renamed test would otherwise leave the list of slow ones, and make `make check` slow."""
+    for entry in conftest.SLOW:
+        path, _, name = entry.partition("::")
+        assert (ROOT / path).exists(), entry
+        assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8") if name else True, entry
+
+
 def test_gpu_tests_without_a_gpu_fail_in_one_line():
     """Skipping all of them would look like success."""
     state = rk.engines.available()["cuda"]

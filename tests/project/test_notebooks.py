@@ -1,5 +1,6 @@
 """Every notebook runs from its first cell to its last, and is committed with its outputs."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -10,9 +11,20 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(FOLDER))
 import run  # noqa: E402
 
-NEEDED = {"gaussian_process": "sktime"}  # the others' data come with aeon
+NEEDED = {"gaussian_process": "sktime"}
+"""Packages that notebooks take their data from; all other notebooks take them from aeon."""
 
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+# Seconds of processor time; a new notebook counts as the longest. The longest run first, so that
+# no worker is left with one when all others have finished.
+SECONDS = {
+    "condition_numbers": 25,
+    "deep_degeneracy": 7,
+    "eigenvalue_decay": 15,
+}
+
+NOTEBOOKS = sorted(
+    FOLDER.glob("*.ipynb"), key=lambda path: (-SECONDS.get(path.stem, math.inf), path)
+)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
