@@ -56,3 +56,18 @@ def test_gpu_tests_without_a_gpu_fail_in_one_line():
     # make itself says that it failed, as "make" or, within another one, as "make[1]".
     said = [line for line in run.stderr.splitlines() if "***" not in line]
     assert said == [f"make test-gpu: {state}"]
+
+
+def test_slow_tests_are_marked_and_run_first():
+    """`pytest -m "not slow"` leaves out the list, and notebooks come before all other tests."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/project", "-m"]
+
+    def collected(marker):
+        run = subprocess.run([*command, marker], cwd=ROOT, capture_output=True, text=True)
+        return [line for line in run.stdout.splitlines() if "::" in line]
+
+    slow, fast = collected("slow"), collected("not slow")
+    assert slow and all(name.startswith(conftest.SLOW) for name in slow)
+    assert fast and not any(name.startswith(conftest.SLOW) for name in fast)
+    assert slow[0].startswith(conftest.NOTEBOOKS)
+    assert collected("slow or not slow") == slow + fast
