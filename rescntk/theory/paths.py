@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from ..activations import one_minus_kappa1
 from ..network import Network
 from ..rings import circular_sum
 from ..validation import check_dot_products, check_length, check_network, check_real
+from .complements import Arrays, initial_state, pass_layer
 from .walk import Walk
 
 # Paths that are listed: 1 GiB of integers.
@@ -73,7 +75,7 @@ def counts(network: Network, d: int) -> np.ndarray:
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
     for size in _convolutions(network):
-        ways = circular_sum(np, ways, size)
+        ways = np.asarray(circular_sum(np, ways, size))
     return ways
 
 
@@ -175,15 +177,34 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     values = check_real(t, "t", "(n_timepoints,)")
     if values.ndim == 0 or values.shape[-1] != n_paths:
         raise ValueError(f"t has shape {values.shape}, expected (..., {n_paths}), one a path")
-    outer, inner = network.outer_filter_size, network.filter_size
-    gap = check_dot_products(values, complement)
-    gap = gap.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
-    for size in (1,) + (inner,) * (network.depth - 1):
-        windows = gap.reshape(*values.shape[:-1], -1, outer, size)
-        branch = one_minus_kappa1(np.minimum(windows.mean(axis=-1), 2.0)).mean(axis=-1)
-        gap = walk.rest * windows[..., outer // 2, size // 2] + walk.share * branch
-    gap = gap[..., 0]
-    return gap if complement else 1.0 - gap
+    delta = check_dot_products(values, complement)
+    delta = delta.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
+    state = initial_state(delta, network.parts, False)
+    for size in (1,) + (network.filter_size,) * (network.depth - 1):
+        filters = _StrideFilters(size, network.outer_filter_size)
+        state = pass_layer(state, filters, network.branch_share, network.parts, skip=network.skip)
+    delta = state.delta[..., 0]
+    return delta if complement else 1.0 - delta
+
+
+class _StrideFilters(NamedTuple):
+    """A layer's filters where no two windows overlap: the last axis is cut into windows.
+
+    An entry for each path becomes an entry for each beginning of a path.
+    """
+
+    inner: int
+    outer: int
+
+    def windows(self, array: np.ndarray) -> np.ndarray:
+        return array.reshape(*array.shape[:-1], -1, self.outer, self.inner)
+
+    def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
+        values = function(*(self.windows(array).mean(axis=-1) for array in arrays))
+        return tuple(value.mean(axis=-1) for value in values)
+
+    def identity(self, array: np.ndarray) -> np.ndarray:
+        return self.windows(array)[..., self.outer // 2, self.inner // 2]
 
 
 def _convolutions(network: Network) -> list[int]:

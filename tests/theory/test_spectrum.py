@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk import literature
 from rescntk.theory import locality, multisphere, spectrum
-from rescntk.theory.spectrum import dot_grid, quadrature
+from rescntk.theory.spectrum import blocks, dot_grid, quadrature, windows
 from tests import tolerances
 from tests.oracles import definition
 from tests.strategies import kinds, networks
@@ -33,9 +33,9 @@ def on_grid(network, kind, angles, d, n_channels):
     """Return the equivariant kernel on the tensor grid of `angles`, and K(x, x)."""
     gaps = 2 * np.sin(np.asarray(angles) / 2) ** 2
     last = dot_grid.LastLayer(network, kind, gaps, d, n_channels, 1)
-    branch = last.branch(dot_grid.whole(last.shape))
-    taps = dot_grid.taps(network.outer_filter_size, d)
-    values = sum(times * dot_grid.rotate(branch, pixel) for pixel, times in taps.items())
+    branch = last.branch(blocks.whole(last.shape))
+    taps = windows.taps(network.outer_filter_size, d)
+    values = sum(times * windows.rotate(branch, pixel) for pixel, times in taps.items())
     values = values / network.outer_filter_size + (last.carried if network.skip else 0.0)
     scale = math.ldexp(*last.scale)
     return scale * np.broadcast_to(values, (len(angles),) * d), scale * last.own
@@ -91,7 +91,7 @@ def test_blocks_do_not_change_values(monkeypatch):
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 40))
 def test_blocks_cover_an_array_once(shape, entries):
     counts = np.zeros(shape)
-    for block in dot_grid.blocks(tuple(shape), entries):
+    for block in blocks.blocks(tuple(shape), entries):
         counts[block] += 1
         assert counts[block].size <= entries
     assert (counts == 1).all()
@@ -141,7 +141,7 @@ def test_rules_are_orthogonal(method, n_channels):
     assert (np.diff(rule.angles) > 0).all()
     assert rule.angles[0] > 0
     assert rule.angles[-1] < np.pi
-    values = spectrum.zonal(1 - rule.gaps, n_channels, top)
+    values = spectrum.zonal(1 - rule.complements, n_channels, top)
     found = rule.transform(values, {1: top})
     expected = np.diag([1 / spectrum.harmonics(n_channels, k) for k in range(top + 1)])
     assert np.abs(found - expected).max() <= 100 * EPS
@@ -559,7 +559,7 @@ def test_the_law_of_products_of_windows(kind, law):
 def test_where_eigenvalues_are_0(network, head):
     """Exactly where the law says so: outside of all windows of the last layer."""
     d = 8
-    field = dot_grid.windows(network, d).features[-1].pixels
+    field = windows.windows(network, d).features[-1].pixels
     top = [2 if head == "trace" or pixel in field else 0 for pixel in range(d)]
     found = spectrum.eigenvalues(network, 2, d, top, "ntk", head)
     for pixels in itertools.chain.from_iterable(

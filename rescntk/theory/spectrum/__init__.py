@@ -8,7 +8,8 @@ against theorems 5.1 and 5.2.
 from .decay import Decay, DecayExponents, decay_exponents, singularity_exponent
 from .dot_grid import Cost
 from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture
-from .funk_hecke import Spectrum, cost, eigenvalues, harmonics, multiplicities
+from .funk_hecke import Spectrum, cost, eigenvalues
+from .harmonics import harmonics, multiplicities
 from .quadrature import zonal
 
 __all__ = [

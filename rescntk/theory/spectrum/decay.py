@@ -46,10 +46,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...network import Network
-from ...validation import check_channels, check_choice, check_integer, check_network
+from ...validation import check_channels, check_choice, check_integer, check_network, check_pixels
 from ...vocabulary import HEADS, KINDS
-from .dot_grid import Window, check_pixels, shifts, taps, windows
 from .funk_hecke import eigenvalues
+from .windows import Window, shifts, taps, windows
 
 
 class Decay(NamedTuple):

@@ -23,10 +23,10 @@ import scipy.optimize
 from scipy.special import logsumexp
 
 from ...network import Network
-from ...validation import check_channels, check_constant, check_depths, check_network
+from ...validation import check_channels, check_constant, check_depths, check_network, check_pixels
 from ..paths import counts
-from .dot_grid import check_pixels, taps
 from .funk_hecke import eigenvalues
+from .windows import taps
 
 # Where the fit of A starts, and how far log c may go below and above log λ.
 _STARTS = (1.05, 1.3, 2.0, 4.0)

@@ -84,7 +84,7 @@ class Rule:
     """Weight times P_k at each node, (K + 1, n); None where a cosine transform takes its place."""
 
     @property
-    def gaps(self) -> np.ndarray:
+    def complements(self) -> np.ndarray:
         """1 − t at the nodes, without cancellation."""
         return 2.0 * np.sin(self.angles / 2) ** 2
 
