@@ -10,12 +10,12 @@ Block = tuple[slice, ...]
 
 
 def whole(shape: tuple[int, ...]) -> Block:
-    """Return the block that is all of an array."""
+    """Return the block of all entries of an array."""
     return tuple(slice(0, length) for length in shape)
 
 
 def blocks(shape: tuple[int, ...], entries: int) -> Iterator[Block]:
-    """Yield blocks of about `entries` that cover an array: whole in the last axes."""
+    """Yield blocks of at most `entries` entries that cover an array."""
     lead = leading(shape, entries)
     rest = whole(shape[lead:])
     if lead == 0:
@@ -29,5 +29,5 @@ def blocks(shape: tuple[int, ...], entries: int) -> Iterator[Block]:
 
 
 def leading(shape: tuple[int, ...], entries: int) -> int:
-    """Return how many of the first axes `blocks` cuts."""
+    """Return the number of leading axes that `blocks` cuts."""
     return next(m for m in range(len(shape) + 1) if math.prod(shape[m:]) <= entries)

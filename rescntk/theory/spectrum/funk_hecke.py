@@ -46,8 +46,8 @@ alone, so more threads mostly wait for one another. Chosen by that argument, not
 
 _SECONDS_A_POINT = 3e-8
 """Seconds that one core takes for one point of one layer, for the message of `max_points` alone.
-Measured with a Gaussian process kernel of three layers; 4e-8 with Network(3), d = 4, on an AMD
-EPYC core, and 6e-8 for its tangent kernel."""
+Measured when the rule was written, for a Gaussian process kernel. On one AMD EPYC core 4e-8
+for Network(3) on 4 pixels, and 6e-8 for its tangent kernel."""
 
 _SLAB_ENTRIES = 4_000_000
 """Points of the last layer that are integrated together (32 MB). Raising it takes memory;

@@ -11,18 +11,18 @@ from ...network import Network
 
 
 def taps(size: int, d: int) -> Counter[int]:
-    """Return how often a centred filter of `size` reaches each pixel of a ring of `d`."""
+    """Return the number of taps of a centred filter at each pixel that it reaches on a ring."""
     half = size // 2
     return Counter(k % d for k in range(-half, half + 1))
 
 
 def shifts(head: str, d: int) -> range:
-    """Return the shifts over which a head averages."""
+    """Return the shifts of the signal over which a head averages."""
     return range(1 if head == "equivariant" else d)
 
 
 def rotate(array: np.ndarray, pixel: int) -> np.ndarray:
-    """Return what `pixel` carries where pixel 0 carries `array`: a view with axes rotated."""
+    """Return the array that `pixel` carries if pixel 0 carries `array`: axes rotated, a view."""
     d = array.ndim
     return array.transpose([(axis - pixel) % d for axis in range(d)])
 
@@ -44,12 +44,12 @@ class Window(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """What the units of each layer depend on."""
+    """The windows of each layer's units."""
 
     before: tuple[Window, ...]
-    """Of the pre-activations g^l, l = 1 … L."""
+    """Windows of the pre-activations g^l, l = 1 … L."""
     features: tuple[Window, ...]
-    """Of the features f^l, l = 0 … L; the last is the receptive field of the output."""
+    """Windows of the features f^l, l = 0 … L; the last is the receptive field of the output."""
 
 
 def windows(network: Network, d: int) -> Windows:
