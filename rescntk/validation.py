@@ -475,3 +475,31 @@ def check_named(named: Any, name: str) -> None:
     """Say so if `named` is not a mapping of names to the objects of a picture."""
     if not isinstance(named, Mapping) or not named:
         raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")
+
+
+def check_family(family: Any, depths: Iterable[int]) -> list[Any]:
+    """Return the networks of a family at `depths`: a Network, or a function from depth to one."""
+    from .network import Network
+
+    if isinstance(family, Network):
+        return [family.replace(depth=depth) for depth in depths]
+    if not callable(family):
+        raise ValueError(f"family is {family!r}, expected a Network or a function that returns one")
+    networks = []
+    for depth in depths:
+        network = family(depth)
+        if not isinstance(network, Network):
+            raise ValueError(f"family returned {network!r} for depth {depth}, expected a Network")
+        networks.append(network)
+    return networks
+
+
+def check_fit_range(first: Any, last: Any, values: Any) -> tuple[int, int]:
+    """Return the first and last frequency of a fit to the spectrum of one function's samples."""
+    first, last = check_depth(first, "first"), check_integer(last, "last")
+    if np.ndim(values) != 1 or not first < last <= len(values) // 2:
+        raise ValueError(
+            f"first and last are {first} and {last}, expected first < last below half the samples "
+            f"of one function; values has shape {np.shape(values)}"
+        )
+    return first, last

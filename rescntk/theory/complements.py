@@ -1,29 +1,29 @@
-r"""The recursion over layers on the multi-sphere, on complements: theory.md 4b and 6 in one.
+r"""The recursion over layers on the multi-sphere, on complements.
 
-On the multi-sphere the features of layer l have one variance q at every pixel. Therefore the
-recursion runs on numbers relative to q, and carries two of them for each pixel pair:
+On the multi-sphere the features of layer l have one variance q at every pixel. The recursion
+carries two numbers for each pixel pair, in units of q:
 
-.. math:: \delta = 1 - F/q, \qquad \epsilon = \tau - T/q,
+.. math:: \delta = 1 - F/q, \qquad \epsilon = \tau - T/q .
 
-with the value :math:`\tau` of T/q on the diagonal (x = z, equal pixels). With
-:math:`H_i, H_o` the means over the inner and the outer filter, and s the branch's share of the
-next variance, a layer is
+:math:`\tau` is T/q on the diagonal (x = z, equal pixels). The means over the inner and the outer
+filter are :math:`H_i, H_o`. The branch's share of the next variance is s. A layer is
 
 .. math::
     w &= H_i \delta, \qquad (1 - \kappa,\; \mu_0 - \mu) = \text{dual}(w), \\
     \delta &\leftarrow (1-s)\,\delta + s\, H_o (1 - \kappa), \\
     \epsilon &\leftarrow (1-s)\,\epsilon + s\, H_o \bigl(o\,(1-\kappa)
         + \mu_0 (i\,w + H_i \epsilon) + (\mu_0 - \mu)(i\,(1-w) + \tau - H_i \epsilon)\bigr), \\
-    \tau &\leftarrow (1-s)\,\tau + s\,\bigl(o + \mu_0 (i + \tau)\bigr),
+    \tau &\leftarrow (1-s)\,\tau + s\,\bigl(o + \mu_0 (i + \tau)\bigr) .
 
-where i, o are 1 where inner or outer weights are trained and 0 where they are frozen,
-:math:`\kappa = K/K(x,x)`, and :math:`\mu = \dot K \Sigma(x,x) / K(x,x)`, with the value
+i and o are 1 where inner or outer weights are trained, 0 where they are frozen. The activation
+enters by :math:`\kappa = K/K(x,x)` and :math:`\mu = \dot K \Sigma(x,x) / K(x,x)`, with the value
 :math:`\mu_0` on the diagonal. ReLU has :math:`\kappa = \kappa_1`, :math:`\mu = \kappa_0` and
 :math:`\mu_0 = 1`. No term is a difference of nearly equal numbers where pixels nearly agree.
+``docs/multisphere.md`` derives the formulas.
 
-Three callers differ in the filters alone (`Filters`): ``multisphere`` moves windows along rows
-of pixel pairs, ``paths`` gives each tap a variable of its own, ``spectrum.dot_grid`` rotates
-the axes of a tensor grid.
+Three callers differ in the filters alone (`Filters`). ``multisphere`` moves windows along rows
+of pixel pairs. ``paths`` gives each tap a variable of its own. ``spectrum.dot_grid`` rotates the
+axes of a tensor grid.
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ __all__ = [
 ]
 
 _BLOCK = 2**14
-"""Pixel pairs that pass all layers together: @@BLOCK@@"""
+"""Pixel pairs that pass all layers together. Raising it takes the arrays out of the cache where
+many networks share the layers; lowering it adds calls of Python a layer. A wide plateau, measured
+on one AMD EPYC core (1 MB of L2), 60 signals of 25 pixels, tangent kernel: one network of depth
+50 takes 66, 55, 50, 45, 43 ms at 2^12 … 2^16, ten networks of depth 20 take 0.26 … 0.29 s."""
 
 _OPPOSITE = 64 * float(np.finfo(np.float64).eps)
 """1 + ρ below which pixels count as opposite. Raising it takes more pairs for opposite. Chosen by
@@ -118,9 +121,9 @@ def gram_complements(
     r"""Return 1 − (normalized kernel matrix) of ReLU networks, with its digits at any depth.
 
     Equal to 1 − ``gram(..., normalized=True)`` for signals on the multi-sphere, with full
-    relative accuracy: deep kernels are too close to 1 for the difference to be taken afterwards.
-    With :math:`\delta = 1 - \bar K` and the branch's share s of a layer's variance,
-    ``Network.branch_share``, a layer of the Gaussian process kernel is
+    relative accuracy. (Deep kernels are too close to 1 to take the difference afterwards.)
+    :math:`\delta` is :math:`1 - \bar K`, and s is ``Network.branch_share``, the branch's share of
+    a layer's variance. A layer of the Gaussian process kernel is
 
     .. math:: \delta \leftarrow (1-s)\,\delta
         + s\,\mathrm{box}\bigl(1 - \kappa_1(1 - \mathrm{box}\,\delta)\bigr) .

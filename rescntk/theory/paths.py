@@ -14,8 +14,8 @@ from ..validation import check_dot_products, check_length, check_network, check_
 from .complements import Arrays, initial_state, pass_layer
 from .walk import Walk
 
-# Paths that are listed: 1 GiB of integers.
 _MOST_PATHS = 2**27
+"""Most paths that are listed: 1 GiB of integers. Raising it takes memory. Chosen by reasoning."""
 
 
 def path_counts(
@@ -28,10 +28,10 @@ def path_counts(
 ) -> np.ndarray:
     r"""Return the number of paths from each pixel to the output of a CNN.
 
-    The :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022: paths in the network without
-    skip connections, with one channel in each node. Depth L means L layers of two convolutions,
-    the first of which has one (as in ``literature.barzilai_cnn``): 2L − 1 convolutions, and
-    :math:`q^{2L-1}` paths in all. With ``outer_filter_size=1`` it has one convolution a layer
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022: paths in the network without skip
+    connections, with one channel in each node. L layers have 2L − 1 convolutions, one in the
+    first layer and two in each other (as in ``literature.barzilai_cnn``), and
+    :math:`q^{2L-1}` paths. With ``outer_filter_size=1`` there is one convolution a layer
     (``literature.geifman_cnn``), L − 1 in all. Divided by their sum the counts are the CNN's
     effective receptive field.
 
@@ -45,7 +45,7 @@ def path_counts(
     Returns
     -------
     ndarray of Python integers (dtype object), (n_timepoints,)
-        Exact at any depth. Entry 0 is the output pixel, entry i the one i pixels away.
+        Exact at any depth. Entry 0 is the output pixel, entry i the pixel at distance i.
 
     Raises
     ------
@@ -80,12 +80,12 @@ def counts(network: Network, d: int) -> np.ndarray:
 
 
 def path_pixels(network: Network) -> np.ndarray:
-    r"""Return the pixel in which each path from the output ends, as its distance from the output.
+    r"""Return the end of each path from the output pixel, as a distance from the output pixel.
 
-    The paths of appendix D of Barzilai et al. 2022: tuples J of the offsets that one convolution
-    after another moves by, from the output to the input; the pixel is their sum :math:`|J|`.
-    There are :math:`q_o^L q_i^{L-1} q_0` of them, ordered like the entries of an array
-    with an axis for each convolution, the output's first.
+    A path (Barzilai et al. 2022, appendix D) is a tuple J of offsets, by which one convolution
+    after another moves from the output to the input. It ends at their sum :math:`|J|`. There are
+    :math:`q_o^L q_i^{L-1} q_0` paths, ordered like the entries of an array with an axis for each
+    convolution, the output's first.
 
     Parameters
     ----------
@@ -121,32 +121,26 @@ def path_pixels(network: Network) -> np.ndarray:
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     r"""Return the "stride-q" kernel, in which every path has a dot product of its own.
 
-    Appendix D of Barzilai et al. 2022. In the recursion of ``multisphere.normalized_gpk`` two
-    windows of one layer overlap, and paths meet; here no two do, as if all convolutions had the
-    stride of their filter:
+    Barzilai et al. 2022, appendix D. In ``multisphere.normalized_gpk`` the windows of a layer
+    overlap, and paths meet. Here no two windows overlap, as if all convolutions had the stride of
+    their filter:
 
     .. math::
         \bar K^l(t) = (1-p)\, \bar K^{l-1}(t^{(0,0)}) + p\, \frac1{q_o} \sum_k
-        \kappa_1\Big(\frac1{q_i} \sum_{k'} \bar K^{l-1}(t^{(k,k')})\Big) ,
+        \kappa_1\Big(\frac1{q_i} \sum_{k'} \bar K^{l-1}(t^{(k,k')})\Big) .
 
-    where :math:`t^{(k,k')}` are the variables of the paths that begin with the offsets k and k'
-    (layer 1 has no inner sum, :math:`\bar K^0` is the mean over the input's window), and p the
-    branch's share, :math:`\alpha^2/(1+\alpha^2)` for Barzilai's constants. A skip connection
-    is the path straight on, so paths are those of the network without skip connections.
-
-    Where all paths to a pixel are given that pixel's dot product,
-    ``t[..., path_pixels(network) % n_timepoints]``, it is the ordinary kernel. Its Taylor
-    coefficients therefore sum to the ordinary kernel's: that is how path counts enter the
-    eigenvalues (theorem 5.2). And its derivative by one variable at t = 1 is the weight of one
-    path: over the paths to a pixel they sum to the effective receptive field. The appendix
-    carries the bounds over to the tangent kernel without defining a version of it.
+    The paths that begin with the offsets k and k' have the variables :math:`t^{(k,k')}`. Layer 1
+    has no inner sum. :math:`\bar K^0` is the mean over the input's window, and p is
+    ``Network.branch_share``. With ``t[..., path_pixels(network) % n_timepoints]``, one dot product
+    for all paths to a pixel, the result is the ordinary kernel. ``docs/locality.md`` says how path
+    counts enter the eigenvalues in this way.
 
     Parameters
     ----------
     network : Network
         With ReLU.
     t : array_like, (..., n_paths)
-        Dot products in [-1, 1], one a path in the order of `path_pixels`.
+        Dot products in [-1, 1], one for each path in the order of `path_pixels`.
     complement : bool, default False
         Take and return 1 − (·) instead: with full relative accuracy.
 
@@ -214,9 +208,9 @@ def _convolutions(network: Network) -> list[int]:
 
 
 def _count_paths(network: Network) -> int:
-    """Return the number of paths, or say that it is too large to list them."""
+    """Return the number of paths, or say that they are too many to list."""
     convolutions = _convolutions(network)
-    digits = sum(map(math.log10, convolutions))  # the number itself may have millions
+    digits = sum(map(math.log10, convolutions))  # the number may have millions of digits
     if digits > math.log10(_MOST_PATHS):
         raise ValueError(
             f"network has 10^{digits:.1f} paths, which would take "

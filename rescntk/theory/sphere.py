@@ -1,6 +1,6 @@
 r"""Signals on the multi-sphere :math:`MS(C_0, d)`: every pixel has the norm :math:`\sqrt{C_0}`.
 
-The public names are those of ``multisphere``, which imports them.
+``multisphere`` imports all public names from here.
 """
 
 from __future__ import annotations

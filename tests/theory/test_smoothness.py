@@ -8,7 +8,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import literature
-from rescntk.theory import smoothness
+from rescntk.theory import gaussian_space, smoothness
 from tests import tolerances
 
 mp = mpmath.mp.clone()
@@ -57,8 +57,11 @@ def test_magnitudes_and_decay():
     exact = smoothness.magnitudes(np.abs(angles))[1:40:2]
     k = np.arange(1, 40, 2)
     assert np.abs(exact * np.pi * k**2 / 2 - 1).max() <= 4 * (40 / 4096) ** 2
-    assert abs(smoothness.decay(np.abs(angles), 1, 99) - 2) <= 1e-3
-    assert abs(smoothness.decay(np.abs(angles) ** 3 - 1.5 * np.pi * angles**2, 2, 98) - 4) <= 2e-3
+    assert abs(smoothness.fit_power_law(np.abs(angles), 1, 99) - 2) <= 1e-3
+    assert (
+        abs(smoothness.fit_power_law(np.abs(angles) ** 3 - 1.5 * np.pi * angles**2, 2, 98) - 4)
+        <= 2e-3
+    )
 
 
 # ---------------------------------------------------------------- the Gaussian's space
@@ -68,8 +71,8 @@ def test_gaussian_on_the_circle():
     """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1)."""
     wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
     assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
-    exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(smoothness._LAST + 1)])
-    found = smoothness._gaussian_coefficients(smoothness._LAST)
+    exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(gaussian_space.LAST + 1)])
+    found = gaussian_space.gaussian_coefficients(gaussian_space.LAST)
     assert np.abs(found / exact - 1).max() <= 1e-12
     spectrum = smoothness.magnitudes(wave)
     assert np.abs(spectrum[:60] - exact[:60]).max() <= FOURIER * exact[0]
@@ -94,7 +97,7 @@ def test_norm_of_known_transforms(rng, count):
     expected = np.sqrt(c @ smoothness.gaussian_kernel(points) @ c)
     norms = smoothness.gaussian_rkhs_norm(f, np.arange(14, 23))
     # The samples' errors, eps each, squared and weighted by the Gaussian's reciprocal.
-    noise = (EPS * c.sum()) ** 2 / smoothness._gaussian_coefficients(22)[14:] / expected**2
+    noise = (EPS * c.sum()) ** 2 / gaussian_space.gaussian_coefficients(22)[14:] / expected**2
     assert (np.abs(norms / expected - 1) <= FOURIER + noise).all()
     assert noise[-1] < 2e-3
     assert smoothness.gaussian_rkhs_norm(f) == norms[0]
@@ -217,9 +220,9 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"angles has shape \(1, 1\), expected \(n,\)"):
         smoothness.circle([[0.0]])
     with pytest.raises(ValueError, match="first < last"):
-        smoothness.decay(f, 5, 5)
+        smoothness.fit_power_law(f, 5, 5)
     with pytest.raises(ValueError, match="no spectrum above rounding"):
-        smoothness.decay(f, 5, 9)
+        smoothness.fit_power_law(f, 5, 9)
 
 
 # ---------------------------------------------------------------- what the papers claim
@@ -349,7 +352,7 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
     for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 1.0)):
         for kind, exponent in (("ntk", 2), ("gpk", 4)):
             shape = smoothness.kernel_shape(kernel(network, kind))
-            assert abs(smoothness.decay(shape, 32, 256) - exponent) <= 0.02
+            assert abs(smoothness.fit_power_law(shape, 32, 256) - exponent) <= 0.02
     angles = smoothness.grid(10)
     y = smoothness.target(angles)
     for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 0.1)):

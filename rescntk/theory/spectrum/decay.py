@@ -217,9 +217,9 @@ def singularity_exponent(
 ) -> float:
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
-    The exponent is the least Σ (3 + w (C0 − 1)) − 2 [tangent kernel] over sets of windows, of w
-    pixels each, that together hold all pixels with the frequency. Asymptotic, for ReLU; derived
-    in ``docs/spectrum.md``.
+    The exponent is the least Σ (3 + w (C0 − 1)) − 2 [tangent kernel] over sets of windows that
+    together hold all pixels with the frequency; w are the windows' sizes. It is asymptotic, and
+    derived in ``docs/spectrum.md``.
 
     Parameters
     ----------

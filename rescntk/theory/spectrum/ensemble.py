@@ -2,7 +2,7 @@
 
 The theorem bounds a ResNet's eigenvalues from below by a sum over depths, with the numbers of
 paths through CNNs of these depths as exponents (``docs/spectrum.md``). Here the theorem's
-constants are fitted to computed eigenvalues, and the eigenvalues to those of CNNs.
+constants are fitted to computed eigenvalues, and a ResNet's spectrum to the spectra of CNNs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .windows import taps
 
 _STARTS = (1.05, 1.3, 2.0, 4.0)
 """Values of A from which the fit starts; the best result counts. More starts cost time and guard
-against local minima. Chosen to cover the values that were found, 1 to 3."""
+against local minima. Chosen by reasoning, not measured."""
 
 _REACH = 60.0
 """Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0.

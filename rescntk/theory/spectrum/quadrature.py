@@ -1,8 +1,8 @@
 r"""Integrals over the sphere of a pixel, against the zonal functions of each frequency.
 
-For a pixel uniform on the sphere of :math:`C_0` dimensions the dot product :math:`t =
-\cos\theta` has density :math:`w(t) = \frac{\Gamma(C_0/2)}{\sqrt\pi\,\Gamma((C_0-1)/2)}
-(1-t^2)^{(C_0-3)/2}`, and the zonal function of frequency k is the Gegenbauer polynomial
+A pixel is uniform on the sphere in :math:`C_0` dimensions. Its dot product :math:`t =
+\cos\theta` has the density :math:`w(t) = \frac{\Gamma(C_0/2)}{\sqrt\pi\,\Gamma((C_0-1)/2)}
+(1-t^2)^{(C_0-3)/2}`. The zonal function of frequency k is the Gegenbauer polynomial
 :math:`P_k` of index :math:`(C_0-2)/2` with :math:`P_k(1) = 1`: :math:`\cos k\theta` for
 :math:`C_0 = 2`, Legendre's for 3. A rule has nodes :math:`\theta_m` and turns values there into
 :math:`\int f P_k w\,dt` for k = 0 … K. ``docs/spectrum.md`` says how fast rules converge.
@@ -173,10 +173,10 @@ def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
     """Return the number of nodes that serves frequencies up to `max_frequency`.
 
-    "angles" has 2n = ω + 11 ω^(1/3) with ω = π/2 (k + C0 − 2), for an error of 1e-12, and some
-    nodes more so that `coarser` still has 2n. The other rules have an error of
-    (k/(2n − k))^C0 of an eigenvalue: 1e-5, or four times the frequency if that is fewer nodes
-    (``docs/spectrum.md``).
+    "angles" errs by 1e-12 with n nodes, 2n = ω + 11 ω^(1/3) and ω = π/2 (k + C0 − 2). The
+    result is more than n, so that the grid of `coarser` has n nodes. The other rules have an
+    error of (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where 1e-5 would take more than four
+    times the frequency (``docs/spectrum.md``).
     """
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
