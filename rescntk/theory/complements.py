@@ -55,9 +55,9 @@ class Dual(NamedTuple):
     """The activation's expectations for one layer, relative to their value on the diagonal."""
 
     function: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
-    """Takes w = 1 − ρ, and whether the slope is wanted; returns 1 − κ and μ0 − μ, or None."""
+    """Takes w = 1 − ρ and a flag; returns 1 − κ, and μ0 − μ if the flag is set, else None."""
     own_slope: float
-    """μ0."""
+    """μ0, the value of μ on the diagonal."""
 
 
 def relu_dual(w: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -78,7 +78,7 @@ class State(NamedTuple):
     epsilon: np.ndarray | None = None
     """None where the tangent kernel is not wanted."""
     left_over: tuple[Number, Number] = (0.0, 0.0)
-    """By how much rounding made δ and ε too large, for `compensated` steps."""
+    """Rounding errors of δ and ε: computed minus exact sums of the last layer, if compensated."""
 
     @property
     def arrays(self) -> Arrays:
@@ -138,7 +138,7 @@ def own_branch(parts: TrainedParts, tau: Number, dual: Dual) -> Number:
 def pass_layer(
     state: State,
     filters: Filters,
-    share: Number,
+    branch_share: Number,
     parts: TrainedParts,
     *,
     tau: Number = 0.0,
@@ -152,20 +152,25 @@ def pass_layer(
     ----------
     state : State
     filters : Filters
-        The layer's: that of layer 1 has an inner filter of size 1.
-    share : float or array
+        The layer's filters. In layer 1 the inner filter has size 1.
+    branch_share : float or array
         s, the branch's share of the next variance.
     parts : TrainedParts
         Trained parts as numbers.
     tau : float or array
         τ of the features before the layer.
     dual : Dual
-        The activation's, at the variance before the layer.
+        The activation's expectations at the variance before the layer.
     skip : bool
-        Without skip connections the branch is all there is: s = 1.
+        Without skip connections the state becomes the branch: s = 1.
     compensated : bool
         Keep the rounding error of the sums for the next layer (Kahan 1965). Where s is small, a
-        deep network adds the same little over and over, and rounds it the same way.
+        deep network adds the same little again and again, and rounds it in the same direction.
+
+    Returns
+    -------
+    State
+        Of the features after the layer.
     """
 
     def function(*arrays: np.ndarray) -> Arrays:
@@ -178,7 +183,7 @@ def pass_layer(
     for k, (old, branch) in enumerate(zip(state.arrays, branches, strict=True)):
         old = filters.identity(old)
         branch -= old  # in place, step by step: a tensor grid may fill the memory
-        branch *= share
+        branch *= branch_share
         if compensated:
             change = branch - state.left_over[k]
             np.add(old, change, out=branch)

@@ -12,9 +12,8 @@ import rescntk as rk
 from rescntk import literature, plots
 from rescntk.theory import locality
 from tests import tolerances
-from tests.oracles import fields
+from tests.oracles import fields, finite
 from tests.strategies import kinds, networks, signals
-from tests.test_finite_network import convolve
 
 EPS = tolerances.EPS["float64"]
 LENGTHS = st.integers(1, 9)
@@ -183,40 +182,12 @@ def test_without_skip_connections_both_fields_have_one_shape(network, d):
         np.testing.assert_allclose(*shapes, rtol=tolerances.receptive_field(network.depth, d))
 
 
-def squared_gradients(network, X, width, n_outputs, rng):
-    """Return the mean of |∂f_Eq/∂x_ci|² over channels c and outputs of one random network."""
-    channels, d = X.shape
-
-    def weights(taps, inputs, scale):
-        return np.sqrt(scale / (taps * inputs)) * rng.standard_normal((taps, width, inputs))
-
-    def back(weights, gradient):
-        return convolve(weights[::-1].transpose(0, 2, 1), gradient)
-
-    V0 = weights(1, channels, 1.0)
-    features, layers = convolve(V0, X[None]), []
-    for layer in range(1, network.depth + 1):
-        below = X[None] if layer == 1 else features
-        W = weights(1 if layer == 1 else network.filter_size, below.shape[1], network.c_w)
-        V = network.alpha * weights(network.outer_filter_size, width, network.c_v)
-        g = convolve(W, below)
-        features = network.skip * features + convolve(V, np.maximum(g, 0))
-        layers.append((W, V, g > 0))
-    gradient = np.zeros((n_outputs, width, d))
-    gradient[:, :, 0] = rng.standard_normal((n_outputs, width)) / np.sqrt(width)
-    for W, V, active in layers[:0:-1]:
-        gradient = network.skip * gradient + back(W, active * back(V, gradient))
-    W, V, active = layers[0]
-    by_input = network.skip * back(V0, gradient) + back(W, active * back(V, gradient))
-    return (by_input**2).mean(axis=(0, 1))
-
-
 @pytest.mark.parametrize("network", [rk.Network(4, alpha=0.8), rk.Network(3, skip=False)])
 def test_finite_networks_have_the_field_of_the_gaussian_process_kernel(network, rng):
     """E|∂f/∂x_ci|² = s w_i: the field of a network in figure 2 (Luo et al. 2016), squared."""
     channels, d, n_networks = 8, 15, 100
     samples = [
-        squared_gradients(network, rng.standard_normal((channels, d)), 120, 30, rng)
+        finite.squared_gradients(network, rng.standard_normal((channels, d)), 120, 30, rng)
         for _ in range(n_networks)
     ]
     mean = np.mean(samples, axis=0)
@@ -459,6 +430,24 @@ def test_picture_of_fields(d, logarithmic):
     ax.figure.savefig(io.BytesIO())
     plain = plots.receptive_fields(given, d, explain=False)
     assert [text.get_text() for text in plain.get_legend().get_texts()] == list(given)
+
+
+def test_pictures_of_results():
+    """Results give the same picture as the networks they were computed from."""
+    pytest.importorskip("matplotlib")
+    networks = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
+    found = {name: locality.fields(network, 12) for name, network in networks.items()}
+    families = {"CNN": literature.barzilai_cnn, "ResNet": rk.Network(1, alpha=0.5)}
+    widths = {name: locality.widths(family, (1, 3, 10)) for name, family in families.items()}
+    for one, other in (
+        (plots.receptive_fields(found), plots.receptive_fields(networks, 12)),
+        (plots.receptive_field_widths(widths), plots.receptive_field_widths(families, (1, 3, 10))),
+    ):
+        for line, same in zip(drawn_lines(one), drawn_lines(other), strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), same.get_xdata())
+            np.testing.assert_array_equal(line.get_ydata(), same.get_ydata())
+    with pytest.raises(ValueError, match="n_timepoints is None"):
+        plots.receptive_fields(networks)
 
 
 def test_picture_of_widths():

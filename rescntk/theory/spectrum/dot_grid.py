@@ -60,27 +60,29 @@ def cost(network: Network, d: int, n: int, kind: str) -> Cost:
     return Cost(points, 8 * stored)
 
 
-class Layer(NamedTuple):
-    """A layer's activation at the variance q before it."""
+class LayerActivation(NamedTuple):
+    """A layer's activation at the variance q of the features before it."""
 
     dual: Dual
     gain: float
     """α² K(x, x) / q."""
-    share: float
-    """The branch's share s of the variance after the layer."""
+    branch_share: float
+    """s, the branch's share of the variance after the layer."""
 
 
-def at_variance(network: Network, q: float) -> Layer:
+def at_variance(network: Network, q: float) -> LayerActivation:
     """Return a network's activation for features of variance q.
 
     ReLU is the same at every variance. Other activations go through ``activations``.
     """
     if network.activation == "relu":
-        return Layer(RELU, network.branch_gain, network.branch_share)
+        return LayerActivation(RELU, network.branch_gain, network.branch_share)
     activation, c_w = BY_NAME[network.activation], np.array(network.c_w)
     value, slope = (float(np.asarray(v)) for v in activation.diagonal(np, c_w, q, 1.0))
     if value == 0.0:  # no variance at all: the activation is linear there, and q stays 0
-        return Layer(Dual(lambda w, wanted: (w, np.zeros_like(w)), 1.0), 0.0, 1.0 - network.skip)
+        return LayerActivation(
+            Dual(lambda w, wanted: (w, np.zeros_like(w)), 1.0), 0.0, 1.0 - network.skip
+        )
     own_slope = slope * network.c_w / value
 
     def function(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -90,7 +92,7 @@ def at_variance(network: Network, q: float) -> Layer:
         return complement, None if slopes is None else own_slope - network.c_w * slopes
 
     gain = network.alpha**2 * network.c_v * value / q
-    return Layer(Dual(function, own_slope), gain, gain / (network.skip + gain))
+    return LayerActivation(Dual(function, own_slope), gain, gain / (network.skip + gain))
 
 
 def _dual(
@@ -280,20 +282,20 @@ class LastLayer:
         self._state = pass_layer(
             self._state,
             filters,
-            here.share,
+            here.branch_share,
             self.parts,
             tau=self._tau,
             dual=here.dual,
             skip=network.skip,
         )
-        self._tau += here.share * (self._own_branch(here) - self._tau)
+        self._tau += here.branch_share * (self._own_branch(here) - self._tau)
         mantissa, exponent = math.frexp(self._mantissa * (network.skip + here.gain))
         self._mantissa, self._exponent = mantissa, self._exponent + exponent
 
-    def _at_variance(self) -> Layer:
+    def _at_variance(self) -> LayerActivation:
         homogeneous = self.network.activation == "relu"
         q = 1.0 if homogeneous else math.ldexp(self._mantissa, self._exponent)
         return at_variance(self.network, q)
 
-    def _own_branch(self, here: Layer) -> float:
+    def _own_branch(self, here: LayerActivation) -> float:
         return float(own_branch(self.parts, self._tau, here.dual))
