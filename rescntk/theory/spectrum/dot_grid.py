@@ -79,10 +79,9 @@ def at_variance(network: Network, q: float) -> LayerActivation:
         return LayerActivation(RELU, network.branch_gain, network.branch_share)
     activation, c_w = BY_NAME[network.activation], np.array(network.c_w)
     value, slope = (float(np.asarray(v)) for v in activation.diagonal(np, c_w, q, 1.0))
-    if value == 0.0:  # no variance at all: the activation is linear there, and q stays 0
-        return LayerActivation(
-            Dual(lambda w, wanted: (w, np.zeros_like(w)), 1.0), 0.0, 1.0 - network.skip
-        )
+    if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
+        linear = Dual(lambda w, wanted: (w, np.zeros_like(w)), 1.0)
+        return LayerActivation(linear, 0.0, float(not network.skip))
     own_slope = slope * network.c_w / value
 
     def function(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:

@@ -77,7 +77,7 @@ def test_kernels_of_partly_trained_networks_follow_the_law():
 @pytest.mark.parametrize(("kind", "law"), [("gpk", -10), ("ntk", -8)])
 def test_the_law_of_products_of_windows(kind, law):
     """Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2."""
-    (decay,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 14, kind, pixels=[(0, 1)])
+    (decay,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 20, kind, pixels=[(0, 1)])
     assert decay.law == law
     assert abs(decay.exponent - law) <= tolerances.COMPETITION
 
