@@ -86,9 +86,11 @@ def at_variance(network: Network, q: float) -> LayerActivation:
 
     def function(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
         complement, slopes = _dual(network, q, w, 1.0 / value, wanted)
-        # Both are differences: rounding may take them below 0.
-        np.maximum(complement, 0.0, out=complement)
-        return complement, None if slopes is None else own_slope - network.c_w * slopes
+        np.maximum(complement, 0.0, out=complement)  # a difference, rounded
+        if slopes is not None:
+            slopes *= -network.c_w
+            slopes += own_slope
+        return complement, slopes
 
     gain = network.alpha**2 * network.c_v * value / q
     return LayerActivation(Dual(function, own_slope), gain, gain / (network.skip + gain))
