@@ -4,7 +4,7 @@ A pixel pair needs to know of each of its pixels only the variance of its featur
 layer, and for the first layer its direction. A table has the pixel on its first axis and the
 case on its last. All tables are made in float64 and then kept in the working precision.
 
-tables.cu does the same on a GPU, to the bit: what is changed here is changed there.
+The CUDA engine makes its tables by this code, on CuPy's arrays.
 """
 
 from __future__ import annotations
@@ -202,20 +202,31 @@ class TableMaker:
 
         layers, peaks, bounds = [], [], {}
         bounded = self.common_bounds is None
-        for layer, (window, features, tangent) in enumerate(self._variances(xp, variance, bounded)):
-            peaks.append(window.max())  # stays on its device
-            if bounded:
-                self.check_peak(layer, float(peaks[-1]))
-            layers.append(self._pixels(window, self.unit(layer)))
-            if bounded:
-                bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
-                bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
+        with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` says so
+            for layer, (window, features, tangent) in enumerate(
+                self._variances(xp, variance, bounded)
+            ):
+                peaks.append(window.max())  # stays on its device
+                layers.append(self._pixels(window, self.unit(layer)))
+                if bounded:
+                    bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
+                    bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
+        if bounded:
+            self.check_peaks(peaks)
         return SignalTables(units, layers, peaks, self.common_bounds or bounds, scale)
 
     def check_energy(self, finite: bool) -> None:
         """Say so if not all of the pixels' energies are finite."""
         if not finite:
             raise OverflowError("the signals are too large: their squares exceed float64")
+
+    def check_peaks(self, peaks: list[Array]) -> None:
+        """Check the largest variance of every layer; a device is waited for once."""
+        largest = self.xp.stack(peaks)
+        if self.xp is not np:
+            largest = self.xp.asnumpy(largest)
+        for layer, peak in enumerate(largest.tolist()):
+            self.check_peak(layer, peak)
 
     def check_peak(self, layer: int, peak: float) -> None:
         """Say so if a layer's largest variance is too large for what is not homogeneous."""
