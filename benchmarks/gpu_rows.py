@@ -7,6 +7,7 @@ from typing import Any
 
 DTYPES = ("float32", "float64")
 DEPTH, CHANNELS = 9, 4
+BOTH = ("gpk", "ntk")
 PARTS = ("layer", "large", "grams", "peers")
 OURS, REFERENCE, JAX = "rescntk", "reference on CuPy", "JAX"
 PEERS = (REFERENCE, JAX)

@@ -110,7 +110,7 @@ def pack(
     units = xp.take(tables.units, order, axis=1).transpose(2, 0, 1)
     return PackedTables(
         roots=roots,
-        erf=pairs(*extra, 1.0),
+        erf=pairs(extra[0], extra[1], 1.0),
         units=xp.ascontiguousarray(units),
         bounds=bounds,
         peaks=xp.stack(tables.peaks),
