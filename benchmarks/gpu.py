@@ -14,8 +14,8 @@ Four parts, on one GPU:
   for a GPU, and for the kernel written the usual way in JAX (jax_peer.py). Each tries larger and
   larger batches, until they are no faster or do not fit. What they compute is compared with ours.
 
-Every row is written to gpu.json (in benchmarks/results, or the folder said) as soon as it is
-measured, or with its error; the next run goes on from there. With a limit, a row is not begun if
+Every row, or its error, is written to gpu.json at once (in benchmarks/results, or the folder
+said); the next run goes on from there. With a limit, a row is not begun if
 it is likely to take longer than what is left. Nothing is written without a GPU.
 """
 

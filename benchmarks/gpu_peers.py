@@ -19,8 +19,8 @@ from rescntk.engines import reference
 
 AGREE = {"float32": 1e-4, "float64": 1e-10}
 """Largest relative difference of a peer from our kernels of a few random signals. JAX's float32
-takes 1 − ρ² from a rounded ρ, layer by layer: 5e-7, and 1e-15 in float64, measured on a
-processor by tests/benchmarks/test_gpu_peers.py. Raising it lets a wrong peer pass."""
+takes 1 − ρ² from a rounded ρ, layer by layer: 5e-7 measured on a processor, 1e-15 in float64.
+Raising it lets a wrong peer pass."""
 
 PEER_SECONDS = 150.0
 """Seconds of a peer's call, compilation included, before it counts as failed. Chosen: several
@@ -113,7 +113,7 @@ class Worker:
         return json.loads(line)
 
     def said(self) -> str:
-        """Return the end of what the worker wrote on stderr."""
+        """Return the last words of the worker on stderr."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace").strip()[-500:]
 

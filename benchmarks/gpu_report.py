@@ -1,4 +1,4 @@
-"""What the rows of benchmarks/gpu.py say: the bars, a table, a picture."""
+"""Verdicts, a table and a picture of the rows of benchmarks/gpu.py."""
 
 from __future__ import annotations
 

@@ -59,6 +59,9 @@ _ENGINES: dict[str, tuple[str, Callable[[], str | None]]] = {
 def available() -> dict[str, bool | str]:
     """Return every engine's name with True, or with the reason why it cannot serve here.
 
+    With a CUDA device, the first call in a process compares the engine "cuda" with the reference
+    engine on a few small Grams. An engine that fails does not serve; its reason has the figures.
+
     Examples
     --------
     >>> import rescntk
@@ -74,7 +77,8 @@ def choose(name: str, request: Request, X: Any) -> Any:
     That is "numba" for NumPy's arrays and ReLU, where numba is installed; erf has to be
     computed number by number there, so that the reference engine, whose arctangent NumPy
     computes by the vector, is faster. For CuPy's arrays it is "cuda", unless the signals are
-    longer than it takes on that device. It takes NumPy's as well, when it is asked for by name.
+    longer than it takes on that device, or its check there failed (`available`): then it is
+    "reference". "cuda" takes NumPy's arrays as well, when it is asked for by name.
 
     Raises
     ------

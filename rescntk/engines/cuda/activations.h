@@ -1,7 +1,8 @@
 // Dual activations of one pixel pair: K = E[σ(u)σ(v)] and K̇ = E[σ'(u)σ'(v)], from distances.
 //
-// Notation: q1, q2 are the variances of the two pixels, g = √(q1 q2), ρ their correlation,
-// w = 1 − ρ, v = 1 + ρ, h = √(q1/2) − √(q2/2), z = h², and D = (q1 + q2)/2 − covariance.
+// Notation: q1 and q2 are the variances of the two pixels, ρ is their correlation.
+// g = √(q1 q2); w = 1 − ρ; v = 1 + ρ.
+// h = √(q1/2) − √(q2/2); z = h²; D = (q1 + q2)/2 − covariance.
 
 #include "numbers.h"
 
@@ -23,7 +24,7 @@ template <class real> struct alignas(4 * sizeof(real)) Layer {
     real sum_scale;     // c_w/q: factor that makes Σ of a window sum of F
 };
 
-// Trained parts as numbers 0 or 1 (theory, section 3), and the rounding errors that make a tie.
+// Trained parts as numbers 0 or 1 (network.TrainedParts), and the errors that make a tie.
 template <class real> struct Trained {
     real initial;               // t + r: input + readout
     real inner_minus_readout;   // i − r
@@ -61,9 +62,9 @@ HD Branch<real> relu(real g, real h, real w, real v, real tangent, real outer_pl
     return branch;
 }
 
-// erf, from the covariance S in units of `sum_scale`, times `branch_scale`:
-//     Δ = 1 + 2q1 + 2q2 + 4 g w (g + S),  K = (2/π) arctan(2S/√Δ),  K̇ = (4/π)/√Δ.
-// Δ is at least 1, so 1/√Δ is the only quotient.
+// erf: Δ = 1 + 2q1 + 2q2 + 4 g w (g + S);  K = (2/π) arctan(2S/√Δ);  K̇ = (4/π)/√Δ.
+// Variances and the covariance S come in units of `sum_scale`. K and K̇ leave times
+// `branch_scale`. Δ is at least 1, so 1/√Δ is the only quotient.
 template <class real>
 HD Branch<real> erf_dual(
     real half_g, real w, real covariance, real tangent, ErfPixel<real> both, real sum_scale,

@@ -1,14 +1,14 @@
 """The engine "cuda": the reference engine's recursion as one kernel for the GPU, through CuPy.
 
 A kernel takes rows of pixel pairs through all layers at once (short_rows.cu, long_rows.cu), so
-nothing of the size of all pixel pairs touches the device's memory. This module makes the tables of
-signals on the device (signal_tables.py), cuts a Gram into tiles of pairs that fit into the free
-memory, and launches one kernel for each tile.
+nothing of the size of all pixel pairs touches the device's memory. This module cuts a Gram into
+tiles of pairs that fit into the free memory. It makes the tables of a tile's signals on the device
+(signal_tables.py) and launches one kernel for each tile.
 
 Tables take a number of array operations that grows with the depth, for each block of signals;
 kernels take one launch for each tile, whatever the depth. The Gram of a homogeneous network waits
 for the device nowhere. Other networks wait twice for each block of signals, to check that the
-signals are not too large. NumPy's results are waited for as they are copied.
+signals are not too large. Copies to NumPy wait as well.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def why_not(cupy: Any) -> str | None:
 
 
 class CudaRun:
-    """One request on signals of one shape, on the current device."""
+    """A request on signals of one shape: cuts a Gram into tiles and runs them on the device."""
 
     def __init__(self, request: Request, X: Array) -> None:
         self.xp = import_module("cupy")
@@ -234,11 +234,7 @@ class CudaRun:
     ) -> np.ndarray:
         """Return the record `Job` of rows.h."""
         request, launch, net = self.request, self.launch, self.network
-        initial, inner_minus_readout, outer_plus_readout = (
-            net.parts.initial,
-            net.parts.inner_minus_readout,
-            net.parts.outer_plus_readout,
-        )
+        parts = net.parts
         return records.record(
             records.job(self.dtype),
             left=left.record,
@@ -249,8 +245,14 @@ class CudaRun:
             rows=tile.shape[1] if tile.diagonal else tile.shape[0],
             columns=tile.shape[1],
             above=tile.above,
-            trained=(initial, inner_minus_readout, outer_plus_readout, self.tie_tolerance),
+            trained=(
+                parts.initial,
+                parts.inner_minus_readout,
+                parts.outer_plus_readout,
+                self.tie_tolerance,
+            ),
             opposite=NEARLY_OPPOSITE,
+            features_scale=1.0 / net.outer_filter_size,
             n_slots=len(request.depths),
             depth=request.depths[-1],
             features=self.memory.features,

@@ -1,5 +1,5 @@
-// From a segment's values at an asked depth to the results: one pixel pair, every pixel pair, or
-// sums over pixel pairs that do not depend on the order of their terms (exact_sum.py).
+// Results of a segment's values at a depth that was asked for. Heads want one pixel pair, every
+// pixel pair, or a sum over pixel pairs. Sums do not depend on their order (exact_sum.py).
 
 #include "layers.h"
 

@@ -1,4 +1,4 @@
-"""The shape of a launch, chosen as a pure function of what is computed.
+"""The shape of a launch: a pure function of the rows that a kernel computes.
 
 A row of pixel pairs is cut into segments, one thread each. Where the state of a segment fits into
 the registers of its thread, rows stay there (`short_rows`), several rows in a warp. Longer rows,
@@ -40,9 +40,11 @@ registers by 32 pixels, but a state beyond 255 registers would spill to local me
 test_cubins.py forbids in the compiled kernels of sm_80, sm_90 and sm_100."""
 
 FEW_PIXELS = {"float32": 12, "float64": 6}
-"""Most pixels of a segment that leave registers for 12 resident warps a multiprocessor (8 on
-sm_100), by the count in test_cubins.py; beyond, there are 8. Also the most pixels for erf, whose
-arctangent takes registers. Larger numbers choose longer segments more often."""
+"""Most pixels of a segment that is not crowded (CROWDED), and the most pixels for erf, whose
+arctangent takes registers. Larger numbers choose longer segments more often. Resident warps of a
+multiprocessor of sm_90, counted as in test_cubins.py with NVRTC 13: 12 or more up to 12 pixels of
+float32 and 5 of float64, 8 for 6 to 8 pixels of float64. So float64's 6 is one pixel generous; no
+device has been timed to tell."""
 
 CROWDED = 1.15
 """Factor on the estimated cost of a segment of more than FEW_PIXELS pixels, for its fewer resident

@@ -143,7 +143,7 @@ __device__ __forceinline__ void first_layer(
 {
     real w[P], v[P];
     input_complements(job, tables, w, v);
-    const real features_scale = Net::SUMMED ? real(1) / job.outer : real(1);
+    const real features_scale = Net::SUMMED ? job.features_scale : real(1);
 #pragma unroll
     for (int j = 0; j < P; ++j)
         enter<Net::NTK>(

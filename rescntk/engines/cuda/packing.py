@@ -1,7 +1,7 @@
 """Tables of signals in the order in which the kernels read them.
 
-The tables are those of all engines (signal_tables.py), made on the device by array code. Packing
-copies them to (case, layer, register, segment): the thread of a segment reads the same register of
+The array code of all engines (signal_tables.py) makes the tables on the device. Packing copies
+them to (case, layer, register, segment): the thread of a segment reads the same register of
 the same layer as its neighbours, from neighbouring addresses.
 """
 
@@ -83,9 +83,10 @@ def segment_order(launch: Launch, d: int, registers: int) -> np.ndarray:
 def pack(
     xp: Any, tables: SignalTables, launch: Launch, side: Side, depths: tuple[int, ...]
 ) -> PackedTables:
-    """Pack the tables of some signals, by a number of array operations that is the same for all.
+    """Pack the tables of some signals for one side.
 
-    The number of operations does not depend on the signals; only `xp.stack` takes all layers.
+    Array operations take all signals and layers at once; only the bounds take an operation for
+    each depth that is asked for.
     """
     d = tables.units.shape[1]
     order = xp.asarray(segment_order(launch, d, side.registers(launch)))

@@ -1,7 +1,7 @@
 """The kernels' one argument, as NumPy records of the same layout as the structs of rows.h.
 
 CuPy passes a NumPy array of one record by value ("Custom user types" in CuPy's user guide). A test
-compares sizes and offsets with those of the C++ compiler and of NVRTC.
+compares sizes and offsets with the C++ compiler's and NVRTC's.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def job(real: np.dtype[Any]) -> np.dtype[Any]:
             *[(name, np.int64) for name in ("rows", "columns", "above")],
             ("trained", trained(real)),
             ("opposite", real),
+            ("features_scale", real),
             *[(name, np.int32) for name in integers.split()],
         ],
         align=True,

@@ -45,7 +45,8 @@ template <class real> struct Job {
     double *results;
     long long rows, columns, above;
     Trained<real> trained;
-    real opposite;  // 1 + ρ is computed by itself where 1 − ρ exceeds this number
+    real opposite;        // 1 + ρ is computed by itself where 1 − ρ exceeds this number
+    real features_scale;  // factor of F⁰ where only the sum of F is wanted: 1 / outer filter size
     int n_slots, depth, features, d, segments, inner, outer, offsets;
     int teams_per_pair, pairs_high, pairs_per_block;  // see `case_pair_of`
     int diagonal, headroom, head;

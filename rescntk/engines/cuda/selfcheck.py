@@ -1,9 +1,12 @@
 """The engine's check of itself: its kernels against the reference engine, on the device.
 
-The first use of a device in a process computes the Grams of CASES, a few short signals, with every
-kernel that the cases need, and compares them with NumPy's results of the reference engine. The
-check costs len(CASES) launches of kernels and the array operations of their tables. Compiling
-takes seconds when CuPy has no compiled kernels on disk.
+The first use of a device in a process computes the Grams of CASES, of a few short signals. Each
+Gram is compared with the reference engine's, computed by NumPy. The check costs one launch of a
+kernel for each case, the array operations of its tables, and about 15 milliseconds of NumPy on a
+processor of 2 cores. Compiling takes seconds when CuPy has no compiled kernels on disk.
+
+The check proves the device, the driver and the compiler on a few instances of the kernels, one for
+each way through their text. Other filters are other instances of the same text.
 
 An engine that fails is not used: `engines.available()` and the error of a call by name have the
 figures, and "auto" takes the reference engine.
@@ -39,7 +42,7 @@ Gram = Callable[[Request, Array, Array | None, Tick], ScaledKernel]
 
 @dataclass(frozen=True)
 class Case:
-    """One Gram of the check.
+    """A Gram of the check.
 
     Attributes
     ----------
@@ -61,7 +64,7 @@ class Case:
         return f"{self.network.activation}, {self.dtype}, {self.rows}"
 
 
-# erf with so small constants that its variances stay below 1, where TOLERANCE holds as it is.
+# erf's errors grow with variances above 1 (tests/tolerances.py, erf_spread); c_v keeps them below.
 _NETWORKS = (
     ("rows in registers", Network(3, 3)),
     ("rows in shared memory", Network(3, 17, outer_filter_size=3)),
@@ -161,7 +164,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the error is a number within the bar; NaN is not."""
+        """True if the error is a number within the bar; NaN is not."""
         return self.error <= self.bar
 
     @property

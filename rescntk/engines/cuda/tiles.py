@@ -1,4 +1,4 @@
-"""Tiles of pairs of cases: as many as the free memory and a second of work allow.
+"""Tiles of pairs of cases: their size, from the free memory and about a second of work.
 
 The shares below are of the memory that is free when a call begins. Their sum stays well below 1,
 because CuPy's pool keeps blocks of other sizes, and temporaries come on top. All shares were
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..protocol import Request, pairs_above
-from .launch import Launch
+from .launch import Launch, Rows
 from .packing import LEFT, RIGHT, bytes_of_side
 
 WHOLE_SHARE = 0.75
@@ -66,7 +66,7 @@ class Tile:
 
     @property
     def above(self) -> int:
-        """The number a pair is wanted by: column + above >= row."""
+        """The number `above` of rows.h: a pair is wanted if column + above >= row."""
         if self.symmetric:
             return self.columns.start - self.rows.start
         return 0 if self.diagonal else self.shape[0]
@@ -144,8 +144,7 @@ class Memory:
 
     def tile_shape(self, n: int, m: int, free: int) -> tuple[int, int]:
         """Return the rows and columns of a tile of an (n, m) Gram, with `free` bytes free."""
-        offsets = self.d if self.request.head in ("gap", "pixels") else 1
-        entries = self.d * offsets * self.request.depths[-1]
+        entries = self.d * Rows.of(self.request, self.d).offsets * self.request.depths[-1]
         pairs = min(
             free * RESULT_SHARE / self.result_of_pair,
             max(TILE_ENTRIES / entries, FEWEST_PAIRS),

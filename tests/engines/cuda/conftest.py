@@ -11,7 +11,7 @@ from tests.engines.cuda import emulated, fake_cupy
 
 @pytest.fixture(scope="module")
 def folder(request):
-    """Where compiled kernels are kept, from one run of the suite to the next."""
+    """Return the folder of compiled kernels, kept from one run of the suite to the next."""
     return request.config.cache.mkdir("kernels")
 
 

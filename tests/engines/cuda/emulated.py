@@ -1,7 +1,7 @@
 """A stand-in for CuPy whose kernels run: on the host, through the C++ compiler.
 
-`fake_cupy` with what the engine "cuda" needs beyond arrays. A kernel is compiled as it is, with
-cuda_on_host.h in place of CUDA, and called with the arguments that CuPy would pass.
+`fake_cupy` with what the engine "cuda" needs beyond arrays. A kernel's own text is compiled, with
+cuda_on_host.h in place of CUDA, and called with the record that CuPy would pass.
 """
 
 import ctypes

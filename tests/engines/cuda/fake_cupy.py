@@ -75,9 +75,9 @@ LIVE = weakref.WeakValueDictionary()
 
 
 class ndarray:
-    """What CuPy calls an array."""
+    """CuPy's array: a NumPy array that NumPy cannot look into."""
 
-    memory = None  # that of the device, if it is to be counted
+    memory = None  # the device's, if arrays are to be counted
 
     def __init__(self, array):
         self._array = array
@@ -141,7 +141,7 @@ ndarray.__module__ = "cupy"
 
 
 class _Runtime:
-    """What CuPy's says where there is no GPU."""
+    """CuPy's runtime on a machine without a GPU."""
 
     class CUDARuntimeError(RuntimeError):
         pass

@@ -108,7 +108,7 @@ def test_deep_and_difficult(device, make, rng):
     ],
 )  # fmt: skip
 def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
-    """Where lanes, warps and filters fit badly; filters above 15 and d = 385 take shared memory."""
+    """Segments and warps that fit badly; filters above 15 and d = 385 take shared memory."""
     network = rk.Network(3, inner, outer_filter_size=outer)
     head = "trace" if d > 100 else "gap"
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))

@@ -1,4 +1,4 @@
-"""What NVIDIA's compiler makes of the kernels, without a GPU: registers, spills, instructions."""
+"""The kernels as NVIDIA's compiler makes them, without a GPU: registers, spills, instructions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How rows are cut up for the GPU: a pure function, tested over all lengths and many filters."""
+"""The shape of a launch: a pure function, tested over all lengths and many filters."""
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_refused(arguments, says):
 @pytest.mark.parametrize("memory", [48 * 1024, 99 * 1024, 163 * 1024, 227 * 1024])
 @pytest.mark.parametrize(("head", "activation", "rings"), [("gap", "relu", 5), ("gap", "erf", 6)])
 def test_rows_fit_in_shared_memory_or_are_refused(memory, head, activation, rings):
-    """On devices that have so much of it: rows of D, A and F, and of what is added to them."""
+    """Rows of D, A and F, and of their branches, on devices with more or less shared memory."""
     for dtype, size in (("float32", 4), ("float64", 8)):
         longest = min(4096, memory // (rings * size))
         for d in (1, 5, 40, 192, 193, 256, 257, 400, 1000, longest):
