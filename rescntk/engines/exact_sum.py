@@ -16,7 +16,7 @@ from ..arrays import Array
 def grids(xp: Any, bound: Array, count: int) -> tuple[Array, Array]:
     """Return the two constants whose addition rounds terms to the two grids.
 
-    The same is in rows.h, for a number at a time.
+    numbers.h of the CUDA engine has the same, for a number at a time.
 
     Parameters
     ----------
