@@ -117,14 +117,15 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
     bounds: dict[tuple[str, int], Array | float] = {}
     own_bounds = scaling.common_bounds is None
     recursion = scaling.variances(xp, variance, with_tangent=own_bounds)
-    for layer, (window, features, tangent) in enumerate(recursion):
-        peaks.append(window.max())  # stays on its device
-        if own_bounds:
-            scaling.check_peak(layer, float(peaks[-1]))
-        layers.append(_pixels(scaling, xp, window, scaling.unit(layer)))
-        if own_bounds:
-            bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
-            bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
+    with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
+        for layer, (window, features, tangent) in enumerate(recursion):
+            peaks.append(window.max())  # stays on its device
+            layers.append(_pixels(scaling, xp, window, scaling.unit(layer)))
+            if own_bounds:
+                bounds["gpk", layer] = xp.sqrt(features.max(axis=0))
+                bounds["ntk", layer] = xp.sqrt(tangent.max(axis=0))
+    if own_bounds:
+        scaling.check_peaks(xp, peaks)
     return SignalTables(unit_vectors, layers, peaks, scaling.common_bounds or bounds, scale)
 
 
