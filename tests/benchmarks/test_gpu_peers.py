@@ -12,6 +12,7 @@ from jax_peer import signals
 
 import rescntk as rk
 from rescntk.engines import reference
+from rescntk.engines.signal_tables import signal_tables
 from tests.benchmarks.gpu_parts import BENCHMARKS
 
 
@@ -58,11 +59,12 @@ def test_the_reference_engine_gets_one_tile(cupy):
     n, d = 12, 128
     X = np.zeros((n, 4, d))
     with gpu_peers.one_tile((n * d) ** 2):
-        run = reference._Run(rk.engines.Request(rk.Network(9), "gap", ("gpk",), (9,), "float32"), X)
-        assert run.columns_per_tile(n) == n
-        assert list(run.parts(slice(0, n), slice(0, n), False)) == [(slice(0, n), slice(0, n))]
-        side = run.tables.make(X)
-        assert [some for some, *_ in run.right_views(side)] == [slice(0, d)]
+        request = rk.engines.Request(rk.Network(9), "gap", ("gpk",), (9,), "float32")
+        work = reference.ReferenceGram(request, X)
+        assert work.columns_per_tile(n) == n
+        assert list(work.tiles(slice(0, n), slice(0, n), False)) == [(slice(0, n), slice(0, n))]
+        tables = signal_tables(work.scaling, X).wrapped(d)
+        assert [offsets for offsets, _ in work._offsets(tables)] == [slice(0, d)]
     assert (reference._TILE_ENTRIES, reference._TABLE_BYTES) == kept
     with pytest.raises(ZeroDivisionError), gpu_peers.one_tile(2**20):
         raise ZeroDivisionError
