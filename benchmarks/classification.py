@@ -1,4 +1,4 @@
-"""Our classifier, with its defaults, beside what people use for time series.
+"""Accuracy and time of our classifier, with its defaults, beside other classifiers.
 
     python benchmarks/classification.py [--sets GunPoint,…] [--methods "MiniRocket;…"]
     python benchmarks/classification.py --curves
@@ -9,21 +9,25 @@ splits. One setting for all sets; all choices are made on training signals. Meth
 random numbers run with three seeds; their mean accuracy counts. MultiRocketHydra needs torch
 (pip install 'rescntk[benchmark]') and is left out, with a line that says so, where that is missing.
 
-Seconds are those of fitting to the training signals and predicting the test signals:
+Seconds are the time to fit to the training signals and to predict the test signals:
 
 * warm: the second time in a process.
-* cold: in a new process, from its start, imports included, reading the signals not (workers get
-  them as .npy files). Compiled code of earlier processes is on disk, in numba's cache.
-* first: cold, with that cache empty, so compiling is included. It is paid once on a machine, and
-  measured on a small set of one channel and on a small one of many.
+* cold: in a new process, from its start. Imports count. Reading the signals does not count:
+  workers get .npy files. Compiled code of earlier processes is on disk, in numba's cache.
+* first: cold with an empty cache, so that compiling counts. It is paid once on a machine, and
+  measured on two small sets: one channel, many channels.
 
-Written to benchmarks/results/: classification.csv, .md (a table for the README), .png (accuracy
-against time), classification_search.csv (every kernel that our classifier judged); with --curves,
-classification_curves.csv, .md and .png: accuracy with 5, 10, 20 and 50 training signals, ten draws
-each; with --limits, classification_limits.md: what our classifier owes to which of its parts,
-which takes the first two runs' files. Results of a method on a set that are already in a file
-are kept unless --again is given, so that a run can be taken up; --cold measures cold and first
-seconds again, and keeps the rest.
+Files in benchmarks/results/:
+
+* classification.csv, .md (a table for the README) and .png (accuracy against time);
+* classification_search.csv: every kernel that our classifier judged;
+* classification_curves.csv, .md and .png, with --curves: accuracy with 5, 10, 20 and 50 training
+  signals, ten draws each;
+* classification_limits.md, with --limits: the worth of each dimension of our classifier's search,
+  from the files of the other two runs.
+
+Results that are already in a file are kept, so that a run can be continued. --again replaces them;
+--cold replaces the cold and first seconds alone.
 """
 
 from __future__ import annotations
@@ -68,8 +72,7 @@ FIRST_SETS = {"one": "ItalyPowerDemand", "many": "BasicMotions"}
 PARTS = ("X", "y", "Z", "truth")
 
 
-# -- a worker: one method on one set, in a process of its own, without aeon unless the method is
-# aeon's
+# -- a worker: one method on one set, in its own process; aeon is imported for aeon's methods alone
 
 
 def arrays(folder: str) -> tuple[np.ndarray, ...]:
@@ -77,9 +80,9 @@ def arrays(folder: str) -> tuple[np.ndarray, ...]:
 
 
 def once(method: str, folder: str) -> tuple[dict[str, Any], Any]:
-    """Fit and predict for the first time in this process: accuracy, cold seconds, the model.
+    """Fit and predict for the first time in this process, and return results and model.
 
-    Also what numba had to compile: how many functions are new in its cache.
+    The results are accuracy, cold seconds, and the number of functions that numba compiled.
     """
     begin = time.time()
     X, y, Z, truth = arrays(folder)
@@ -101,7 +104,7 @@ def compiled() -> int:
 
 
 def work(method: str, folder: str) -> dict[str, Any]:
-    """Return accuracies and seconds, cold and then warm; of ours also what it chose and judged."""
+    """Return accuracies and seconds, cold and then warm; of our classifier the search too."""
     answer, model = once(method, folder)
     X, y, Z, truth = arrays(folder)
     accuracies, seconds = [], []
@@ -149,10 +152,10 @@ WORK = {
 
 
 class Workers:
-    """Starts workers: hands them signals, and looks after numba's caches.
+    """Starts workers, with signals in files and numba caches of their own.
 
-    Each method has a cache of its own for signals of one channel, and one for signals of many,
-    empty at first. So the first worker on each is the one that compiles.
+    Each method has two caches, empty at first: for signals of one channel, and of many channels.
+    So the first worker with a cache compiles, and no later worker does.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -160,7 +163,7 @@ class Workers:
         self.first: dict[tuple[str, str], float] = {}
 
     def measure(self, method: str, name: str, kind: str) -> dict[str, Any]:
-        """Return the answer of a worker that compiles nothing before its cold seconds end."""
+        """Return the answer of a worker whose cold seconds contain no compiling."""
         channels = "one" if self.signals(name)["X"].shape[1] == 1 else "many"
         cache = self.folder / "caches" / f"{list(METHODS).index(method)} {channels}"
         if not cache.exists():
@@ -168,7 +171,7 @@ class Workers:
             first = self.ask(method, FIRST_SETS[channels], "cold", cache)
             self.first[method, FIRST_SETS[channels]] = first["cold_seconds"]
         answer = self.ask(method, name, kind, cache)
-        if answer["compiled"]:  # something that the small set had no use for
+        if answer["compiled"]:  # code that the small set did not need
             again = self.ask(method, name, "cold", cache)
             if again["compiled"]:
                 raise RuntimeError(f"{method} on {name} compiles the same code every time")
@@ -176,7 +179,7 @@ class Workers:
         return answer | {"first_seconds": self.first.get((method, name))}
 
     def ask(self, method: str, name: str, kind: str, cache: Path | None = None) -> Any:
-        """Return what a worker of that kind says."""
+        """Start a worker of this kind, and return its answer."""
         self.signals(name)
         environment = dict(os.environ) | ({"NUMBA_CACHE_DIR": str(cache)} if cache else {})
         command = [sys.executable, __file__, "--worker", kind, method, str(self.folder / name)]
@@ -187,7 +190,7 @@ class Workers:
         return json.loads(run.stdout.splitlines()[-1])
 
     def signals(self, name: str) -> dict[str, np.ndarray]:
-        """Return a set's arrays, which are on disk for the workers from the first time on."""
+        """Return a set's arrays, written to disk for the workers at the first call."""
         folder = self.folder / name
         if not folder.exists():
             folder.mkdir()
@@ -199,9 +202,9 @@ class Workers:
 def gather(
     workers: Workers, path: Path, kind: str, methods: list[str], sets: tuple[str, ...], again: bool
 ) -> list[dict[str, Any]]:
-    """Run what is not in the file yet, and return all its rows.
+    """Run the methods whose results are not in the file yet, and return all rows of the file.
 
-    The kinds are those of a worker; "cold" measures rows that are there again.
+    `kind` is the kind of worker; "cold" measures the rows that are in the file again.
     """
     rows = read(path)
     place = {key: i for i, key in enumerate([*SETS, *METHODS])}
@@ -231,7 +234,7 @@ def gather(
 
 
 def save_search(path: Path, name: str, search: dict[str, list]) -> None:
-    """Keep every kernel judged on a set in a file beside the results."""
+    """Write every kernel judged on a set to a file beside the results."""
     path = path.with_name(f"{path.stem}_search.csv")
     judged = [
         {"set": name} | dict(zip(search, values, strict=True))
@@ -250,9 +253,9 @@ def main() -> None:
     parser.add_argument("--methods", help="some of the methods, by name, with semicolons")
     parser.add_argument("--quick", action="store_true", help="three small sets, no files written")
     parser.add_argument("--curves", action="store_true", help="learning curves instead")
-    parser.add_argument("--limits", action="store_true", help="what limits our classifier")
-    parser.add_argument("--again", action="store_true", help="run what is in the file already")
-    parser.add_argument("--cold", action="store_true", help="measure cold seconds again, no more")
+    parser.add_argument("--limits", action="store_true", help="limits of our classifier instead")
+    parser.add_argument("--again", action="store_true", help="replace results in the file")
+    parser.add_argument("--cold", action="store_true", help="replace cold and first seconds")
     parser.add_argument("--worker", nargs=3, metavar=("KIND", "METHOD", "FOLDER"),
                         help=argparse.SUPPRESS)  # fmt: skip
     options = parser.parse_args()

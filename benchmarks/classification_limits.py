@@ -1,14 +1,14 @@
-"""What limits our classifier: the search of the main run with one part fixed at a time.
+"""Limits of our classifier: the search of the main run with one dimension fixed at a time.
 
-Choices are made by leave-one-out errors alone, here as in the classifier. Accuracies on test
-signals are reported so that users know what a choice costs, and choose nothing.
+Choices are made by leave-one-out errors alone, as in the classifier. Accuracies on test signals
+choose nothing: they tell users what a choice costs.
 
-1. Every kernel that the search judged is in classification_search.csv. The least error with one
-   part fixed (head, depth, …) tells what that part is worth, at no cost.
-2. Where we are behind MiniRocket on the official test signals: their accuracy with that part fixed.
-3. On two sets where we are behind with few training signals, all kernels of the search on ten draws
-   of training signals, with each penalty. If one of them, taken in hindsight, is as good as
-   MiniRocket on all draws, choosing limits; if none is, the kernels do.
+1. The file classification_search.csv holds every kernel that the search judged. The least error
+   with one dimension fixed (head, depth, …) is the worth of the dimension, at no cost.
+2. On the sets where we are behind MiniRocket: test accuracies with the dimension fixed.
+3. On two sets where we are behind with few training signals: all kernels and penalties of the
+   search on ten draws of training signals. If one kernel, taken in hindsight, is as good as
+   MiniRocket on all draws, then choosing is the limit. If no kernel is, the kernels are.
 """
 
 from __future__ import annotations
@@ -29,17 +29,30 @@ from classification_methods import (
 )
 from classification_report import Row, read
 
-VIEW = ("max_length", "spread", "standardize", "slopes", "constant")
-PASS = (*VIEW, "filter_size", "input_filter_size", "head")
-KERNEL = (*PASS, "kind", "depth", "normalized")
-PARTS = ("head", "kind", "depth", "filter_size", "input_filter_size", "normalized",
-         "standardize", "slopes", "spread")  # fmt: skip
+from rescntk import gram
+from rescntk.learn import ResidualKernelClassifier
+from rescntk.learn.parameters import constraints
+from rescntk.learn.readouts import RidgePath, margins, one_against_rest
+from rescntk.learn.search import ONE_PASS, Pass
+
+DIMENSIONS = tuple(
+    name for name, rule in constraints(ResidualKernelClassifier).items() if rule.searched
+)
+"""Dimensions of the classifier's search; their values make a kernel."""
+
+PASS = tuple(name for name in DIMENSIONS if name not in ONE_PASS)
+"""Dimensions whose values make a pass of the recursion."""
+
+FIXED = tuple(name for name in DIMENSIONS if name not in ("max_length", "constant"))
+"""Dimensions that are fixed in turn: all that have several values at the first length."""
+
 ROCKET = "MiniRocket"
 STUDIED = {"GunPoint": (5, 10, 20, 50), "PickupGestureWiimoteZ": (20, 50, 80)}
+"""Sets, and numbers of training signals, on which all kernels are judged on several draws."""
 
 
 def first_length(rows: Sequence[Row]) -> list[Row]:
-    """Return what was judged at the first length, where all of it was."""
+    """Return the kernels judged at the first length, where every pass is made."""
     return [row for row in rows if row["max_length"] == rows[0]["max_length"]]
 
 
@@ -47,20 +60,20 @@ def best(rows: Iterable[Row]) -> Row:
     return min(rows, key=lambda row: row["error"])
 
 
-def fixed(rows: Sequence[Row], parts: Sequence[str] = PARTS) -> dict[tuple[str, Any], Row]:
-    """Return the kernel with the least error for each value of each part, the rest free."""
+def fixed(rows: Sequence[Row], names: Sequence[str] = FIXED) -> dict[tuple[str, Any], Row]:
+    """Return the kernel with the least error for each value of each dimension, the rest free."""
     return {
-        (part, value): best(row for row in rows if row[part] == value)
-        for part in parts
-        for value in sorted({row[part] for row in rows})
+        (name, value): best(row for row in rows if row[name] == value)
+        for name in names
+        for value in sorted({row[name] for row in rows})
     }
 
 
-# -- 1: errors that the search has left
+# -- 1: least errors of the search
 
 
 def error_table(search: dict[str, list[Row]]) -> str:
-    """Return the least error with a part fixed, as a multiple of the least of all, as Markdown."""
+    """Return least errors with a dimension fixed, relative to the least of all, as Markdown."""
     columns = {}
     for name, rows in search.items():
         first = first_length(rows)
@@ -70,7 +83,7 @@ def error_table(search: dict[str, list[Row]]) -> str:
             for key, row in (fixed(first) | fixed(rows, ["max_length"])).items()
         }
     keys = {key for column in columns.values() for key in column}
-    order = (*PARTS, "max_length")
+    order = (*FIXED, "max_length")
     lines = [
         "| fixed | " + " | ".join(columns) + " |",
         "|---|" + "--:|" * len(columns),
@@ -85,15 +98,17 @@ def error_table(search: dict[str, list[Row]]) -> str:
 
 
 def words(key: tuple[str, Any]) -> str:
-    part, value = key
-    part = part.replace("_", " ")
+    """Return a dimension and its value in words."""
+    name, value = key
+    said = name.replace("_", " ")
     if isinstance(value, bool):
-        return part if value else f"no{'t' if part != 'spread' and part != 'slopes' else ''} {part}"
-    return f"{part} {value}"
+        nothing = "no" if name in ("block_statistics", "first_differences") else "not"
+        return said if value else f"{nothing} {said}"
+    return f"{said} {value}"
 
 
 def dearest(search: dict[str, list[Row]]) -> list[str]:
-    """Return a line for each set: the parts whose worse value costs most."""
+    """Return a line for each set: the three values whose fixing costs most."""
     lines = []
     for name, rows in search.items():
         first = first_length(rows)
@@ -106,11 +121,11 @@ def dearest(search: dict[str, list[Row]]) -> list[str]:
     return lines
 
 
-# -- 2: what the alternatives are worth on the official test signals
+# -- 2: accuracies of the alternatives on the official test signals
 
 
 class Alternative(NamedTuple):
-    """A kernel: its error as a multiple of the least of the search, its test accuracy."""
+    """A kernel: its error relative to the least error of the search, its test accuracy."""
 
     title: str
     error: float
@@ -118,19 +133,17 @@ class Alternative(NamedTuple):
 
 
 def alternatives(name: str, rows: Sequence[Row]) -> list[Alternative]:
-    """Return what is chosen with a part fixed, at the first length, and what lies beyond.
+    """Return the choices with one dimension fixed, at the first length, and two beyond the search.
 
-    Beyond the search are the best kernel's neighbours: twice its depth, filters twice as wide.
+    Beyond the search are the best kernel's neighbours: twice the depth, filters twice as wide.
     """
-    from rescntk.learn import ResidualKernelClassifier
-
     X, y, Z, truth = signals(name)
     first = first_length(rows)
     least = best(first)
     known: dict[str, Alternative] = {}
 
     def fit(title: str, row: Row, readout: str = "ridge") -> Alternative:
-        parameters = {key: row[key] for key in KERNEL}
+        parameters = {name: row[name] for name in DIMENSIONS}
         key = f"{readout} {parameters}"
         if key not in known:
             model = ResidualKernelClassifier(**parameters, readout=readout).fit(X, y)
@@ -140,10 +153,10 @@ def alternatives(name: str, rows: Sequence[Row]) -> list[Alternative]:
 
     lines = [fit(f"nothing, readout {readout}", least, readout) for readout in ("ridge", "svm")]
     lines += [fit(words(key), row) for key, row in fixed(first).items()]
-    for part in ("depth", "filter_size", "input_filter_size"):
-        value = 2 * max(row[part] for row in first)
-        value += "filter" in part  # odd, as the others are
-        lines.append(fit(f"beyond the search: {words((part, value))}", least | {part: value}))
+    for name in ("depth", "filter_size", "input_filter_size"):
+        value = 2 * max(row[name] for row in first)
+        value += "filter" in name  # filter sizes are odd
+        lines.append(fit(f"beyond the search: {words((name, value))}", least | {name: value}))
     return lines
 
 
@@ -157,13 +170,13 @@ def alternatives_table(columns: dict[str, list[Alternative]]) -> str:
     return "\n".join(lines)
 
 
-# -- 3: choosing or kernels?
+# -- 3: the limit is choosing, or the kernels
 
 
 class Study(NamedTuple):
     """Errors and accuracies (kernels, draws), and MiniRocket's accuracies (draws,).
 
-    Each kernel with each penalty counts as one of `kernels`.
+    `kernels` has an entry for each pair of kernel and penalty.
     """
 
     kernels: list[Row]
@@ -172,7 +185,7 @@ class Study(NamedTuple):
     rocket: np.ndarray
 
     def chosen(self, some: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return the accuracy in each draw of the kernel with the least error in it."""
+        """Return, for each draw, the accuracy of the kernel with the least error in the draw."""
         picked = self.errors[some].argmin(axis=0)
         return np.take_along_axis(self.accuracies[some], picked[None], axis=0)[0]
 
@@ -181,10 +194,10 @@ class Study(NamedTuple):
         return self.kernels[self.accuracies.mean(axis=1).argmax()]
 
     def hindsight(self) -> np.ndarray:
-        """Return accuracies of the kernel that is right most often, one for all draws.
+        """Return, for each draw, the accuracy of one kernel for all draws, taken in hindsight.
 
-        It is taken on the even draws for the odd ones and the other way round, so that it does
-        not profit from being the best of many on the draws that it is judged by.
+        For odd draws the kernel is most accurate on the even draws, and the other way round. So no
+        kernel is judged on the draws that chose it.
         """
         accuracies = np.empty(self.accuracies.shape[1])
         for mine, others in ((0, 1), (1, 0)):
@@ -194,24 +207,17 @@ class Study(NamedTuple):
 
 
 def matrices(rows: Sequence[Row], X: np.ndarray) -> Iterator[tuple[Row, np.ndarray]]:
-    """Yield the kernels of a search and their matrices on other signals, from one pass each."""
-    from rescntk import Network, gram
-    from rescntk.learn import ResidualKernelClassifier
-    from rescntk.learn.views import View
-
+    """Yield the kernels of a search with their matrices on signals X, each pass made once."""
     alpha = ResidualKernelClassifier().alpha
 
-    def source(row: Row) -> tuple:
-        return tuple(row[key] for key in PASS)
+    def key(row: Row) -> tuple:
+        return tuple(row[name] for name in PASS)
 
-    for _, group in groupby(sorted(rows, key=source), source):
+    for _, group in groupby(sorted(rows, key=key), key):
         kernels = list(group)
-        row = kernels[0]
-        seen = View(**{key: row[key] for key in VIEW}).fit(X)(X)
         depths = sorted({kernel["depth"] for kernel in kernels})
-        sizes = {key: row[key] for key in ("filter_size", "input_filter_size")}
-        both = gram(Network(max(depths), alpha=alpha, **sizes), seen, head=row["head"],
-                    depths=depths)  # fmt: skip
+        view, network, head = Pass.of({n: kernels[0][n] for n in PASS}, max(depths), alpha)
+        both = gram(network, view.fit(X)(X), head=head, depths=depths)
         for kernel in kernels:
             K = getattr(both, kernel["kind"])[depths.index(kernel["depth"])]
             own = np.sqrt(K.diagonal())
@@ -221,9 +227,7 @@ def matrices(rows: Sequence[Row], X: np.ndarray) -> Iterator[tuple[Row, np.ndarr
 def judge(
     K: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, penalties: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Return the error of leaving training signals out, and test accuracy, for each penalty."""
-    from rescntk.learn.readouts import RidgePath, margins, one_against_rest
-
+    """Return leave-one-out error on training signals and test accuracy, for each penalty."""
     classes, labels = np.unique(y[train], return_inverse=True)
     path = RidgePath(K[np.ix_(train, train)], one_against_rest(labels, len(classes)))
     counted = np.bincount(labels)[labels] > 1
@@ -237,13 +241,11 @@ def judge(
 
 
 def study(rows: Sequence[Row], name: str, sizes: Sequence[int]) -> dict[int, Study]:
-    """Judge all kernels of a set's search on draws of so many training signals.
+    """Judge all kernels of a set's search on draws of training signals, for each size of a draw.
 
-    A kernel's matrix on all signals is computed once, so the scales of its view come from all
-    of them, not from those drawn; labels play no part in them.
+    A kernel's matrix is computed once, on all signals. So the scales of its view come from all
+    signals, not from the drawn signals; labels have no influence on the scales.
     """
-    from rescntk.learn import ResidualKernelClassifier
-
     X, y, Z, truth = signals(name)
     X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
     draws = {
@@ -270,7 +272,7 @@ def study(rows: Sequence[Row], name: str, sizes: Sequence[int]) -> dict[int, Stu
 
 
 def study_table(studies: dict[int, Study]) -> str:
-    """Return what kernels are right, by how they were chosen, as Markdown."""
+    """Return accuracies for each way to choose a kernel, as Markdown."""
     lines = [
         "| training signals | " + " | ".join(map(str, studies)) + " |",
         "|---|" + "--:|" * len(studies),
@@ -289,26 +291,24 @@ def study_table(studies: dict[int, Study]) -> str:
     least = plain & np.array([k["penalty"] == min(x["penalty"] for x in kernels) for k in kernels])
     line("the middle of each list, penalty chosen", lambda study: study.chosen(plain))
     line("the middle of each list, least penalty", lambda study: study.chosen(least))
-    for part in (*PARTS, "penalty"):
-        values = sorted({kernel[part] for kernel in kernels})
+    for name in (*FIXED, "penalty"):
+        values = sorted({kernel[name] for kernel in kernels})
         for value in values if len(values) > 1 else ():
-            some = np.array([kernel[part] == value for kernel in kernels])
-            line(f"chosen, {words((part, value))}", lambda study, some=some: study.chosen(some))
+            some = np.array([kernel[name] == value for kernel in kernels])
+            line(f"chosen, {words((name, value))}", lambda study, some=some: study.chosen(some))
     return "\n".join(lines)
 
 
 def middle(kernels: Sequence[Row]) -> np.ndarray:
-    """Return which kernels are the middle of all lists, of two the second: where nobody chose.
+    """Return which kernels have the middle value of every dimension, of two values the second.
 
-    Where that was not searched, since it changes nothing, it is the one value that was.
+    A middle value that was not searched changes nothing; any value is then accepted.
     """
-    from rescntk.learn import ResidualKernelClassifier
-
     lists = ResidualKernelClassifier().get_params()
     chosen = np.ones(len(kernels), dtype=bool)
-    for part in PARTS:
-        value = lists[part][len(lists[part]) // 2]
-        same = np.array([kernel[part] == value for kernel in kernels])
+    for name in FIXED:
+        value = lists[name][len(lists[name]) // 2]
+        same = np.array([kernel[name] == value for kernel in kernels])
         chosen &= same | ~same.any()
     return chosen
 
@@ -318,7 +318,7 @@ def mean_and_error(values: np.ndarray) -> str:
 
 
 def split(name: str, studies: dict[int, Study]) -> list[str]:
-    """Return a line for each size: what choosing costs, and what the kernels lack."""
+    """Return a line for each size: the cost of choosing, and the gap left to the kernels."""
     lines = []
     for size, one in studies.items():
         chosen, hindsight = one.chosen(), one.hindsight()
@@ -336,7 +336,7 @@ def lead(gain: np.ndarray) -> str:
 
 
 def describe(kernel: Row) -> str:
-    view = [key for key in ("standardize", "slopes", "spread") if kernel[key]]
+    view = [words((name, True)) for name in FIXED if kernel[name] is True and name != "normalized"]
     normalized = "normalized " if kernel["normalized"] else ""
     return (
         f"{normalized}{kernel['kind'].upper()}, {kernel['head']}, depth {kernel['depth']}, filters "
@@ -346,7 +346,7 @@ def describe(kernel: Row) -> str:
     )
 
 
-# -- all of it
+# -- the report
 
 
 def main(folder: Path, sets: Sequence[str]) -> str:
@@ -358,34 +358,35 @@ def main(folder: Path, sets: Sequence[str]) -> str:
     if lacking:
         raise SystemExit(f"no results yet for {', '.join(lacking)}: run this without --limits")
     parts = [
-        "# What limits our classifier",
+        "# Limits of our classifier",
         "",
         "Made by `benchmarks/classification.py --limits`.",
         "",
         *overview(search, results),
         "",
-        "## What each part is worth",
+        "## The worth of each dimension",
         "",
-        "Mean squared error of leaving one out of the training signals (targets ±1), with one part "
+        "Mean squared leave-one-out error on the training signals (targets ±1), with one dimension "
         "fixed and the rest chosen, as a multiple of the least error of all kernels at the first "
         "length. A dash: not tried there.",
         "",
         error_table(search),
         "",
-        "What costs most:",
+        "The values whose fixing costs most:",
         "",
         *dearest(search),
     ]
     behind = [s for s in search if ahead(results, s) < -0.01]
     if behind:
-        parts += ["", "## Where we are behind: the alternatives on test signals", "",
-                  "Chosen by the same errors with one part fixed, ridge regression unless said; "
-                  "accuracies on the official test signals, in brackets the error as above.", "",
+        parts += ["", "## Sets where we are behind: the alternatives on test signals", "",
+                  "Chosen by the same errors with one dimension fixed, ridge regression unless "
+                  "said; accuracies on the official test signals, in brackets the error as above.",
+                  "",
                   alternatives_table({s: alternatives(s, search[s]) for s in behind})]  # fmt: skip
     for name in STUDIED:
         if name in search:
             studies = study(search[name], name, STUDIED[name])
-            parts += ["", f"## Choosing or kernels? {name}", "",
+            parts += ["", f"## The limit on {name}: choosing, or the kernels", "",
                       f"Accuracies, means of {CURVE_DRAWS} draws ± standard errors; "
                       "ridge regression.", "",
                       study_table(studies), "", *split(name, studies)]  # fmt: skip
@@ -399,7 +400,7 @@ def ahead(results: dict[tuple[str, str], Row], name: str) -> float:
 
 
 def overview(search: dict[str, list[Row]], results: dict[tuple[str, str], Row]) -> list[str]:
-    """Return a table of how much there is to learn from, and how we do."""
+    """Return a table of the sets: their sizes, our accuracy and MiniRocket's."""
     lines = [
         "| set | training signals | least of a class | classes | channels × length | ours | "
         f"{ROCKET} | in test signals |",

@@ -23,7 +23,7 @@ QUICK_SETS = ("GunPoint", "ItalyPowerDemand", "BasicMotions")
 CURVE_SETS = ("GunPoint", "BasicMotions", "JapaneseVowels")
 CURVE_SIZES = (5, 10, 20, 50)
 CURVE_DRAWS = 10
-CURVE_TEST = 200  # at most so many of the rest are predicted
+CURVE_TEST = 200  # most test signals of a draw
 
 JOBS = int(os.environ.get("NUMBA_NUM_THREADS", os.cpu_count() or 1))
 
@@ -46,7 +46,7 @@ def ridge(seed: int) -> Any:
 
 
 class RadialSVM:
-    """C and γ by cross-validation in as many folds, at most 5, as the smallest class has cases."""
+    """Support vector machine; C and γ by cross-validation in 5 folds, fewer for small classes."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> RadialSVM:
         from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -129,7 +129,7 @@ def signals(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
     """Return indices of `size` training signals and of test signals, the same for all methods.
 
-    Classes take turns, in random order, so that all are there as soon as there is room.
+    Classes take turns, in random order, so that every class is drawn if `size` allows.
     """
     rng = np.random.default_rng([size, draw])
     order = rng.permutation(len(y))
@@ -147,7 +147,7 @@ def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.nd
 def ceilings(name: str) -> dict[int, float]:
     """Return, for each size, the share of test signals whose class was drawn for training.
 
-    No method can be right more often: who has seen five signals knows five of nine speakers.
+    No method can be more accurate: from five signals it knows at most five of nine speakers.
     """
     _, y, _, truth = signals(name)
     y = np.concatenate([y, truth])

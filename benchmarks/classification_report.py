@@ -40,7 +40,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 
 def read(path: Path) -> list[Row]:
-    """Return the rows of a file, none if there is no such file; what is empty is None."""
+    """Return the rows of a file, none if there is no such file; empty cells are None."""
     if not path.exists():
         return []
     with open(path, newline="", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def _parsed(text: str | None) -> Any:
 
 
 def write(path: Path, rows: list[Row], kind: str) -> None:
-    """Write rows with the columns of their kind, "accuracy" or "curve"; else with all they have."""
+    """Write rows with the columns of their kind; all columns for kinds not in COLUMNS."""
     path.parent.mkdir(exist_ok=True)
     columns = COLUMNS.get(kind) or tuple(rows[0])
     with open(path, "w", newline="", encoding="utf-8") as file:
@@ -131,7 +131,7 @@ def duration(seconds: float) -> str:
 
 
 def verdicts(mean: Mapping[str, float], value: Mapping, sets: Sequence[str]) -> list[str]:
-    """Return how our classifier does against what was asked of it, and where to take another."""
+    """Return whether our classifier met its bars, and the sets where MiniRocket is better."""
     if OURS not in mean or len(sets) < len(SETS):
         return []
     own = mean[OURS]
@@ -177,7 +177,7 @@ MARKS = dict(zip(METHODS, "osD^vPX", strict=True))
 
 
 def _drawn(rows: list[Row], sets: Sequence[str]) -> list[str]:
-    """Return the methods with results on all these sets, ours last, so that it is on top."""
+    """Return the methods with results on all these sets, ours last, so that ours is on top."""
     return [m for m in METHODS if {row["set"] for row in rows if row["method"] == m} >= set(sets)]
 
 
@@ -235,7 +235,7 @@ def summary(rows: list[Row], method: str, name: str, size: int) -> tuple[float, 
 def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> Any:
     """Return a figure of accuracy against training signals, with standard errors.
 
-    A bar marks the ceiling where there is one below 1: so few signals cannot show all classes.
+    A bar marks a ceiling below 1: few signals cannot show all classes.
     """
     from rescntk import plots
 

@@ -1,22 +1,24 @@
 r"""Dual activations: expectations of an activation under correlated Gaussians.
 
-For :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` each activation knows
-:math:`E[\sigma(u)\sigma(v)]` and :math:`E[\sigma'(u)\sigma'(v)]`, and the *half squared
-distance* that replaces the covariance throughout this library,
+For :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` an activation gives the expectations
+:math:`E[\sigma(u)\sigma(v)]` and :math:`E[\sigma'(u)\sigma'(v)]`. It also gives the half
+squared distance
 
-.. math:: D = (q_1 + q_2)/2 - S .
+.. math:: D = (q_1 + q_2)/2 - S ,
 
-Near correlation 1 a covariance has lost the digits that decide; a distance has them. With
-:math:`g = \sqrt{q_1 q_2}` and :math:`z = (\sqrt{q_1} - \sqrt{q_2})^2/2` the complement of
-the correlation is :math:`w = 1 - \rho = (D - z)/g`, and the formulas below take it instead
-of :math:`\rho`. They write into arrays that they are given, and work on NumPy and on CuPy
-arrays alike (every function is reached through the array module ``xp``).
+which replaces the covariance S throughout this library. Near correlation 1 a covariance has
+lost the digits that decide; a distance has them.
+
+With :math:`g = \sqrt{q_1 q_2}` and :math:`z = (\sqrt{q_1} - \sqrt{q_2})^2/2` the complement of
+the correlation is :math:`w = 1 - \rho = (D - z)/g`. The formulas below take :math:`w` instead
+of :math:`\rho`. They work on NumPy and CuPy arrays alike: ``xp`` is the array module.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from types import ModuleType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,64 +26,105 @@ from .arrays import Array
 
 
 class Pixels(NamedTuple):
-    """What a pixel pair needs to know of one of its pixels, for one layer.
+    """Tables of single pixels at one layer, from which pixel pairs take their variances.
 
-    Arrays of any one shape: `half_root` is √(q/2), `inverse` 1/√q (0 where q is 0),
-    `extra` whatever else the activation asked for in `Activation.extra`. The unit of q is
-    the caller's (`Activation.dual` is told it), that of `extra` is 1.
+    Arrays of one shape. The unit of q is the caller's, and `Activation.dual` is told it.
     """
 
     half_root: Array
+    """√(q/2)."""
+
     inverse: Array
+    """1/√q, 0 where q is 0."""
+
     extra: tuple[Array, ...]
+    """The tables of `Activation.extra`, in the unit 1."""
 
 
-class Scratch(NamedTuple):
-    """Arrays of a tile's shape: the inputs of `Activation.dual`, replaced by its results.
-
-    In: `w` = 1 − ρ, and in the unit of q `half_g` = g/2 and `z`; `v` = 1 + ρ for homogeneous
-    activations, for others the covariance S in the unit of q.
-    Out: `half_g` holds E[σσ], `z` its half squared distance, `slope` E[σ'σ'] times the unit
-    of q, all three times the factor asked for. The rest is spoilt.
-    """
+class DualInput(NamedTuple):
+    """Correlated Gaussians (u, v) at the pixel pairs of a tile: arrays of the tile's shape."""
 
     w: Array
+    """w = 1 − ρ."""
+
     v: Array
+    """v = 1 + ρ, given besides w because 2 − w has lost its digits where w is near 2."""
+
     half_g: Array
+    """g/2 = √(q1 q2)/2, in the unit of q."""
+
     z: Array
-    slope: Array
-    spare: Array
-    one: Array
-    two: Array
+    """z = (√q1 − √q2)²/2, in the unit of q."""
+
+    covariance: Array | None = None
+    """S, in the unit of q: wanted by activations that are not homogeneous."""
+
+
+class DualResult(NamedTuple):
+    """Dual activations at the pixel pairs of a tile, all three times the factor asked for."""
+
+    K: Array
+    """E[σ(u)σ(v)]."""
+
+    branch_distance: Array
+    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 − E[σ(u)σ(v)]."""
+
+    K_dot: Array | None
+    """E[σ'(u)σ'(v)] times the unit of q; None if it was not wanted."""
+
+
+class Workspace(NamedTuple):
+    """Arrays of the tile's shape that `Activation.dual` may overwrite; None: allocate them."""
+
+    K_dot: Array | None = None
+    """The array that `DualResult.K_dot` becomes."""
+
+    spare: Array | None = None
+    one: Array | None = None
+    two: Array | None = None
 
 
 class Activation(Protocol):
-    """A nonlinearity of the hidden units, as the recursion over layers sees it."""
+    """A nonlinearity σ of the hidden units, as the recursion over layers uses it."""
 
     homogeneous: bool
     """Whether σ(cu) = cσ(u) for c > 0: then signals and layers may be rescaled."""
 
-    def diagonal(self, xp: Any, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
-        """Return E[σ(u)²] and E[σ'(u)²] as `dual` does, for one pixel of variance `q`."""
+    def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
+        """Return E[σ(u)²] and E[σ'(u)²] for u of variance `q`, scaled as in `dual`."""
 
-    def extra(self, xp: Any, q: Array, unit: float) -> tuple[Array, ...]:
-        """Return the per-pixel tables, besides √q, that `dual` wants."""
+    def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
+        """Return the tables of single pixels that `dual` wants besides √q."""
 
     def dual(
-        self, xp: Any, p: Pixels, o: Pixels, s: Scratch, unit: float, factor: float, slope: bool
-    ) -> None:
-        """Turn correlations of pixels `p` and `o` into dual activations, in place.
+        self,
+        xp: ModuleType,
+        left: Pixels,
+        right: Pixels,
+        given: DualInput,
+        workspace: Workspace,
+        *,
+        unit: float,
+        factor: float,
+        with_slope: bool,
+    ) -> DualResult:
+        """Return the dual activations of pixels `left` and `right`.
 
         Parameters
         ----------
-        s : Scratch
-            Where the inputs are and the results go.
+        left, right : Pixels
+            Tables that broadcast to the tile's shape.
+        given : DualInput
+            The correlated Gaussians. All of its arrays are overwritten: the result `K` takes
+            the memory of `half_g`, and `branch_distance` the memory of `z`.
+        workspace : Workspace
+            Further memory.
         unit : float
-            What the variances behind `p`, `o`, `s.half_g` and `s.z` are to be multiplied by.
+            The unit of q: variances are `unit` times the numbers in the tables.
         factor : float
-            What the results are to be multiplied by.
-        slope : bool
-            Whether `s.slope` is wanted.
+            Multiplies all results.
+        with_slope : bool
+            Whether `K_dot` is wanted.
         """
 
 
@@ -94,27 +137,38 @@ class Relu:
 
     homogeneous = True
 
-    def diagonal(self, xp: Any, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
+    def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         half = 0.5 * (factor * unit)
         return half * q, xp.full_like(q, half)
 
-    def extra(self, xp: Any, q: Array, unit: float) -> tuple[Array, ...]:
+    def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
         return ()
 
     def dual(
-        self, xp: Any, p: Pixels, o: Pixels, s: Scratch, unit: float, factor: float, slope: bool
-    ) -> None:
+        self,
+        xp: ModuleType,
+        left: Pixels,
+        right: Pixels,
+        given: DualInput,
+        workspace: Workspace,
+        *,
+        unit: float,
+        factor: float,
+        with_slope: bool,
+    ) -> DualResult:
         factor *= unit
-        angle, gap = angle_and_kappa1_excess(xp, s.w, s.v, s.spare, s.slope, (s.one, s.two))
-        xp.subtract(s.w, gap, out=s.w)  # 1 − κ1
-        xp.multiply(s.half_g, factor, out=s.half_g)
-        xp.multiply(s.w, s.half_g, out=s.w)  # g (1 − κ1) / 2
-        xp.subtract(s.half_g, s.w, out=s.half_g)  # g κ1 / 2
-        xp.multiply(s.z, 0.5 * factor, out=s.z)
-        xp.add(s.z, s.w, out=s.z)
-        if slope:
-            xp.multiply(angle, -0.5 * factor / math.pi, out=s.slope)
-            xp.add(s.slope, 0.5 * factor, out=s.slope)
+        K_dot, spare, one, two = workspace
+        angle, k1 = angle_and_kappa1_excess(xp, given.w, given.v, spare, K_dot, (one, two))
+        complement = xp.subtract(given.w, k1, out=given.w)  # 1 − κ1
+        half_g = xp.multiply(given.half_g, factor, out=given.half_g)
+        scaled = xp.multiply(complement, half_g, out=complement)  # g (1 − κ1) / 2
+        K = xp.subtract(half_g, scaled, out=half_g)  # g κ1 / 2
+        distance = xp.multiply(given.z, 0.5 * factor, out=given.z)
+        distance = xp.add(distance, scaled, out=distance)
+        if not with_slope:
+            return DualResult(K, distance, None)
+        K_dot = xp.multiply(angle, -0.5 * factor / math.pi, out=angle)
+        return DualResult(K, distance, xp.add(K_dot, 0.5 * factor, out=K_dot))
 
 
 class Erf:
@@ -127,67 +181,85 @@ class Erf:
 
     homogeneous = False
 
-    def diagonal(self, xp: Any, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
+    def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         root = xp.sqrt(1.0 + 4.0 * unit * q)
-        both = (2.0 / math.pi * factor) * xp.arctan(2.0 * unit * q / root)
-        return both, (4.0 / math.pi * factor * unit) / root
+        K = (2.0 / math.pi * factor) * xp.arctan(2.0 * unit * q / root)
+        return K, (4.0 / math.pi * factor * unit) / root
 
-    def extra(self, xp: Any, q: Array, unit: float) -> tuple[Array, ...]:
+    def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
         return 0.5 + 2.0 * unit * q, 0.5 * self.diagonal(xp, q, unit, 1.0)[0]
 
     def dual(
-        self, xp: Any, p: Pixels, o: Pixels, s: Scratch, unit: float, factor: float, slope: bool
-    ) -> None:
-        xp.multiply(s.half_g, 4.0 * unit, out=s.half_g)  # 2g
-        xp.multiply(s.w, s.half_g, out=s.w)  # 2gw
-        xp.multiply(s.v, 2.0 * unit, out=s.v)  # 2S
-        xp.add(s.half_g, s.v, out=s.spare)
-        xp.maximum(s.spare, 0.0, out=s.spare)  # a rounding error may take it below
-        xp.multiply(s.spare, s.w, out=s.spare)  # 4gw (g + S)
-        xp.add(p.extra[0], o.extra[0], out=s.z)
-        xp.add(s.spare, s.z, out=s.spare)
-        xp.sqrt(s.spare, out=s.spare)  # √Δ
-        xp.arctan2(s.v, s.spare, out=s.half_g)
-        xp.multiply(s.half_g, 2.0 / math.pi * factor, out=s.half_g)
-        xp.add(p.extra[1], o.extra[1], out=s.z)
-        xp.multiply(s.z, factor, out=s.z)
-        xp.subtract(s.z, s.half_g, out=s.z)
-        if slope:
-            xp.divide(4.0 / math.pi * factor * unit, s.spare, out=s.slope)
+        self,
+        xp: ModuleType,
+        left: Pixels,
+        right: Pixels,
+        given: DualInput,
+        workspace: Workspace,
+        *,
+        unit: float,
+        factor: float,
+        with_slope: bool,
+    ) -> DualResult:
+        two_g = xp.multiply(given.half_g, 4.0 * unit, out=given.half_g)
+        two_gw = xp.multiply(given.w, two_g, out=given.w)
+        two_S = xp.multiply(given.covariance, 2.0 * unit, out=given.covariance)
+        root = xp.add(two_g, two_S, out=workspace.spare)
+        root = xp.maximum(root, 0.0, out=root)  # rounding may have made g + S negative
+        root = xp.multiply(root, two_gw, out=root)  # 4gw (g + S)
+        sums = xp.add(left.extra[0], right.extra[0], out=given.z)  # 1 + 2 q1 + 2 q2
+        root = xp.add(root, sums, out=root)
+        root = xp.sqrt(root, out=root)  # √Δ
+        K = xp.arctan2(two_S, root, out=two_g)
+        K = xp.multiply(K, 2.0 / math.pi * factor, out=K)
+        distance = xp.add(left.extra[1], right.extra[1], out=sums)
+        distance = xp.multiply(distance, factor, out=distance)
+        distance = xp.subtract(distance, K, out=distance)
+        if not with_slope:
+            return DualResult(K, distance, None)
+        K_dot = xp.divide(4.0 / math.pi * factor * unit, root, out=workspace.K_dot)
+        return DualResult(K, distance, K_dot)
 
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
+"""The activations by the names of `vocabulary.ACTIVATIONS`."""
 
 
 def _series(terms: int) -> tuple[float, ...]:
-    """Return the power series of k1(w) / (w √(w(2−w))) at w = 0.
+    """Return the first coefficients of k1(w) / (w √(w(2−w))) as a power series in w.
 
-    Term by term, k1 is the integral of arccos(1−w)/π, with arccos(1−w) = √(2w) Σ C(2n,n)
-    wⁿ/((2n+1) 8ⁿ); and 1/√(2−w) = Σ C(2n,n) wⁿ/(√2 8ⁿ).
+    k1 is the integral of arccos(1−w)/π, term by term, with
+    arccos(1−w) = √(2w) Σ C(2n,n) wⁿ/((2n+1) 8ⁿ) and 1/√(2−w) = Σ C(2n,n) wⁿ/(√2 8ⁿ).
     """
     binomials = [math.comb(2 * n, n) / 8**n for n in range(terms)]
     integral = [b / ((2 * n + 1) * (n + 1.5)) for n, b in enumerate(binomials)]
     return tuple(np.convolve(integral, binomials)[:terms] / math.pi)
 
 
-# Below this the difference √(1−ρ²) − ρθ ~ w^(3/2) has lost digits to its terms ~ w^(1/2), and
-# 1 − κ1 = w − k1 with it: the loss, a few units over √w, has one sign, and in a deep network
-# on nearly equal signals adds up over layers. Terms of the series fall by 1/128 each.
 _SERIES_END = 1.0 / 64.0
+"""The w below which k1 comes from its power series.
+
+k1 = (√(1−ρ²) − ρθ)/π ~ w^(3/2) is a difference of terms ~ w^(1/2). For small w it has lost a few
+units over √w, always to the same side, and the loss adds up over the layers of a deep network
+on nearly equal signals. A larger value needs more terms: they fall by w/2 each. Chosen by
+reasoning: 8 terms reach 2^-56 at 1/64, and above 1/64 the difference is right within 8 units.
+"""
+
 _SERIES = _series(8)
+"""Coefficients of the series of k1 in w."""
 
 
 def angle_and_kappa1_excess(
-    xp: Any,
+    xp: ModuleType,
     w: Array,
     v: Array,
-    root: Array = None,
-    angle: Array = None,
-    spare: tuple[Array, Array] = (None, None),
+    root: Array | None = None,
+    angle: Array | None = None,
+    spare: tuple[Array | None, Array | None] = (None, None),
 ) -> tuple[Array, Array]:
     r"""Return :math:`\theta = \arccos\rho` and :math:`k_1 = \kappa_1 - \rho`.
 
-    These are all there is to ReLU: :math:`\kappa_0 = 1 - \theta/\pi` and
+    ReLU needs no more: :math:`\kappa_0 = 1 - \theta/\pi` and
     :math:`1 - \kappa_1 = w - k_1` with :math:`k_1 = (\sqrt{1-\rho^2} - \rho\theta)/\pi`.
 
     Parameters
@@ -195,12 +267,12 @@ def angle_and_kappa1_excess(
     xp : module
         numpy or cupy.
     w, v : array
-        1 − ρ and 1 + ρ, both given because each has lost its digits where the other is
-        near 2. `v` is overwritten.
+        w = 1 − ρ and v = 1 + ρ. Each has lost its digits where the other is near 2.
+        `v` is overwritten.
     root, angle : array, optional
-        Where the results go: `angle` becomes θ, `root` becomes k1.
+        Memory for the results: `angle` becomes θ, `root` becomes k1.
     spare : two arrays, optional
-        Scratch space.
+        Further memory.
 
     Returns
     -------
@@ -213,8 +285,8 @@ def angle_and_kappa1_excess(
     angle = xp.arctan2(root, rho, out=angle)
     rho = xp.multiply(rho, angle, out=rho)
     if float(w.min()) >= _SERIES_END:
-        gap = xp.subtract(root, rho, out=root)
-        return angle, xp.multiply(gap, 1.0 / math.pi, out=gap)
+        k1 = xp.subtract(root, rho, out=root)
+        return angle, xp.multiply(k1, 1.0 / math.pi, out=k1)
     series, small = spare
     series = xp.multiply(w, _SERIES[-1], out=series)
     for coefficient in _SERIES[-2:0:-1]:
@@ -223,19 +295,19 @@ def angle_and_kappa1_excess(
     series = xp.add(series, _SERIES[0], out=series)
     series = xp.multiply(series, w, out=series)
     series = xp.multiply(series, root, out=series)
-    gap = xp.subtract(root, rho, out=root)
-    gap = xp.multiply(gap, 1.0 / math.pi, out=gap)
-    # Where w is small, gap + (series − gap); elsewhere gap + 0. Cheaper than a masked copy.
-    series = xp.subtract(series, gap, out=series)
+    k1 = xp.subtract(root, rho, out=root)
+    k1 = xp.multiply(k1, 1.0 / math.pi, out=k1)
+    # k1 + (series − k1) where w is small, k1 + 0 elsewhere: cheaper than a masked copy.
+    series = xp.subtract(series, k1, out=series)
     if small is None:
         small = xp.empty_like(series)
     small[...] = w < _SERIES_END
     series = xp.multiply(series, small, out=series)
-    return angle, xp.add(gap, series, out=gap)
+    return angle, xp.add(k1, series, out=k1)
 
 
 def one_minus_kappa1(w: np.ndarray) -> np.ndarray:
-    r"""Return :math:`1 - \kappa_1(1 - w)` with full relative accuracy, however small `w` is.
+    r"""Return :math:`1 - \kappa_1(1 - w)` with full relative accuracy down to w = 0.
 
     Parameters
     ----------

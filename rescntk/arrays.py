@@ -1,9 +1,10 @@
-"""Arrays of NumPy and of CuPy: their common type, and the module that computes with them."""
+"""`Array`, the common type of NumPy's and CuPy's arrays, and the module of an array."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 
 @runtime_checkable
 class Array(Protocol):
-    """The methods that this library uses of an array, of NumPy or of CuPy."""
+    """An array of NumPy or CuPy, by the methods that this library uses."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -30,6 +31,7 @@ class Array(Protocol):
     @property
     def T(self) -> Any: ...
 
+    def __float__(self) -> float: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __getitem__(self, key: Any, /) -> Any: ...
@@ -70,17 +72,17 @@ class Array(Protocol):
 
 
 ArrayT = TypeVar("ArrayT", bound=Array)
-"""The array type of an argument that a result shares: NumPy in, NumPy out."""
+"""The array type that an argument and a result share: NumPy in, NumPy out."""
 
 
-def array_module(array: object) -> Any:
-    """Return the module cupy for CuPy's arrays, else numpy; CuPy is never imported here."""
+def array_module(array: object) -> ModuleType:
+    """Return the module cupy for CuPy's arrays, else numpy; this never imports CuPy."""
     name = type(array).__module__.partition(".")[0]
     return sys.modules[name] if name == "cupy" else np
 
 
 def rounding_unit(values: Any) -> float:
-    """Return eps of the dtype in which numbers came, which casting them to float64 forgets."""
+    """Return eps of the dtype of `values`, at least the eps of float64; ask before casting."""
     dtype = np.asarray(values).dtype
     own = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
     return max(own, float(np.finfo(np.float64).eps))

@@ -1,17 +1,19 @@
-"""One call: arguments checked on their way to an engine, results scaled on their way back."""
+"""`KernelCall`: the arguments of a call on their way to an engine, the results on their way back.
+
+Arguments are checked. Results are multiplied by their scale, or normalized, piece by piece.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from . import engines
 from .arrays import Array, array_module
-from .engines.protocol import Request, ScaledKernel, silent
+from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
 from .network import Network
 from .validation import (
@@ -27,7 +29,17 @@ from .validation import (
 
 
 class KernelCall:
-    """A checked call for the kernels of one network, with one head, on some signals."""
+    """A checked call for the kernels of one network, with one head, on some signals.
+
+    Attributes
+    ----------
+    depths : tuple of int
+        The depths asked for, in the caller's order.
+    order : list of int
+        The place of each of `depths` among the depths that the engine computes.
+    in_place : bool
+        Whether the engine's values have the depths and the dtype that the caller wants.
+    """
 
     def __init__(
         self,
@@ -59,53 +71,67 @@ class KernelCall:
         self.engine = engines.choose(engine, self.request, self.X)
 
     def gram(self, progress: bool) -> ScaledKernel:
+        """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
         with progress_bar(progress, pairs) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
     def diagonal(self, progress: bool, signals: Array | None = None) -> ScaledKernel:
+        """Return the kernels of each signal with itself; the default `signals` are X."""
         signals = self.X if signals is None else signals
         with progress_bar(progress, len(signals)) as tick:
             return self.engine.diagonal(self.request, signals, tick)
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
-        """Return values, (depths, ...), times their scale, or say that they do not fit.
+        """Return the kernels of one kind, (depths, ...), times their scale.
 
-        They are taken out of `scaled`, and changed in place where that is possible.
+        `left` and `right` are the scales of `scaled`, shaped to broadcast. The values leave
+        `scaled` and are changed in place where possible.
+
+        Raises
+        ------
+        OverflowError
+            If a result exceeds the dtype.
         """
         values = scaled.values.pop(kind)
         xp, shape = array_module(values), values.shape[1:]
         (left, left_power), (right, right_power) = xp.frexp(left), xp.frexp(right)
         tables = [xp.broadcast_to(t, shape) for t in (left, right, left_power, right_power)]
-        result, finite = self._room(values), True
+        result, finite = self._results(values), True
         for t, old, new, piece in self._pieces(values, result):
-            one, other, power, other_power = (table[piece] for table in tables)
+            a, b, a_power, b_power = (table[piece] for table in tables)
             with np.errstate(over="ignore"):
-                factor = one * other * self.network.readout_scale
-                new[...] = xp.ldexp(old * factor, scaled.exponents[t] + (power + other_power))
+                factor = a * b * self.network.readout_scale
+                new[...] = xp.ldexp(old * factor, scaled.exponents[t] + (a_power + b_power))
             finite = xp.isfinite(new).all() & finite
-        self.check_finite(finite, remedy="; normalized=True has no such limit")
+        self._check_finite(finite, remedy="; normalized=True has no such limit")
         return result
 
     def normalize(self, scaled: ScaledKernel, kind: str, own: Array, other: Array) -> Array:
-        """Return the correlations of values, (depths, cases, cases).
+        """Return the normalized kernels of one kind, (depths, cases, cases).
 
-        `own` and `other` are the diagonals, (depths, cases); of `scaled` see `unscale`.
+        `own` and `other` are the kernels K(x,x) and K(z,z) without their scales, (depths,
+        cases). The values leave `scaled` and are changed in place where possible.
+
+        Raises
+        ------
+        OverflowError
+            If a value exceeds the dtype.
         """
         values = scaled.values.pop(kind)
         xp = array_module(values)
         finite = xp.isfinite(own).all() & xp.isfinite(other).all()
-        result = self._room(values)
+        result = self._results(values)
         for t, old, new, (rows, *columns) in self._pieces(values, result):
             finite = xp.isfinite(old).all() & finite
-            with np.errstate(all="ignore"):  # of what is not finite, which is told in the end
+            with np.errstate(all="ignore"):  # infinite values are reported below
                 new[...] = correlation(old, own[t][rows], other[t][(..., *columns)])
-        self.check_finite(finite)
+        self._check_finite(finite)
         return result
 
-    def _room(self, values: Array) -> Array:
-        """Return where results are written: `values` itself if it is as they have to be."""
+    def _results(self, values: Array) -> Array:
+        """Return the array for results: `values` if they change in place, else a new one."""
         if self.in_place:
             return values
         shape = (len(self.order), *values.shape[1:])
@@ -114,10 +140,10 @@ class KernelCall:
     def _pieces(
         self, values: Array, result: Array
     ) -> Iterator[tuple[int, Array, Array, tuple[slice, ...]]]:
-        """Yield the depth's number, values, the results' place, and which ones they are.
+        """Yield the depth's index, values, results, and the piece's place in both.
 
-        Temporaries have the size of a piece: of what fits in a cache, or, as each piece costs
-        several launches, a share of what is on a device.
+        Temporary arrays have the size of a piece. A device gets at most about 64 pieces,
+        because each piece costs several launches of a kernel.
         """
         shape = values.shape[1:]
         most = _PIECE if isinstance(values, np.ndarray) else max(_PIECE, math.prod(shape) // 64)
@@ -125,8 +151,8 @@ class KernelCall:
             for piece in _cut(shape, most):
                 yield t, values[t][piece], result[k][piece], piece
 
-    def check_finite(self, finite: Any, remedy: str = "") -> None:
-        """Raise OverflowError if not all results are finite; `remedy` is for ReLU networks."""
+    def _check_finite(self, finite: Array | bool, remedy: str = "") -> None:
+        """Raise an OverflowError unless all results are finite; `remedy` is for ReLU networks."""
         if bool(finite):
             return
         if self.network.activation != "relu":
@@ -138,24 +164,26 @@ class KernelCall:
 
 
 _PIECE = 1 << 16
-"""Numbers of a piece of results: half a megabyte."""
+"""Numbers in a piece of results: 512 KiB in float64.
+
+More numbers take more temporary memory and leave the second-level cache. Fewer numbers cost
+more calls of NumPy. Chosen by reasoning: three or four such arrays fit in 2 MiB.
+"""
 
 
 def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Yield indices of blocks of at most so many numbers that cover an array of this shape."""
-    each = math.prod(shape[1:])
-    rows = max(1, most // max(1, each))
-    for first in range(0, shape[0], rows):
-        here = slice(first, min(first + rows, shape[0]))
-        if each <= most:
-            yield (here,)
+    """Yield the indices of blocks of at most `most` numbers that cover an array of `shape`."""
+    per_row = math.prod(shape[1:])
+    for rows in blocks(0, shape[0], max(1, most // max(1, per_row))):
+        if per_row <= most:
+            yield (rows,)
         else:
-            yield from ((here, *rest) for rest in _cut(shape[1:], most))
+            yield from ((rows, *rest) for rest in _cut(shape[1:], most))
 
 
 @contextmanager
 def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told how many more pairs are done."""
+    """Yield a function to call with the number of pairs done since its last call."""
     if not check_flag(show, "progress"):
         yield silent
         return

@@ -1,11 +1,10 @@
-"""Kernels as users call them: one description, whichever engine computes."""
+"""The kernels that users call: `Kernel`, its four named kinds, `gram` and `pixel_pairs`."""
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from .arrays import ArrayT
 from .calls import KernelCall
@@ -21,17 +20,17 @@ class Kernel:
     Parameters
     ----------
     network : Network
-        What is infinitely wide.
+        The infinitely wide network.
     kind : {"gpk", "ntk"}
-        The Gaussian process kernel (covariance of the output at initialization; training
-        the last layer alone) or the neural tangent kernel (training what
+        The Gaussian process kernel (covariance of the output at initialization; training of
+        the last layer alone), or the neural tangent kernel (training of the parts that
         ``network.trained`` names).
     head : {"equivariant", "trace", "gap"}, default "gap"
         The last layer. "equivariant" is a fully convolutional network seen at pixel 1,
         "trace" a linear layer over all pixels, "gap" global average pooling.
     normalized : bool, default False
-        Whether to return K(x,z)/√(K(x,x) K(z,z)). Works at any depth; a signal whose
-        kernel with itself is 0 has 0 everywhere.
+        Whether to return K(x,z)/√(K(x,x) K(z,z)), which works at any depth. It is 0 where
+        K(x,x) or K(z,z) is 0.
 
     Examples
     --------
@@ -69,18 +68,18 @@ class Kernel:
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints)
-            Signals, NumPy or CuPy; the result is of the same library.
+            Signals, NumPy or CuPy. The result is of the same library.
         Z : array, (m_cases, n_channels, n_timepoints), optional
-            If left out, or the very object `X`, half of the pairs are computed and the
-            result is exactly symmetric.
+            Signals, too. Without Z, or with the same object as `X`, half of the pairs are
+            computed and the result is exactly symmetric.
         engine : str, default "auto"
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            How many threads of the CPU to use; the default is the engine's choice (for
-            "numba" the environment's NUMBA_NUM_THREADS, or all cores). Results do not depend on
-            it, and "cuda" takes no notice of it.
+            Number of CPU threads. The default is the engine's choice: for "numba" the
+            environment's NUMBA_NUM_THREADS, or all cores. The number does not change results,
+            and "cuda" ignores it.
         progress : bool, default False
             Whether to show a progress bar (needs tqdm).
 
@@ -91,9 +90,9 @@ class Kernel:
         Raises
         ------
         ValueError
-            For signals or options that are not as described above.
+            If signals or options are not as described above.
         OverflowError
-            If a value exceeds the dtype; a deep kernel wants ``normalized=True``.
+            If a value exceeds the dtype. Deep kernels need ``normalized=True``.
         """
         matrices = gram(
             self.network,
@@ -118,10 +117,10 @@ class Kernel:
         threads: int | None = None,
         progress: bool = False,
     ) -> ArrayT:
-        """Return K(x, x) for each signal of `X`, an array (n_cases,).
+        """Return K(x, x) for each signal x of `X`, an array (n_cases,).
 
-        The options are those of the call; the values are bitwise those on the diagonal of
-        the kernel matrix.
+        The options are the same as for calling the kernel. The values are bitwise the
+        diagonal of the kernel matrix.
         """
         call = KernelCall(
             self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads
@@ -132,7 +131,7 @@ class Kernel:
         return call.unscale(scaled, self.kind, scaled.left, scaled.right)[0]
 
     def replace(self, **changes: Any) -> Kernel:
-        """Return the same kernel with parameters of its own or of its network changed.
+        """Return the same kernel with some parameters of the kernel or its network changed.
 
         Examples
         --------
@@ -190,7 +189,7 @@ def ResCNTK(
 ) -> Kernel:
     """Return the neural tangent kernel of a convolutional ResNet (Barzilai et al. 2022).
 
-    The parameters are those of `ResCGPK`.
+    The parameters are the same as for `ResCGPK`.
 
     Examples
     --------
@@ -250,28 +249,28 @@ def gram(
     dtype: str = "float64",
     threads: int | None = None,
     progress: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[ArrayT, ...]:
     """Return several kernels of one network from one pass of its recursion.
 
     Parameters
     ----------
     network : Network
-        What is infinitely wide.
+        The infinitely wide network.
     X, Z, engine, dtype, threads, progress
         As for calling a `Kernel`.
     head, normalized
         As for `Kernel`.
     kinds : iterable of {"gpk", "ntk"}, default both
-        What to compute.
+        The kinds of kernel.
     depths : iterable of int, optional
         Compute the kernels of the networks that differ from `network` in depth alone, in
-        this order: the recursion passes each depth on its way to the last.
+        the order given. The recursion passes each depth on its way to the last.
 
     Returns
     -------
     named tuple of arrays
-        One field for each of `kinds`, in that order; (n_cases, m_cases), or
-        (n_depths, n_cases, m_cases) where `depths` are given.
+        One field for each of `kinds`, in the order of `kinds`: (n_cases, m_cases), or
+        (n_depths, n_cases, m_cases) where `depths` are given. It can be pickled.
 
     Examples
     --------
@@ -287,12 +286,12 @@ def gram(
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads)
     results = {}
     if normalized:
-        # Of two sets of signals first the diagonals, which take less memory than what follows.
-        sides = [] if call.Z is None else [call.diagonal(False), call.diagonal(False, call.Z)]
+        # The diagonals take less memory than the Gram matrix, and come first.
+        diagonals = [] if call.Z is None else [call.diagonal(False), call.diagonal(False, call.Z)]
         scaled = call.gram(progress)
         for kind in call.kinds:
-            if sides:
-                own, other = (side.values[kind] for side in sides)
+            if diagonals:
+                own, other = (diagonal.values[kind] for diagonal in diagonals)
             else:  # a copy: values are normalized in place
                 own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
             results[kind] = call.normalize(scaled, kind, own, other)
@@ -303,7 +302,7 @@ def gram(
             results[kind] = call.unscale(scaled, kind, left, right)
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
-    return _named(results)
+    return _GRAMS[call.kinds](*results.values())
 
 
 def pixel_pairs(
@@ -322,18 +321,18 @@ def pixel_pairs(
     Parameters
     ----------
     network : Network
-        What is infinitely wide.
+        The infinitely wide network.
     X, Z, engine, dtype, threads, progress
         As for calling a `Kernel`.
     kind : {"gpk", "ntk"}, default "ntk"
-        What to compute.
+        The kind of kernel.
 
     Returns
     -------
     array, (n_cases, m_cases, n_timepoints, n_timepoints)
-        Of this size: n·m·d² numbers. ``[..., 0, 0]`` is the head "equivariant", the mean
-        over the diagonal of the last two axes "trace", the mean over both "gap". Rounding
-        errors are relative to the signals' mean energy, not to that of the two pixels.
+        n·m·d² numbers. ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal
+        of the last two axes is "trace", the mean over both axes is "gap". Rounding errors
+        are relative to the mean energy of the signals, not to the energy of the two pixels.
 
     Examples
     --------
@@ -350,14 +349,33 @@ def pixel_pairs(
     return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
 
 
-class Gram(NamedTuple):
-    """What `gram` returns for both kinds."""
+class Gram(NamedTuple, Generic[ArrayT]):
+    """The result of `gram` for both kinds."""
 
-    gpk: Any
-    ntk: Any
+    gpk: ArrayT
+    ntk: ArrayT
 
 
-def _named(results: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the values as a named tuple with the keys as its fields."""
-    kind = Gram if tuple(results) == Gram._fields else namedtuple("Gram", results)
-    return kind(**results)
+class ReversedGram(NamedTuple, Generic[ArrayT]):
+    """The result of `gram` for both kinds, the tangent kernel first."""
+
+    ntk: ArrayT
+    gpk: ArrayT
+
+
+class GpkGram(NamedTuple, Generic[ArrayT]):
+    """The result of `gram` for the Gaussian process kernel alone."""
+
+    gpk: ArrayT
+
+
+class NtkGram(NamedTuple, Generic[ArrayT]):
+    """The result of `gram` for the neural tangent kernel alone."""
+
+    ntk: ArrayT
+
+
+_GRAMS: dict[tuple[str, ...], Any] = {
+    result._fields: result for result in (Gram, ReversedGram, GpkGram, NtkGram)
+}
+"""The named tuples by their fields: classes of a module, which pickle finds by name."""

@@ -1,6 +1,6 @@
-"""The papers' systems, one function each, returning a `Network`.
+"""The systems of the papers as `Network`s, one function each.
 
-All of them are special cases of one recursion; this file is the table.
+One recursion serves all of them: they differ in the parameters of `Network`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def huang_ffnet(depth: int) -> Network:
 
 
 def _variance(deviation: float, name: str) -> float:
-    """Return the square of a standard deviation, or say what is wrong with it."""
+    """Return σ² of a standard deviation σ; σ and σ² have to be finite."""
     number = check_constant(deviation, name)
     if number * number == math.inf:
         raise ValueError(f"{name} is {deviation!r}, expected a number whose square is finite")

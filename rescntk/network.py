@@ -1,10 +1,11 @@
-"""What is infinitely wide: one frozen description of a network, without any arrays."""
+"""`Network`: the frozen description of an infinitely wide network, without any arrays."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from .validation import (
@@ -17,9 +18,25 @@ from .validation import (
 )
 from .vocabulary import ACTIVATIONS, PARTS
 
+_CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
+    "depth": check_depth,
+    "filter_size": check_filter_size,
+    "outer_filter_size": check_filter_size,
+    "input_filter_size": check_filter_size,
+    "skip": check_flag,
+    "alpha": check_constant,
+    "activation": partial(check_choice, choices=ACTIVATIONS),
+    "c_v": check_constant,
+    "c_w": check_constant,
+    "readout_scale": check_constant,
+    "input_scale": lambda value, name: None if value is None else check_constant(value, name),
+    "trained": lambda value, name: check_trained(value),
+}
+"""Each parameter of `Network` and its check, which returns the parameter or raises ValueError."""
+
 
 class TrainedParts(NamedTuple):
-    """Which parts of a network are trained: 1 trained, 0 frozen (t, i, o, r of the recursion)."""
+    """The parts t, i, o, r of a network as numbers: 1 where trained, 0 where frozen."""
 
     input: float
     inner: float
@@ -68,10 +85,10 @@ class Network:
         Size of the outer filters (those after the activation), odd. The default is
         ``filter_size``.
     input_filter_size : int, default 1
-        Pixels that the first layer sees, odd: the signal's windows become its
-        channels. The papers have 1; signals of one channel usually need more.
+        Number of pixels that the first layer sees, odd: the windows of the signal
+        become its channels. The papers have 1; signals of one channel usually need more.
     skip : bool, default True
-        Whether the identity path is there.
+        Whether the network has the identity path.
     alpha : float, default 1.0
         Weight of the residual branch. Without skip connections it is absent from the
         network, and 1.0 is kept whatever is given.
@@ -98,8 +115,6 @@ class Network:
 
     depth: int
     filter_size: int = 3
-    # Declared keyword-only through the explicit __init__ below; kept as fields for repr,
-    # equality and hashing.
     outer_filter_size: int = 3
     input_filter_size: int = 1
     skip: bool = True
@@ -111,6 +126,7 @@ class Network:
     input_scale: float | None = None
     trained: tuple[str, ...] = ("inner", "outer", "readout")
 
+    # Written out: all but two parameters are keyword-only, and some take more types than they keep.
     def __init__(
         self,
         depth: int,
@@ -127,53 +143,36 @@ class Network:
         input_scale: float | None = None,
         trained: Iterable[str] = ("inner", "outer", "readout"),
     ) -> None:
-        q = check_filter_size(filter_size, "filter_size")
-        alpha = check_constant(alpha, "alpha")
-        values: dict[str, Any] = {
-            "depth": check_depth(depth),
-            "filter_size": q,
-            "outer_filter_size": q
-            if outer_filter_size is None
-            else check_filter_size(outer_filter_size, "outer_filter_size"),
-            "input_filter_size": check_filter_size(input_filter_size, "input_filter_size"),
-            "skip": check_flag(skip, "skip"),
-            "alpha": alpha if skip else 1.0,
-            "activation": check_choice(activation, "activation", ACTIVATIONS),
-            "c_v": check_constant(c_v, "c_v"),
-            "c_w": check_constant(c_w, "c_w"),
-            "readout_scale": check_constant(readout_scale, "readout_scale"),
-            "input_scale": None
-            if input_scale is None
-            else check_constant(input_scale, "input_scale"),
-            "trained": check_trained(trained),
-        }
-        used = values["alpha"]
-        growth = used * used * values["c_v"] * values["c_w"]
-        if not math.isfinite(growth):
+        given = dict(locals())
+        if outer_filter_size is None:
+            given["outer_filter_size"] = filter_size
+        for name, check in _CONSTRAINTS.items():
+            object.__setattr__(self, name, check(given[name], name))
+        if not self.skip:
+            object.__setattr__(self, "alpha", 1.0)
+        if not math.isfinite(self.alpha * self.alpha * self.c_v * self.c_w):
             raise ValueError(
-                f"alpha, c_v, c_w are {used!r}, {c_v!r}, {c_w!r}: "
+                f"alpha, c_v, c_w are {self.alpha!r}, {self.c_v!r}, {self.c_w!r}: "
                 f"alpha**2 * c_v * c_w is expected to be finite"
             )
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
     @property
     def branch_gain(self) -> float:
-        """β = α² c_v c_w / 2: a ReLU layer's branch adds β times the mean variance it is given."""
+        """β = α² c_v c_w / 2: the branch of a ReLU layer adds β times the mean variance of F."""
         return self.alpha**2 * self.c_v * self.c_w / 2.0
 
     @property
     def growth(self) -> float:
-        """1 + β, without skip connections β: a ReLU layer multiplies the mean variance by it."""
+        """1 + β, or β without skips: a ReLU layer multiplies the mean variance of F by 1 + β."""
         return self.skip + self.branch_gain
 
     @property
     def branch_share(self) -> float:
-        """β / (1 + β): the part of a ReLU layer's variance from its branch; 1 without skips."""
+        """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
         if not self.skip:
             return 1.0
         root = self.alpha * math.sqrt(self.c_v * self.c_w / 2.0)
-        return root / (root + 1.0 / root) if root > 0 else 0.0  # at any size of alpha
+        return root / (root + 1.0 / root) if root > 0 else 0.0  # for any alpha: β may overflow
 
     @property
     def parts(self) -> TrainedParts:
@@ -183,8 +182,8 @@ class Network:
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
 
-        ``outer_filter_size`` follows ``filter_size`` where the two were equal and only
-        the latter is changed.
+        Where ``outer_filter_size`` equals ``filter_size``, it stays equal if ``filter_size``
+        alone is changed.
 
         Examples
         --------

@@ -1,14 +1,15 @@
-"""Circular moving sums along the first axis of arrays that carry their own halo.
+"""Circular moving sums along axis 0, the pixels of a row.
 
-A *ring* of length d is an array of d + 2h entries along axis 0: the pixels, and at each end
-a halo that repeats the h pixels of the other end (wrapping around as often as it must).
+A *ring* is an array of d + 2h entries along axis 0: a halo of h entries, the d pixels, and
+another halo of h entries. Each halo repeats the pixels next to the other end. A halo longer
+than d wraps around several times.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
-from .arrays import Array
+from .arrays import Array, ArrayT
 
 
 def fill_halo(ring: Array, halo: int) -> None:
@@ -26,13 +27,18 @@ def fill_halo(ring: Array, halo: int) -> None:
 
 
 def moving_sum(
-    xp: Any, ring: Array, size: int, halo: int, out: Array, spare: tuple[Array, Array]
-) -> Array:
+    xp: ModuleType,
+    ring: ArrayT,
+    size: int,
+    halo: int,
+    out: ArrayT,
+    spare: tuple[ArrayT, ArrayT],
+) -> ArrayT:
     """Return sums over windows of `size` (odd) centred at each pixel of a filled ring.
 
-    The window's length is a sum of powers of two, and sums over windows of 2, 4, 8 … come
-    from one another by one addition: about 2 log2(size) additions, in an order that is the
-    same for every pixel.
+    Sums over windows of 2, 4, 8, … pixels come from one another by one addition each. The
+    window of `size` is cut into windows of these lengths. Together this takes about
+    2 log2(size) additions, in the same order for every pixel.
 
     Parameters
     ----------
@@ -41,9 +47,9 @@ def moving_sum(
     size : int
         Odd, at most ``2 * halo + 1``.
     out : array, (d, ...)
-        Where the sums go.
+        Memory for the sums.
     spare : two arrays like `ring`
-        Scratch space.
+        Further memory.
 
     Returns
     -------
@@ -53,7 +59,7 @@ def moving_sum(
     d = len(ring) - 2 * halo
     start = halo - size // 2
     doubled = ring[start : start + d + size - 1]  # sums over windows of `width` from here on
-    total = doubled[:d]
+    total: ArrayT = doubled[:d]
     offset, width = 1, 1
     while 2 * width <= size:
         target = spare[width.bit_length() % 2][: len(doubled) - width]
@@ -65,7 +71,7 @@ def moving_sum(
     return total
 
 
-def circular_sum(xp: Any, pixels: Array, size: int) -> Array:
+def circular_sum(xp: ModuleType, pixels: ArrayT, size: int) -> ArrayT:
     """Return the sum over the window of `size` around each pixel of axis 0."""
     if size == 1:
         return pixels

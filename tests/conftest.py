@@ -1,8 +1,10 @@
-"""Shared by all tests: hypothesis profiles, a source of randomness, the order of the tests."""
+"""Hypothesis profiles, a source of randomness, and the order of the tests."""
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("tests.engines.bodies")
 
 # The same examples on every run: a red suite must be the code's doing, not the draw's.
 settings.register_profile(
@@ -44,11 +46,12 @@ SLOW = (
     "tests/project/test_readme.py::test_the_second_example_runs",
     "tests/test_derivative.py::test_exact",
     "tests/test_finite_network.py",
+    "tests/theory/spectrum/test_decay.py::test_the_law_of_products_of_windows",
+    "tests/theory/spectrum/test_funk_hecke.py::test_errors_hold_and_methods_agree",
+    "tests/theory/spectrum/test_funk_hecke.py::test_one_pixel_in_high_precision",
+    "tests/theory/spectrum/test_funk_hecke.py::test_slabs_do_not_change_eigenvalues",
     "tests/theory/test_depth.py",
-    "tests/theory/test_spectrum.py::test_errors_hold_and_methods_agree",
-    "tests/theory/test_spectrum.py::test_one_pixel_in_high_precision",
-    "tests/theory/test_spectrum.py::test_slabs_do_not_change_eigenvalues",
-    "tests/theory/test_spectrum.py::test_the_law_of_products_of_windows",
+    "tests/theory/test_family_verdicts.py",
 )
 
 

@@ -1,5 +1,6 @@
-"""The engines that tests run on: those of this machine, and the CUDA engine where it can serve."""
+"""The engines that tests run on: the CPU engines, and "cuda" where it can serve."""
 
+import hypothesis
 import pytest
 
 import rescntk as rk
@@ -13,3 +14,16 @@ GPU = (
 ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
 GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=GPU)]
 """Engines in groups, for tests that compare all of a group with one slow oracle."""
+
+
+def takes(engine, network):
+    """Return True if the engine takes the network's activation: "numba" takes ReLU alone."""
+    return engine != "numba" or network.activation == "relu"
+
+
+def skip_unless_taken(engine, network):
+    """Skip the test, or hypothesis' example, if the engine does not take the network."""
+    if hypothesis.currently_in_test_context():
+        hypothesis.assume(takes(engine, network))
+    elif not takes(engine, network):
+        pytest.skip(f"{engine} does not take {network.activation}")

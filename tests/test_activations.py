@@ -16,8 +16,8 @@ wide.dps = 400
 EPS = tolerances.EPS["float64"]
 
 
-def exact_gap(w):
-    """κ1(1−w) − (1−w), and arccos(1−w)."""
+def exact_kappa1_excess(w):
+    """Return κ1(1−w) − (1−w) and arccos(1−w)."""
     w = wide.mpf(w)
     angle = 2 * wide.asin(wide.sqrt(w / 2))
     return (wide.sqrt(w * (2 - w)) - (1 - w) * angle) / wide.pi, angle
@@ -25,18 +25,18 @@ def exact_gap(w):
 
 @given(st.one_of(st.floats(0, 2), st.floats(-300, 0).map(lambda e: 10.0**e)))
 def test_angle_and_kappa1_excess_is_exact_to_rounding(w):
-    gap, angle = exact_gap(w)
+    excess, angle = exact_kappa1_excess(w)
     computed_angle, computed = activations.angle_and_kappa1_excess(
         np, np.array([w]), np.array([2.0 - w])
     )
-    assert abs(float(computed[0] - gap)) <= 8 * EPS * w
+    assert abs(float(computed[0] - excess)) <= 8 * EPS * w
     # 2 − w is rounded where w < 1, by at most eps/2, which moves the angle by less than eps.
     assert abs(float(computed_angle[0] - angle)) <= 4 * EPS * float(angle)
 
 
 @given(st.one_of(st.floats(0, 2), st.floats(-300, 0).map(lambda e: 10.0**e)))
 def test_one_minus_kappa1_keeps_relative_accuracy(w):
-    expected = float(w - exact_gap(w)[0])
+    expected = float(w - exact_kappa1_excess(w)[0])
     assert abs(activations.one_minus_kappa1(w) - expected) <= 16 * EPS * expected
 
 
@@ -48,7 +48,7 @@ def test_the_series_meets_the_closed_form():
 
 
 def run_dual(name, q1, q2, covariance, unit=1.0, factor=1.0):
-    """Return (E[σσ], distance, E[σ'σ']) times factor from the in-place interface."""
+    """Return the dual activations, times `factor`, of Gaussians of these (co)variances."""
     activation = activations.BY_NAME[name]
     q1, q2, covariance = (np.atleast_1d(np.asarray(v, dtype=float)) for v in (q1, q2, covariance))
 
@@ -57,18 +57,23 @@ def run_dual(name, q1, q2, covariance, unit=1.0, factor=1.0):
 
     g = np.sqrt(q1 * q2)
     w = 1 - covariance / g
-    scratch = activations.Scratch(
+    given = activations.DualInput(
         w=w,
-        v=2 - w if activation.homogeneous else covariance.copy(),
+        v=2 - w,
         half_g=g / 2,
         z=(np.sqrt(q1) - np.sqrt(q2)) ** 2 / 2,
-        slope=np.empty_like(w),
-        spare=np.empty_like(w),
-        one=np.empty_like(w),
-        two=np.empty_like(w),
+        covariance=None if activation.homogeneous else covariance.copy(),
     )
-    activation.dual(np, pixels(q1), pixels(q2), scratch, unit, factor, True)
-    return scratch.half_g, scratch.z, scratch.slope
+    return activation.dual(
+        np,
+        pixels(q1),
+        pixels(q2),
+        given,
+        activations.Workspace(),
+        unit=unit,
+        factor=factor,
+        with_slope=True,
+    )
 
 
 def closed_form(name, unit, q1, q2, s):
@@ -87,11 +92,11 @@ def closed_form(name, unit, q1, q2, s):
 @given(st.floats(0.1, 9), st.floats(0.1, 9), st.floats(-0.99, 0.99), st.sampled_from([1.0, 0.3]))
 def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
     s = rho * np.sqrt(q1 * q2)
-    both, distance, slope = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
+    K, distance, K_dot = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
     expected, expected_slope = closed_form(name, unit, q1, q2, s)
     bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
-    assert abs(both[0] - 0.7 * expected) <= bar
-    assert abs(slope[0] - 0.7 * unit * expected_slope) <= bar
+    assert abs(K[0] - 0.7 * expected) <= bar
+    assert abs(K_dot[0] - 0.7 * unit * expected_slope) <= bar
     own = [closed_form(name, unit, q, q, q)[0] for q in (q1, q2)]
     assert abs(distance[0] - 0.7 * (sum(own) / 2 - expected)) <= bar
 
@@ -99,10 +104,10 @@ def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
 @pytest.mark.parametrize("name", activations.BY_NAME)
 def test_diagonals_are_duals_of_a_pixel_with_itself(name):
     q = np.array([0.01, 0.5, 2.0, 40.0])
-    both, distance, slope = run_dual(name, q, q, q, unit=0.5, factor=3.0)
+    K, distance, K_dot = run_dual(name, q, q, q, unit=0.5, factor=3.0)
     own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
-    np.testing.assert_allclose(both, own, rtol=8 * EPS)
-    np.testing.assert_allclose(slope, own_slope, rtol=8 * EPS)
+    np.testing.assert_allclose(K, own, rtol=8 * EPS)
+    np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)
     np.testing.assert_allclose(distance, 0, atol=8 * EPS * own.max())
 
 
@@ -117,7 +122,39 @@ def test_duals_are_expectations(name, rng):
         erf = np.vectorize(__import__("math").erf)
         slopes = [2 / np.sqrt(np.pi) * np.exp(-(a**2)) for a in (u, v)]
         products = erf(u) * erf(v), slopes[0] * slopes[1]
-    both, _, slope = run_dual(name, q1, q2, s)
-    for sample, value in zip(products, (both, slope), strict=True):
+    K, _, K_dot = run_dual(name, q1, q2, s)
+    for sample, value in zip(products, (K, K_dot), strict=True):
         error = sample.std() / np.sqrt(len(sample))
         assert abs(sample.mean() - value[0]) <= tolerances.STANDARD_ERRORS * error
+
+
+@pytest.mark.parametrize("name", activations.BY_NAME)
+@pytest.mark.parametrize("with_slope", [False, True])
+def test_results_take_the_memory_that_the_interface_names(name, with_slope, rng):
+    """With a workspace or without, to the bit; `K` is in `half_g`, the distance in `z`."""
+    activation = activations.BY_NAME[name]
+    q1, q2 = rng.uniform(0.5, 2.0, (2, 50))
+    w = np.concatenate([rng.uniform(0, 2, 30), np.geomspace(1e-12, 1e-2, 20)])
+
+    def run(workspace):
+        g = np.sqrt(q1 * q2)
+        z = (np.sqrt(q1) - np.sqrt(q2)) ** 2 / 2
+        covariance = None if activation.homogeneous else g * (1 - w)
+        given = activations.DualInput(w.copy(), 2 - w, g / 2, z, covariance)
+        sides = [
+            activations.Pixels(np.sqrt(q / 2), 1 / np.sqrt(q), activation.extra(np, q, 1.0))
+            for q in (q1, q2)
+        ]
+        result = activation.dual(
+            np, *sides, given, workspace, unit=1.0, factor=0.3, with_slope=with_slope
+        )
+        assert result.K is given.half_g and result.branch_distance is given.z
+        return result
+
+    arrays = activations.Workspace(*np.full((4, 50), np.nan))
+    ours, theirs = run(arrays), run(activations.Workspace())
+    assert (ours.K == theirs.K).all() and (ours.branch_distance == theirs.branch_distance).all()
+    if with_slope:
+        assert ours.K_dot is arrays.K_dot and (ours.K_dot == theirs.K_dot).all()
+    else:
+        assert ours.K_dot is None and theirs.K_dot is None

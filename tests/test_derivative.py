@@ -8,10 +8,10 @@ import pytest
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
 from rescntk.theory import multisphere
-from rescntk.vocabulary import DTYPES
+from rescntk.vocabulary import DTYPES, HEADS
 from tests import tolerances
+from tests.difficult_signals import SIGNALS
 from tests.engine_names import GROUPS
-from tests.engines.test_accuracy import HEADS, SIGNALS
 from tests.oracles import definition
 
 # Step of the oracle's differences, relative to α: a power of two, so that α (1 + k·STEP) is a

@@ -1,7 +1,7 @@
-"""The engines: how rows are computed, each in a file of its own.
+"""The engines, which compute kernels row by row, and the choice between them.
 
-One table, name → module and the reason why it cannot serve. An engine has two functions,
-``gram`` and ``diagonal``, that take a `Request` and give a `ScaledKernel`.
+One table holds the name, the module and the reasons why an engine cannot serve. An engine has
+two functions, ``gram`` and ``diagonal``, that take a `Request` and return a `ScaledKernel`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,19 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from ..arrays import Array
 from ..validation import check_choice
-from .protocol import Request, ScaledKernel
+from .protocol import Engine, Request, ScaledKernel
 
-__all__ = ["Request", "ScaledKernel", "available", "choose"]
-
-
-def _always() -> None:
-    return None
+__all__ = ["Engine", "Request", "ScaledKernel", "available", "choose"]
 
 
-def _numba() -> str | None:
+def _numba_is_missing() -> str | None:
+    """Return the reason why numba does not work on this machine, or None."""
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'rescntk[cpu]'"
     try:
@@ -36,7 +34,21 @@ def _numba() -> str | None:
     return None
 
 
-def _cuda() -> str | None:
+def _numba_refuses(request: Request, X: Array) -> str | None:
+    """Return the reason why "numba" does not take this request, or None."""
+    if not isinstance(X, np.ndarray):
+        return "it takes NumPy's arrays, and these are CuPy's"
+    activation = request.network.activation
+    if activation != "relu":
+        return (
+            f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
+            f"computes the arctangents faster"
+        )
+    return None
+
+
+def _cuda_is_missing() -> str | None:
+    """Return the reason why CuPy or the GPU does not work on this machine, or None."""
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
             "CuPy is not installed: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
@@ -48,16 +60,26 @@ def _cuda() -> str | None:
         return f"CuPy does not work here: {' '.join(str(error).split())}"
 
 
-# name: (module, why it cannot serve here: None or a sentence)
-_ENGINES: dict[str, tuple[str, Callable[[], str | None]]] = {
-    "reference": ("reference", _always),
-    "numba": ("cpu.engine", _numba),
-    "cuda": ("cuda.engine", _cuda),
+class _Entry(NamedTuple):
+    """An engine: its module, and the reasons, or None, why it cannot serve."""
+
+    module: str
+    is_missing: Callable[[], str | None] = lambda: None
+    refuses: Callable[[Request, Array], str | None] = lambda request, X: None
+
+
+_ENGINES = {
+    "reference": _Entry("reference"),
+    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses),
+    "cuda": _Entry("cuda.engine", _cuda_is_missing),
 }
 
 
 def available() -> dict[str, bool | str]:
-    """Return every engine's name with True, or with the reason why it cannot serve here.
+    """Return each engine's name with True, or with the reason why it cannot serve here.
+
+    With a CUDA device, the first call in a process compares the engine "cuda" with the reference
+    engine on a few small Grams. An engine that fails does not serve; its reason has the figures.
 
     Examples
     --------
@@ -65,41 +87,46 @@ def available() -> dict[str, bool | str]:
     >>> rescntk.engines.available()["reference"]
     True
     """
-    return {name: why() or True for name, (_, why) in _ENGINES.items()}
+    return {name: entry.is_missing() or True for name, entry in _ENGINES.items()}
 
 
-def choose(name: str, request: Request, X: Any) -> Any:
-    """Return the engine of that name; "auto" is the fastest that can serve.
+def choose(name: str, request: Request, X: Array) -> Engine:
+    """Return the engine of a name; "auto" is the fastest engine that can serve.
 
-    That is "numba" for NumPy's arrays and ReLU, where numba is installed; erf has to be
-    computed number by number there, so that the reference engine, whose arctangent NumPy
-    computes by the vector, is faster. For CuPy's arrays it is "cuda", unless the signals are
-    longer than it takes on that device. It takes NumPy's as well, when it is asked for by name.
+    For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
+    "reference". For CuPy's arrays it is "cuda", unless the signals are longer than "cuda" takes
+    on the device or its check there failed (`available`), else "reference". By name, "cuda" also
+    takes NumPy's arrays.
 
     Raises
     ------
     ValueError
-        If there is no engine of that name, or it cannot serve here: with the reason.
+        If there is no engine of that name, or it cannot serve; the message names the reason.
     """
     check_choice(name, "engine", ["auto", *_ENGINES])
-    numpys = isinstance(X, np.ndarray)
     if name == "auto":
-        if numpys:
-            relu = request.network.activation == "relu"
-            name = "numba" if relu and _numba() is None else "reference"
-        else:
-            served = _cuda() is None and import_module(f"{__name__}.cuda.engine").takes(
-                request, X.shape[2]
-            )
-            name = "cuda" if served else "reference"
-    module, why = _ENGINES[name]
-    reason = why()
-    if reason is None and name == "numba" and not numpys:
-        reason = "it takes NumPy's arrays, and these are CuPy's"
+        name = _fastest(request, X)
+    entry = _ENGINES[name]
+    reason = entry.is_missing() or entry.refuses(request, X)
     if reason is not None:
-        serving = [other for other, state in available().items() if state is True]
+        serving = [
+            other
+            for other, it in _ENGINES.items()
+            if it.is_missing() is None and it.refuses(request, X) is None
+        ]
         raise ValueError(
             f"engine is {name!r}, which cannot serve here: {reason}; "
             f"these can: {', '.join(map(repr, serving))}"
         )
-    return import_module(f"{__name__}.{module}")
+    return cast(Engine, import_module(f"{__name__}.{entry.module}"))
+
+
+def _fastest(request: Request, X: Array) -> str:
+    """Return the name of the fastest engine that can serve."""
+    if isinstance(X, np.ndarray):
+        serves = _numba_refuses(request, X) is None and _numba_is_missing() is None
+        return "numba" if serves else "reference"
+    cuda = _cuda_is_missing() is None and import_module(f"{__name__}.cuda.engine").takes(
+        request, X.shape[2]
+    )
+    return "cuda" if cuda else "reference"

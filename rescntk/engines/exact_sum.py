@@ -1,29 +1,29 @@
 """Sums that do not depend on the order of their terms, to the last bit.
 
-A head averages a kernel over pixels, and the pair (z, x) has the terms of (x, z) in another
-order, as has a shifted signal or another tile. Rounding each term to a common grid makes
-every partial sum exact, so that all orders agree; what the first grid leaves over goes to a
-second, finer one (Demmel and Nguyen 2013 call it pre-rounding).
+A head averages a kernel over pixels. The pairs (x, z) and (z, x) have the same terms in
+different orders, and so have shifted signals and other tiles. Rounding each term to a common
+grid makes every partial sum exact, so that all orders agree. The remainders go to a second,
+finer grid (Demmel and Nguyen 2013 call this pre-rounding).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 from ..arrays import Array
 
 
-def grids(xp: Any, bound: Array, count: int) -> tuple[Array, Array]:
+def grids(xp: ModuleType, bound: Array | float, count: int) -> tuple[Array, Array]:
     """Return the two constants whose addition rounds terms to the two grids.
 
-    The same is in rows.h, for a number at a time.
+    numbers.h of the CUDA engine computes the same constants, number by number.
 
     Parameters
     ----------
     xp : module
         numpy or cupy.
     bound : float or float64 array
-        No term exceeds it in magnitude (by more than a factor 2).
+        A bound on the magnitude of the terms, which they exceed by a factor 2 at most.
     count : int
         The number of terms.
 
@@ -31,8 +31,8 @@ def grids(xp: Any, bound: Array, count: int) -> tuple[Array, Array]:
     -------
     coarse, fine : array
         1.5 times powers of two. Sums of up to `count` terms on the coarse grid need at
-        most 53 bits, and so do those on the fine one, because a remainder is at most half
-        a coarse step; together they keep 105 − 2 log2(count) bits of `bound`.
+        most 53 bits. So do sums on the fine grid, because a remainder is at most half a
+        coarse step. Together the grids keep 105 − 2 log2(count) bits of `bound`.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     headroom = (count - 1).bit_length() + 1
@@ -42,7 +42,9 @@ def grids(xp: Any, bound: Array, count: int) -> tuple[Array, Array]:
     return coarse, fine
 
 
-def split(xp: Any, terms: Array, coarse: Array, fine: Array, high: Array, low: Array) -> None:
+def split(
+    xp: ModuleType, terms: Array, coarse: Array, fine: Array, high: Array, low: Array
+) -> None:
     """Round float64 `terms` to the two grids, into `high` and `low`; `terms` is kept."""
     xp.add(terms, coarse, out=high)
     xp.subtract(high, coarse, out=high)
@@ -51,7 +53,7 @@ def split(xp: Any, terms: Array, coarse: Array, fine: Array, high: Array, low: A
     xp.subtract(low, fine, out=low)
 
 
-def mean(xp: Any, terms: Array) -> Array:
+def mean(xp: ModuleType, terms: Array) -> Array:
     """Return the mean of non-negative float64 `terms` over axis 0, whatever their order."""
     coarse, fine = grids(xp, terms.max(axis=0), len(terms))
     high, low = xp.empty_like(terms), xp.empty_like(terms)

@@ -1,9 +1,10 @@
-"""What an engine is asked for and what it gives back; every engine speaks in these words."""
+"""`Request` and `ScaledKernel`: the input and the output of every engine, and `blocks` of work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..arrays import Array
 from ..network import Network
@@ -11,12 +12,25 @@ from ..network import Network
 
 @dataclass(frozen=True)
 class Request:
-    """Which kernels of which network, at which depths and in which precision.
+    """The kernels wanted from an engine.
 
-    `head` is one of `HEADS` or "pixels", every pixel pair by itself. `depths` is strictly
-    increasing; the recursion passes all of them on its way to the last. `threads` is the number
-    of threads, None for the engine's own choice. `copied_bytes` is what the caller's arrays take
-    for a value of one kind, at all depths, if he needs others than the engine returns.
+    Attributes
+    ----------
+    network : Network
+        The infinitely wide network. Its depth is ignored.
+    head : str
+        One of `HEADS`, or "pixels": the kernel at every pixel pair.
+    kinds : tuple of str
+        Some of `KINDS`.
+    depths : tuple of int
+        Strictly increasing. The recursion passes all of them on its way to the last.
+    dtype : str
+        The working precision, one of `DTYPES`.
+    threads : int or None
+        Number of CPU threads; None is the engine's own choice.
+    copied_bytes : int
+        Memory per result of one kind, at all depths, that the caller will need for copies in
+        another dtype or order. 0 if the caller changes the results in place.
     """
 
     network: Network
@@ -29,12 +43,12 @@ class Request:
 
     @property
     def summed(self) -> bool:
-        """Whether only the sum of F over pixels is wanted, and nothing else depends on F."""
+        """True if F is wanted as a sum over pixels alone: `sums_features` of the request."""
         return sums_features(self.network.activation, self.head)
 
 
 def sums_features(activation: str, head: str) -> bool:
-    """`Request.summed`: the head is a mean, and the activation does not look at F itself."""
+    """Return True if the head is a mean and the activation does not depend on F itself."""
     return activation == "relu" and head in ("trace", "gap")
 
 
@@ -54,14 +68,30 @@ class ScaledKernel:
 
 
 Tick = Callable[[int], None]
-"""Told the number of case pairs done since the last call."""
+"""A function that an engine calls with the number of case pairs done since the last call."""
 
 
 def silent(done: int) -> None:
-    """Tell nobody: the `Tick` of a call without a progress bar."""
+    """Ignore the pairs done: the `Tick` of a call without a progress bar."""
+
+
+def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
+    """Yield slices of at most `size` that cover start … stop."""
+    for first in range(start, stop, size):
+        yield slice(first, min(first + size, stop))
 
 
 def pairs_above(rows: tuple[int, int], columns: tuple[int, int]) -> int:
     """Return the number of pairs of a tile on and above the diagonal of a Gram, for a `Tick`."""
     height = rows[1] - rows[0]
     return sum(min(height, max(0, k + 1 - rows[0])) for k in range(*columns))
+
+
+class Engine(Protocol):
+    """A module that computes kernels."""
+
+    def gram(self, request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+        """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+
+    def diagonal(self, request: Request, X: Array, tick: Tick) -> ScaledKernel:
+        """Return the kernel of each case of `X` with itself."""

@@ -1,275 +1,228 @@
-"""The reference engine: array code over rows, in the distance form. NumPy, or CuPy as it comes.
+"""The reference engine: the recursion of theory.md as array code, for NumPy and CuPy arrays.
 
 A convolution moves both pixels of a pair together, so it never mixes two offsets
-``δ = j' − j``: the d x d pixel pairs of two signals fall apart into d independent *rows*
+``δ = j' − j``. The d x d pixel pairs of two signals fall apart into d independent *rows*
 ``(j, j + δ)``, circular sequences of length d. The equivariant and trace heads need row 0
-alone, GAP needs all rows, and nothing of the size of all pixel pairs of all cases is stored.
+alone, GAP needs all rows. Nothing of the size of all pixel pairs of all cases is stored.
 
-Arrays are laid out as ``(pixel j, left case, offset δ, right case)``, pixel first, so that a
-shift by one pixel is a slice (rings.py). A tile of cases small enough for the cache goes
-through all layers before the next one starts; its arrays are allocated once.
-
-For each pixel pair the recursion carries (L = layers, ⊙ = entrywise)
-
-    D = (q1 + q2)/2 − F     half the squared distance of the features (activations.py says why)
-    F ← F + α² box(K)       their covariance, which is the Gaussian process kernel
-    A = T + r F             the tangent kernel with the readout trained (r = 1) or frozen (0):
-    A ← A + α² box((o + r) K + K̇ ⊙ ((i − r) Σ + c_w box A))
-
-where i, o, r say whether inner, outer and readout weights are trained, A starts as (t + r) F
-with t for the input layer, and the leading terms are absent without skip connections.
+Arrays have the axes ``(pixel j, left case, offset δ, right case)``, so that a shift by one
+pixel is a slice (rings.py). A *tile* is a set of cases and offsets small enough for the cache.
+It goes through all layers (recursion.py) before the next one starts; its arrays are allocated
+once per thread.
 """
 
 from __future__ import annotations
 
-import math
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from ..activations import BY_NAME, Pixels, Scratch
 from ..arrays import Array, array_module
-from ..rings import fill_halo, moving_sum
 from . import exact_sum
-from .protocol import Request, ScaledKernel, Tick
-from .signal_tables import NEARLY_OPPOSITE, TIE_UNITS, SignalTables, TableMaker, map_pixels
+from .protocol import Request, ScaledKernel, Tick, blocks
+from .recursion import Buffers, Recursion, Side
+from .scaling import Scaling
+from .signal_tables import SignalTables, map_pixels, signal_tables
 
-# Entries of a tile. A layer makes about fifty passes over a dozen arrays of this size: with
-# few entries the calls, and the threads' waiting for Python's lock, cost more than the
-# arithmetic; with many the arrays leave the cache. Best between 64 000 and 130 000 in both
-# precisions for GAP and trace, d = 32 ... 200, on two cores with 1 MiB L2 each and 32 MiB L3.
 _TILE_ENTRIES = 96_000
+"""Entries (pixel pairs) of a tile.
 
-# NumPy leaves Python's lock to other threads while it runs through an array, so that tiles of
-# this size run side by side. More than a few threads would wait for one another.
+A layer makes about fifty passes over a dozen arrays of this size. With more entries the arrays
+leave the cache; with fewer the calls, and the threads' waiting for Python's lock, cost more
+than the arithmetic. Measured on two cores with 1 MiB of second-level cache each and 32 MiB of
+third-level cache, for GAP and trace, both precisions, d = 32 … 200: the best values lie between
+64 000 and 130 000.
+"""
+
 _THREADS = min(4, os.cpu_count() or 1)
+"""Threads, if the caller names no number.
 
-# A shorter innermost axis would spend its time starting loops, not running them.
+NumPy releases Python's lock while it runs through an array, so tiles run side by side. More
+threads wait for the lock between arrays. Chosen by reasoning: at most 4, measured on two cores
+only.
+"""
+
 _SHORTEST_RUN = 32
+"""Entries that the innermost axes of a tile have at least, where there are so many cases.
 
-# Tables of one block of signals may take this many bytes.
+More entries make tiles of few left cases; fewer entries let NumPy spend its time starting
+loops. Chosen by reasoning: 32 float32 numbers are a few vector instructions.
+"""
+
 _TABLE_BYTES = 64 * 2**20
+"""Bytes that the tables of one block of signals may take.
+
+More bytes take more memory; fewer make the tables of right signals more often, once for each
+block of left signals. Chosen by reasoning.
+"""
 
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    run = _Run(request, X)
-    n, m = len(X), len(X if Z is None else Z)
-    tail = (run.d, run.d) if request.head == "pixels" else ()
-    values = run.results((n, m, *tail))
-    left_scale, right_scale = run.xp.empty(n), run.xp.empty(m)
+    work = ReferenceGram(request, X)
+    symmetric, others = Z is None, X if Z is None else Z
+    n, m = len(X), len(others)
+    tail = (work.d, work.d) if request.head == "pixels" else ()
+    values = work.results((n, m, *tail))
+    left_scale, right_scale = work.xp.empty(n), work.xp.empty(m)
     with ThreadPoolExecutor(request.threads or _THREADS) as pool:
-        each = pool.map if run.xp is np else map
-        for rows in _blocks(0, n, run.cases_per_block):
-            left = run.tables.make(X[rows])
-            left_scale[rows] = left.scale
-            for cols in _blocks(0, m, run.columns_per_tile(m)):
-                if Z is None and cols.stop <= rows.start:
+        run_all = pool.map if work.xp is np else map
+        for rows in blocks(0, n, work.cases_per_block):
+            left = Block(rows.start, signal_tables(work.scaling, X[rows]))
+            left_scale[rows] = left.tables.scale
+            for columns in blocks(0, m, work.columns_per_tile(m)):
+                if symmetric and columns.stop <= rows.start:
                     continue  # below the diagonal
-                right = run.tables.make((X if Z is None else Z)[cols])
-                right_scale[cols] = right.scale
-                views = list(run.right_views(right))
-
-                compute = partial(run.cases, left, rows.start, right, cols.start, views, values)
-                for done in each(compute, run.parts(rows, cols, Z is None)):
+                tables = signal_tables(work.scaling, others[columns])
+                right_scale[columns] = tables.scale
+                right = Block(columns.start, tables.wrapped(work.scaling.offsets))
+                fill = partial(work.fill_tile, values, left, right)
+                for done in run_all(fill, work.tiles(rows, columns, symmetric)):
                     tick(done)
     for value in values.values():
-        run.tables.finish(value, symmetric=Z is None)
-    return run.tables.scaled(values, left_scale, right_scale)
+        work.scaling.finish(value, symmetric)
+    return work.scaling.scaled(values, left_scale, right_scale)
 
 
 def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
-    run = _Run(request, X)
-    values = run.results((1, len(X)))
-    scale = run.xp.empty(len(X))
-    for cols in _blocks(0, len(X), run.columns_per_tile(len(X))):
-        side = run.tables.make(X[cols])
-        scale[cols] = side.scale
-        out = {kind: value[:, :, cols] for kind, value in values.items()}
-        views = list(run.right_views(side))
-        run.tile(side, side, lambda t: t[..., None, None, :], views, slice(None), out)
-        tick(cols.stop - cols.start)
+    work = ReferenceGram(request, X)
+    values = work.results((1, len(X)))
+    scale = work.xp.empty(len(X))
+    for cases in blocks(0, len(X), work.columns_per_tile(len(X))):
+        tables = signal_tables(work.scaling, X[cases])
+        scale[cases] = tables.scale
+        out = {kind: value[:, :, cases] for kind, value in values.items()}
+        work.compute(tables, tables.wrapped(work.scaling.offsets), out, diagonal=True)
+        tick(cases.stop - cases.start)
     for value in values.values():
-        run.tables.finish(value, symmetric=False)
-    values = {kind: value[:, 0] for kind, value in values.items()}
-    return run.tables.scaled(values, scale, scale)
+        work.scaling.finish(value, symmetric=False)
+    return work.scaling.scaled({kind: v[:, 0] for kind, v in values.items()}, scale, scale)
 
 
-def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
-    """Yield slices of at most `size` that cover start … stop."""
-    for first in range(start, stop, size):
-        yield slice(first, min(first + size, stop))
+class Block(NamedTuple):
+    """Tables of consecutive cases of a batch, from the case `start` on."""
+
+    start: int
+    tables: SignalTables
+
+    def cases(self, cases: slice) -> SignalTables:
+        """Return the tables of some cases, numbered as in the batch."""
+        return self.tables.cases(slice(cases.start - self.start, cases.stop - self.start))
 
 
-class _Run:
-    """One request on signals of one shape: how it is cut up, and the way through a tile."""
+class ReferenceGram:
+    """The Gram matrix of one request on signals of one shape, cut into tiles."""
 
     def __init__(self, request: Request, X: Array) -> None:
         _, n_channels, self.d = X.shape
-        self.xp = xp = array_module(X)
-        self.request, self.network = request, request.network
-        self.activation = BY_NAME[self.network.activation]
-        self.tables = TableMaker(request, n_channels, self.d, xp)
-        self.dtype = np.dtype(request.dtype)
-        self.offsets, self.halo = self.tables.offsets, self.tables.halo
-        self.cases_per_block = max(1, _TABLE_BYTES // self.tables.bytes_per_case(n_channels))
-        self._memory = threading.local()
-        self._ones = xp.ones(self.d)
+        self.xp, self.request = array_module(X), request
+        self.scaling = Scaling(request, n_channels, self.d)
+        self.offsets = self.scaling.offsets
+        self.cases_per_block = max(1, _TABLE_BYTES // self.scaling.bytes_per_case(n_channels))
+        self._buffers = Buffers(self.xp, request.dtype)
 
     def results(self, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return the arrays that the tiles fill, (depths, ...) for each kind."""
+        """Return arrays for the results, (depths, *shape) for each kind."""
         shape = (len(self.request.depths), *shape)
         return {kind: self.xp.empty(shape, dtype=np.float64) for kind in self.request.kinds}
 
-    # -- how the work is cut up
+    # -- how the work is cut into tiles
 
     def columns_per_tile(self, m: int) -> int:
         """Return the number of right cases that go through the layers together."""
-        if self.offsets > 1:  # the innermost axis runs over offsets as well
+        if self.offsets > 1:  # the innermost axes run over offsets as well
             return max(1, min(m, _TILE_ENTRIES // (self.d * self.d), self.cases_per_block // 2))
         most = _TILE_ENTRIES // self.d
         return max(1, min(m, most if most >= _SHORTEST_RUN else 1, self.cases_per_block))
 
-    def parts(self, rows: slice, cols: slice, symmetric: bool) -> Iterator[tuple[slice, slice]]:
+    def tiles(self, rows: slice, columns: slice, symmetric: bool) -> Iterator[tuple[slice, slice]]:
         """Yield the left and right cases of each tile; on and above the diagonal if symmetric."""
-        start, stop = rows.start, min(rows.stop, cols.stop) if symmetric else rows.stop
+        start, stop = rows.start, min(rows.stop, columns.stop) if symmetric else rows.stop
         while start < stop:
-            first = max(start, cols.start) if symmetric else cols.start
-            size = max(1, _TILE_ENTRIES // (self.d * self.offsets * (cols.stop - first)))
-            yield slice(start, min(start + size, stop)), slice(first, cols.stop)
+            first = max(start, columns.start) if symmetric else columns.start
+            size = max(1, _TILE_ENTRIES // (self.d * self.offsets * (columns.stop - first)))
+            yield slice(start, min(start + size, stop)), slice(first, columns.stop)
             start += size
 
-    def right_views(self, side: SignalTables) -> Iterator[tuple[slice, Array, list[Pixels]]]:
-        """Yield blocks of offsets, and right tables as seen at pixels j + δ: (…, d, 1, δ, k).
+    def _offsets(self, tables: SignalTables) -> Iterator[tuple[slice, Side]]:
+        """Yield blocks of offsets δ, and the right tables at pixels j + δ, (…, d, 1, δ, case).
 
-        A window that slides over a table is a view of it, with the stride of the pixel axis
+        A table seen through a sliding window is a view, with the stride of the pixel axis
         for both j and δ.
         """
-        xp, d = self.xp, self.d
-        cases = len(side.scale)
-        table = self.tables.wrapped(side)
-        size = max(_SHORTEST_RUN, _TILE_ENTRIES // (d * cases))
-        for some in _blocks(0, self.offsets, size):
+        cases = len(tables.scale)
+        size = max(_SHORTEST_RUN, _TILE_ENTRIES // (self.d * cases))
+        for offsets in blocks(0, self.offsets, size):
 
-            def seen(t: Array, some: slice = some) -> Array:
-                pixel, case = t.strides[-2:]
-                return xp.lib.stride_tricks.as_strided(
-                    t[..., some, :],
-                    shape=(*t.shape[:-2], d, 1, some.stop - some.start, cases),
-                    strides=(*t.strides[:-2], pixel, pixel, pixel, case),
+            def view(table: Array, offsets: slice = offsets) -> Array:
+                pixel, case = table.strides[-2:]
+                return self.xp.lib.stride_tricks.as_strided(
+                    table[..., offsets, :],
+                    shape=(*table.shape[:-2], self.d, 1, offsets.stop - offsets.start, cases),
+                    strides=(*table.strides[:-2], pixel, pixel, pixel, case),
                 )
 
-            yield some, seen(table.units), [map_pixels(p, seen) for p in table.layers]
-
-    # -- memory
-
-    def _scratch(self, name: str, shape: tuple[int, ...], dtype: Any = None) -> Array:
-        """Return uninitialized memory, a thread's same for the same name whatever the tile."""
-        memory, size = self._memory.__dict__.get(name), math.prod(shape)
-        if memory is None or memory.size < size:
-            dtype = self.dtype if dtype is None else dtype
-            memory = self._memory.__dict__[name] = self.xp.empty(size, dtype=dtype)
-        return memory[:size].reshape(shape)
-
-    def _ring(self, name: str, shape: tuple[int, ...]) -> tuple[Array, Array]:
-        """Return such memory with a halo, and its pixels alone."""
-        ring = self._scratch(name, (shape[0] + 2 * self.halo, *shape[1:]))
-        return ring, ring[self.halo : self.halo + shape[0]]
-
-    def _box(self, ring: Array, size: int) -> Array:
-        """Return the sums over windows of `size` of a ring."""
-        shape = (len(ring) - 2 * self.halo, *ring.shape[1:])
-        if size == 1:
-            return ring[self.halo : self.halo + shape[0]]
-        fill_halo(ring, self.halo)
-        spare = (self._scratch("box 1", ring.shape), self._scratch("box 2", ring.shape))
-        return moving_sum(self.xp, ring, size, self.halo, self._scratch("box", shape), spare)
+            layers = [map_pixels(pixels, view) for pixels in tables.layers]
+            yield offsets, Side(view(tables.unit_vectors), layers)
 
     # -- a tile
 
-    def cases(
-        self,
-        left: SignalTables,
-        row: int,
-        right: SignalTables,
-        column: int,
-        views: list[tuple[slice, Array, list[Pixels]]],
-        values: dict[str, Array],
-        part: tuple[slice, slice],
+    def fill_tile(
+        self, values: dict[str, Array], left: Block, right: Block, tile: tuple[slice, slice]
     ) -> int:
-        """Fill one part of `values`, and return the number of its pairs of cases.
+        """Compute one tile of `values`, and return its number of pairs of cases."""
+        rows, columns = tile
+        out = {kind: value[:, rows, columns] for kind, value in values.items()}
+        self.compute(left.cases(rows), right.cases(columns), out)
+        return (rows.stop - rows.start) * (columns.stop - columns.start)
 
-        The cases of `left` and `right` start at `row` and `column`.
-        """
-        rows, cols = part
-        near = slice(rows.start - row, rows.stop - row)
-        far = slice(cols.start - column, cols.stop - column)
-        out = {kind: value[:, rows, cols] for kind, value in values.items()}
-        self.tile(left, right, lambda t: t[..., near, None, None], views, far, out)
-        return (rows.stop - rows.start) * (cols.stop - cols.start)
-
-    def tile(
+    def compute(
         self,
         left: SignalTables,
         right: SignalTables,
-        near: Callable[[Array], Array],
-        views: list[tuple[slice, Array, list[Pixels]]],
-        far: slice,
         out: dict[str, Array],
+        *,
+        diagonal: bool = False,
     ) -> None:
-        """Compute kernels of some left with some right cases, and write them to `out`.
+        """Compute the kernels of all left with all right cases, or of equal ones (`diagonal`).
 
-        `near` shows left tables as (…, d, left case, 1, 1), or with the right case last;
-        `views` are the right ones from `right_views`, of which `far` are the cases wanted;
-        `out` has (depths, left case, right case).
+        The tables of `right` are wrapped. `out` has the axes (depth, left case, right case).
         """
-        units, layers = near(left.units), [map_pixels(p, near) for p in left.layers]
-        depths, kinds, head = self.request.depths, self.request.kinds, self.request.head
-        if head in ("trace", "gap"):
-            count = self.d * self.offsets
-            grids = {}
-            for key in ((kind, depth) for kind in kinds for depth in depths):
-                first, second = left.bounds[key], right.bounds[key]
-                if not isinstance(first, float):
-                    first, second = near(first[None])[0], second[far]
-                grids[key] = exact_sum.grids(self.xp, first * second, count)
-            high = {kind: self.xp.zeros_like(value) for kind, value in out.items()}
-            low = {kind: self.xp.zeros_like(value) for kind, value in out.items()}
+
+        def left_axes(table: Array) -> Array:
+            return table[..., None, None, :] if diagonal else table[..., None, None]
+
+        depths, head = self.request.depths, self.request.head
+        layers = [map_pixels(pixels, left_axes) for pixels in left.layers]
+        left_side = Side(left_axes(left.unit_vectors), layers)
         peaks = [max(pair) for pair in zip(left.peaks, right.peaks, strict=True)]
-        for offsets, others_units, others in views:
-            others = [map_pixels(p, lambda t: t[..., far]) for p in others]
-            for depth, kernels in self._layers(
-                units, layers, others_units[..., far], others, peaks
-            ):
+        means = None
+        if head in ("trace", "gap"):
+            means = PixelMeans(self._buffers, self.d, self.offsets)
+            for kind in self.request.kinds:
+                for t, depth in enumerate(depths):
+                    bound, other = left.bounds[kind, depth], right.bounds[kind, depth]
+                    if not isinstance(bound, float):
+                        bound = left_axes(bound[None])[0]
+                    means.start(kind, t, bound * other, out[kind][t])
+        for offsets, right_side in self._offsets(right):
+            recursion = Recursion(self.request, self.scaling, self._buffers, left_side, right_side)
+            for depth, kernels in recursion.kernels(peaks):
                 t = depths.index(depth)
                 for kind, kernel in kernels.items():
-                    if head == "equivariant":
-                        out[kind][t] = kernel[0, :, 0, :]
+                    if means is not None:
+                        means.add(kind, t, kernel)
                     elif head == "pixels":
                         self._scatter(kernel, offsets, out[kind][t])
                     else:
-                        self._add_up(kernel, grids[kind, depth], high[kind][t], low[kind][t])
-        if head in ("trace", "gap"):
-            for kind in kinds:
-                out[kind][...] = (high[kind] + low[kind]) / count
-
-    def _add_up(self, terms: Array, grids: tuple[Array, Array], high: Array, low: Array) -> None:
-        """Add the sums of `terms` over pixels and offsets to `high` and `low`, exactly."""
-        if terms.dtype != np.float64:
-            wide = self._scratch("wide", terms.shape, np.float64)
-            wide[...] = terms
-            terms = wide
-        parts = [self._scratch(name, terms.shape, np.float64) for name in ("high", "low")]
-        exact_sum.split(self.xp, terms, *grids, *parts)
-        for part, total in zip(parts, (high, low), strict=True):
-            over_pixels = self._ones @ part.reshape(self.d, -1)
-            total += over_pixels.reshape(terms.shape[1:]).sum(axis=1)
+                        out[kind][t] = kernel[0, :, 0, :]
+        if means is not None:
+            means.write()
 
     def _scatter(self, kernel: Array, offsets: slice, out: Array) -> None:
         """Write rows (j, left, δ, right) to pixel pairs (left, right, j, j + δ)."""
@@ -277,134 +230,45 @@ class _Run:
         other = (pixel + self.xp.arange(offsets.start, offsets.stop)) % self.d
         out[:, :, pixel, other] = kernel.transpose(1, 3, 0, 2)
 
-    def _layers(
-        self,
-        left_units: Array,
-        left: list[Pixels],
-        right_units: Array,
-        right: list[Pixels],
-        peaks: list[float],
-    ) -> Iterator[tuple[int, dict[str, Array]]]:
-        """Pass the layers, and yield the kernels at every pixel pair at each depth asked for.
 
-        The arrays yielded are overwritten by the next layer.
-        """
-        xp, net, request = self.xp, self.network, self.request
-        train_input, inner, outer, readout = net.parts
-        want_ntk, want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
-        homogeneous = self.activation.homogeneous
-        l0, r0 = left[0].half_root, right[0].half_root
-        shape = (self.d, l0.shape[1], r0.shape[-2], r0.shape[-1])
-        distance_ring, distance = self._ring("distance", shape)  # D
-        tangent_ring, tangent = self._ring("tangent", shape)  # A
-        both_ring, both = self._ring("both", shape)  # K, after the activation
-        gap_ring, gap = self._ring("gap", shape)  # its distance
-        source_ring, source = self._ring("source", shape)
-        features_ring, features = self._ring("features", shape)  # F
-        spare, slope, w, v = (self._scratch(name, shape) for name in ("spare", "slope", "w", "v"))
-        free = [self._scratch(name, distance_ring.shape)[: self.d] for name in ("box 1", "box 2")]
+class PixelMeans:
+    """Means of a tile's kernels over all pixels and offsets, whatever the order of the terms."""
 
-        # Layer 0: F, D and A of the features that enter, from w = 1 − ρ of the pixels.
-        self._unit_gaps(left_units, right_units, w, v, spare)
-        xp.multiply(l0, r0, out=both)
-        xp.multiply(both, 2.0, out=both)
-        xp.multiply(both, w, out=spare)
-        xp.subtract(both, spare, out=features)
-        if net.skip:
-            xp.subtract(l0, r0, out=distance)
-            xp.multiply(distance, distance, out=distance)
-            xp.add(distance, spare, out=distance)
-        if want_ntk:
-            xp.multiply(features, train_input + readout, out=tangent)
+    def __init__(self, buffers: Buffers, d: int, offsets: int) -> None:
+        self._buffers, self._xp, self._count = buffers, buffers.xp, d * offsets
+        self._ones = buffers.xp.ones(d)
+        self._sums: dict[tuple[str, int], _Sum] = {}
 
-        for layer in range(1, request.depths[-1] + 1):
-            size = 1 if layer == 1 else net.filter_size
-            p, o = left[layer], right[layer]
+    def start(self, kind: str, t: int, bound: Array | float, out: Array) -> None:
+        """Start a mean of numbers of at most `bound`, to be written to `out`."""
+        grids = exact_sum.grids(self._xp, bound, self._count)
+        zeros = self._xp.zeros_like
+        self._sums[kind, t] = _Sum(grids, zeros(out), zeros(out), out)
 
-            # The correlation of the pre-activations, as w = 1 − ρ and v = 1 + ρ.
-            xp.subtract(p.half_root, o.half_root, out=gap)
-            xp.multiply(gap, gap, out=gap)
-            xp.multiply(p.half_root, o.half_root, out=both)
-            if layer > 1:
-                xp.subtract(self._box(distance_ring, size), gap, out=w)
-                self._untie(w, p, o, peaks[layer], gap, spare)
-                xp.multiply(p.inverse, o.inverse, out=spare)
-                xp.multiply(w, spare, out=w)
-                xp.clip(w, 0.0, 2.0, out=w)
-                xp.subtract(2.0, w, out=v)
+    def add(self, kind: str, t: int, terms: Array) -> None:
+        """Add the sum of `terms`, (j, left case, δ, right case), over j and δ, exactly."""
+        array, shape = self._buffers.array, terms.shape
+        if terms.dtype != np.float64:
+            wide = array("wide", shape, np.float64)
+            wide[...] = terms
+            terms = wide
+        sums = self._sums[kind, t]
+        high, low = (array(name, shape, np.float64) for name in ("high", "low"))
+        exact_sum.split(self._xp, terms, *sums.grids, high, low)
+        for part, total in ((high, sums.high), (low, sums.low)):
+            over_pixels = self._ones @ part.reshape(shape[0], -1)
+            total += over_pixels.reshape(shape[1:]).sum(axis=1)
 
-            if not homogeneous:
-                v[...] = self._box(features_ring, size)  # Σ takes the place of 1 + ρ
+    def write(self) -> None:
+        """Write all means."""
+        for sums in self._sums.values():
+            sums.out[...] = (sums.high + sums.low) / self._count
 
-            # The tangent kernel of the pre-activations, (i − r) Σ + c_w box A, in units of c_w/q.
-            if want_ntk:
-                tangent_g = self._box(tangent_ring, size)
-                if inner != readout:
-                    if homogeneous:
-                        xp.multiply(both, w, out=spare)
-                        xp.subtract(both, spare, out=spare)
-                        xp.multiply(spare, 2.0 * (inner - readout), out=spare)
-                    else:
-                        xp.multiply(v, inner - readout, out=spare)
-                    tangent_g = xp.add(tangent_g, spare, out=source)
 
-            # Through the activation: `both` becomes α² K/q, `gap` its distance.
-            scratch = Scratch(w, v, both, gap, slope, spare, *free)
-            unit, factor = self.tables.unit(layer), self.tables.factor(layer)
-            self.activation.dual(xp, p, o, scratch, unit, factor, want_ntk)
-            if want_ntk:
-                xp.multiply(slope, tangent_g, out=source)
-                if outer + readout > 0:
-                    xp.multiply(both, outer + readout, out=spare)
-                    xp.add(source, spare, out=source)
+class _Sum(NamedTuple):
+    """A sum in two parts, rounded to the two `grids` of exact_sum.py."""
 
-            # The residual branch is added to all that is carried.
-            asked = layer in request.depths
-            if layer < request.depths[-1]:
-                self._branch(gap_ring, layer, distance)
-            if want_ntk:
-                self._branch(source_ring, layer, tangent)
-            if (want_gpk and (net.skip or asked)) or not homogeneous:
-                self._branch(both_ring, layer, features)
-            if asked:
-                kernels = {"gpk": features, "ntk": tangent}
-                yield layer, {kind: kernels[kind] for kind in request.kinds}
-
-    def _branch(self, ring: Array, layer: int, state: Array) -> None:
-        """Carry `state` past a layer whose residual branch brings `ring`, before its filter."""
-        branch, step = self._box(ring, self.network.outer_filter_size), self.tables.step(layer)
-        if not self.network.skip:
-            state[...] = branch
-            return
-        if step != 1.0:
-            self.xp.multiply(state, step, out=state)
-        self.xp.add(state, branch, out=state)
-
-    def _unit_gaps(self, left: Array, right: Array, w: Array, v: Array, spare: Array) -> None:
-        """Compute w = 1 − ρ and v = 1 + ρ of the input's pixels, each without cancellation."""
-        xp = self.xp
-
-        def half_square(combine: Any, out: Array) -> None:
-            out[...] = 0.0
-            for one, other in zip(left, right, strict=True):
-                combine(one, other, out=spare)
-                xp.multiply(spare, spare, out=spare)
-                xp.add(out, spare, out=out)
-            xp.multiply(out, 0.5, out=out)
-
-        half_square(xp.subtract, w)
-        if float(w.max()) <= NEARLY_OPPOSITE:
-            xp.subtract(2.0, w, out=v)
-            return
-        half_square(xp.add, v)
-        xp.subtract(2.0, w, out=spare)
-        xp.copyto(v, spare, where=w <= NEARLY_OPPOSITE)
-
-    def _untie(self, w: Array, p: Pixels, o: Pixels, peak: float, gap: Array, spare: Array) -> None:
-        """Set D − z to 0 where it is no larger than its own rounding error."""
-        xp, unit = self.xp, TIE_UNITS * float(np.finfo(self.dtype).eps)
-        if float(w.min()) > unit * peak:  # the usual case: |q1 − q2| ≤ peak everywhere
-            return
-        xp.sqrt(gap, out=spare)
-        tolerance = spare * (p.half_root + o.half_root)  # |q1 − q2| / 2
-        xp.copyto(w, 0.0, where=w <= 2.0 * unit * tolerance)
+    grids: tuple[Array, Array]
+    high: Array
+    low: Array
+    out: Array

@@ -1,7 +1,7 @@
-"""Signals in, predictions out: the kernels as scikit-learn's estimators.
+"""The kernels as scikit-learn estimators: signals in, predictions out.
 
-`rescntk.learn.aeon` and `rescntk.learn.sktime` hold the same two predictors as aeon and sktime
-want them; they are imported on their own.
+`rescntk.learn.aeon` and `rescntk.learn.sktime` wrap classifier and regressor for aeon and sktime.
+Both wrappers are imported by their own names.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from importlib.util import find_spec
 if find_spec("sklearn") is None:
     raise ImportError("rescntk.learn needs scikit-learn: pip install 'rescntk[learn]'")
 
-from .estimators import ResidualKernelClassifier, ResidualKernelRegressor
+from .classifier import ResidualKernelClassifier
 from .kernel import SignalKernel
 from .matrix import KernelMatrix
+from .regressor import ResidualKernelRegressor
 from .scaler import SignalScaler
 
 __all__ = [

@@ -1,9 +1,8 @@
-"""The classifier and the regressor as aeon wants them.
+"""The classifier and the regressor as aeon estimators.
 
-Thin: each holds one of scikit-learn's kind (`rescntk.learn`) as its parameter ``model``, whose
-own parameters are reached as ``model__depth`` and so on. What aeon checks of signals it refuses
-itself, with a ``ValueError`` to which is added what to do: missing values have to be filled in,
-unequal lengths resampled, before.
+Each delegates to the estimator of `rescntk.learn` in its parameter ``model``; the parameters of
+that estimator are reached as ``model__depth`` and so on. aeon itself refuses missing values and
+unequal lengths, with a ``ValueError``; the message is followed by a remedy.
 """
 
 from __future__ import annotations
@@ -13,38 +12,42 @@ from typing import Any
 try:
     from aeon.classification.base import BaseClassifier
     from aeon.regression.base import BaseRegressor
+    from aeon.utils.validation.collection import get_n_timepoints, get_type
 except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
-from . import estimators
-from ._held import QUICK, Held, HeldClassifier, advice
+from . import classifier, regressor
+from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
 
 
-class _Said:
-    """aeon's refusals of signals, with what to do about them."""
+class HintsMixin:
+    """aeon's refusals of signals, followed by a remedy."""
 
     def _check_X(self, X: Any) -> dict[str, Any]:
-        with advice():
+        get_type(X)  # refuses containers that aeon does not know
+        facts = self._get_X_metadata(X)  # type: ignore[attr-defined]
+        with with_remedy(missing=facts["missing_values"], resize=facts["unequal_length"]):
             return super()._check_X(X)  # type: ignore[misc]
 
     def _check_shape(self, X: Any) -> None:
-        with advice():
+        fitted = self.metadata_.get("n_timepoints")  # type: ignore[attr-defined]
+        with with_remedy(missing=False, resize=get_n_timepoints(X) != fitted):
             super()._check_shape(X)  # type: ignore[misc]
 
 
-class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
+class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
     Parameters
     ----------
     model : rescntk.learn.ResidualKernelClassifier, optional
-        The default is that classifier with its defaults. The parameters of one that is given are
-        reached as ``model__depth`` and so on.
+        Default: the classifier with its defaults. Its parameters are reached as ``model__depth``
+        and so on.
 
     Attributes
     ----------
     model_ : rescntk.learn.ResidualKernelClassifier
-        The model fitted, with all that it tells of itself.
+        The fitted model, with all its attributes.
 
     Examples
     --------
@@ -57,47 +60,49 @@ class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
     """
 
     _tags = {"capability:multivariate": True, "algorithm_type": "distance"}  # noqa: RUF012
-    _default = estimators.ResidualKernelClassifier
+    _default = classifier.ResidualKernelClassifier
 
-    def __init__(self, model: estimators.ResidualKernelClassifier | None = None) -> None:
+    def __init__(self, model: classifier.ResidualKernelClassifier | None = None) -> None:
         self.model = model
         super().__init__()
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"model": estimators.ResidualKernelClassifier(cv=2, **QUICK)}
+        return {"model": classifier.ResidualKernelClassifier(cv=2, **QUICK)}
 
 
-class ResidualKernelRegressor(_Said, Held, BaseRegressor):
+class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 
     Parameters
     ----------
     model : rescntk.learn.ResidualKernelRegressor, optional
-        The default is that regressor with its defaults. The parameters of one that is given are
-        reached as ``model__depth`` and so on.
+        Default: the regressor with its defaults. Its parameters are reached as ``model__depth``
+        and so on.
 
     Attributes
     ----------
     model_ : rescntk.learn.ResidualKernelRegressor
-        The model fitted, with all that it tells of itself.
+        The fitted model, with all its attributes.
 
     Examples
     --------
     >>> from aeon.datasets import load_covid_3month
+    >>> from rescntk import learn
     >>> from rescntk.learn.aeon import ResidualKernelRegressor
     >>> X, y = load_covid_3month("train")
-    >>> ResidualKernelRegressor().fit(X[:40], y[:40]).predict(X[40:42]).shape
+    >>> model = learn.ResidualKernelRegressor(filter_size=3, head="trace")
+    >>> ResidualKernelRegressor(model).fit(X[:40], y[:40]).predict(X[40:42]).shape
     (2,)
     """
 
     _tags = {"capability:multivariate": True, "algorithm_type": "distance"}  # noqa: RUF012
-    _default = estimators.ResidualKernelRegressor
+    _default = regressor.ResidualKernelRegressor
 
-    def __init__(self, model: estimators.ResidualKernelRegressor | None = None) -> None:
+    def __init__(self, model: regressor.ResidualKernelRegressor | None = None) -> None:
         self.model = model
         super().__init__()
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"model": estimators.ResidualKernelRegressor(**QUICK)}
+        return {"model": regressor.ResidualKernelRegressor(**QUICK)}

@@ -1,4 +1,4 @@
-"""What estimators accept as signals: three axes, or two for signals of one channel."""
+"""Reading of signals: arrays of three axes, or of two axes for signals of one channel."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from sklearn.utils.validation import validate_data
 from ..validation import check_depth, check_signals
 
 RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
+"""Tools that give signals one length, for messages."""
+
 IMPUTE = "numpy.interp, aeon's collection.SimpleImputer or sktime's Imputer"
+"""Tools that fill in missing values, for messages."""
 
 _SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
+"""Accepted shapes, for messages."""
 
 
 def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> np.ndarray:
@@ -21,19 +25,19 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
     Parameters
     ----------
     estimator : estimator
-        For whom. It remembers ``n_channels_`` and ``n_timepoints_``.
+        Reader of the signals. It remembers ``n_channels_`` and ``n_timepoints_``.
     X : array-like
         (n_cases, n_channels, n_timepoints), or (n_cases, n_channels · n_timepoints) with one
         channel after the other.
     reset : bool
-        Whether these signals are fitted; otherwise they must be of the shape remembered.
+        True in ``fit``; False elsewhere, where signals must have the remembered shape.
     n_channels : int, default 1
-        How many channels arrays of two axes have.
+        Number of channels in arrays of two axes.
 
     Raises
     ------
     ValueError
-        For unequal lengths, missing values and other shapes, with what to do about it.
+        For unequal lengths, missing values and other shapes, with a remedy.
     """
     signals = three_axes(X, "X")
     if reset:
@@ -53,12 +57,12 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
 
 
 def is_flat(X: Any) -> bool:
-    """Whether `X`, which `read_signals` takes, has two axes: signals of one channel."""
+    """Return whether `X`, in a form that `read_signals` takes, has two axes: one channel."""
     return _count_axes(_as_list(X), "X") < 3
 
 
 def three_axes(X: Any, name: str) -> np.ndarray | None:
-    """Return `X` checked if it has three axes, None if it has fewer."""
+    """Return `X` as checked signals if it has three axes, None if it has fewer axes."""
     X = _as_list(X)
     axes = _count_axes(X, name)
     if axes < 3:
@@ -71,7 +75,7 @@ def three_axes(X: Any, name: str) -> np.ndarray | None:
 
 
 def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
-    """Return signals of two axes with three: one channel after the other."""
+    """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
     channels = check_depth(n_channels, "n_channels")
     _check_finite(flat, name)
     if flat.shape[1] % channels:
@@ -83,23 +87,29 @@ def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
 
 
 def _read_flat(estimator: Any, X: Any, reset: bool) -> np.ndarray:
-    """Return a table as scikit-learn reads it; its message on lengths gets a remedy."""
+    """Return a table as scikit-learn reads it; a refusal of another length gets a remedy."""
     options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
     try:
         return validate_data(estimator, X, **options)
     except ValueError as error:
-        if "features, but" not in str(error):
+        if reset or _count_columns(X) in (None, getattr(estimator, "n_features_in_", None)):
             raise
         raise ValueError(f"{error}: signals of other lengths can be resampled ({RESIZE})") from None
 
 
+def _count_columns(X: Any) -> int | None:
+    """Return the number of columns of a table, None if `X` does not have two axes."""
+    shape = np.shape(X)
+    return shape[1] if len(shape) == 2 else None
+
+
 def _as_list(X: Any) -> Any:
-    """Return an array of arrays as a list of them, anything else as it is."""
+    """Return an array of arrays as a list of arrays, anything else unchanged."""
     return X.tolist() if isinstance(X, np.ndarray) and X.dtype == object else X
 
 
 def _count_axes(X: Any, name: str) -> int:
-    """Return the number of axes; cases of a list that differ in shape are refused."""
+    """Return the number of axes; refuse a list whose cases differ in shape."""
     if hasattr(X, "ndim"):
         return int(X.ndim)
     shapes = _shapes_of_cases(X, name)
@@ -109,7 +119,7 @@ def _count_axes(X: Any, name: str) -> int:
 
 
 def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:
-    """Return the shapes of the cases of a list or a tuple."""
+    """Return the shapes of the cases in a list or tuple, none for other containers."""
     shapes = set()
     if isinstance(X, (list, tuple)):
         for i, case in enumerate(X):
@@ -124,7 +134,7 @@ def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:
 
 
 def _refuse(shapes: set[tuple[int, ...]], name: str) -> None:
-    """Say in what the shapes of cases differ."""
+    """Raise a ValueError that says in which axis the shapes of cases differ."""
     if len({len(shape) for shape in shapes}) > 1:
         raise ValueError(f"{name} has cases of shapes {sorted(shapes)}, expected {_SHAPES}")
     channels = sorted({shape[0] for shape in shapes if len(shape) == 2})
@@ -138,7 +148,7 @@ def _refuse(shapes: set[tuple[int, ...]], name: str) -> None:
 
 
 def _as_numbers(X: Any, name: str) -> np.ndarray:
-    """Return anything that NumPy can read as its array; what is masked or None becomes NaN."""
+    """Return `X` as a NumPy array; masked values and None become NaN."""
     try:
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
@@ -163,7 +173,7 @@ def _check_finite(array: np.ndarray, name: str) -> None:
 
 
 def _forget(estimator: Any) -> None:
-    """Drop what scikit-learn remembers of the columns of an earlier fit."""
+    """Delete number and names of the columns of an earlier fit."""
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(estimator, name):
             delattr(estimator, name)

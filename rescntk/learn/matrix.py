@@ -17,7 +17,7 @@ from .kernel import SignalKernel
 class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
-    For pipelines with whatever takes a precomputed kernel: ``SVC(kernel="precomputed")``,
+    For pipelines whose last step takes a precomputed kernel: ``SVC(kernel="precomputed")``,
     ``KernelRidge(kernel="precomputed")``, ``KernelPCA(kernel="precomputed")`` … Within
     ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
 
@@ -25,10 +25,11 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ----------
     kernel : Kernel or SignalKernel, optional
         The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
-        `SignalKernel` can be searched, as ``kernel__depth`` and so on (those of a `Kernel`
-        cannot); its ``n_channels`` says how arrays of two axes are read.
+        `SignalKernel` can be searched, as ``kernel__depth`` and so on; the parameters of a
+        `Kernel` cannot. Its ``n_channels`` is the number of channels in arrays of two axes.
     engine, dtype, threads
-        As for calling a `Kernel`. A `SignalKernel` has its own, and these must be left alone.
+        As for calling a `Kernel`. With a `SignalKernel` they must stay at their defaults: it has
+        parameters of the same names.
 
     Attributes
     ----------
@@ -76,7 +77,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.threads = threads
 
     def set_params(self, **params: Any) -> KernelMatrix:
-        """Set parameters, those of a `SignalKernel` as ``kernel__depth`` and so on.
+        """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on.
 
         Returns
         -------
@@ -86,7 +87,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Raises
         ------
         ValueError
-            For a parameter that there is not, or one of a kernel that is no `SignalKernel`.
+            For an unknown parameter, or for a parameter of a kernel that is no `SignalKernel`.
         """
         kernel = params.get("kernel", self.kernel)
         inner = [name for name in params if name.startswith("kernel__")]
@@ -103,7 +104,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Of two axes, n_channels · n_timepoints if a `SignalKernel` has ``n_channels``.
+            With the ``n_channels`` of a `SignalKernel`, arrays of two axes are
+            (n_cases, n_channels · n_timepoints).
         y : ignored
 
         Returns
@@ -120,7 +122,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def fit_transform(self, X: Array, y: Any = None) -> np.ndarray:
-        """Keep the signals, and return their kernel matrix; only half of it is computed.
+        """Keep the signals, and return their kernel matrix K, (n_cases, n_cases).
+
+        Only half of the pairs are computed.
 
         Parameters
         ----------
@@ -143,12 +147,12 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._matrix(None)
 
     def transform(self, X: Array) -> np.ndarray:
-        """Return the kernel of each of some signals with each of those fitted.
+        """Return the kernel of each signal with each fitted signal, (m_cases, n_cases).
 
         Parameters
         ----------
         X : array, (m_cases, n_channels, n_timepoints) or (m_cases, n_timepoints)
-            Of as many channels and time points as in `fit`.
+            With the numbers of channels and time points of `fit`.
 
         Returns
         -------
@@ -167,6 +171,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._matrix(read_signals(self, X, reset=False, n_channels=self._flat_channels))
 
     def _keep(self, X: Array) -> None:
+        """Set kernel, options and signals."""
         kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
         options: dict[str, Any] = {
             "engine": self.engine,
@@ -187,7 +192,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
         self.kernel_: Kernel = kernel
         self._options = options
-        # A copy: whoever changes the array later must not change what was fitted.
+        # A copy, so that later changes of the array do not change the fitted signals.
         signals = read_signals(self, X, reset=True, n_channels=self._flat_channels)
         self.signals_ = signals.copy()
 

@@ -1,13 +1,14 @@
-"""What reads predictions off a kernel matrix: ridge regression, support vector machines.
+"""Readouts of a kernel matrix: ridge regression, support vector machines, and their calibration.
 
-Both take targets as columns: for a classifier ±1, one column for two classes, else one for each
-class against the rest. Decisions are ``K @ coefficients + intercepts``.
+Decisions are ``K @ coefficients + intercepts``. Both readouts take targets as columns. A
+classifier's targets are ±1: one column for two classes, else one column for each class against
+the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -15,6 +16,10 @@ from scipy.special import log_softmax, softmax
 from sklearn.svm import SVC
 
 from ..regression import Decomposition, decompose
+
+_LOG_BOUNDS = (-10.0, 10.0)
+"""Range of the logarithm of the inverse temperature. Widening it lets probabilities come closer
+to 0, 1 and 1/n_classes. Chosen far beyond decisions of order 1, not measured."""
 
 
 class Readout(NamedTuple):
@@ -31,19 +36,20 @@ class Readout(NamedTuple):
 class RidgePath:
     r"""Kernel ridge regression with an intercept, for any number of penalties at once.
 
-    The minimizer of :math:`\|Y - K A - 1 b^T\|^2 + \lambda m \operatorname{tr} A^T K A`, with m
-    the mean of K's diagonal, so that λ has no unit; by one eigendecomposition
-    (`rescntk.regression.Decomposition`), which gives leaving one out for nothing. The unit m is
-    that of all signals, also where one is left out.
+    The minimizer of :math:`\|Y - K A - 1 b^T\|^2 + \lambda m \operatorname{tr} A^T K A`. The
+    unit m is the mean of K's diagonal, so that λ has no unit. One eigendecomposition
+    (`rescntk.regression.Decomposition`) serves all penalties, and gives leave-one-out residuals
+    too. Where a case is left out, m stays the mean over all cases.
 
-    Eigenvalues that rounding errors took below 0 are taken as 0 (more than rounding errors of
-    K's dtype are refused): what is left of an eigenvalue is at least the penalty.
+    Eigenvalues that rounding errors took below 0 are taken as 0. Eigenvalues below the rounding
+    errors of K's dtype are refused.
 
     Parameters
     ----------
     K : ndarray, (n_cases, n_cases)
-        In the dtype in which it was computed, which says how exact it is.
+        Kernel matrix, in the dtype in which it was computed: the dtype sets the rounding errors.
     Y : ndarray, (n_cases, n_outputs)
+        Targets.
     """
 
     def __init__(self, K: np.ndarray, Y: np.ndarray) -> None:
@@ -57,38 +63,39 @@ class RidgePath:
         coefficients, intercepts = self.spectrum.with_intercept(self.Y, penalty)
         return Readout(coefficients / self.unit, intercepts)
 
-    def residuals(self, penalties: Any) -> np.ndarray:
-        """Return targets minus decisions of the readout fitted without each case.
+    def residuals(self, penalties: float | Sequence[float]) -> np.ndarray:
+        """Return leave-one-out residuals: targets minus decisions of the fit without each case.
 
-        (n_cases, n_outputs), with an axis (n_penalties,) in front where there are several.
+        (n_cases, n_outputs) for one penalty, (n_penalties, n_cases, n_outputs) for a sequence.
         """
         return self.spectrum.leave_one_out(self.Y, penalties, intercept=True)
 
     def left_out(self, penalty: float) -> np.ndarray:
-        """Return the decision at each case of the readout fitted without it."""
+        """Return leave-one-out decisions (n_cases, n_outputs): by the fit without each case."""
         return self.Y - self.residuals(penalty)
 
 
 def unit(K: np.ndarray) -> float:
-    """Return the mean of a kernel matrix' diagonal, in which penalties and C are given."""
+    """Return the mean of a kernel matrix' diagonal, the unit of penalties and of C."""
     return float(np.mean(np.diagonal(K), dtype=np.float64)) or 1.0
 
 
 def ridge(K: np.ndarray, Y: np.ndarray, penalty: float) -> Readout:
-    """Return ridge regression for one penalty; the arguments are those of `RidgePath`."""
+    """Return ridge regression (`RidgePath`) of targets Y on K, for one penalty."""
     return RidgePath(K, Y).fit(penalty)
 
 
 def support_vectors(K: np.ndarray, Y: np.ndarray, C: float) -> Readout:
-    """Return support vector machines, one for each column of ±1.
+    """Fit support vector machines, one for each column of targets ±1.
 
     Parameters
     ----------
     K : ndarray, (n_cases, n_cases)
-        It is divided by the mean of its diagonal first, so that C has no unit.
+        Kernel matrix. It is divided by the mean of its diagonal first, so that C has no unit.
     Y : ndarray, (n_cases, n_outputs)
-        A column with one sign alone gives that sign as its decision.
+        Where all targets of a column have one sign, the sign is the decision.
     C : float
+        Cost of errors.
     """
     scale = unit(K)
     K = K.astype(np.float64) / scale
@@ -109,7 +116,7 @@ def held_out(
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     fit: Callable[[np.ndarray, np.ndarray], Readout],
 ) -> np.ndarray:
-    """Return the decision at each case of the readout ``fit(K, Y)`` without its fold."""
+    """Return the decision at each case, by the readout ``fit(K, Y)`` of the other folds."""
     decisions = np.zeros(Y.shape)
     for rest, fold in folds:
         readout = fit(K[np.ix_(rest, rest)], Y[rest])
@@ -118,35 +125,37 @@ def held_out(
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:
-    """Return one column for each class, also for two classes that share one."""
+    """Return decisions with one column for each class, also for two classes."""
     if decisions.shape[1] > 1:
         return decisions
     return np.hstack([-decisions, decisions])
 
 
-def probabilities(decisions: np.ndarray, sharpness: float) -> np.ndarray:
-    """Return class probabilities: softmax of the decisions times `sharpness`."""
-    return softmax(sharpness * margins(decisions), axis=1)
+def probabilities(decisions: np.ndarray, inverse_temperature: float) -> np.ndarray:
+    """Return class probabilities: softmax of `inverse_temperature` times the decisions."""
+    return softmax(inverse_temperature * margins(decisions), axis=1)
 
 
 def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the sharpness of `probabilities` that suits held-out decisions, and its losses.
+    """Return the inverse temperature that suits held-out decisions, and the losses with it.
 
-    The one number minimizes the mean cross-entropy (temperature scaling; Guo et al. 2017), so
-    that probabilities and decisions rank classes alike. Labels are smoothed, which keeps it
-    finite where all held-out decisions are right: as if one case more were right and one wrong,
-    a class has the probability (n + 1)/(n + 2), the others share 1/(n + 2). For two classes that
-    is Platt's (1999) rule.
+    It minimizes the mean cross-entropy (temperature scaling; Guo et al. 2017). One factor for all
+    classes keeps probabilities and decisions in the same order.
+
+    Labels are smoothed, which keeps the factor finite where all decisions are right. With n cases
+    the class of a case gets the probability (n + 1)/(n + 2), and the other classes share
+    1/(n + 2). This is the estimate after one more right case and one more wrong case. For two
+    classes it is Platt's (1999) rule.
 
     Parameters
     ----------
     decisions : ndarray, (n_cases, n_outputs)
-        Of readouts that did not see the case.
+        By readouts that were fitted without the case.
     labels : ndarray of int, (n_cases,)
 
     Returns
     -------
-    sharpness : float
+    inverse_temperature : float
         1 where there are no cases.
     losses : ndarray, (n_cases,)
         The cross-entropy of each case, in nats.
@@ -158,14 +167,16 @@ def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndar
     targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     targets[np.arange(n), labels] = (n + 1) / (n + 2)
 
-    def losses(log_sharpness: float) -> np.ndarray:
-        return -(targets * log_softmax(np.exp(log_sharpness) * columns, axis=1)).sum(axis=1)
+    def losses(log_factor: float) -> np.ndarray:
+        return -(targets * log_softmax(np.exp(log_factor) * columns, axis=1)).sum(axis=1)
 
-    best = minimize_scalar(lambda s: losses(s).mean(), bounds=(-10.0, 10.0), method="bounded")
+    best = minimize_scalar(
+        lambda log_factor: losses(log_factor).mean(), bounds=_LOG_BOUNDS, method="bounded"
+    )
     return float(np.exp(best.x)), losses(best.x)
 
 
 def one_against_rest(labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return targets ±1: one column for two classes, else one for each."""
+    """Return targets ±1 (n_cases, n_outputs): one column for two classes, else one a class."""
     signs = 2.0 * (labels[:, None] == np.arange(n_classes)) - 1.0
     return signs[:, 1:] if n_classes == 2 else signs

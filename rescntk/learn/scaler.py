@@ -11,22 +11,27 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array
 from .inputs import is_flat, read_signals
 
+_ROUNDING = 10
+"""Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
+Raising it leaves more channels undivided. Chosen as a margin over rounding errors, not measured."""
+
 
 class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Standardize each channel: subtract its mean, divide by its standard deviation.
 
-    Both are taken over all cases and time points of the signals fitted, so that differences
-    of level and amplitude between cases remain. A constant channel is not divided.
+    Mean and standard deviation are taken over all cases and time points of the fitted signals,
+    so that differences of level and amplitude between cases remain. A constant channel is not
+    divided.
 
     Parameters
     ----------
     with_mean, with_std : bool, default True
-        Whether to subtract, whether to divide.
+        Whether to subtract the mean, whether to divide by the standard deviation.
 
     Attributes
     ----------
     mean_, scale_ : ndarray, (n_channels,)
-        What is subtracted, and divided by.
+        The mean, which is subtracted, and the divisor.
     n_channels_, n_timepoints_ : int
 
     Examples
@@ -44,7 +49,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.with_std = with_std
 
     def fit(self, X: Array, y: Any = None) -> SignalScaler:
-        """Take the channels' means and standard deviations.
+        """Measure mean and standard deviation of each channel.
 
         Parameters
         ----------
@@ -64,10 +69,10 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         signals = read_signals(self, X, reset=True)
         channels = signals.shape[1]
         self.mean_ = signals.mean(axis=(0, 2)) if self.with_mean else np.zeros(channels)
-        spread = signals.std(axis=(0, 2)) if self.with_std else np.ones(channels)
-        # A constant's deviation is a rounding error of its mean.
-        rounding = 10 * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
-        self.scale_ = np.where(spread > rounding, spread, 1.0)
+        deviation = signals.std(axis=(0, 2)) if self.with_std else np.ones(channels)
+        # The deviation of a constant channel is a rounding error of its mean.
+        rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
+        self.scale_ = np.where(deviation > rounding, deviation, 1.0)
         return self
 
     def transform(self, X: Array) -> np.ndarray:
@@ -76,7 +81,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Of as many channels and time points as in `fit`.
+            With the numbers of channels and time points of `fit`.
 
         Returns
         -------
@@ -101,7 +106,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Of as many channels and time points as in `fit`.
+            With the numbers of channels and time points of `fit`.
 
         Returns
         -------
@@ -121,12 +126,12 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return signals[:, 0] if flat else signals
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns, which are those of a table fitted.
+        """Return the names of the columns: the names in the fitted table.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            The names if the table had none; others must be the same.
+            The names, if the fitted table had no names; else they must equal the table's.
 
         Returns
         -------
@@ -137,7 +142,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         NotFittedError
             Before `fit`.
         ValueError
-            If what was fitted has three axes, and so no columns.
+            If the fitted signals have three axes, and so no columns.
         """
         check_is_fitted(self)
         if not hasattr(self, "n_features_in_"):

@@ -1,9 +1,8 @@
-"""The classifier and the regressor as sktime wants them.
+"""The classifier and the regressor as sktime estimators.
 
-Thin: each holds one of scikit-learn's kind (`rescntk.learn`) as its parameter ``model``, whose
-own parameters are reached as ``model__depth`` and so on. What sktime checks of signals it refuses
-itself, with a ``ValueError`` to which is added what to do: missing values have to be filled in,
-unequal lengths resampled, before.
+Each delegates to the estimator of `rescntk.learn` in its parameter ``model``; the parameters of
+that estimator are reached as ``model__depth`` and so on. sktime itself refuses missing values and
+unequal lengths, with a ``ValueError``; the message is followed by a remedy.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ try:
 except ModuleNotFoundError:
     raise ImportError("rescntk.learn.sktime needs sktime: pip install sktime") from None
 
-from . import estimators
-from ._held import QUICK, Held, HeldClassifier, advice
+from . import classifier, regressor
+from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
 from .inputs import three_axes
 
 _TAGS = {
@@ -29,8 +28,8 @@ _TAGS = {
 }
 
 
-class _Said:
-    """sktime's refusals of signals, with what to do about them."""
+class HintsMixin:
+    """sktime's refusals of signals, followed by a remedy."""
 
     def _internal_convert(self, X: Any, y: Any = None) -> Any:
         if isinstance(X, (list, tuple)) and all(isinstance(case, np.ndarray) for case in X):
@@ -38,23 +37,23 @@ class _Said:
         return super()._internal_convert(X, y)  # type: ignore[misc]
 
     def _check_capabilities(self, metadata: Any) -> None:
-        with advice():
+        with with_remedy(missing=metadata["has_nans"], resize=not metadata["is_equal_length"]):
             super()._check_capabilities(metadata)  # type: ignore[misc]
 
 
-class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
+class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as a sktime classifier.
 
     Parameters
     ----------
     model : rescntk.learn.ResidualKernelClassifier, optional
-        The default is that classifier with its defaults. The parameters of one that is given are
-        reached as ``model__depth`` and so on.
+        Default: the classifier with its defaults. Its parameters are reached as ``model__depth``
+        and so on.
 
     Attributes
     ----------
     model_ : rescntk.learn.ResidualKernelClassifier
-        The model fitted, with all that it tells of itself.
+        The fitted model, with all its attributes.
 
     Examples
     --------
@@ -68,9 +67,9 @@ class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
     """
 
     _tags = _TAGS | {"capability:predict_proba": True}
-    _default = estimators.ResidualKernelClassifier
+    _default = classifier.ResidualKernelClassifier
 
-    def __init__(self, model: estimators.ResidualKernelClassifier | None = None) -> None:
+    def __init__(self, model: classifier.ResidualKernelClassifier | None = None) -> None:
         self.model = model
         super().__init__()
 
@@ -87,24 +86,24 @@ class ResidualKernelClassifier(_Said, HeldClassifier, BaseClassifier):
         -------
         list of dict
         """
-        quick = estimators.ResidualKernelClassifier(cv=2, **QUICK)
-        ridge = estimators.ResidualKernelClassifier(readout="ridge", **QUICK)
+        quick = classifier.ResidualKernelClassifier(cv=2, **QUICK)
+        ridge = classifier.ResidualKernelClassifier(readout="ridge", **QUICK)
         return [{"model": quick}, {"model": ridge}]
 
 
-class ResidualKernelRegressor(_Said, Held, BaseRegressor):
+class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor.
 
     Parameters
     ----------
     model : rescntk.learn.ResidualKernelRegressor, optional
-        The default is that regressor with its defaults. The parameters of one that is given are
-        reached as ``model__depth`` and so on.
+        Default: the regressor with its defaults. Its parameters are reached as ``model__depth``
+        and so on.
 
     Attributes
     ----------
     model_ : rescntk.learn.ResidualKernelRegressor
-        The model fitted, with all that it tells of itself.
+        The fitted model, with all its attributes.
 
     Examples
     --------
@@ -116,9 +115,9 @@ class ResidualKernelRegressor(_Said, Held, BaseRegressor):
     """
 
     _tags = _TAGS
-    _default = estimators.ResidualKernelRegressor
+    _default = regressor.ResidualKernelRegressor
 
-    def __init__(self, model: estimators.ResidualKernelRegressor | None = None) -> None:
+    def __init__(self, model: regressor.ResidualKernelRegressor | None = None) -> None:
         self.model = model
         super().__init__()
 
@@ -135,6 +134,6 @@ class ResidualKernelRegressor(_Said, Held, BaseRegressor):
         -------
         list of dict
         """
-        quick = estimators.ResidualKernelRegressor(**QUICK)
-        trace = estimators.ResidualKernelRegressor(head="trace", **QUICK)
+        quick = regressor.ResidualKernelRegressor(**QUICK)
+        trace = regressor.ResidualKernelRegressor(head="trace", **QUICK)
         return [{"model": quick}, {"model": trace}]

@@ -1,4 +1,4 @@
-"""Condition numbers over depth (theory/conditioning.py)."""
+"""Pictures of condition numbers over depth (theory/conditioning.py)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
     """Draw condition numbers of CGPK and ResCGPK over depth, with bounds and asymptotes.
 
-    Figure 3 of Barzilai et al. 2022. Markers are condition numbers, bands reach from the
-    lower to the upper bound where there is one (otherwise only the lower bound is drawn,
-    dashed), dotted lines are the asymptotic law from depth 10 on. Both axes are logarithmic.
+    Figure 3 of Barzilai et al. 2022. Markers are condition numbers, and dashed lines are lower
+    bounds. A band reaches up to the upper bound where there is one. Dotted lines are the
+    asymptotic law from depth 10 on. Both axes are logarithmic.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
     title : str, optional
-        The default tells the comparison's settings.
+        The default is a summary of the comparison's settings.
 
     Returns
     -------
@@ -102,8 +102,8 @@ def condition_ratios(comparisons: Iterable[Comparison], ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
-        Markers are the ratio of the condition numbers, dashed lines that of their lower
-        bounds, dotted ones the limit :math:`((1+\alpha^2)/\alpha^2)^2`.
+        Markers are the ratios of the condition numbers, dashed lines the ratios of their lower
+        bounds, dotted lines the limit :math:`((1+\alpha^2)/\alpha^2)^2`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tangent kernels of very deep networks (theory/degeneracy.py)."""
+"""Pictures of the tangent kernels of very deep networks (theory/degeneracy.py)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = None) -> Any:
     """Draw normalized tangent kernels against the correlation, a line for each depth.
 
-    The two pictures of Huang et al. 2020: the FFNet's kernel loses its shape, the ResNet's has one
-    from the start. Thick grey lines are the limits; where the correlation is 1, so is the kernel.
-    Below them the distances from the limits, which tell the ResNet's lines apart.
+    The two pictures of Huang et al. 2020: the FFNet's kernel loses its shape with depth, the
+    ResNet's kernel keeps its shape. Thick grey lines are the limits. At correlation 1 the kernel
+    is 1. The lower row shows the distances from the limits.
 
     Parameters
     ----------
     t : ndarray, (n,)
         Correlations of the pairs.
     kernels : KernelsOverDepth
-        From ``degeneracy.kernels_over_depth`` on n signals and one other, (n_depths, n, 1).
+        From ``degeneracy.kernels_over_depth`` on n signals and one other: (n_depths, n, 1).
     axes : ndarray of matplotlib Axes, (2, 2), optional
         Where to draw; the default is a new figure.
 
     Returns
     -------
     ndarray of matplotlib Axes, (2, 2)
-        FFNet and ResNet: kernels, and absolute distances from the limits, where these are above
-        rounding errors (the ResNet of one layer is the limit).
+        Columns are FFNet and ResNet. Rows are kernels and absolute distances from the limits.
+        Distances of at most 1e-14, rounding errors, are left out: all of the ResNet of one layer.
 
     Raises
     ------
@@ -52,20 +52,24 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
     >>> found = degeneracy.kernels_over_depth(X, x, depths=(1, 10))
     >>> axes = plots.kernels_over_depth(np.cos(angles), found)
     """
-    from ..theory.degeneracy import ffnet_limit, resnet_limit
-
     if axes is None:
         size = (2 * SIZE[0], 1.7 * SIZE[1])
         axes = figure(size).subplots(2, 2, sharex=True, sharey="row")
-    sides = (
-        (axes[:, 0], "FFNet", kernels.ffnet, ffnet_limit, "limit ¼ (1 at correlation 1)"),
-        (axes[:, 1], "ResNet", kernels.resnet, resnet_limit, "limit, one layer"),
+    inside = np.linspace(-1, 1 - 1e-9, 400)
+    limits, distances = kernels.limits(inside), kernels.distances(np.asarray(t)[:, None])
+    sides = zip(
+        axes.T,
+        ("FFNet", "ResNet"),
+        (kernels.ffnet, kernels.resnet),
+        limits,
+        distances,
+        ("limit ¼ (1 at correlation 1)", "limit, one layer"),
+        strict=True,
     )
     order = np.argsort(t)
     t = np.asarray(t)[order]
-    for (ax, below), name, values, limit, label in sides:
-        inside = np.linspace(-1, 1 - 1e-9, 400)
-        ax.plot(inside, limit(inside), color="0.75", linewidth=6, label=label, zorder=1)
+    for (ax, below), name, values, limit, distance, label in sides:
+        ax.plot(inside, limit, color="0.75", linewidth=6, label=label, zorder=1)
         for k, depth in enumerate(kernels.depths):
             style = {
                 "color": COLOURS[k % len(COLOURS)],
@@ -75,11 +79,10 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
                 "markevery": (3 * k, max(1, len(t) // 12)),
                 "label": f"{depth} layer{'s' if depth > 1 else ''}",
             }
-            line = values[k, order, 0]
-            ax.plot(t, line, **style)
-            distance = np.abs(line - limit(t))
-            seen = distance > 1e-14  # rounding errors of normalized kernels
-            below.plot(t, np.where(seen, distance, np.nan), **style)
+            ax.plot(t, values[k, order, 0], **style)
+            height = distance[k, order, 0]
+            seen = height > 1e-14  # rounding errors of normalized kernels
+            below.plot(t, np.where(seen, height, np.nan), **style)
         below.plot([], [], color="0.75", linewidth=6, label=label)  # for the legend of both
         ax.set_title(name)
         below.set(xlabel="correlation of the inputs", yscale="log")
@@ -96,32 +99,38 @@ def distances_from_limits(
     ffnet: Mapping[str, np.ndarray],
     resnet: Mapping[str, np.ndarray],
     ax: Any = None,
+    *,
+    ffnet_rate: np.ndarray | None = None,
 ) -> Any:
-    """Draw how far normalized tangent kernels are from their limits over depth.
+    """Draw the distances of normalized tangent kernels from their limits over depth.
 
     Parameters
     ----------
     depths : ndarray of int, (n_depths,)
     ffnet, resnet : mapping of str to ndarray, (n_depths,)
-        A label and differences from the limit, for some pairs. Absolute values are drawn, with
-        open markers where the kernel is below its limit.
+        Differences from the limit for each label, a pair of signals. Absolute values are drawn,
+        with open markers where the kernel is below its limit.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
+    ffnet_rate : ndarray, (n_depths,), optional
+        The predicted distance of the FFNet, ``degeneracy.ffnet_rate(depths)``. The default draws
+        no prediction.
 
     Returns
     -------
     matplotlib Axes
-        With the predictions (3/8) log L/L and, for the slope only, 1/L.
+        With a line of the slope of 1/L.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk import plots
+    >>> from rescntk.theory import degeneracy
     >>> depths = np.array([10, 100])
-    >>> ax = plots.distances_from_limits(depths, {"t = 0": 1 / depths}, {"t = 0": 0.1 / depths})
+    >>> ffnet, resnet = {"t = 0": 1 / depths}, {"t = 0": 0.1 / depths}
+    >>> rate = degeneracy.ffnet_rate(depths)
+    >>> ax = plots.distances_from_limits(depths, ffnet, resnet, ffnet_rate=rate)
     """
-    from ..theory.degeneracy import ffnet_rate
-
     if ax is None:
         ax = figure(SIZE).subplots()
     depths = np.asarray(depths)
@@ -137,7 +146,8 @@ def distances_from_limits(
             open_style = style | {"linestyle": "none", "markerfacecolor": "white"}
             ax.plot(depths[below], height[below], **open_style)
     ax.plot([], [], "o", color="0.3", markerfacecolor="white", label="open: below the limit")
-    ax.plot(depths, ffnet_rate(depths), ":", color="black", label="(3/8) log L / L")
+    if ffnet_rate is not None:
+        ax.plot(depths, ffnet_rate, ":", color="black", label="(3/8) log L / L")
     ax.plot(depths, 0.1 / depths, "-.", color="black", linewidth=1, label="slope of 1/L")
     ax.set(xscale="log", yscale="log", xlabel="depth L (layers)", ylabel="distance from the limit")
     finish(ax, 2)
@@ -151,15 +161,15 @@ def degenerate_regression(
     targets: np.ndarray,
     ax: Any = None,
 ) -> Any:
-    """Draw functions on the circle beside what an infinitely deep FFNet makes of the points.
+    """Draw functions on the circle beside the regression of an infinitely deep FFNet.
 
     Parameters
     ----------
     functions, angles, targets, ax
         As for `functions_on_circle`.
     limit : Regression
-        ``degeneracy.degenerate_regression(targets, ridge)``: a line at its value elsewhere, open
-        circles at those it has at the given points.
+        ``degeneracy.degenerate_regression(targets, ridge)``. Open circles are its predictions at
+        the given points, a line its prediction elsewhere.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Kernels on their way to infinite depth (theory/depth.py)."""
+"""Pictures of convergence to infinite depth (theory/depth.py)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1
 def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """Draw distances from predicted limits over depth, with the predicted laws.
 
-    Markers are distances, in root mean square over pairs of signals. Lines are the predicted
-    law where its constant is known, once for all that share it; otherwise the predicted rate
-    through the last marker.
-    Both axes are logarithmic.
+    Markers are distances, in root mean square over pairs of signals. Lines are predicted laws.
+    Reports that share a law share its line. Where the constant of a law is not predicted, its
+    line passes through the last marker. Both axes are logarithmic.
 
     Parameters
     ----------
@@ -61,17 +60,14 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
             name += f" ({'' if known else 'spread, '}exponent {_rounded(exponent)})"
         shown = np.where(distance > 0, distance, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, label=name, zorder=4)
-        law, rate = report.column("predicted"), _mathtext(report.predicted_rate)
-        label = f"   predicted: {report.predicted_constant:.4g} {rate}"
-        if known and not np.isfinite(law).any() and report.predicted_exponent > 0:
-            law = distance[-1] * (depth / depth[-1]) ** -report.predicted_exponent
-            if "log" in report.predicted_rate:
-                law *= np.log(depth) / np.log(depth[-1])
-            label = f"   predicted rate {rate}, through the last"
-        elif label in laws:
-            continue  # a law with its constant is one line, whoever follows it
-        if np.isfinite(law).any():
+        law, rate = report.law, _mathtext(report.predicted_rate)
+        label = f"   predicted rate {rate}, through the last"
+        if np.isfinite(report.predicted_constant):
+            label = f"   predicted: {report.predicted_constant:.4g} {rate}"
+            if label in laws:
+                continue  # reports that share a law share its line
             laws.add(label)
+        if np.isfinite(law).any():
             law = np.where(np.isfinite(shown), law, np.nan)
             ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2, label=label)
     ax.set(
@@ -88,7 +84,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
 def limit_profiles(*profiles: Profile) -> Any:
     """Draw normalized kernels over the dot product at several depths, a panel for each family.
 
-    Lines, darker and more closed with depth, are the kernels; circles are the predicted limit.
+    Lines are the kernels, darker and more closed with depth. Circles are the predicted limit.
 
     Parameters
     ----------
@@ -142,13 +138,13 @@ def limit_profiles(*profiles: Profile) -> Any:
 
 
 def _mathtext(name: str) -> str:
-    """Return a name with its powers of L, and α, set as formulas."""
+    """Return a name with its powers of L, and α, in mathtext."""
     name = re.sub(r"L\^(-[\d.]+)", r"$L^{\1}$", name)
     return name.replace("α", r"$\alpha$").replace("log(L)", r"$\log L$")
 
 
 def _rounded(exponent: Estimate) -> str:
-    """Return an exponent to three digits, or as many as are certain."""
+    """Return an exponent to three decimals, or to the decimals that are certain."""
     value, uncertainty = exponent
     if uncertainty >= 5e-4:
         return str(exponent)

@@ -1,4 +1,4 @@
-"""Predictions, and what was searched to make them (rescntk.learn)."""
+"""Pictures of rescntk.learn: kernel matrices, errors of a search, predictions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
     K : ndarray, (n_cases, n_cases)
     labels : array-like, (n_cases,)
     ax : matplotlib Axes, optional
-        Where to draw; the default is a new figure.
+        Axes to draw on; the default is a new figure.
     label : str, default "kernel"
-        What the colour bar says.
+        Title of the colour bar.
 
     Returns
     -------
@@ -60,15 +60,15 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
 
 
 def search_errors(results: Mapping[str, np.ndarray], ax: Any = None) -> Any:
-    """Draw the leave-one-out error over depth, a line for each head and kind.
+    """Draw the least leave-one-out error over depth, a line for each head and kind.
 
     Parameters
     ----------
     results : mapping
-        ``search_results_`` of a classifier or regressor. Of all kernels with one depth, head
-        and kind the one with the least error counts.
+        ``search_results_`` of a classifier or regressor. Among kernels of the same depth, head
+        and kind the least error is drawn.
     ax : matplotlib Axes, optional
-        Where to draw; the default is a new figure.
+        Axes to draw on; the default is a new figure.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def parity(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray, ax: Any = Non
     y, mean, deviation : array-like, (n_cases,)
         The truth, predictive means and standard deviations.
     ax : matplotlib Axes, optional
-        Where to draw; the default is a new figure.
+        Axes to draw on; the default is a new figure.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What all pictures share: size, colours, markers, the plain look."""
+"""Size, colours, markers and the plain look of all pictures."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 SIZE = (6.4, 5.0)
 """Width and height of a picture, in inches."""
 
-# Okabe and Ito: told apart by colour-blind readers; in grey the markers and line styles differ.
+# Colours of Okabe and Ito, distinct for colour-blind readers. In grey, markers and lines differ.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00")
 MARKERS = "osD^vP"
 
 
 def finish(ax: Any, columns: int) -> None:
-    """Give a picture the plain look of all, with the legend below."""
+    """Draw a light grid, no frame, and the legend in `columns` columns below the axes."""
     ax.xaxis.set_major_formatter("{x:g}")
     ax.grid(True, which="major", linewidth=0.4, alpha=0.6)
     ax.spines[["top", "right"]].set_visible(False)
@@ -23,7 +23,7 @@ def finish(ax: Any, columns: int) -> None:
 
 
 def figure(size: tuple[float, float]) -> Any:
-    """Return a new figure of that size in inches, apart from any interactive backend."""
+    """Return a new figure of a size in inches, without an interactive backend."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-r"""Condition numbers of kernel matrices, and what depth does to them.
+r"""Condition numbers of kernel matrices over depth.
 
 Barzilai et al. 2022, section 6.2: a normalized kernel matrix is compared with the
 *double-constant* matrix that has 1 on the diagonal and the mean off-diagonal entry b off it.
@@ -20,6 +20,7 @@ from ..kernels import gram
 from ..matrices import resolution
 from ..network import Network
 from ..validation import (
+    check_cases,
     check_constant,
     check_depth,
     check_depths,
@@ -31,7 +32,7 @@ from .report_table import ReportTable
 
 
 class Bounds(NamedTuple):
-    """Lemma 6.1 of Barzilai et al. 2022 for one matrix."""
+    """Bounds on the condition number of a matrix (Barzilai et al. 2022, lemma 6.1)."""
 
     off_diagonal: float
     """The mean off-diagonal entry b."""
@@ -40,11 +41,12 @@ class Bounds(NamedTuple):
     lower: float
     """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
     upper: float
-    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent. For b < 0, which the lemma
-    leaves out, the same with B's eigenvalues the other way round."""
+    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent. The lemma leaves out b < 0:
+    there 1−b is B's largest eigenvalue, 1−b+nb its smallest, and the bound is
+    (1−b+ε)/(1−b+nb−ε)."""
     upper_equal_rows: float
-    """(1−b+nb)/(1−b−ε), valid where all rows have the same sum; inf as above. For b < 0 the same
-    as `upper`."""
+    """(1−b+nb)/(1−b−ε), valid where all rows have the same sum; inf where ε ≥ 1−b. For b < 0
+    equal to `upper`."""
 
 
 def condition_number(A: np.ndarray) -> float:
@@ -58,8 +60,8 @@ def condition_number(A: np.ndarray) -> float:
     Returns
     -------
     float
-        inf where λ_min is not above its own rounding error, n·eps·λ_max, with eps that of A's
-        dtype.
+        inf where λ_min is at most its rounding error, n·eps·λ_max, eps being the rounding unit
+        of A's dtype.
 
     Examples
     --------
@@ -106,32 +108,33 @@ def bounds(A: np.ndarray) -> Bounds:
         raise ValueError(f"A has shape {A.shape}, expected at least 2 rows")
     if np.abs(A.diagonal() - 1.0).max() > 1e-6:
         raise ValueError("A does not have 1 on its diagonal, expected a normalized kernel matrix")
-    gap = 1.0 - A  # where entries near 1 still differ
-    np.fill_diagonal(gap, 0.0)
-    mean_gap = float(gap.sum()) / (n * (n - 1))  # 1 − b
-    b = 1.0 - mean_gap
-    deviation = np.abs(gap - mean_gap)
+    complements = 1.0 - A  # entries near 1 still differ in their complements
+    np.fill_diagonal(complements, 0.0)
+    mean_complement = float(complements.sum()) / (n * (n - 1))  # 1 − b
+    b = 1.0 - mean_complement
+    deviation = np.abs(complements - mean_complement)
     np.fill_diagonal(deviation, 0.0)
     epsilon = float(deviation.sum(axis=1).max())
     # Eigenvalues of B: 1 − b + nb for the constant vector, 1 − b for all others.
-    constant = mean_gap + n * b
-    smallest, largest = sorted((mean_gap, constant))
+    constant = mean_complement + n * b
+    smallest, largest = sorted((mean_complement, constant))
     upper = (largest + epsilon) / (smallest - epsilon) if epsilon < smallest else math.inf
     if b < 0:
         return Bounds(b, epsilon, 1.0, upper, upper)
-    lower = constant / mean_gap if mean_gap > 0 else math.inf
-    equal_rows = constant / (mean_gap - epsilon) if epsilon < mean_gap else math.inf
+    lower = constant / mean_complement if mean_complement > 0 else math.inf
+    resolved = epsilon < mean_complement
+    equal_rows = constant / (mean_complement - epsilon) if resolved else math.inf
     return Bounds(b, epsilon, lower, upper, equal_rows)
 
 
 def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> float:
-    r"""Return what 1 − (normalized GPK) tends to along depth, relatively, on the multi-sphere.
+    r"""Return the asymptote of 1 − (normalized GPK) over depth on the multi-sphere.
 
-    Not in the paper. Near correlation 1, :math:`1 - \kappa_1(1-\delta) = \delta -
-    \frac{2\sqrt2}{3\pi} \delta^{3/2} + \dots`, so that along depth every complement tends to
-    :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` with s the `slowdown`, whatever the
-    signals, their length and the filter size. The next term is
-    :math:`\delta_L (1 - (3\log L + O(s))/L)`.
+    .. math:: \delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2} \left(1 - \frac{3\log L + O(s)}{L}\right),
+
+    s being the `slowdown`. The factor before the bracket is returned. It is independent of the
+    signals, their length and the filter size. Not in the paper; derived in
+    docs/depth_limits.md, section 4.
 
     Parameters
     ----------
@@ -139,7 +142,7 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
     alpha : float, default 1.0
         Positive.
     skip : bool, default True
-        ResCGPK, or CGPK.
+        ResCGPK; False is CGPK.
 
     Returns
     -------
@@ -148,9 +151,9 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
     Examples
     --------
     >>> from rescntk.theory import conditioning, multisphere
-    >>> gap = multisphere.normalized_gpk([1.0], 100_000, 1, complement=True)[0]
-    >>> print(f"{gap / conditioning.asymptotic_complement(100_000):.3f}")
-    0.999
+    >>> deep = multisphere.normalized_gpk([1.0], 10_000, 1, complement=True)[0]
+    >>> print(f"{deep / conditioning.asymptotic_complement(10_000):.3f}")
+    0.995
     """
     depth, alpha = check_depth(depth), check_constant(alpha, "alpha")
     s = slowdown(alpha) if check_flag(skip, "skip") else 1.0
@@ -158,10 +161,10 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
 
 
 def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
-    r"""Return the condition number that a deep kernel matrix tends to, relatively.
+    r"""Return the asymptote of the condition number of a deep kernel matrix, :math:`n/\delta_L`.
 
-    Where every complement is :math:`\delta_L`, the `asymptotic_complement`, it is
-    :math:`n/\delta_L`; condition numbers come down to that law.
+    :math:`\delta_L` is the `asymptotic_complement`. Condition numbers approach the asymptote from
+    above.
 
     Parameters
     ----------
@@ -185,7 +188,7 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
 
 
 def slowdown(alpha: float) -> float:
-    """Return s = (1+α²)/α², how many layers of a ResNet do what one without skips does.
+    """Return s = (1+α²)/α²: s layers of a ResNet act like one layer without skip connections.
 
     Examples
     --------
@@ -199,11 +202,12 @@ def slowdown(alpha: float) -> float:
             f"alpha is {alpha!r}, expected a positive number: without a residual branch depth "
             f"changes nothing"
         )
-    return (1.0 + alpha**2) / alpha**2
+    network = Network(1, alpha=alpha)
+    return network.growth / network.branch_gain
 
 
 class Row(NamedTuple):
-    """One depth of a `Comparison`: condition numbers, and what bounds and predicts them."""
+    """Condition numbers with bounds and asymptotes at one depth of a `Comparison`."""
 
     depth: int
     cgpk: float
@@ -215,16 +219,16 @@ class Row(NamedTuple):
     rescgpk_upper: float
     rescgpk_asymptote: float
     ratio: float
-    """Of the condition numbers, CGPK over ResCGPK."""
+    """Ratio of the condition numbers, CGPK over ResCGPK."""
     ratio_lower: float
-    """Of their lower bounds."""
+    """Ratio of the lower bounds."""
     ratio_limit: float
-    """Where both ratios tend to with depth, ((1+α²)/α²)²."""
+    """Limit of both ratios at infinite depth, ((1+α²)/α²)²."""
 
 
 @dataclass(frozen=True)
 class Comparison(ReportTable[Row]):
-    """CGPK and ResCGPK side by side over depth; iterating gives a `Row` for each depth."""
+    """Condition numbers of CGPK and ResCGPK; iterating gives a `Row` for each depth."""
 
     n_cases: int
     n_channels: int
@@ -258,15 +262,15 @@ def compare(
     engine: str = "auto",
     progress: bool = False,
 ) -> Comparison:
-    """Return condition numbers of CGPK and ResCGPK on the same signals over depth.
+    """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
 
-    Theorem 6.2 and figure 3 of Barzilai et al. 2022, on any signals. All depths come from
-    one pass of each recursion.
+    Theorem 6.2 and figure 3 of Barzilai et al. 2022, on any signals. Each recursion passes all
+    depths once.
 
     Parameters
     ----------
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        At least two signals; the theorem has them on the multi-sphere.
+        At least two signals; on the multi-sphere for the theorem to apply.
     depths : iterable of int
     filter_size, alpha
         As for `Network`, `alpha` positive.
@@ -276,7 +280,7 @@ def compare(
     Returns
     -------
     Comparison
-        Bounds are those of `bounds`, asymptotes those of `asymptotic_condition_number`.
+        With `bounds`, and the asymptotes of `asymptotic_condition_number`.
 
     Examples
     --------
@@ -288,9 +292,7 @@ def compare(
     """
     X, depths = check_signals(X, "X"), check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
-    n = len(X)
-    if n < 2:
-        raise ValueError(f"X has {n} case, expected at least 2 to compare")
+    check_cases(X, 2, "the bounds are about pairs of signals")
     sides: list[list[tuple[float, float, float, float]]] = []
     for skip in (False, True):
         matrices = gram(
@@ -303,28 +305,40 @@ def compare(
             engine=engine,
             progress=progress,
         )[0]
-        side = []
-        for depth, A in zip(depths, matrices, strict=True):
-            if not A.diagonal().all():
-                raise ValueError(
-                    f"X of shape {X.shape} has a signal without energy (case "
-                    f"{int(np.argmin(A.diagonal()))}), expected signals with a normalized kernel"
-                )
-            b = bounds(A)
-            asymptote = asymptotic_condition_number(n, depth, alpha, skip)
-            side.append((condition_number(A), b.lower, b.upper, asymptote))
-        sides.append(side)
+        _check_energy(matrices, X)
+        sides.append(
+            [_numbers(A, depth, alpha, skip) for depth, A in zip(depths, matrices, strict=True)]
+        )
     limit = slowdown(network.alpha) ** 2
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = _ratio(cnn[0], resnet[0]), _ratio(cnn[1], resnet[1]), limit
         rows.append(Row._make((int(depth), *cnn, *resnet, *ratios)))
-    _, n_channels, n_timepoints = X.shape
+    n_cases, n_channels, n_timepoints = X.shape
     return Comparison(
-        tuple(rows), n, n_channels, n_timepoints, network.filter_size, network.alpha, head
+        tuple(rows), n_cases, n_channels, n_timepoints, network.filter_size, network.alpha, head
     )
 
 
+def _numbers(
+    A: np.ndarray, depth: int, alpha: float, skip: bool
+) -> tuple[float, float, float, float]:
+    """Return condition number, lower and upper bound, and asymptote of a normalized matrix."""
+    found = bounds(A)
+    asymptote = asymptotic_condition_number(len(A), depth, alpha, skip)
+    return condition_number(A), found.lower, found.upper, asymptote
+
+
+def _check_energy(matrices: np.ndarray, X: np.ndarray) -> None:
+    """Refuse signals whose kernel with themselves is 0."""
+    for A in matrices:
+        if not A.diagonal().all():
+            raise ValueError(
+                f"X of shape {X.shape} has a signal without energy (case "
+                f"{int(np.argmin(A.diagonal()))}), expected signals with a normalized kernel"
+            )
+
+
 def _ratio(above: float, below: float) -> float:
-    """Return above/below, NaN where both are unresolved."""
+    """Return above/below; NaN where the ResCGPK's condition number is infinite."""
     return above / below if math.isfinite(below) else math.nan

@@ -1,26 +1,49 @@
-r"""What infinite depth leaves of the tangent kernels of feedforward networks and of ResNets.
+r"""Tangent kernels of infinitely deep feedforward networks and ResNets, fully connected.
 
-Huang, Wang, Tao, Zhao 2020, fully connected, only the hidden layers trained. Divided by its value
-at equal arguments (:math:`L`, and :math:`2L\alpha^2(1+\alpha^2)^{L-1}`), the kernel of the
-feedforward network (FFNet) tends to ¼ for all pairs that differ, whatever they are; that of the
-ResNet with :math:`\alpha = L^{-\gamma}` to the kernel of one layer. Regression with the first
-learns nothing: `degenerate_regression`.
+Huang, Wang, Tao, Zhao 2020; only the hidden layers are trained. Kernels are normalized: divided
+by their values at equal arguments, :math:`L` and :math:`2L\alpha^2(1+\alpha^2)^{L-1}`. The
+feedforward network's (FFNet's) kernel tends to ¼ for all pairs that differ. The kernel of the
+ResNet with :math:`\alpha = L^{-\gamma}` tends to the kernel of one layer. Regression with the
+FFNet's limit learns nothing: `degenerate_regression`.
 
 Functions of a pair take its correlation :math:`t = \langle x, z\rangle / (\|x\| \|z\|)`.
+Derivations are in docs/depth_limits.md, section 3.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..activations import angle_and_kappa1_excess
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
-from ..validation import check_constant, check_depths, check_real, check_signals
+from ..validation import (
+    check_constant,
+    check_correlations,
+    check_depths,
+    check_layers,
+    check_real,
+    check_signals,
+)
+
+FFNET_LIMIT = 0.25
+"""Limit of the FFNet's normalized tangent kernel off the diagonal (Huang et al., theorem 6)."""
+
+LOG_RATE = 3.0 / 8.0
+"""Factor of log(L)/L in the FFNet's distance from its limit (docs/depth_limits.md, section 3)."""
+
+
+class Pair(NamedTuple):
+    """An array for the FFNet and an array for the ResNet."""
+
+    ffnet: np.ndarray
+    resnet: np.ndarray
 
 
 class KernelsOverDepth(NamedTuple):
@@ -29,6 +52,21 @@ class KernelsOverDepth(NamedTuple):
     depths: np.ndarray
     ffnet: np.ndarray
     resnet: np.ndarray
+
+    def limits(self, t: ArrayLike) -> Pair:
+        """Return both limits at correlations t, arrays of the shape of `t`."""
+        return Pair(ffnet_limit(t), resnet_limit(t))
+
+    def distances(self, t: ArrayLike) -> Pair:
+        """Return the absolute distances from the limits, (n_depths, n_cases, m_cases) each.
+
+        Parameters
+        ----------
+        t : array_like, (n_cases, m_cases)
+            Correlations of the pairs.
+        """
+        limits = self.limits(t)
+        return Pair(np.abs(self.ffnet - limits.ffnet), np.abs(self.resnet - limits.resnet))
 
 
 def kernels_over_depth(
@@ -44,14 +82,14 @@ def kernels_over_depth(
     Parameters
     ----------
     X : ndarray, (n_cases, n_channels, 1)
-        Vectors, of any length but 0.
+        Vectors, not zero.
     Z : ndarray, (m_cases, n_channels, 1), optional
         The default is `X`.
     depths : iterable of int
     gamma : float, default 1.0
         The ResNet of depth L has :math:`\alpha = L^{-\gamma}`: another network for each depth.
     engine : str, default "auto"
-        As for `Kernel`; for hundreds of pairs of vectors "reference" is the faster one.
+        As for `Kernel`. For hundreds of pairs of vectors "reference" is faster than "numba".
 
     Returns
     -------
@@ -70,23 +108,17 @@ def kernels_over_depth(
     X = check_signals(X, "X")
     if X.shape[2] != 1:
         raise ValueError(f"X has shape {X.shape}, expected vectors: (n_cases, n_channels, 1)")
-    options: dict[str, Any] = {
-        "head": "trace",
-        "kinds": ("ntk",),
-        "normalized": True,
-        "engine": engine,
-    }
-    ffnet = gram(huang_ffnet(1), X, Z, depths=depths, **options)[0]
-    resnet = [gram(huang_resnet(depth, gamma), X, Z, **options)[0] for depth in depths]
+    ntk = partial(gram, X=X, Z=Z, head="trace", kinds=("ntk",), normalized=True, engine=engine)
+    ffnet = ntk(huang_ffnet(1), depths=depths)[0]
+    resnet = [ntk(huang_resnet(depth, gamma))[0] for depth in depths]
     return KernelsOverDepth(np.array(depths), ffnet, np.stack(resnet))
 
 
-def ffnet_limit(t: Any) -> np.ndarray:
+def ffnet_limit(t: ArrayLike) -> np.ndarray:
     r"""Return the FFNet's normalized tangent kernel at infinite depth: ¼, and 1 where t = 1.
 
-    Theorem 6 of Huang et al. 2020, with an error of :math:`O(\mathrm{polylog}(L)/L)`; sharper,
-    and not in the paper, :math:`\bar\Omega_L - \frac14 = \frac38 \frac{\log L}{L} + O(1/L)`,
-    from any t < 1 (`ffnet_rate`).
+    Theorem 6 of Huang et al. 2020, with an error of :math:`O(\mathrm{polylog}(L)/L)`. The error
+    is :math:`\frac38 \frac{\log L}{L} + O(1/L)` from any t < 1 (`ffnet_rate`; not in the paper).
 
     Parameters
     ----------
@@ -103,17 +135,13 @@ def ffnet_limit(t: Any) -> np.ndarray:
     >>> degeneracy.ffnet_limit([-1.0, 0.5, 1.0])
     array([0.25, 0.25, 1.  ])
     """
-    return np.where(_correlations(t) == 1.0, 1.0, 0.25)
+    return np.where(check_correlations(t) == 1.0, 1.0, FFNET_LIMIT)
 
 
-def ffnet_rate(depth: Any) -> Any:
+def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
     r"""Return the leading term of the FFNet's distance from its limit, :math:`\frac38\log(L)/L`.
 
-    Correlations approach 1 like :math:`\delta_l = 1/u_l^2` with :math:`u_l = \frac c2(l + \frac32
-    \log l + O(1))`, :math:`c = 2\sqrt2/(3\pi)`. So :math:`\kappa_0 = 1 - 3/(l + \frac32\log l +
-    \dots)`, products of it from layer l to L are :math:`(l/L)^3 (1 + \frac92(\frac{\log l}l -
-    \frac{\log L}L) + \dots)`, and their mean over l is :math:`\frac14 + (\frac32 - \frac98)
-    \frac{\log L}L + O(1/L)`.
+    Not in the paper; derived in docs/depth_limits.md, section 3.
 
     Parameters
     ----------
@@ -129,15 +157,13 @@ def ffnet_rate(depth: Any) -> Any:
     >>> round(degeneracy.ffnet_rate(1000), 6)
     0.00259
     """
-    layers = check_real(depth, "depth", "that are integers of at least 1")
-    if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
-        raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
-    rate = 0.375 * np.log(layers) / layers
+    layers = check_layers(depth)
+    rate = LOG_RATE * np.log(layers) / layers
     return float(rate) if rate.ndim == 0 else rate
 
 
-def resnet_limit(t: Any) -> np.ndarray:
-    r"""Return the ResNet's normalized tangent kernel at infinite depth, one layer's.
+def resnet_limit(t: ArrayLike) -> np.ndarray:
+    r"""Return the ResNet's normalized tangent kernel at infinite depth: the kernel of one layer.
 
     :math:`\bar\Omega_1 = \frac12(\kappa_1(t) + t \kappa_0(t))`: theorem 7 of Huang et al. 2020,
     for :math:`\alpha = L^{-\gamma}`, :math:`\gamma > \frac12`.
@@ -157,23 +183,21 @@ def resnet_limit(t: Any) -> np.ndarray:
     >>> degeneracy.resnet_limit([-1.0, 0.0, 1.0]).round(6)
     array([0.      , 0.159155, 1.      ])
     """
-    t = _correlations(t)
+    t = check_correlations(t)
     k0, k1 = _arc_cosines(t)
     return 0.5 * (k1 + t * k0)
 
 
-def resnet_rate(t: Any) -> np.ndarray:
+def resnet_rate(t: ArrayLike) -> np.ndarray:
     r"""Return c(t) in :math:`\bar\Omega_L - \bar\Omega_1 = c(t) L\alpha^2 + O((L\alpha^2)^2)`.
 
-    Theorem 7 of Huang et al. 2020 says :math:`O(1/L)` for :math:`\alpha = 1/L`. Expanding their
-    recursion to first order in :math:`\alpha^2`, which is not in the paper,
-
     .. math:: c = \tfrac14 \left[ (\kappa_1 + t\kappa_0)(\kappa_0 - 1) + (\kappa_1 - t)
-        \left(2\kappa_0 + \frac{t}{\pi\sqrt{1-t^2}}\right) \right],
+        \left(2\kappa_0 + \frac{t}{\pi\sqrt{1-t^2}}\right) \right]
 
-    0 at t = 1 and, since :math:`\kappa_0` has a square root there, without bound towards
-    t = −1: for opposite vectors the distance is of order :math:`L^{-1/2}` instead, about
-    :math:`-\frac{\sqrt2}{3\pi} \sqrt{L\alpha^2}`.
+    is the first order in :math:`\alpha^2` of the recursion of Huang et al. 2020, whose theorem 7
+    says :math:`O(1/L)` for :math:`\alpha = 1/L`. At t = 1 the rate is 0. Towards t = −1 it has
+    no bound: there the distance is :math:`-\frac{\sqrt2}{3\pi} \sqrt{L\alpha^2}` (derived in
+    docs/depth_limits.md, section 3).
 
     Parameters
     ----------
@@ -190,7 +214,7 @@ def resnet_rate(t: Any) -> np.ndarray:
     >>> degeneracy.resnet_rate([0.0, 1.0]).round(6)
     array([0.039789, 0.      ])
     """
-    t = _correlations(t)
+    t = check_correlations(t)
     if (t == -1.0).any():
         raise ValueError("t has the value -1, expected more: the rate has no bound there")
     k0, k1 = _arc_cosines(t)
@@ -200,12 +224,12 @@ def resnet_rate(t: Any) -> np.ndarray:
 
 
 class Regression(NamedTuple):
-    """Ridge regression with the FFNet's limiting kernel; from `degenerate_regression`."""
+    """Ridge regression with the FFNet's limiting kernel, from `degenerate_regression`."""
 
     coefficients: np.ndarray
-    """(n,) or (n, n_targets)"""
+    """β, (n,) or (n, n_targets)."""
     at_points: np.ndarray
-    """Predictions at the given points, of the same shape; 3y/(4λ+3) if y sums to 0."""
+    """Predictions at the given points, of the shape of β; 3y/(4λ+3) if y sums to 0."""
     elsewhere: np.ndarray
     """The prediction at every other point, () or (n_targets,); 0 if y sums to 0."""
 
@@ -215,13 +239,13 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
 
     Huang et al. 2020: with :math:`\bar\Omega = \frac34 I + \frac14 J`,
     :math:`\beta = \frac{1}{\lambda + 3/4} (I - \frac{1}{n + 4\lambda + 3} J) y`. If the values
-    sum to 0, :math:`f(x_j) = 3y_j/(4\lambda+3)` and :math:`f(x^*) = 0`: it remembers and does
-    not learn.
+    sum to 0, :math:`f(x_j) = 3y_j/(4\lambda+3)` and :math:`f(x^*) = 0`: regression remembers
+    the points and does not learn.
 
     Parameters
     ----------
     y : ndarray, (n,) or (n, n_targets)
-        Values at n different points; whichever points.
+        Values at n different points. The result does not depend on the points.
     ridge : float, default 0.0
         λ.
 
@@ -248,15 +272,8 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     return Regression(coefficients, 0.75 * coefficients + elsewhere, elsewhere)
 
 
-def _correlations(t: Any) -> np.ndarray:
-    values = check_real(t, "t", "in [-1, 1]")
-    if values.size == 0 or not (np.abs(values) <= 1.0).all():
-        raise ValueError(f"t is {t!r}, expected correlations in [-1, 1]")
-    return values
-
-
 def _arc_cosines(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return κ0(t) and κ1(t)."""
     flat = t.reshape(-1)
-    angle, gap = angle_and_kappa1_excess(np, 1.0 - flat, 1.0 + flat)
-    return (1.0 - angle / math.pi).reshape(t.shape), (flat + gap).reshape(t.shape)
+    angle, excess = angle_and_kappa1_excess(np, 1.0 - flat, 1.0 + flat)
+    return (1.0 - angle / math.pi).reshape(t.shape), (flat + excess).reshape(t.shape)

@@ -1,7 +1,7 @@
-"""The infinite-depth-limit checker: does a family of kernels converge, to what, and how fast?
+"""The depth checker: does a family of kernels converge, to what limit, and how fast?
 
-Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. What
-theory predicts is derived in theory/limits.py; here it meets the kernels themselves.
+Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. The
+predictions are in theory/limits.py, their derivations in docs/depth_limits.md.
 """
 
 from __future__ import annotations
@@ -9,20 +9,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from ..kernels import Kernel, gram
 from ..network import Network
-from ..validation import check_choice, check_depth, check_depths, check_network, check_signals
+from ..validation import (
+    check_cases,
+    check_choice,
+    check_depth,
+    check_depths,
+    check_distinct,
+    check_ladder,
+    check_network,
+    check_signals,
+)
 from ..vocabulary import HEADS, KINDS
 from . import multisphere
-from .extrapolation import LEAST_DEPTHS, settle
+from .extrapolation import LEAST_DEPTHS, extrapolate_limit
 from .families import Family
-from .limits import FAR, Prediction, dot_product
-from .verdict import AS_PREDICTED, DEGENERATES, ELSEWHERE, UNDECIDED, VERDICTS, Findings, Row, judge
+from .findings import Findings, Row, judge
+from .limits import FAR, ROUNDING, Prediction, dot_product, root_mean_square
+from .verdict import AS_PREDICTED, DEGENERATES, ELSEWHERE, UNDECIDED, VERDICTS
 
 __all__ = [
     "AS_PREDICTED",
@@ -39,14 +48,27 @@ __all__ = [
 ]
 
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
-_CASES, _CHANNELS, _PIXELS = 6, 4, 5  # of sampled signals
+"""Depths of the ladder (layers): 8, 16, …, 16384. More depths resolve slower rates.
+
+Chosen by hand: at γ = 0.6, L^-0.2 falls from 0.66 to 0.14, and the verdict is right (tests)."""
+
+_CASES, _CHANNELS, _PIXELS = 6, 4, 5
+"""Shape of the signals that are drawn: 15 pairs. Larger shapes cost more and tell the same."""
+
+_LEAST_RATIO = 1.25
+"""Least ratio of neighbouring depths. Larger: fewer ladders are taken. Smaller: differences of
+neighbours drown in rounding errors. Chosen by hand."""
+
+_ROUNDINGS = 20
+"""Rounding errors of a kernel value apart from its layers, in units of eps. Larger: small
+distances count as rounding errors earlier. The bar of tests/tolerances.py for complements."""
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Report(Findings):
-    """What `check` found. Iterating gives a `Row` for each depth."""
+    """The result of `check`: a verdict, fits and a `Row` for each depth, given by iterating."""
 
     family: str
     kind: str
@@ -55,7 +77,7 @@ class Report(Findings):
     n_channels: int
     n_timepoints: int
     route: str
-    """How the kernels were computed."""
+    """The computation: complements on the multi-sphere, or normalized kernel matrices."""
 
     def __str__(self) -> str:
         """Return the whole report as text."""
@@ -101,26 +123,26 @@ def check(
     """Check whether a family of kernels converges at infinite depth, to what, and how fast.
 
     Distances between the normalized kernel matrix and the predicted limit are taken over a
-    ladder of depths, and extrapolated (theory/extrapolation.py). The family
+    ladder of depths, and extrapolated (theory/extrapolation.py). There are four verdicts:
 
-    * *converges as predicted* where the distance falls with the predicted exponent (or a larger
-      one: theorems bound from above) and constant, and nothing is left of it;
-    * *converges to something else* where the kernels converge, something is left, and they have
-      a shorter way still to go than the distance;
-    * *degenerates* where the limit is the same for all pairs of different signals, whether that
-      is predicted or not (`Report.as_predicted`);
-    * is left *undecided* by this ladder otherwise.
+    * *converges as predicted*: the distance falls to 0, with the predicted exponent and constant.
+      A larger exponent agrees, too: theorems are upper bounds.
+    * *converges to something else*: the kernels converge, and the distance stays positive. It is
+      longer than the way that the kernels may still move.
+    * *degenerates*: the limit is the same for all pairs of different signals. It may be the
+      predicted limit or not (`Report.as_predicted`).
+    * *undecided*: the ladder does not tell. The reason names a depth that would.
 
     Parameters
     ----------
     family : callable
-        From a depth to a `Network`: one of ``theory.families``, which know their limits, or
-        any function.
+        From a depth to a `Network`: any function, or a family of ``theory.families``, which
+        knows its limit.
     X : ndarray, (n_cases, n_channels, n_timepoints), optional
         At least 3 different signals, 2 where there is a prediction. The default is 6 drawn
         uniformly from the multi-sphere, 4 channels × 5 pixels (1 pixel where no filter is larger).
     depths : iterable of int, default 8, 16, …, 16384
-        At least 6, each at least 1.25 times the one before.
+        At least 6, each at least 1.25 times the previous depth.
     kind, head, engine, progress
         As for `Kernel`. "auto" takes the multi-sphere recursion where it can.
     prediction : Prediction, Kernel, float or ndarray, optional
@@ -131,15 +153,15 @@ def check(
     Returns
     -------
     Report
-        ReLU networks on the multi-sphere go through `multisphere.gram_complements`, all depths
-        in one pass, whose values near 1 keep their digits; others, and all with an `engine`
-        that is named, through `gram`.
+        With ``engine="auto"``, ReLU networks on the multi-sphere go through
+        `multisphere.gram_complements`: all depths in one pass, and values near 1 keep their
+        digits. All others go through `gram`.
 
     Raises
     ------
     ValueError
-        If signals, depths or networks are not as described, or the prediction is about the
-        multi-sphere and the signals are elsewhere.
+        If signals, depths or networks are not as described, or the prediction requires the
+        multi-sphere and the signals are not on it.
 
     Examples
     --------
@@ -150,60 +172,40 @@ def check(
     >>> depth.check(families.resnet(gamma=0.5), depths=[2**k for k in range(3, 11)]).verdict
     'converges to something else'
     """
-    ladder = _check_ladder(depths)
+    ladder = check_ladder(depths, LEAST_DEPTHS, _LEAST_RATIO)
     check_choice(kind, "kind", KINDS)
     check_choice(head, "head", HEADS)
     networks = [_network(family, depth) for depth in ladder]
-    if prediction is None:
-        prediction = family.predict(kind) if isinstance(family, Family) else None
-    elif not isinstance(prediction, Prediction):
-        prediction = Prediction(prediction)
-    least = 3 if prediction is None else 2
-    X = _sample(networks[0], rng) if X is None else _check_distinct(check_signals(X, "X"), least)
-    relu = networks[0].activation == "relu"
-    # Of vectors, signals of one pixel, normalized ReLU kernels do not see the lengths.
-    on_sphere = multisphere.contains(X) or (relu and X.shape[2] == 1)
-    if on_sphere:
-        X = multisphere.project(X)  # the recursion takes norms for exact, the limit as they are
-    if prediction is not None and prediction.requires_multisphere and not on_sphere:
-        raise ValueError(
-            f"X of shape {X.shape} is not on the multi-sphere, which the prediction "
-            f'"{prediction.source}" requires (multisphere.project makes it so)'
-        )
+    prediction = _prediction(family, kind, prediction)
+    X, on_sphere = _signals(X, networks[0], prediction, rng)
     above = np.triu_indices(len(X), 1)
     dots = 1.0 - dot_product(networks[0]).replace(head=head)(X, engine="reference")[above]
-    if len(dots) > 1 and np.ptp(dots) <= 64 * _EPS:
+    if len(dots) > 1 and np.ptp(dots) <= ROUNDING:
         raise ValueError(
             f"X of shape {X.shape} has the same dot product for all pairs of signals, expected "
             f"pairs that differ: else nothing tells whether a limit forgets the signals"
         )
+    limit = None
     if prediction is not None:
         prediction = prediction.at(X, head)
-    limit = None if prediction is None else prediction.complements(X, head)[above]
+        limit = prediction.complements(X, head)[above]
     if engine == "auto" and on_sphere and _on_dot_products(networks):
         route = "complements on the multi-sphere"
-        gaps = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
-        growth = np.sqrt(ladder)
+        complements = multisphere.gram_complements(
+            networks, X, kind=kind, head=head, progress=progress
+        )
+        roundings, absolute = _ROUNDINGS + np.sqrt(ladder), 0.0
     else:
         route = "normalized kernel matrices"
-        gaps = 1.0 - _matrices(networks, X, kind, head, engine, progress)
-        growth = np.asarray(ladder, dtype=np.float64)
-    values = gaps[:, above[0], above[1]]
-    size = np.sqrt((values * values).mean(axis=1))
-    noise = (20 + growth) * _EPS * size
+        complements = 1.0 - _matrices(networks, X, kind, head, engine, progress)
+        roundings, absolute = _ROUNDINGS + np.asarray(ladder, dtype=np.float64), 8 * _EPS
+    values = complements[:, above[0], above[1]]
+    noise = roundings * _EPS * root_mean_square(values)
     if limit is not None:
         noise += 4 * _EPS * np.abs(limit).max()
-    if route.startswith("normalized"):
-        noise += 8 * _EPS
     constant = prediction.distance_constant(X, head) if prediction else None
-    needed = 0.0
-    if relu:
-        by_pixels = on_sphere and networks[0].input_filter_size == 1
-        closest = dots[dots > 0].min(initial=np.inf)
-        if by_pixels:
-            closest = multisphere.closest(networks[0], X, head)[0]
-        needed = _law_depth(networks, float(closest))
-    found = judge(ladder, values, noise, limit, prediction, constant, needed)
+    needed = _depth_of_law(networks, X, head, dots, on_sphere)
+    found = judge(ladder, values, noise + absolute, limit, prediction, constant, needed)
     n_cases, n_channels, n_timepoints = X.shape
     return Report(
         **vars(found),
@@ -240,8 +242,8 @@ def profile(
 ) -> Profile:
     """Return the normalized kernel over the dot product of fully connected inputs.
 
-    Signals of one pixel on a circle: what is left of any network, and of its limit, when all
-    pixels of the signals agree.
+    The signals are vectors on a circle, signals of one pixel. A signal of equal pixels has the
+    same kernel in any network.
 
     Parameters
     ----------
@@ -250,7 +252,7 @@ def profile(
     depths : iterable of int
     kind : {"gpk", "ntk"}, default "ntk"
     n_points : int, default 101
-        How many dot products, from -1 to 1; evenly spaced angles.
+        Number of dot products, from -1 to 1, of evenly spaced angles.
 
     Returns
     -------
@@ -298,61 +300,81 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
     return network
 
 
-def _law_depth(networks: list[Network], gap: float) -> float:
-    """Return the depth from which on pixels follow the law of all, their least 1 − t given.
+def _prediction(
+    family: Callable[[int], Network],
+    kind: str,
+    given: Prediction | Kernel | float | np.ndarray | None,
+) -> Prediction | None:
+    """Return the prediction that was handed in, or the family's own, or None."""
+    if given is None:
+        return family.predict(kind) if isinstance(family, Family) else None
+    return given if isinstance(given, Prediction) else Prediction(given)
 
-    A ReLU layer is 1/s of one without skip connections. In u = δ^(-1/2) such a layer adds
-    √2/(3π) (`conditioning.asymptotic_complement`), so that where u has started is forgotten
-    after 3πs/√(2δ) layers; before, two signals that nearly agree seem to do so for ever. 0
-    where the number of effective layers, L/s, has a bound: these networks never get there.
+
+def _signals(
+    X: np.ndarray | None,
+    network: Network,
+    prediction: Prediction | None,
+    rng: np.random.Generator | int,
+) -> tuple[np.ndarray, bool]:
+    """Return the signals, given or drawn, and whether they are on the multi-sphere."""
+    if X is None:
+        X = _sample(network, rng)
+    else:
+        X = check_signals(X, "X")
+        if prediction is None:
+            check_cases(
+                X,
+                3,
+                "without a prediction, whether a limit forgets the signals shows in how their "
+                "pairs differ",
+            )
+        check_cases(X, 2, "a distance is taken over pairs of signals")
+        check_distinct(X, "the limits are about different signals")
+    # Normalized ReLU kernels do not depend on the lengths of vectors, signals of one pixel.
+    on_sphere = multisphere.contains(X) or (network.activation == "relu" and X.shape[2] == 1)
+    if on_sphere:
+        X = multisphere.project(X)  # the recursion takes all norms for exact, the limit does not
+    elif prediction is not None and prediction.requires_multisphere:
+        raise ValueError(
+            f"X of shape {X.shape} is not on the multi-sphere, which the prediction "
+            f'"{prediction.source}" requires (multisphere.project makes it so)'
+        )
+    return X, on_sphere
+
+
+def _depth_of_law(
+    networks: list[Network], X: np.ndarray, head: str, dots: np.ndarray, on_sphere: bool
+) -> float:
+    """Return the depth from which on all pairs of pixels follow the law of fixed α.
+
+    Parameters
+    ----------
+    dots : ndarray, (n_pairs,)
+        Complements of the dot products of different signals.
+
+    Returns
+    -------
+    float
+        3πs/√(2δ) layers, δ the least complement 1 − t of two pixels (docs/depth_limits.md,
+        section 4), times `FAR`. Until then pixels that nearly agree seem to agree for ever. 0
+        where the number of effective layers, L/s, is bounded: the law never sets in.
     """
+    if networks[0].activation != "relu":
+        return 0.0
+    least = float(dots[dots > 0].min(initial=np.inf))
+    if on_sphere and networks[0].input_filter_size == 1:
+        least = multisphere.closest(networks[0], X, head)[0]
     depths = np.array([network.depth for network in networks], dtype=np.float64)
     layers = depths * [network.branch_share for network in networks]
     if not layers.all() or layers[-1] <= layers[-2]:
         return 0.0
-    bound = settle(depths, layers, 4 * _EPS * layers)
+    bound = extrapolate_limit(depths, layers, 4 * _EPS * layers)
     if bound.uncertainty < 0.1 * bound.value:
         return 0.0
     growth = math.log(layers[-1] / layers[-2]) / math.log(depths[-1] / depths[-2])
-    more = FAR * 3.0 * math.pi / math.sqrt(2.0 * gap) / float(layers[-1])
-    return float(depths[-1]) * math.exp(min(math.log(more) / growth, 600.0))
-
-
-def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
-    ladder = check_depths(depths)
-    if len(ladder) < LEAST_DEPTHS:
-        raise ValueError(
-            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}: an exponent needs slopes, "
-            f"and its uncertainty how they change"
-        )
-    for low, high in pairwise(ladder):
-        if high < 1.25 * low:
-            raise ValueError(
-                f"depths has {low} and then {high}, expected each at least 1.25 times as much"
-            )
-    return ladder
-
-
-def _check_distinct(X: np.ndarray, least: int) -> np.ndarray:
-    n = len(X)
-    if n < least:
-        raise ValueError(
-            f"X has {n} case{'s' if n > 1 else ''}, expected at least {least}: "
-            + (
-                "a distance is that of pairs"
-                if least == 2
-                else "without a prediction, whether a "
-                "limit forgets the signals shows in how their pairs differ"
-            )
-        )
-    for i in range(n):
-        same = np.flatnonzero((X[i + 1 :] == X[i]).all(axis=(1, 2)))
-        if len(same):
-            raise ValueError(
-                f"X has the same signal as cases {i} and {i + 1 + same[0]}, expected different "
-                f"ones: the limits are about these"
-            )
-    return X
+    more = FAR * 3.0 * math.pi / math.sqrt(2.0 * least) / float(layers[-1])
+    return float(depths[-1]) * math.exp(min(math.log(more) / growth, 600.0))  # within float64
 
 
 def _sample(network: Network, rng: np.random.Generator | int) -> np.ndarray:
@@ -361,7 +383,7 @@ def _sample(network: Network, rng: np.random.Generator | int) -> np.ndarray:
 
 
 def _on_dot_products(networks: list[Network]) -> bool:
-    """Whether the multi-sphere recursion takes these networks together."""
+    """Return whether the multi-sphere recursion takes these networks together."""
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}
     relu = networks[0].activation == "relu" and networks[0].input_filter_size == 1
     return relu and len(alike) == 1
@@ -370,7 +392,7 @@ def _on_dot_products(networks: list[Network]) -> bool:
 def _matrices(
     networks: list[Network], X: np.ndarray, kind: str, head: str, engine: str, progress: bool
 ) -> np.ndarray:
-    """Return normalized kernel matrices, in one pass of those that differ in depth alone."""
+    """Return normalized kernel matrices; networks that differ in depth alone share one pass."""
     groups: dict[Network, list[int]] = {}
     for index, network in enumerate(networks):
         groups.setdefault(network.replace(depth=1), []).append(index)

@@ -1,10 +1,10 @@
-r"""Sequences over depth, taken to infinite depth, with an uncertainty that can be trusted.
+r"""Extrapolation of sequences over depth to infinite depth, with uncertainties.
 
-A quantity that converges along depth, :math:`v(L) = v_\infty + a L^{-p} + \dots`, is free of
-chance: what is wrong with a fit of its first term is bias, from all the other terms, and the
-residuals of the fit tell nothing of that. So the first term is taken away *exactly*, by the
-curve through three neighbouring depths, then the next one from what is left, and so on; how
-much such a step still changes is the uncertainty.
+A sequence :math:`v(L) = v_\infty + a L^{-p} + \dots` is free of chance. Its extrapolation errs
+by the terms that a fit leaves out, and the residuals of the fit do not show these terms. So the
+curve through three neighbouring depths removes the first term exactly, and the next term is
+removed from the result in the same way. The change made by the last removal is the uncertainty.
+The derivation is in docs/depth_limits.md, section 5.
 """
 
 from __future__ import annotations
@@ -16,28 +16,53 @@ import numpy as np
 from scipy.optimize import brentq
 
 LEAST_DEPTHS = 6
-"""Depths that a fit needs: five slopes, three curves through them, the last two compared."""
+"""Fewest depths of a fit, a count: five slopes, three curves through them, two to compare.
 
-# After a step is left at most what the step took away, and of a logarithmic correction, 1/log L,
-# just as much; the second factor is for corrections of two kinds that nearly cancel.
-_SAFETY = 2.0
-_MOST_STEPS = 3
-# Values that do not approach each other are known to so many times their range.
-_RANGES = 4.0
-# Exponents that are told apart from 0, and from infinity.
-_FLATTEST, _STEEPEST = 1e-6, 40.0
-# Uncertainties are estimates, too: what is so many times as large as its own is not 0.
-_CERTAIN = 3.0
-# A remainder that may be more than so many times the last value is not known at all.
-_VAGUE = 3.0
-# Where exponents of neighbouring curves grow by more than this, the sequence is at a turn.
-_TURN = 1.25
-# Values that exceed their rounding error by less tell nothing about an exponent.
-_ABOVE_NOISE = 30.0
+Larger: short ladders are undecided. Sweep: of 422 ladders 9 become undecided with 7, and 1 is
+decided more with 5."""
+
+# The constants below were chosen by hand. "Sweep" is the measurement of docs/depth_limits.md,
+# section 7: each constant alone was changed to 0.5 and to 1.5 times its value.
+
+# Uncertainty of a limit, in units of the change made by the last removal. Larger: more ladders
+# are undecided. 1 would do for corrections of one kind. Sweep: of 422 ladders 2 become undecided
+# with 1.0, and 5 with 3.0; of 775 limits 2 are outside their uncertainty, 9 with 0.2.
+_SAFETY_FACTOR = 2.0
+
+# Most removals of a term, a count. Larger: more terms are removed, and rounding errors grow
+# 3-fold. Sweep: 10 ladders become undecided with 2, and 56 with 1. 4 and 5 change no ladder.
+_MOST_ACCELERATIONS = 3
+
+# Uncertainty of a sequence that does not converge, in units of the range of its last three
+# values. Larger: fewer rates are resolved. Sweep: 2.0 changes no ladder, 6.0 makes 2 undecided.
+_RANGE_FACTOR = 4.0
+
+# Least and largest exponent p that a curve through three values is given. Flatter curves have no
+# limit; steeper curves end at their last value. Wider: no effect. Sweep: no ladder changes, not
+# even with factors 0.1 and 10.
+_LEAST_EXPONENT, _LARGEST_EXPONENT = 1e-6, 40.0
+
+# Least remainder that counts as positive, in units of its uncertainty. Larger: fewer limits are
+# found to be different ones. Sweep: no ladder changes, not even with factors 0.1 and 10.
+_NONZERO_FACTOR = 3.0
+
+# Largest uncertainty of a remainder beside which an exponent counts, in units of the last value.
+# Larger: exponents are trusted earlier. Sweep: no ladder changes from 1.5 to 30; 3 become
+# undecided with 0.75.
+_MOST_VAGUE = 3.0
+
+# Largest ratio of the exponents of neighbouring curves: above it a sequence is at a turn, and is
+# not extrapolated. Sweep (of the excess above 1): 1.125 makes 6 ladders undecided; 1.375 and 1.875
+# decide 2 more, rightly.
+_MOST_EXPONENT_GROWTH = 1.25
+
+# Least value that counts, in units of its rounding error: smaller values have no exponent. Larger:
+# more of the deepest values are left out. Sweep: no ladder changes from 3 to 300.
+_LEAST_SIGNAL_TO_NOISE = 30.0
 
 
 class Estimate(NamedTuple):
-    """A number, and how far off it may be (infinity: nobody knows)."""
+    """A number with its uncertainty; infinity is an unknown uncertainty."""
 
     value: float
     uncertainty: float
@@ -55,120 +80,151 @@ class Estimate(NamedTuple):
         return f"{value:.{min(max(shown, 1), 12)}g} ± {uncertainty:.1e}"
 
     def admits(self, value: float, slack: float = 0.0) -> bool:
-        """Return whether it may be `value`: no further off than the uncertainty, or `slack`."""
+        """Return whether `value` is within the uncertainty, or within `slack`."""
         return bool(abs(self.value - value) <= max(self.uncertainty, slack))
 
     def exceeds(self, value: float) -> bool:
-        """Return whether it is more than `value` by more than the uncertainty."""
+        """Return whether the estimate less its uncertainty is above `value`."""
         return bool(self.value - self.uncertainty > value)
 
 
 UNKNOWN = Estimate(math.nan, math.inf)
 
 
-class Decay(NamedTuple):
-    """How a sequence of numbers over depth, none of them negative, goes on."""
+class PowerLaw(NamedTuple):
+    r"""The fit of :math:`r + C L^{-p} (\log L)^k` to a non-negative sequence over depth."""
 
     exponent: Estimate
-    """p, where the numbers fall as L^-p (log L)^k."""
+    """p."""
     remainder: Estimate
-    """Where they tend to."""
+    """r, the limit of the sequence at infinite depth."""
     constant: Estimate
-    """Of L^-p (log L)^k, for the exponent that was expected."""
+    """C, for the exponent that was expected."""
     vanished: bool
-    """Whether the deepest are rounding errors."""
-    scale: float
-    """The last of them that is not, what a remainder is to be compared with."""
-    fallen: float = 1.0
-    """How many times the largest is as much."""
+    """Whether the deepest numbers are rounding errors."""
+    last_value: float
+    """The deepest number that is no rounding error: the unit of the remainder."""
+    fall_factor: float = 1.0
+    """The largest number over the last one."""
 
-    def vanishes(self, share: float, fall: float = 1.0) -> bool:
-        """Return whether they tend to 0: they fall, and what is left at the end may be nothing.
+    def tends_to_zero(self, share: float, fall: float = 1.0) -> bool:
+        """Return whether the sequence falls to 0.
 
-        What is left is to be known to `share` of the last value, and that to be the largest one
-        over `fall` or less: a slow decay seen over a small part of its way is not followed to 0.
+        Parameters
+        ----------
+        share : float
+            Largest uncertainty of the remainder, as a share of `last_value`.
+        fall : float, default 1.0
+            Least `fall_factor`: over a smaller fall a slow decay is not followed to 0.
         """
-        resolved = self.remainder.uncertainty <= share * self.scale and self.fallen >= fall
-        falls = self.exponent.exceeds(0.0) and resolved and self.remainder.admits(0.0)
-        return self.vanished or falls
+        if self.vanished:
+            return True
+        resolved = self.remainder.uncertainty <= share * self.last_value
+        falls = self.exponent.exceeds(0.0) and self.fall_factor >= fall
+        return falls and resolved and self.remainder.admits(0.0)
 
     @property
-    def stays(self) -> bool:
-        """Whether they tend to something that is not 0."""
+    def stays_positive(self) -> bool:
+        """Return whether the sequence tends to a positive number."""
         rest = self.remainder
-        return not self.vanished and rest.value > _CERTAIN * rest.uncertainty
+        return not self.vanished and rest.value > _NONZERO_FACTOR * rest.uncertainty
 
 
-def decay(
+NO_FIT = PowerLaw(UNKNOWN, UNKNOWN, UNKNOWN, vanished=False, last_value=math.nan)
+"""The fit of a sequence that is not there: no prediction, no second pair."""
+
+
+def fit_power_law(
     depths: np.ndarray,
     values: np.ndarray,
     noise: np.ndarray,
     log_power: int = 0,
     expected: float | None = None,
-) -> Decay:
-    """Fit how a sequence over depth decays.
+) -> PowerLaw:
+    r"""Fit :math:`r + C L^{-p} (\log L)^k` to a sequence over depth.
 
     Parameters
     ----------
     depths : ndarray, (n,)
         Increasing.
     values, noise : ndarray, (n,)
-        Not negative, and their rounding errors.
-    log_power : {0, 1}
-        Whether the power of depth comes with a factor (a log L + C) or a constant.
+        The sequence, not negative, and its rounding errors.
+    log_power : {0, 1}, default 0
+        k. For 1 the factor of :math:`L^{-p}` is :math:`a \log L + C`.
     expected : float, optional
-        The exponent for which `Decay.constant` is fitted.
+        The exponent for which `PowerLaw.constant` is fitted.
 
     Returns
     -------
-    Decay
+    PowerLaw
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.theory.extrapolation import fit_power_law
+    >>> depths = 2.0 ** np.arange(3, 13)
+    >>> fit = fit_power_law(depths, 1 / depths + depths**-2, 1e-16 / depths)
+    >>> print(f"{fit.exponent.value:.6f}")
+    1.000000
     """
     depths, values, noise = (np.asarray(a, dtype=np.float64) for a in (depths, values, noise))
-    loud = np.flatnonzero(values > _ABOVE_NOISE * noise)
-    end = loud[-1] + 1 if len(loud) else 0
+    above_noise = np.flatnonzero(values > _LEAST_SIGNAL_TO_NOISE * noise)
+    end = above_noise[-1] + 1 if len(above_noise) else 0
     vanished = end < len(depths)
     depths, values, noise = depths[:end], values[:end], noise[:end]
     if end < LEAST_DEPTHS or (values == 0).any():
         rest = Estimate(0.0, float(noise[-1])) if vanished and end else Estimate(0.0, 0.0)
-        return Decay(UNKNOWN, rest if vanished else UNKNOWN, UNKNOWN, vanished, 0.0)
-    logs, relative = np.log(depths), noise / values
-    if log_power:
-        at = depths[2:]
-        slopes = np.array(
-            [_log_exponent(logs[i : i + 3], values[i : i + 3]) for i in range(end - 2)]
-        )
-    else:
-        at = np.sqrt(depths[1:] * depths[:-1])
-        slopes = -np.diff(np.log(values)) / np.diff(logs)
-    shake = 2.0 * relative[-len(slopes) :] / np.diff(logs)[-len(slopes) :]
-    exponent = settle(at, slopes, shake)
-    exponent = exponent if math.isfinite(exponent.uncertainty) else _range(slopes)
+        return PowerLaw(UNKNOWN, rest if vanished else UNKNOWN, UNKNOWN, vanished, 0.0)
+    at, exponents = _local_exponents(depths, values, log_power)
+    steps = np.diff(np.log(depths))[-len(exponents) :]
+    exponent_noise = 2.0 * (noise / values)[-len(exponents) :] / steps
+    exponent = _limit_or_range(at, exponents, exponent_noise, exponents)
     constant = UNKNOWN
     if expected is not None:
         scaled = values * depths**expected
         if log_power:
-            ratio = np.diff(scaled) / np.diff(logs)
-            constant = settle(at, ratio[1:], scaled[2:] * shake)
-            constant = constant if math.isfinite(constant.uncertainty) else _range(ratio)
+            ratio = np.diff(scaled) / np.diff(np.log(depths))
+            constant = _limit_or_range(at, ratio[1:], scaled[2:] * exponent_noise, ratio)
         else:
-            constant = settle(depths, scaled, scaled * relative)
-    remainder = Estimate(0.0, float(noise[-1])) if vanished else settle(depths, values, noise)
-    if remainder.uncertainty > _VAGUE * values[-1]:
-        # Not yet where the first terms tell the rest: then neither do the slopes.
+            constant = extrapolate_limit(depths, scaled, scaled * (noise / values))
+    remainder = Estimate(0.0, float(noise[-1]))
+    if not vanished:
+        remainder = extrapolate_limit(depths, values, noise)
+    if remainder.uncertainty > _MOST_VAGUE * values[-1]:
+        # The first terms do not yet determine the remainder, nor do they determine the slopes.
         exponent = constant = UNKNOWN
-    fallen = float(values.max() / values[-1])
-    return Decay(exponent, remainder, constant, vanished, float(values[-1]), fallen)
+    last = float(values[-1])
+    return PowerLaw(exponent, remainder, constant, vanished, last, float(values.max() / last))
 
 
-def _range(values: np.ndarray) -> Estimate:
-    """Return the last of some values that do not approach each other, give or take their range."""
-    if not np.isfinite(values[-3:]).all():
+def _local_exponents(
+    depths: np.ndarray, values: np.ndarray, log_power: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return depths, and exponents p from two (with a logarithm three) neighbours at each."""
+    logs = np.log(depths)
+    if not log_power:
+        return np.sqrt(depths[1:] * depths[:-1]), -np.diff(np.log(values)) / np.diff(logs)
+    triples = [slice(i, i + 3) for i in range(len(depths) - 2)]
+    return depths[2:], np.array([_log_exponent(logs[i], values[i]) for i in triples])
+
+
+def _limit_or_range(
+    depths: np.ndarray, values: np.ndarray, noise: np.ndarray, spare: np.ndarray
+) -> Estimate:
+    """Return the limit of a sequence; where it has none, the last value of `spare`.
+
+    The uncertainty of the last value is `_RANGE_FACTOR` times the range of the last three.
+    """
+    limit = extrapolate_limit(depths, values, noise)
+    if math.isfinite(limit.uncertainty):
+        return limit
+    if not np.isfinite(spare[-3:]).all():
         return UNKNOWN
-    return Estimate(float(values[-1]), _RANGES * float(np.ptp(values[-3:])))
+    return Estimate(float(spare[-1]), _RANGE_FACTOR * float(np.ptp(spare[-3:])))
 
 
-def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimate:
-    """Return where a sequence over depth tends to.
+def extrapolate_limit(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimate:
+    """Return the limit of a sequence at infinite depth.
 
     Parameters
     ----------
@@ -180,43 +236,56 @@ def settle(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimat
     Returns
     -------
     Estimate
-        Of infinite uncertainty where neighbouring values do not approach each other, or do it
-        more slowly than any power of depth.
+        Of infinite uncertainty where neighbouring values do not approach each other, or approach
+        each other more slowly than any power of depth.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from rescntk.theory.extrapolation import settle
+    >>> from rescntk.theory.extrapolation import extrapolate_limit
     >>> depths = 2.0 ** np.arange(3, 13)
-    >>> limit = settle(depths, 0.25 + depths**-0.5 - 3 / depths, np.full(10, 1e-16))
+    >>> limit = extrapolate_limit(depths, 0.25 + depths**-0.5 - 3 / depths, np.full(10, 1e-16))
     >>> print(limit)
     0.2494 ± 0.0048
     """
     logs = np.log(depths)
     best = Estimate(float(values[-1]), math.inf)
-    for _ in range(_MOST_STEPS):
-        further, exponents = _accelerate(logs, values, noise)
-        if len(further) < 2 or not np.isfinite(further[-2:]).all():
+    for _ in range(_MOST_ACCELERATIONS):
+        limits, exponents = _accelerate(logs, values, noise)
+        if len(limits) < 2 or not np.isfinite(limits[-2:]).all():
             break
-        if exponents[-1] > _TURN * exponents[-2]:
+        if exponents[-1] > _MOST_EXPONENT_GROWTH * exponents[-2]:
             break
-        # A change may happen to be small where it changes its sign: the one before tells, too.
-        before, change = np.abs(further[-2:] - values[-2:])
-        drift = abs(further[-1] - further[-2])
-        uncertainty = float(_SAFETY * max(change, 0.5 * before) + drift + noise[-1])
-        # What is left falls with exponents above p. Two such terms may cancel in a difference,
-        # (1 − 2^-p) of a term where depths double; in that of the differences they do not.
-        fade = -math.expm1(-exponents[-3:].min() * (logs[-1] - logs[-2]))
-        if len(further) > 2 and fade > 0:
-            wander = float(np.ptp(further[-3:]) / fade**2 + noise[-1])
-            uncertainty = min(uncertainty, _SAFETY * wander)
+        uncertainty = _uncertainty(logs, values, noise, limits, exponents)
         if uncertainty < best.uncertainty:
-            best = Estimate(float(further[-1]), uncertainty)
-        # On with the last run of curves that exist; a step triples rounding errors, about.
-        broken = np.flatnonzero(~np.isfinite(further))
+            best = Estimate(float(limits[-1]), uncertainty)
+        # Continue from the last unbroken run of curves; a removal triples rounding errors.
+        broken = np.flatnonzero(~np.isfinite(limits))
         start = broken[-1] + 1 if len(broken) else 0
-        values, logs, noise = further[start:], logs[2 + start :], 3.0 * noise[2 + start :]
+        values, logs, noise = limits[start:], logs[2 + start :], 3.0 * noise[2 + start :]
     return best
+
+
+def _uncertainty(
+    logs: np.ndarray,
+    values: np.ndarray,
+    noise: np.ndarray,
+    limits: np.ndarray,
+    exponents: np.ndarray,
+) -> float:
+    """Return the uncertainty of the last of `limits`, which `_accelerate` made from `values`."""
+    # A change that is about to change its sign is small by chance: half of the previous change
+    # counts, too.
+    previous, change = np.abs(limits[-2:] - values[-2:])
+    difference = abs(limits[-1] - limits[-2])
+    uncertainty = float(_SAFETY_FACTOR * max(change, 0.5 * previous) + difference + noise[-1])
+    # Where depths double, a term that falls as L^-p changes by 1 − 2^-p of itself. So the range
+    # of three limits bounds the terms that are left, even two terms that cancel in one limit.
+    relative_step = -math.expm1(-exponents[-3:].min() * (logs[-1] - logs[-2]))
+    if len(limits) > 2 and relative_step > 0:
+        bound = float(np.ptp(limits[-3:]) / relative_step**2 + noise[-1])
+        uncertainty = min(uncertainty, _SAFETY_FACTOR * bound)
+    return uncertainty
 
 
 def _accelerate(
@@ -232,16 +301,18 @@ def _accelerate(
         h, k = np.diff(logs[i : i + 3])
         first, second = np.diff(values[i : i + 3])
         if abs(second) <= noise[i + 1] + noise[i + 2]:
-            limits[i] = values[i + 2]  # and p is anything
+            limits[i] = values[i + 2]  # the sequence has stopped, and any p fits
             continue
         r = second / first if first else math.inf
 
         def surplus(p: float, h: float = h, k: float = k, r: float = r) -> float:
             return -math.expm1(-p * k) / math.expm1(p * h) - r
 
-        if r <= 0 or surplus(_FLATTEST) <= 0:
+        if r <= 0 or surplus(_LEAST_EXPONENT) <= 0:
             continue
-        p = brentq(surplus, _FLATTEST, _STEEPEST) if surplus(_STEEPEST) < 0 else _STEEPEST
+        p = _LARGEST_EXPONENT
+        if surplus(_LARGEST_EXPONENT) < 0:
+            p = brentq(surplus, _LEAST_EXPONENT, _LARGEST_EXPONENT)
         limits[i], exponents[i] = values[i + 2] + second / math.expm1(p * k), p
     return limits, exponents
 
@@ -249,9 +320,8 @@ def _accelerate(
 def _log_exponent(logs: np.ndarray, values: np.ndarray) -> float:
     """Return the p for which the three values are (a log L + C) L^-p, or NaN.
 
-    Values times L^p are on a line over log L: a sum of three exponentials in p vanishes, with
-    signs +, −, +. Of its two zeros the upper one is p; the other belongs to a line that bends
-    back.
+    Values times L^p lie on a line over log L: low·exp(−ph) + high·exp(pk) = 1/h + 1/k. The
+    upper zero is p; the lower zero belongs to a line that bends back.
     """
     h, k = np.diff(logs)
     low, high = values[0] / (values[1] * h), values[2] / (values[1] * k)

@@ -1,4 +1,4 @@
-"""Families of networks, one for each depth, whose limit theory knows (theory/limits.py)."""
+"""Families of networks, a network for each depth, with predicted limits (theory/limits.py)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .limits import Prediction
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A network for each depth, and what is said about their limit.
+    """A network for each depth, and the predicted limit of its kernels.
 
-    Calling it with a depth gives the network.
+    ``family(depth)`` returns the network.
 
     Parameters
     ----------
     name : str
-        For tables and pictures.
+        The name in tables and pictures.
     network : callable
         From a depth to a `Network`.
     predict : callable
@@ -43,7 +43,7 @@ class Family:
 
 
 def fixed(network: Network, name: str | None = None) -> Family:
-    """Return the networks that differ from `network` in depth alone.
+    """Return the family of networks that differ from `network` in depth alone.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ def fixed(network: Network, name: str | None = None) -> Family:
 
 
 def _frozen(network: Network) -> str:
-    return "" if {"input", "readout"} & set(network.trained) else ", readout frozen"
+    return ", readout frozen" if network.parts.initial == 0 else ""
 
 
 def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
-    """Return the networks with α = a·depth^-γ, a the α of `network`.
+    """Return the family of networks with α = a·depth^-γ, a the α of `network`.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def resnet(gamma: float, filter_size: int = 3, *, readout: bool = True) -> Famil
         Not negative; theorem 6.1 has γ > ½.
     filter_size : int, default 3
     readout : bool, default True
-        Whether the readout is trained. Their appendix F is about the case that it is not.
+        Whether the readout is trained. Appendix F of the paper is about a frozen readout.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def resnet(gamma: float, filter_size: int = 3, *, readout: bool = True) -> Famil
 
 
 def resnet_fixed(alpha: float = 1.0, filter_size: int = 3) -> Family:
-    """Return the ResNets of Barzilai et al. 2022 with one α at every depth.
+    """Return the ResNets of Barzilai et al. 2022 with the same α at every depth.
 
     Examples
     --------

@@ -1,22 +1,24 @@
 r"""Bounds on the Jacobian of wide fully connected networks (Tirer et al. 2022).
 
-How fast f(x) can change: for multi-layer perceptrons (MLP) the bound grows like :math:`3^L`, for
-ResNets like :math:`(1 + 9\alpha)^L`. `smoothness` measures the functions themselves.
+A bound on the norm of :math:`\partial f/\partial x`. Over depth L it grows like :math:`3^L` for
+multi-layer perceptrons (MLP), and like :math:`(1 + 9\alpha)^L` for ResNets. The module
+`smoothness` measures the functions themselves.
 """
 
 from __future__ import annotations
 
 import math
 
+from .. import literature
 from ..network import Network
 from ..validation import check_depth, check_network
 
-# |φ'| ≤ C_φ; with it also |φ(z)| ≤ C_φ |z|.
-_SLOPES = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
+_LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
+"""C_φ, the largest slope |φ'| of an activation. Then also |φ(z)| ≤ C_φ |z|."""
 
 
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
-    r"""Return the bound on :math:`\|\partial f/\partial x\|` of a trained network of this width.
+    r"""Return the bound B on the Jacobian :math:`\|\partial f/\partial x\|` of a wide network.
 
     Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights:
 
@@ -24,28 +26,28 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
         B_\mathrm{ResNet} &= 2\sigma_w (1 + 2\sqrt{n/d}) (1 + 9\alpha C_\phi\sigma_v\sigma_w)^L,\\
         B_\mathrm{MLP} &= 2 C_\phi \sigma_w^2 (1 + 2\sqrt{n/d}) (3 C_\phi \sigma_w)^{L-1},
 
-    where :math:`|\phi'| \le C_\phi`: 1 for ReLU, :math:`2/\sqrt\pi` for erf. They hold, with high
-    probability, at initialization and in the tangent-kernel regime during training.
+    where :math:`|\phi'| \le C_\phi`: 1 for ReLU, :math:`2/\sqrt\pi` for erf. With high probability
+    the bounds hold at initialization and, in the tangent-kernel regime, during training.
 
     Parameters
     ----------
     network : Network
-        ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation:
-        the paper's constants are read off it. Other networks have other weights, and are refused.
+        ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation.
+        It holds the paper's constants α, σ_v, σ_w and L.
     width : int
-        n, units in each hidden layer.
+        n, the number of units in each hidden layer.
     n_inputs : int
-        d, channels of the input.
+        d, the number of channels of the input.
 
     Returns
     -------
     float
-        inf beyond float64; `jacobian_bound_ratio` gets further.
+        inf beyond float64; `jacobian_bound_ratio` overflows later.
 
     Raises
     ------
     ValueError
-        If the network is not one of these two.
+        If the network is neither of the two.
 
     Examples
     --------
@@ -63,10 +65,10 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
 
 
 def jacobian_bound_ratio(network: Network) -> float:
-    r"""Return the ResNet's Jacobian bound over the MLP's, of equal depth, width and σ_w.
+    r"""Return the ratio of Jacobian bounds, B_ResNet / B_MLP, at equal depth, width and σ_w.
 
     Eq. 21 of Tirer et al. 2022: :math:`(1 + 9\alpha C_\phi\sigma_v\sigma_w)^L /
-    (3^{L-1} (C_\phi\sigma_w)^L)`, whatever the width.
+    (3^{L-1} (C_\phi\sigma_w)^L)`, independent of the width.
 
     Parameters
     ----------
@@ -90,16 +92,17 @@ def jacobian_bound_ratio(network: Network) -> float:
             f"network is {network!r}, expected literature.tirer_resnet(...) with positive sigma_w"
         )
     try:
-        return 3.0 * (layer / (3.0 * _SLOPES[network.activation] * sigma_w)) ** layers
+        return 3.0 * (layer / (3.0 * _LARGEST_SLOPE[network.activation] * sigma_w)) ** layers
     except OverflowError:
         return math.inf
 
 
 def alpha_threshold(depth: int) -> float:
-    r"""Return the α up to which the ResNet's Jacobian bound is at most the MLP's.
+    r"""Return the largest α for which B_ResNet ≤ B_MLP.
 
-    Eq. 21 of Tirer et al. 2022, ReLU and :math:`\sigma_v = \sigma_w = 1`:
-    :math:`(3^{1-1/L} - 1)/9`; 0 at depth 1, above 0.1 from depth 3, 2/9 in the limit.
+    Eq. 21 of Tirer et al. 2022, for ReLU and :math:`\sigma_v = \sigma_w = 1`:
+    :math:`\alpha = (3^{1-1/L} - 1)/9`, which is 0 at depth 1, above 0.1 from depth 3 on, and
+    2/9 in the limit.
 
     Parameters
     ----------
@@ -119,17 +122,26 @@ def alpha_threshold(depth: int) -> float:
 
 
 def _bound(network: Network) -> tuple[float, float, int]:
-    """Return the bound's constant, what a layer multiplies it by, and how many layers do."""
+    """Return factor, growth and count of a bound 2·factor·(1 + 2√(n/d))·growth^count."""
     check_network(network)
-    n, slope = network, _SLOPES[network.activation]
-    sigma_v, sigma_w = math.sqrt(n.c_v), math.sqrt(n.c_w)
-    vectors = (n.filter_size, n.outer_filter_size, n.input_filter_size) == (1, 1, 1)
-    if vectors and n.input_scale is None and n.readout_scale == n.c_w:
-        if n.skip and n.trained == ("input", "inner", "outer", "readout"):
-            return sigma_w, 1.0 + 9.0 * n.alpha * slope * sigma_v * sigma_w, n.depth
-        if not n.skip and n.trained == ("inner", "readout") and n.c_v == 1.0:
-            return slope * n.c_w, 3.0 * slope * sigma_w, n.depth - 1
+    slope = _LARGEST_SLOPE[network.activation]
+    sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
+    if _is_like(network, literature.tirer_resnet(network.depth, network.alpha)):
+        return sigma_w, 1.0 + 9.0 * network.alpha * slope * sigma_v * sigma_w, network.depth
+    if _is_like(network, literature.tirer_mlp(network.depth)) and network.c_v == 1.0:
+        return slope * network.c_w, 3.0 * slope * sigma_w, network.depth - 1
     raise ValueError(
         f"network is {network!r}, expected literature.tirer_resnet(...) or "
         f"literature.tirer_mlp(...): the bounds are about their weights"
     )
+
+
+def _is_like(network: Network, paper: Network) -> bool:
+    """Return whether a network is the paper's, but for activation, σ_v and σ_w."""
+    own = paper.replace(
+        activation=network.activation,
+        c_v=network.c_v,
+        c_w=network.c_w,
+        readout_scale=network.c_w,
+    )
+    return network == own

@@ -1,4 +1,4 @@
-"""Tables: rows of named numbers, one for each depth, and how they are written."""
+"""Tables with a row of named numbers for each depth, as text and as CSV files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RowT = TypeVar("RowT", bound=Any)
 
 @dataclass(frozen=True)
 class ReportTable(Generic[RowT]):
-    """Rows, named tuples, at least one; iterating gives them."""
+    """A table of at least one row, a named tuple each; iterating gives the rows."""
 
     rows: tuple[RowT, ...]
 
@@ -29,7 +29,7 @@ class ReportTable(Generic[RowT]):
         return len(self.rows)
 
     def column(self, name: str) -> np.ndarray:
-        """Return one field of all rows as an array (n_depths,)."""
+        """Return a field of all rows as an array, (n_depths,)."""
         check_choice(name, "column", self.rows[0]._fields)
         return np.array([getattr(row, name) for row in self.rows])
 
@@ -41,8 +41,8 @@ class ReportTable(Generic[RowT]):
             writer.writerows(self.rows)
 
     def _cells(self, header: list[str]) -> list[list[str]]:
-        """Return header and rows as text, each column of one width."""
-        lines = [header, *([_brief(value) for value in row] for row in self.rows)]
+        """Return header and rows as text; the cells of a column are equally wide."""
+        lines = [header, *([_text(value) for value in row] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return [
             [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
@@ -50,7 +50,8 @@ class ReportTable(Generic[RowT]):
         ]
 
 
-def _brief(value: float) -> str:
+def _text(value: float) -> str:
+    """Return a number in four digits, an integer in all digits, NaN as a dash."""
     if isinstance(value, int):
         return str(value)
     if math.isnan(value):

@@ -1,206 +1,65 @@
-"""What must hold for every network and all signals, on every engine that can serve here."""
+"""Properties of every network on all signals, on every engine that can serve here."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rescntk as rk
-from tests import tolerances
 from tests.engine_names import ENGINES
+from tests.engines.bodies import properties
 from tests.strategies import heads, kinds, networks, signals
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
+test_a_gram_is_symmetric_to_the_bit_and_semidefinite = given(networks(), signals(), heads)(
+    properties.a_gram_is_symmetric_to_the_bit_and_semidefinite
+)
 
-def relative(A, B, own, other):
-    """Return the largest |A − B| over √(K(x,x) K(z,z)); 0 where A equals B."""
-    size = np.sqrt(own[:, None] * other[None, :])
-    difference = np.abs(A - B)
-    return float(np.where(difference == 0, 0.0, difference / np.where(size > 0, size, 1.0)).max())
+test_one_argument_or_two_and_the_diagonal_agree_to_the_bit = given(
+    networks(), signals(), heads, kinds
+)(properties.one_argument_or_two_and_the_diagonal_agree_to_the_bit)
 
+test_a_pair_depends_on_itself_alone = given(
+    networks(), signals(batches=2), heads, kinds, st.data()
+)(properties.a_pair_depends_on_itself_alone)
 
-@given(networks(), signals(), heads)
-def test_a_gram_is_symmetric_to_the_bit_and_semidefinite(engine, network, X, head):
-    for K in rk.gram(network, X, head=head, engine=engine):
-        assert (K == K.T).all()
-        eigenvalues = np.linalg.eigvalsh(K)
-        slack = tolerances.DEFINITE * tolerances.EPS["float64"] * len(K)
-        assert eigenvalues[0] >= -slack * max(eigenvalues[-1], 0.0)
+test_shifts = given(networks(), signals(batches=2), kinds, st.integers(-9, 9), st.integers(-9, 9))(
+    properties.shifts
+)
 
+test_heads_are_means_of_pixel_pairs = given(networks(), signals(batches=2), kinds)(
+    properties.heads_are_means_of_pixel_pairs
+)
 
-@given(networks(), signals(), heads, kinds)
-def test_one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, X, head, kind):
-    kernel = rk.Kernel(network, kind, head)
-    K = kernel(X, engine=engine)
-    assert (kernel(X, X, engine=engine) == K).all()
-    assert (kernel(X, X.copy(), engine=engine) == K).all()
-    assert (K.diagonal() == kernel.diag(X, engine=engine)).all()
+test_orthogonal_mixing_of_channels_changes_nothing = given(
+    networks(), signals(batches=2), heads, kinds, st.integers(0, 2**32 - 1)
+)(properties.orthogonal_mixing_of_channels_changes_nothing)
 
-
-@given(networks(), signals(batches=2), heads, kinds, st.data())
-def test_a_pair_depends_on_itself_alone(engine, network, batches, head, kind, data):
-    X, Z = batches
-    kernel = rk.Kernel(network, kind, head)
-    K = kernel(X, Z, engine=engine)
-    assert (kernel(Z, X, engine=engine) == K.T).all()
-    i, k = data.draw(st.integers(0, len(X) - 1)), data.draw(st.integers(0, len(Z) - 1))
-    assert kernel(X[i : i + 1], Z[k : k + 1], engine=engine)[0, 0] == K[i, k]
-    order = data.draw(st.permutations(range(len(X))))
-    assert (kernel(X[order], Z, engine=engine) == K[order]).all()
-    both = np.concatenate([X, Z])
-    assert (kernel(both, engine=engine)[: len(X), len(X) :] == K).all()
-
-
-@given(networks(), signals(batches=2), kinds, st.integers(-9, 9), st.integers(-9, 9))
-def test_shifts(engine, network, batches, kind, one, other):
-    """GAP is invariant to any shifts, trace to joint ones; to the bit."""
-    X, Z = batches
-    gap, trace = rk.Kernel(network, kind, "gap"), rk.Kernel(network, kind, "trace")
-    X1, Z1, Z2 = np.roll(X, one, 2), np.roll(Z, one, 2), np.roll(Z, other, 2)
-    assert (gap(X1, Z2, engine=engine) == gap(X, Z, engine=engine)).all()
-    assert (trace(X1, Z1, engine=engine) == trace(X, Z, engine=engine)).all()
-
-
-@given(networks(), signals(batches=2), kinds)
-def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
-    """Trace and GAP are averages of the equivariant kernel over shifts (theorem 4.2)."""
-    X, Z = batches
-    d = X.shape[2]
-    P = rk.pixel_pairs(network, X, Z, kind=kind, engine=engine)
-    assert P.shape == (len(X), len(Z), d, d)
-    for head, expected in (
-        ("equivariant", P[..., 0, 0]),
-        ("trace", np.trace(P, axis1=2, axis2=3) / d),
-        ("gap", P.mean(axis=(2, 3))),
-    ):
-        # Pixel pairs are exact relative to the signals' mean energy, so compare with trace.
-        size = rk.Kernel(network, kind, "trace")
-        error = relative(
-            rk.Kernel(network, kind, head)(X, Z, engine=engine),
-            expected,
-            size.diag(X),
-            size.diag(Z),
-        )
-        assert error <= tolerances.ROUTES
-    shifted = np.stack(
-        [
-            rk.Kernel(network, kind, "equivariant")(
-                np.roll(X, -j, 2), np.roll(Z, -j, 2), engine=engine
-            )
-            for j in range(d)
-        ]
-    )
-    trace = rk.Kernel(network, kind, "trace")
-    own = trace.diag(X), trace.diag(Z)
-    assert relative(shifted.mean(0), trace(X, Z, engine=engine), *own) <= tolerances.ROUTES
-    # GAP averages over shifts of either signal: all shifts of Z, as one batch, for each of X.
-    equivariant = rk.Kernel(network, kind, "equivariant")
-    every = np.concatenate([np.roll(Z, -k, 2) for k in range(d)])
-    both = np.mean([equivariant(np.roll(X, -j, 2), every, engine=engine) for j in range(d)], axis=0)
-    averaged = both.reshape(len(X), d, len(Z)).mean(axis=1)
-    gap = rk.Kernel(network, kind, "gap")(X, Z, engine=engine)
-    assert relative(averaged, gap, *own) <= tolerances.ROUTES
-
-
-@given(networks(), signals(batches=2), heads, kinds, st.integers(0, 2**32 - 1))
-def test_orthogonal_mixing_of_channels_changes_nothing(engine, network, batches, head, kind, seed):
-    X, Z = batches
-    yardstick = "trace" if network.activation == "erf" and head == "gap" else head
-    mixer = np.linalg.qr(np.random.default_rng(seed).standard_normal((X.shape[1],) * 2))[0]
-    kernel = rk.Kernel(network, kind, head)
-    A = kernel(X, Z, engine=engine)
-    B = kernel(
-        np.einsum("ab,nbj->naj", mixer, X), np.einsum("ab,nbj->naj", mixer, Z), engine=engine
-    )
-    # Mixing rounds the signals themselves: a change of eps in a pixel's direction moves κ0 by
-    # as much, even where two pixels were exactly parallel.
-    size = kernel.replace(head=yardstick)
-    assert relative(A, B, size.diag(X), size.diag(Z)) <= tolerances.ROUTES
-
-
-@given(
+test_relu_kernels_are_homogeneous = given(
     networks(activations=("relu",)),
     signals(batches=2),
     heads,
     kinds,
     st.sampled_from([1e-150, 0.3, 1.0, 7.7, 1e100]),
     st.sampled_from([1e-100, 0.01, 3.0]),
-)
-def test_relu_kernels_are_homogeneous(engine, network, batches, head, kind, c, c2):
-    X, Z = batches
-    kernel = rk.Kernel(network, kind, head)
-    K = kernel(X, Z, engine=engine)
-    scaled = kernel(c * X, c2 * Z, engine=engine) / c / c2
-    assert relative(K, scaled, kernel.diag(X), kernel.diag(Z)) <= tolerances.ROUTES
+)(properties.relu_kernels_are_homogeneous)
 
+test_normalized = given(networks(), signals(), heads, kinds)(properties.normalized)
 
-@given(networks(), signals(), heads, kinds)
-def test_normalized(engine, network, X, head, kind):
-    kernel = rk.Kernel(network, kind, head)
-    raw, own = kernel(X, engine=engine), kernel.diag(X, engine=engine)
-    normalized = kernel.replace(normalized=True)
-    K = normalized(X, engine=engine)
-    assert np.isfinite(K).all()
-    assert (K.diagonal() == (own > 0)).all()  # exactly 1; 0 for signals without any energy
-    assert (normalized.diag(X, engine=engine) == (own > 0)).all()
-    assert (normalized(X, X.copy(), engine=engine) == K).all()
-    # An odd activation may cancel to a rounding error of either sign; that is no energy.
-    size = np.sqrt(np.outer(np.maximum(own, 0), np.maximum(own, 0)))
-    expected = np.where(size > 0, raw / np.where(size > 0, size, 1.0), 0.0)
-    np.testing.assert_allclose(K, expected, rtol=0, atol=tolerances.ROUTES)
-
-
-@given(
+test_depths_from_one_pass = given(
     networks(max_depth=3),
     signals(batches=2),
     heads,
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
+)(properties.depths_from_one_pass)
+
+test_float32_is_float64_rounded = given(networks(), signals(batches=2), heads)(
+    properties.float32_is_float64_rounded
 )
-def test_depths_from_one_pass(engine, network, batches, head, depths):
-    X, Z = batches
-    both = rk.gram(network, X, Z, head=head, depths=depths, engine=engine)
-    for t, depth in enumerate(depths):
-        alone = rk.gram(network.replace(depth=depth), X, Z, head=head, engine=engine)
-        own = rk.gram(network.replace(depth=depth), X, head=head, engine=engine)
-        other = rk.gram(network.replace(depth=depth), Z, head=head, engine=engine)
-        for one, many, a, b in zip(alone, both, own, other, strict=True):
-            assert many.shape == (len(depths), len(X), len(Z))
-            assert relative(one, many[t], a.diagonal(), b.diagonal()) <= tolerances.ROUTES
 
+test_kinds_may_be_asked_for_one_by_one = given(networks(), signals(), heads)(
+    properties.kinds_may_be_asked_for_one_by_one
+)
 
-@given(networks(), signals(batches=2), heads)
-def test_float32_is_float64_rounded(engine, network, batches, head):
-    X, Z = batches
-    fine = rk.gram(network, X, Z, head=head, engine=engine)
-    coarse = rk.gram(network, X, Z, head=head, dtype="float32", engine=engine)
-    # Terms of both signs may cancel under GAP (of signals of mean zero, say); rounding errors
-    # are relative to the terms.
-    yardstick = "trace" if head == "gap" else head
-    for kind, A, B in zip(("gpk", "ntk"), fine, coarse, strict=True):
-        assert B.dtype == np.float32
-        kernel = rk.Kernel(network, kind, yardstick)
-        bar = tolerances.KERNEL["float32"]
-        if network.activation == "erf":
-            largest = max(np.square(X).sum(1).max(), np.square(Z).sum(1).max())
-            bar *= tolerances.erf_spread(network.c_w * (largest + network.depth * network.c_v))
-        assert relative(A, B, kernel.diag(X), kernel.diag(Z)) <= bar
-
-
-@given(networks(), signals(), heads)
-def test_kinds_may_be_asked_for_one_by_one(engine, network, X, head):
-    both = rk.gram(network, X, head=head, engine=engine)
-    for kind in ("gpk", "ntk"):
-        (alone,) = rk.gram(network, X, head=head, kinds=(kind,), engine=engine)
-        assert (alone == getattr(both, kind)).all()
-    ntk, gpk = rk.gram(network, X, head=head, kinds=("ntk", "gpk"), engine=engine)
-    assert (ntk == both.ntk).all() and (gpk == both.gpk).all()
-
-
-@given(networks(), signals(batches=2), heads)
-def test_inputs_stay_as_they_are(engine, network, batches, head):
-    X, Z = batches
-    before = X.copy(), Z.copy()
-    X.flags.writeable = Z.flags.writeable = False
-    rk.gram(network, X, Z, head=head, engine=engine)
-    assert (before[0] == X).all() and (before[1] == Z).all()
+test_inputs_stay_as_they_are = given(networks(), signals(batches=2), heads)(
+    properties.inputs_stay_as_they_are
+)

@@ -1,6 +1,6 @@
 """The checks that scikit-learn, aeon and sktime have for estimators: all pass, none is skipped.
 
-scikit-learn's run in a process of their own: one of them wants SCIPY_ARRAY_API in the
+The checks of scikit-learn run in their own process: one check needs SCIPY_ARRAY_API in the
 environment, which SciPy reads when it is imported.
 """
 
@@ -21,14 +21,22 @@ from rescntk.learn import (
     SignalScaler,
 )
 
-FEW = {"depth": (1, 2), "filter_size": 3, "input_filter_size": (1, 3), "constant": False}
+FEW = {
+    "depth": (1, 2),
+    "filter_size": 3,
+    "input_filter_size": (1, 3),
+    "first_differences": False,
+    "constant": False,
+}
+# The classifier is checked with its defaults; the regressor inherits the same search.
+MACHINES = {"readout": "svm", "normalized": False, "finalists": 2, "C": (1.0, 100.0)}
 ESTIMATORS = {
     "scaler": SignalScaler(),
     "matrix": KernelMatrix(),
     "matrix of a SignalKernel": KernelMatrix(SignalKernel(1, kind="gpk", head="trace")),
     "classifier": ResidualKernelClassifier(),
-    "classifier, svm": ResidualKernelClassifier(readout="svm", normalized=False, **FEW),
-    "regressor": ResidualKernelRegressor(),
+    "classifier, svm": ResidualKernelClassifier(**MACHINES, **FEW),
+    "regressor": ResidualKernelRegressor(**FEW),
 }
 
 CODE = """
@@ -56,7 +64,7 @@ def test_sklearn(name):
     assert "check_array_api_input" in dict(results)
 
 
-# These compare with what aeon has stored for its own estimators, and so check nothing of ours.
+# These checks compare with stored results of aeon's own estimators, and so check nothing here.
 EMPTY = "against_expected_results"
 NAMES = [f"check_{kind}_{EMPTY}" for kind in ("classifier", "regressor")]
 

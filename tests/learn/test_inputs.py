@@ -1,6 +1,4 @@
-"""What estimators, the kernel and the wrappers say about signals that will not do."""
-
-import importlib
+"""Refusals of signals by estimators and transformers: each says what to do."""
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ QUICK = {
     "filter_size": 3,
     "input_filter_size": 1,
     "standardize": False,
-    "slopes": False,
+    "first_differences": False,
     "head": "trace",
     "readout": "ridge",
 }
@@ -49,7 +47,7 @@ y = np.arange(8) % 2
 
 
 class Tensor:
-    """What torch's tensors look like to NumPy: an array of another library."""
+    """An array of another library, such as a tensor of torch."""
 
     def __init__(self, values, refusal=None):
         self.values, self.refusal = np.asarray(values), refusal
@@ -102,6 +100,8 @@ def test_other_lengths_than_in_fit(model, X):
     model.fit(X, y)
     with pytest.raises(ValueError, match=rf"2 channels × 10 .* 2 channels × 12 .*{RESIZED}"):
         use(model, X[:, :, :10])
+    with pytest.raises(ValueError, match=rf"1 channel × 12 .* 2 channels × 12 .*{RESIZED}"):
+        use(model, X[:, :1])
 
 
 def ragged_cases(X):
@@ -174,27 +174,3 @@ def test_columns_have_names(X):
     assert list(KernelMatrix().fit(X).get_feature_names_out()) == list(K.columns)
     with pytest.raises(ValueError, match="three axes have no columns"):
         SignalScaler().fit(X).get_feature_names_out()
-
-
-@pytest.mark.parametrize("library", ["aeon", "sktime"])
-@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
-def test_wrappers_say_what_to_do(library, kind, X):
-    pytest.importorskip(library)
-    wrapper = getattr(importlib.import_module(f"rescntk.learn.{library}"), f"ResidualKernel{kind}")
-    model = wrapper(ResidualKernelClassifier(**QUICK) if kind == "Classifier" else None)
-    model.model = model.model or ResidualKernelRegressor(**ONLY)
-    targets = np.sqrt(np.arange(8.0)) if kind == "Regressor" else y
-    ragged = [X[0, :, :9], *X[1:]]
-    broken = X.copy()
-    broken[5, 0, 7] = np.nan
-    model.fit(X, targets)
-    assert (model.predict(list(X)) == model.predict(X)).all()
-    for Z, said in ((ragged, RESIZED), (broken, f"missing values.*{FILLED}")):
-        with pytest.raises(ValueError, match=said):
-            model.predict(Z)
-        with pytest.raises(ValueError, match=said):
-            wrapper(model.model).fit(Z, targets)
-    with pytest.raises(ValueError, match=RESIZED):
-        model.predict(X[:, :, :10])
-    with pytest.raises(ValueError, match="channel"):
-        model.predict(X[:, :1])

@@ -17,7 +17,8 @@ import numpy as np
 from ...arrays import Array
 from ...vocabulary import KINDS
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
-from ..signal_tables import NEARLY_OPPOSITE, TIE_UNITS, SignalTables, TableMaker
+from ..scaling import NEARLY_OPPOSITE, TIE_UNITS, Scaling
+from ..signal_tables import SignalTables, signal_tables
 from . import layers as compiled
 from .vectors import LINE
 
@@ -47,7 +48,7 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
     left_scale, right_scale = np.empty(n), np.empty(m)
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, n, run.cases_per_block):
-            side = run.tables.make(X[first : first + run.cases_per_block])
+            side = signal_tables(run.tables, X[first : first + run.cases_per_block])
             rows = (first, first + len(side.scale))
             left_scale[slice(*rows)] = side.scale
             known, others = (side, X) if Z is None else (None, Z)
@@ -66,12 +67,12 @@ def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
 
     def task(side: SignalTables, first: int, k: int) -> None:
         own = side.cases(slice(k, k + 1))
-        left, right = run.lay(own, True), run.lay(run.tables.wrapped(own), False)
+        left, right = run.lay(own, True), run.lay(own.wrapped(run.offsets), False)
         run.fill(left, right, (0, 1), (first + k, first + k + 1), False, results)
 
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, len(X), run.cases_per_block):
-            side = run.tables.make(X[first : first + run.cases_per_block])
+            side = signal_tables(run.tables, X[first : first + run.cases_per_block])
             cases = len(side.scale)
             scale[first : first + cases] = side.scale
             for _ in pool.map(partial(task, side, first), range(cases)):
@@ -109,7 +110,7 @@ class _Run:
         _, n_channels, self.d = X.shape
         net = request.network
         self.request, self.network = request, net
-        self.tables = tables = TableMaker(request, n_channels, self.d, np)
+        self.tables = tables = Scaling(request, n_channels, self.d)
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
         self.offsets, self.halo = tables.offsets, tables.halo
         self.cases_per_block = max(1, _TABLE_BYTES // tables.bytes_per_case(n_channels))
@@ -167,7 +168,7 @@ class _Run:
             for kind in KINDS
         ]
         return _Laid(
-            stack(list(side.units)),
+            stack(list(side.unit_vectors)),
             stack([p.half_root for p in side.layers]),
             stack([p.inverse for p in side.layers]),
             stack(extra),
@@ -203,8 +204,8 @@ class _Run:
         if known is not None and cols[1] <= rows[1] and cols[0] >= rows[0]:
             side = known.cases(slice(cols[0] - rows[0], cols[1] - rows[0]))
         else:
-            side = self.tables.make(Z[slice(*cols)])
-        right = self.lay(self.tables.wrapped(side), False)
+            side = signal_tables(self.tables, Z[slice(*cols)])
+        right = self.lay(side.wrapped(self.offsets), False)
         self.fill(left, right, rows, cols, known is not None, results)
         return cols, side.scale
 

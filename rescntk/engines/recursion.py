@@ -1,0 +1,268 @@
+"""The recursion of the reference engine: one tile of pixel pairs through all layers.
+
+For each pixel pair the recursion carries three numbers. ::
+
+    F                       covariance of the features, the Gaussian process kernel
+    D = (q1 + q2)/2 − F     half the squared distance of the features
+    A = T + r F             tangent kernel
+
+Here t, i, o, r say whether input, inner, outer and readout weights are trained (1) or frozen
+(0). A starts as (t + r) F. A layer has four steps (theory.md, sections 2 to 4b). ::
+
+    w = 1 − ρ = (box(D) − z) / g                         _correlate
+    A_g = (i − r) Σ + box(A)                             _tangent_g
+    K, D_K, K̇ = dual activations of w                    _activate
+    F ← F + box(K),  D ← D + box(D_K)                    _add_branch
+    A ← A + box(K̇ ⊙ A_g + (o + r) K)                     _add_branch
+
+Boxes are sums over windows: `Scaling` has the filters' constants. Without skip connections the
+first terms of F, D and A are absent. Without the NTK, A is absent.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..activations import DualInput, DualResult, Pixels, Workspace
+from ..arrays import Array
+from ..rings import fill_halo, moving_sum
+from .protocol import Request
+from .scaling import NEARLY_OPPOSITE, TIE_UNITS, Scaling
+
+
+class Side(NamedTuple):
+    """Tables of the cases on one side of a tile.
+
+    They broadcast to the tile's shape, (pixel j, left case, offset δ, right case);
+    `unit_vectors` has the features as a further axis in front.
+    """
+
+    unit_vectors: Array
+    layers: list[Pixels]
+
+
+class Buffers:
+    """Arrays by name, which a thread uses again for every tile."""
+
+    def __init__(self, xp: ModuleType, dtype: npt.DTypeLike) -> None:
+        self.xp, self.dtype = xp, dtype
+        self._arrays = threading.local()
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = None) -> Array:
+        """Return the array `name` of this thread, with undefined values; its dtype is fixed."""
+        arrays: dict[str, Array] = self._arrays.__dict__
+        size = math.prod(shape)
+        if name not in arrays or arrays[name].size < size:
+            dtype = self.dtype if dtype is None else dtype
+            arrays[name] = self.xp.empty(size, dtype=dtype)
+        return arrays[name][:size].reshape(shape)
+
+
+class Recursion:
+    """The recursion on one tile.
+
+    Attributes
+    ----------
+    features, distance, tangent : array
+        F, D and A after the last layer, stored divided by a power of two (`Scaling.step`).
+    """
+
+    def __init__(
+        self, request: Request, scaling: Scaling, buffers: Buffers, left: Side, right: Side
+    ) -> None:
+        self.request, self.network, self.scaling = request, request.network, scaling
+        self.xp, self.left, self.right, self._buffers = buffers.xp, left, right, buffers
+        self.activation, self.halo = scaling.activation, scaling.halo
+        self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
+        self.carries_covariance = not self.activation.homogeneous
+        _, cases, _, _ = left.layers[0].half_root.shape
+        d, _, offsets, right_cases = right.layers[0].half_root.shape
+        self.shape = d, cases, offsets, right_cases
+        self._distance_ring, self.distance = self._ring("distance")
+        self._tangent_ring, self.tangent = self._ring("tangent")
+        self._features_ring, self.features = self._ring("features")
+        # g/2 and z before the activation, K and D_K after it.
+        self._K_ring, self._half_g = self._ring("K")
+        self._branch_distance_ring, self._z = self._ring("branch distance")
+        self._tangent_branch_ring, self._tangent_branch = self._ring("tangent branch")
+        self._w, self._v, self._spare, K_dot = (
+            buffers.array(name, self.shape) for name in ("w", "v", "spare", "K_dot")
+        )
+        one, two = (self._ring_array(name)[:d] for name in ("box 1", "box 2"))
+        self._workspace = Workspace(K_dot, self._spare, one, two)
+
+    def kernels(self, peaks: list[Array]) -> Iterator[tuple[int, dict[str, Array]]]:
+        """Yield each depth asked for, and the kernels of each kind at every pixel pair.
+
+        `peaks` are the largest variances in each layer's tables. The arrays yielded are
+        overwritten by the next layer.
+        """
+        depths = self.request.depths
+        self._enter()
+        for layer in range(1, depths[-1] + 1):
+            given = self._correlate(layer, peaks[layer])
+            tangent_g = self._tangent_g(layer, given) if self.want_ntk else None
+            dual = self._activate(layer, given)
+            self._add_branch(layer, dual, tangent_g)
+            if layer in depths:
+                kernels = {"gpk": self.features, "ntk": self.tangent}
+                yield layer, {kind: kernels[kind] for kind in self.request.kinds}
+
+    # -- the steps of a layer
+
+    def _enter(self) -> None:
+        """Set F, D and A of the input, and w and v of its pixels."""
+        xp, spare = self.xp, self._spare
+        left, right = self.left.layers[0].half_root, self.right.layers[0].half_root
+        self._correlate_unit_vectors()
+        g = xp.multiply(left, right, out=self._half_g)
+        g = xp.multiply(g, 2.0, out=g)
+        g_w = xp.multiply(g, self._w, out=spare)
+        xp.subtract(g, g_w, out=self.features)
+        if self.network.skip:
+            xp.subtract(left, right, out=self.distance)
+            xp.multiply(self.distance, self.distance, out=self.distance)
+            xp.add(self.distance, g_w, out=self.distance)
+        if self.want_ntk:
+            xp.multiply(self.features, self.network.parts.initial, out=self.tangent)
+
+    def _correlate_unit_vectors(self) -> None:
+        """Set w = |û − v̂|²/2 and v = |û + v̂|²/2 of the input's pixels, without cancellation."""
+        xp, w, v, spare = self.xp, self._w, self._v, self._spare
+        self._half_square(xp.subtract, w)
+        if float(w.max()) <= NEARLY_OPPOSITE:
+            xp.subtract(2.0, w, out=v)
+            return
+        self._half_square(xp.add, v)
+        xp.subtract(2.0, w, out=spare)
+        xp.copyto(v, spare, where=w <= NEARLY_OPPOSITE)
+
+    def _half_square(self, combine: Callable[..., Array], out: Array) -> None:
+        """Set `out` to |û ± v̂|²/2, with + or − as `combine` adds or subtracts."""
+        xp, spare = self.xp, self._spare
+        out[...] = 0.0
+        for left, right in zip(self.left.unit_vectors, self.right.unit_vectors, strict=True):
+            combine(left, right, out=spare)
+            xp.multiply(spare, spare, out=spare)
+            xp.add(out, spare, out=out)
+        xp.multiply(out, 0.5, out=out)
+
+    def _correlate(self, layer: int, peak: Array) -> DualInput:
+        """Return the correlations of the pre-activations; w and v of layer 1 are the input's."""
+        xp, w, v, spare = self.xp, self._w, self._v, self._spare
+        left, right = self.left.layers[layer], self.right.layers[layer]
+        z = xp.subtract(left.half_root, right.half_root, out=self._z)
+        z = xp.multiply(z, z, out=z)
+        half_g = xp.multiply(left.half_root, right.half_root, out=self._half_g)
+        if layer > 1:
+            xp.subtract(self._box(self._distance_ring, self.network.filter_size), z, out=w)
+            self._set_ties(w, left, right, peak, z)
+            xp.multiply(left.inverse, right.inverse, out=spare)
+            xp.multiply(w, spare, out=w)
+            xp.clip(w, 0.0, 2.0, out=w)
+            xp.subtract(2.0, w, out=v)
+        if not self.carries_covariance:
+            return DualInput(w, v, half_g, z)
+        covariance = self._buffers.array("covariance", self.shape)
+        covariance[...] = self._box(self._features_ring, self._inner_size(layer))
+        return DualInput(w, v, half_g, z, covariance)
+
+    def _set_ties(
+        self, difference: Array, left: Pixels, right: Pixels, peak: Array, z: Array
+    ) -> None:
+        """Set `difference` = D − z to 0 where it is at most TIE_UNITS eps |q1 − q2|."""
+        xp, spare = self.xp, self._spare
+        tie = TIE_UNITS * float(np.finfo(self.request.dtype).eps)
+        if float(difference.min()) > tie * peak:  # the usual case: |q1 − q2| ≤ peak everywhere
+            return
+        xp.sqrt(z, out=spare)
+        half = spare * (left.half_root + right.half_root)  # |q1 − q2| / 2
+        xp.copyto(difference, 0.0, where=difference <= 2.0 * tie * half)
+
+    def _tangent_g(self, layer: int, given: DualInput) -> Array:
+        """Return A_g = (i − r) Σ + box(A), the tangent kernel of the pre-activations."""
+        xp, spare = self.xp, self._spare
+        tangent_g = self._box(self._tangent_ring, self._inner_size(layer))
+        weight = self.network.parts.inner_minus_readout
+        if weight == 0.0:
+            return tangent_g
+        if given.covariance is None:
+            xp.multiply(given.half_g, given.w, out=spare)
+            xp.subtract(given.half_g, spare, out=spare)
+            xp.multiply(spare, 2.0 * weight, out=spare)
+        else:
+            xp.multiply(given.covariance, weight, out=spare)
+        return xp.add(tangent_g, spare, out=self._tangent_branch)
+
+    def _activate(self, layer: int, given: DualInput) -> DualResult:
+        """Return K, D_K and K̇ in the outer filter's factor, in the memory of g/2, z and K̇."""
+        return self.activation.dual(
+            self.xp,
+            self.left.layers[layer],
+            self.right.layers[layer],
+            given,
+            self._workspace,
+            unit=self.scaling.unit(layer),
+            factor=self.scaling.factor(layer),
+            with_slope=self.want_ntk,
+        )
+
+    def _add_branch(self, layer: int, dual: DualResult, tangent_g: Array | None) -> None:
+        """Add the residual branch to F, D and A; F and D only where they are needed."""
+        xp, spare, depths = self.xp, self._spare, self.request.depths
+        if tangent_g is not None:
+            branch = xp.multiply(dual.K_dot, tangent_g, out=self._tangent_branch)
+            weight = self.network.parts.outer_plus_readout
+            if weight > 0:
+                xp.multiply(dual.K, weight, out=spare)
+                xp.add(branch, spare, out=branch)
+        if layer < depths[-1]:
+            self._add(self._branch_distance_ring, layer, self.distance)
+        if tangent_g is not None:
+            self._add(self._tangent_branch_ring, layer, self.tangent)
+        wanted = self.want_gpk and (self.network.skip or layer in depths)
+        if wanted or self.carries_covariance:
+            self._add(self._K_ring, layer, self.features)
+
+    def _add(self, ring: Array, layer: int, state: Array) -> None:
+        """Set `state` to skip · step · state + box(ring), with the outer filter's box."""
+        branch = self._box(ring, self.network.outer_filter_size)
+        if not self.network.skip:
+            state[...] = branch
+            return
+        step = self.scaling.step(layer)
+        if step != 1.0:
+            self.xp.multiply(state, step, out=state)
+        self.xp.add(state, branch, out=state)
+
+    # -- rows with a halo
+
+    def _inner_size(self, layer: int) -> int:
+        """Return the size of the layer's inner filter."""
+        return 1 if layer == 1 else self.network.filter_size
+
+    def _ring_array(self, name: str) -> Array:
+        """Return an array of the tile's shape with a halo on either side."""
+        d, *rest = self.shape
+        return self._buffers.array(name, (d + 2 * self.halo, *rest))
+
+    def _ring(self, name: str) -> tuple[Array, Array]:
+        """Return an array with a halo, and the view of its pixels."""
+        ring = self._ring_array(name)
+        return ring, ring[self.halo : self.halo + self.shape[0]]
+
+    def _box(self, ring: Array, size: int) -> Array:
+        """Return the sums over windows of `size`; the next call may overwrite them."""
+        if size == 1:
+            return ring[self.halo : self.halo + self.shape[0]]
+        fill_halo(ring, self.halo)
+        out, spare = self._buffers.array("box", self.shape), ("box 1", "box 2")
+        one, two = (self._ring_array(name) for name in spare)
+        return moving_sum(self.xp, ring, size, self.halo, out, (one, two))

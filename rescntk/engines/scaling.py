@@ -1,0 +1,233 @@
+"""`Scaling`: the constants of each layer, common to all engines.
+
+Powers of two are taken out of the layers of homogeneous networks, so that no depth overflows.
+Sums over windows are stored without the filters' constants: c_w/q and α² c_v/q are applied at
+the activation. This file also holds the recursion at x = z, j = j', which is linear for ReLU
+and gives all variances and bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from types import ModuleType
+
+import numpy as np
+
+from ..activations import BY_NAME
+from ..arrays import Array
+from ..rings import circular_sum
+from .protocol import Request, ScaledKernel
+
+_RESCALE_BITS = 32
+"""Bits by which values may grow or shrink before a power of two is taken out of them.
+
+More bits bring values nearer to the ends of the range of float32, 2^±126; fewer bits rescale
+more often. Rescaling is exact. Chosen by reasoning: 2^±32 leaves 94 bits on either side.
+"""
+
+_MOST_BITS = 90
+"""Bits by which one layer of a homogeneous network may multiply variances: others are refused.
+
+More bits would let products within one layer leave the range of float32. Chosen by reasoning:
+_RESCALE_BITS + _MOST_BITS = 122 is below 126.
+"""
+
+TIE_UNITS = 16.0
+"""Rounding units, times |q1 − q2|, up to which |D − z| counts as 0: a tie.
+
+Pixels with exactly parallel features of different lengths have D = z, of which rounding leaves
+a few units times |q1 − q2|. Without the threshold κ0 = 1 − √(2w)/π would turn an error of 1e-16
+into 1e-8. A larger number treats more nearly parallel pixels as exactly parallel. The error
+bound of the tests grows like its root (`nearly_tied` in tests/tolerances.py). Measured with the
+reference engine on 60 random signals of parallel pixels (q = 1, depths 3 to 50, both precisions):
+rounding leaves at most 1.8 units, and 2.5 where windows of q = 3 are parallel. 16 is six times
+the largest.
+"""
+
+NEARLY_OPPOSITE = 1.99
+"""The w = 1 − ρ above which v = 1 + ρ of the input comes from sums of unit vectors.
+
+Below, v = 2 − w has lost at most a factor 200 in relative accuracy, 8 of 53 bits. A larger
+number saves the second sum for more tiles and loses more digits of v. Chosen by reasoning.
+"""
+
+
+class Scaling:
+    """The constants of each layer for one request on signals of one shape.
+
+    Attributes
+    ----------
+    offsets : int
+        Number of rows of a pair: d for GAP and pixel pairs, 1 for the other heads.
+    halo : int
+        Half the longer filter: the halo of a row.
+    input_scale : float
+        The factor on inner products of the input's pixels.
+    equivariant : bool
+        True for the head "equivariant".
+    exponents : tuple of int
+        For layers 0 … L, the e such that the layer is stored divided by 2^e.
+    common_bounds : dict or None
+        (kind, depth) → a bound on √(kernel at any pixel) for all signals of mean energy 1.
+        None for activations that are not homogeneous: there are no such bounds.
+    """
+
+    def __init__(self, request: Request, n_channels: int, d: int) -> None:
+        net = request.network
+        self.network, self.d = net, d
+        self.depths, self.depth = request.depths, request.depths[-1]
+        self.equivariant = request.head == "equivariant"
+        self.offsets = d if request.head in ("gap", "pixels") else 1
+        self.halo = max(net.filter_size, net.outer_filter_size) // 2
+        self.dtype = np.dtype(request.dtype)
+        self.activation = BY_NAME[net.activation]
+        self.exponents = self._exponents()
+        self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
+        self.common_bounds = self._common_bounds() if self.activation.homogeneous else None
+
+    # -- constants of a layer
+
+    def step(self, layer: int) -> float:
+        """Return the power of two by which the results of this layer are multiplied."""
+        return 2.0 ** (self.exponents[layer - 1] - self.exponents[layer])
+
+    def unit(self, layer: int) -> float:
+        """Return c_w/q: Σ is c_w/q times the sum of F over a window. 1 for layer 0."""
+        if layer == 0:
+            return 1.0
+        return self.network.c_w / (1 if layer == 1 else self.network.filter_size)
+
+    def factor(self, layer: int) -> float:
+        """Return α² c_v/q, the factor on E[σσ] in sums over the outer filter's window.
+
+        Its product with `unit` is a number of the working precision. So the tables, made in
+        float64, and the rows grow alike.
+        """
+        net, unit = self.network, self.unit(layer)
+        factor = self.step(layer) * (net.alpha**2 * net.c_v / net.outer_filter_size)
+        return float(self.dtype.type(factor * unit)) / unit if unit > 0 else factor
+
+    def correction(self, depth: int) -> float:
+        """Return the factor that takes the rounding of the network's constants out of a result.
+
+        Constants such as 1/3 are rounded, and a homogeneous network raises them to the power
+        of its depth: 50 layers of a rounded 1/3 cost 5e-15. The growth of variances in a
+        layer is known exactly, with and without the rounding.
+        """
+        net = self.network
+        if not self.activation.homogeneous:
+            return 1.0
+        exact = net.skip + Fraction(net.alpha) ** 2 * Fraction(net.c_v) * Fraction(net.c_w) / 2
+
+        def error(layer: int) -> float:
+            taps = net.outer_filter_size * (1 if layer == 1 else net.filter_size)
+            constant = Fraction(self.factor(layer) * self.unit(layer)) / Fraction(self.step(layer))
+            rounded = net.skip + taps * constant / 2
+            return float((exact - rounded) / rounded) if rounded else 0.0
+
+        errors = math.log1p(error(1)) + (depth - 1) * math.log1p(error(min(2, depth)))
+        return math.exp(errors)
+
+    def _exponents(self) -> tuple[int, ...]:
+        """Return the exponents of layers 0 … L: homogeneous networks grow evenly."""
+        growth = self.network.growth
+        if not self.activation.homogeneous or growth == 0.0:
+            return (0,) * (self.depth + 1)
+        if abs(math.log2(growth)) > _MOST_BITS:
+            raise ValueError(
+                f"network multiplies variances by {growth:.3g} at each layer, "
+                f"expected a number between 2^-{_MOST_BITS} and 2^{_MOST_BITS}"
+            )
+        steps = math.log2(growth) / _RESCALE_BITS
+        return tuple(_RESCALE_BITS * math.floor(layer * steps) for layer in range(self.depth + 1))
+
+    # -- the recursion at x = z, j = j'
+
+    def variances(
+        self, xp: ModuleType, variance: Array, *, with_tangent: bool
+    ) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield Σ / unit, F and A at x = z, j = j' for layers 0 … L, from F⁰ = `variance`.
+
+        Layer 0 yields F⁰ in the place of Σ. A is right only if `with_tangent` is true; A
+        costs about the same as Σ and F together.
+        """
+        net = self.network
+        parts = net.parts
+        features, tangent = variance, parts.initial * variance
+        yield features, features, tangent
+        for layer in range(1, self.depth + 1):
+            size = 1 if layer == 1 else net.filter_size
+            window = circular_sum(xp, features, size)
+            K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
+            skip_scale = self.step(layer) * net.skip
+            features = skip_scale * features + circular_sum(xp, K, net.outer_filter_size)
+            if with_tangent:
+                tangent_g = parts.inner_minus_readout * window + circular_sum(xp, tangent, size)
+                branch = parts.outer_plus_readout * K + K_dot * tangent_g
+                tangent = skip_scale * tangent + circular_sum(xp, branch, net.outer_filter_size)
+            yield window, features, tangent
+
+    def _common_bounds(self) -> dict[tuple[str, int], float]:
+        """Return the bounds for all signals of mean energy 1.
+
+        At x = z the recursion of a homogeneous network is linear and keeps the mean over
+        pixels. No pixel has more than d times the mean.
+        """
+        bounds = {}
+        one = np.ones((1, 1))  # NumPy's: reading numbers back from a device would wait for it
+        for layer, (_, features, tangent) in enumerate(self.variances(np, one, with_tangent=True)):
+            bounds["gpk", layer] = math.sqrt(self.d * float(features[0, 0]))
+            bounds["ntk", layer] = math.sqrt(self.d * float(tangent[0, 0]))
+        return bounds
+
+    # -- range of the working precision
+
+    @property
+    def smallest_variance(self) -> float:
+        """The variance below which a pixel counts as zero: it keeps 1/(√q √q) finite."""
+        return float(np.finfo(self.dtype).tiny) ** 0.9
+
+    def check_energy(self, finite: bool) -> None:
+        """Raise an OverflowError unless the energies of all pixels are finite."""
+        if not finite:
+            raise OverflowError("the signals are too large: their squares exceed float64")
+
+    def check_peaks(self, xp: ModuleType, peaks: list[Array]) -> None:
+        """Check the largest variances of all layers; a device is waited for once."""
+        largest = xp.stack(peaks)
+        for layer, peak in enumerate((largest if xp is np else xp.asnumpy(largest)).tolist()):
+            self.check_peak(layer, peak)
+
+    def check_peak(self, layer: int, peak: float) -> None:
+        """Raise an OverflowError if the largest variance of a layer, `peak`, is too large.
+
+        For activations that are not homogeneous: they square variances.
+        """
+        if not peak * self.unit(layer) < 0.1 * math.sqrt(float(np.finfo(self.dtype).max)):
+            raise OverflowError(
+                f"the signals are too large for {self.dtype.name}: a network whose activation "
+                f"is not homogeneous squares their variances, and these reach {peak:.3g}"
+            )
+
+    # -- results
+
+    def finish(self, value: Array, symmetric: bool) -> None:
+        """Correct results (depths, left, right case, …) in place; mirror them if symmetric."""
+        for i in range(1, value.shape[1] if symmetric else 0):
+            column = value[:, :i, i]
+            # For pixel pairs, (z, x) at (j', j) is (x, z) at (j, j').
+            value[:, i, :i] = column.swapaxes(-1, -2) if value.ndim == 5 else column
+        for t, depth in enumerate(self.depths):
+            value[t] *= self.correction(depth)
+
+    def scaled(self, values: Mapping[str, Array], left: Array, right: Array) -> ScaledKernel:
+        """Return finished results with the scales that were taken out of them."""
+        exponents = tuple(self.exponents[depth] for depth in self.depths)
+        return ScaledKernel(dict(values), left, right, exponents)
+
+    def bytes_per_case(self, n_channels: int) -> int:
+        """Return the memory of one signal's tables."""
+        per_pixel = 2 * (self.depth + 1) + n_channels * self.network.input_filter_size
+        return per_pixel * self.d * self.dtype.itemsize

@@ -1,0 +1,126 @@
+"""Parameters of estimators as data: each is declared once, with default, check and documentation.
+
+scikit-learn reads the parameters of an estimator from the signature of its ``__init__``. The
+decorator `estimator` writes this ``__init__`` and the docstring's section "Parameters" from the
+declarations in the class body.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+from ..validation import check_depth, check_integer
+
+Check = Callable[[Any, str], Any]
+"""Check of one value: (value, name) → the value in its final type, or a ValueError."""
+
+E = TypeVar("E")
+
+
+class Constraint(NamedTuple):
+    """Accepted values of one parameter, with their documentation."""
+
+    type: str
+    """Type of the parameter, as a docstring says it."""
+    doc: str
+    """Meaning of the parameter."""
+    check: Check | None
+    """Check of each value; None where the code that uses the value checks it."""
+    several: bool
+    """Whether a sequence of values is accepted beside a single value."""
+    searched: bool
+    """Whether the parameter is a dimension of the search for a kernel."""
+
+
+def parameter(
+    *, default: Any, type: str, doc: str, check: Check | None = None, several: bool = False
+) -> Any:
+    """Declare a parameter of an estimator."""
+    constraint = Constraint(type, doc, check, several, searched=False)
+    return field(default=default, metadata={"constraint": constraint})
+
+
+def dimension(*, default: Any, type: str, doc: str, check: Check) -> Any:
+    """Declare a parameter over whose values the kernel is searched."""
+    constraint = Constraint(type, doc, check, several=True, searched=True)
+    return field(default=default, metadata={"constraint": constraint})
+
+
+@dataclass_transform(
+    kw_only_default=True, eq_default=False, field_specifiers=(parameter, dimension)
+)
+def estimator(cls: type[E]) -> type[E]:
+    """Give an estimator its ``__init__``, and its docstring the section of parameters.
+
+    The section replaces the line ``{parameters}`` of the docstring. A subclass has the parameters
+    of its base classes too, and comes with a decorator of its own.
+    """
+    cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    if cls.__doc__:
+        section = textwrap.indent(parameter_section(cls), "    ").lstrip()
+        cls.__doc__ = cls.__doc__.replace("{parameters}", section)
+    return cls
+
+
+def constraints(cls: Any) -> dict[str, Constraint]:
+    """Return the constraint of each parameter of an estimator, in the order of declaration."""
+    return {f.name: f.metadata["constraint"] for f in fields(cls)}
+
+
+def parameter_section(cls: Any) -> str:
+    """Return the section "Parameters" of a docstring, without its title."""
+    defaults = {f.name: f.default for f in fields(cls)}
+    lines = []
+    for name, constraint in constraints(cls).items():
+        lines.append(f"{name} : {constraint.type}, default {defaults[name]!r}")
+        text = " ".join(constraint.doc.split())
+        lines += textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def check_parameters(model: Any) -> dict[str, Any]:
+    """Return the checked value of each parameter of an estimator, by name.
+
+    A parameter that accepts several values becomes a tuple without repetitions.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter, what came and what was expected.
+    """
+    checked = {}
+    for name, constraint in constraints(model).items():
+        value = getattr(model, name)
+        if constraint.check is None:
+            checked[name] = value
+        elif constraint.several:
+            checked[name] = check_each(value, name, constraint.check)
+        else:
+            checked[name] = constraint.check(value, name)
+    return checked
+
+
+def check_each(values: Any, name: str, check: Check) -> tuple[Any, ...]:
+    """Return one value or a sequence of values, each checked, as a tuple without repetitions."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        values = (values,)
+    checked = tuple(dict.fromkeys(check(value, name) for value in values))
+    if not checked:
+        raise ValueError(f"{name} is empty, expected at least one value")
+    return checked
+
+
+def check_max_length(value: Any, name: str) -> int | None:
+    """Return `value` as None or an int of at least 1, or say what is wrong with it."""
+    return None if value is None else check_depth(value, name)
+
+
+def check_folds(value: Any, name: str) -> int:
+    """Return `value` as an int of at least 2, or say what is wrong with it."""
+    number = check_integer(value, name)
+    if number < 2:
+        raise ValueError(f"{name} is {value!r}, expected at least 2 folds")
+    return number

@@ -1,0 +1,47 @@
+"""The comparison of engines with the definition in 40-digit arithmetic."""
+
+import rescntk as rk
+from rescntk.vocabulary import HEADS, KINDS
+from tests import tolerances
+from tests.engine_names import takes
+from tests.oracles import definition
+
+NETWORKS = {
+    "depth 50": (rk.Network(50), 4),
+    "depth 50, no skip": (rk.Network(50, skip=False), 4),
+    "small alpha": (rk.Network(12, 5, alpha=0.1), 7),
+    "frozen": (rk.Network(6, outer_filter_size=1, skip=False, c_v=1.7, trained=("inner",)), 6),
+    "all trained": (
+        rk.Network(5, 3, outer_filter_size=5, input_filter_size=3, alpha=1.3, c_w=0.6,
+                   trained=("input", "inner", "outer", "readout")),
+        8,
+    ),
+    "pixelwise": (rk.Network(5, 1), 3),
+    "erf": (rk.Network(6, 3, activation="erf", c_v=1.3), 5),
+    "long filter": (rk.Network(3, 9), 4),
+    "one pixel": (rk.Network(7, 3), 1),
+}  # fmt: skip
+
+
+def assert_accurate(engines, network, X):
+    """Compare engines in every precision, head and kind with the definition."""
+    depths = definition.pixel_pairs(X, network)
+    exact = depths[network.depth]
+    spread = 1.0
+    if network.activation == "erf":  # any layer may have the largest pre-activations
+        scale = 1 / X.shape[1] if network.input_scale is None else network.input_scale
+        entering = scale * (X**2).sum(axis=1).max()
+        features = [gpk.diagonal(axis1=2, axis2=3).max() for gpk, _ in depths.values()]
+        variance = max(entering, float(max(features)) / network.readout_scale)
+        spread = tolerances.erf_spread(network.c_w * variance)
+    for engine in filter(lambda engine: takes(engine, network), engines):
+        for dtype, bar in tolerances.KERNEL.items():
+            for head in HEADS:
+                # An odd activation has terms of both signs, which GAP may cancel altogether;
+                # its errors are relative to the terms.
+                yardstick = "trace" if network.activation == "erf" and head == "gap" else head
+                computed = rk.gram(network, X, head=head, dtype=dtype, engine=engine)
+                for kind, K, P in zip(KINDS, computed, exact, strict=True):
+                    own = definition.head(P, yardstick).diagonal()
+                    error = definition.errors(K, definition.head(P, head), own)
+                    assert error <= bar * spread, (engine, dtype, head, kind, error)

@@ -1,0 +1,191 @@
+// CUDA on the host: a kernel's threads as fibers, so that its very text runs without a GPU.
+//
+// A warp's (or, with barriers, a block's) fibers take turns. One that comes to a shuffle, vote or
+// barrier leaves its value and lets the next one run; when it runs again all others have come to
+// the same place, which is checked: threads that have parted are an error here, where a GPU would
+// hang or return garbage.
+
+// Few headers: reading them would take longer than compiling a kernel.
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#define __host__
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __constant__ static
+#define __shared__ static  // blocks run one after the other
+
+using std::atan;
+using std::fabs;
+using std::frexp;
+using std::ldexp;
+using std::sqrt;
+
+struct float2 {
+    float x, y;
+};
+struct double2 {
+    double x, y;
+};
+template <class T> static T __ldg(const T *at) { return *at; }
+static void atomicAdd(double *at, double value) { *at += value; }
+
+namespace host {
+struct Fiber {
+    ucontext_t context;  // where it begins
+    jmp_buf place;       // where it goes on: unlike a context, without asking the kernel
+    double left[2];  // what it left at the last two meetings
+    int meetings;    // how many it has come to
+    char kind;       // of the last one
+    bool begun, done;
+};
+
+static struct {
+    unsigned x;
+} thread, block, dim;  // threadIdx, blockIdx, blockDim
+static Fiber fibers[1024];  // of the warp or block that runs
+static unsigned count;
+static unsigned step;  // from one that runs to the next: forwards, or around to the one before
+static unsigned first;             // the first one's number in its block
+static unsigned running;
+static ucontext_t home;
+static bool parted;
+static double *memory;  // shared by a block
+static void (*body)();
+
+static void go_to(unsigned number)
+{
+    running = number;
+    thread.x = first + number;
+    if (fibers[number].begun)
+        _longjmp(fibers[number].place, 1);
+    fibers[number].begun = true;
+    setcontext(&fibers[number].context);
+}
+
+static void resume(unsigned number)
+{
+    if (number != running && !_setjmp(fibers[running].place))
+        go_to(number);
+}
+
+static void finish()
+{
+    body();
+    fibers[running].done = true;
+    for (unsigned k = 1; k < count; ++k) {
+        const unsigned number = (running + k * step) % count;
+        if (!fibers[number].done)
+            go_to(number);
+    }
+    setcontext(&home);
+}
+
+// Leave a value, wait for all others, and return the meeting's number.
+static int meet(char kind, double value)
+{
+    const unsigned own = running;
+    Fiber &fiber = fibers[own];
+    fiber.left[fiber.meetings % 2] = value;
+    fiber.kind = kind;
+    const int meeting = fiber.meetings++;
+    resume((own + step) % count);
+    for (unsigned k = 0; k < count; ++k) {
+        const Fiber &other = fibers[k];
+        // Those who have run already may be one meeting ahead.
+        if (other.meetings < meeting + 1 || other.meetings > meeting + 2
+            || (other.meetings == meeting + 1 && other.kind != kind))
+            parted = true;
+    }
+    return meeting;
+}
+
+static double from(int meeting, unsigned lane) { return fibers[lane].left[meeting % 2]; }
+
+// Run a grid: groups of `together` threads meet. Every second block has its threads in reverse order:
+// what they write too early or read too late for one order is seen in the other.
+static int run(long long blocks, int threads, int together, size_t shared, void (*kernel)())
+{
+    constexpr size_t stack = 1 << 16;
+    static char *const stacks = (char *)malloc(1024 * stack);
+    parted = false;
+    body = kernel;
+    dim.x = threads;
+    count = together;
+    memory = (double *)malloc(shared + sizeof(double));
+    for (size_t k = 0; k < shared / sizeof(double); ++k)
+        memory[k] = NAN;
+    for (long long number = 0; number < blocks; ++number) {
+        block.x = (unsigned)number;
+        step = number % 2 ? count - 1 : 1;
+        for (first = 0; (int)first < threads; first += count) {
+            for (unsigned k = 0; k < count; ++k) {
+                Fiber &fiber = fibers[k];
+                fiber.meetings = fiber.kind = 0;
+                fiber.begun = fiber.done = false;
+                getcontext(&fiber.context);
+                fiber.context.uc_stack.ss_sp = stacks + k * stack;
+                fiber.context.uc_stack.ss_size = stack;
+                fiber.context.uc_link = nullptr;
+                makecontext(&fiber.context, finish, 0);
+            }
+            running = number % 2 ? count - 1 : 0;
+            thread.x = first + running;
+            fibers[running].begun = true;
+            swapcontext(&home, &fibers[running].context);
+        }
+    }
+    free(memory);
+    return parted;
+}
+
+// Call a kernel with arguments given by their addresses.
+template <class... A, size_t... K>
+static void call(void (*kernel)(A...), void **arguments, std::index_sequence<K...>)
+{
+    kernel(*(std::remove_reference_t<A> *)arguments[K]...);
+}
+template <class... A> static void call(void (*kernel)(A...), void **arguments)
+{
+    call(kernel, arguments, std::index_sequence_for<A...>());
+}
+}  // namespace host
+
+#define threadIdx host::thread
+#define blockIdx host::block
+#define blockDim host::dim
+
+template <class T> static T __shfl_sync(unsigned, T value, int lane)
+{
+    const int meeting = host::meet('s', value);
+    return (T)host::from(meeting, lane);
+}
+template <class T> static T __shfl_down_sync(unsigned, T value, int step)
+{
+    const unsigned lane = host::running;
+    const int meeting = host::meet('s', value);
+    return lane + step < 32 ? (T)host::from(meeting, lane + step) : value;
+}
+static bool __any_sync(unsigned, bool value)
+{
+    const int meeting = host::meet('v', value);
+    bool any = false;
+    for (unsigned lane = 0; lane < 32; ++lane)
+        any = any || host::from(meeting, lane) != 0;
+    return any;
+}
+static void __syncthreads() { host::meet('b', 0); }
+static bool __syncthreads_or(bool value)
+{
+    const int meeting = host::meet('o', value);
+    bool any = false;
+    for (unsigned thread = 0; thread < host::count; ++thread)
+        any = any || host::from(meeting, thread) != 0;
+    return any;
+}

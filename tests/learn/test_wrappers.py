@@ -1,0 +1,86 @@
+"""Wrappers of aeon and sktime: their remedies, and imports that are made only when needed."""
+
+import importlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn._delegating import with_remedy
+
+QUICK = {
+    "depth": 1,
+    "filter_size": 3,
+    "input_filter_size": 1,
+    "standardize": False,
+    "first_differences": False,
+    "head": "trace",
+}
+RESIZED = r"scipy\.signal\.resample.*aeon's .*Resizer.*sktime's TSInterpolator"
+FILLED = r"numpy\.interp.*aeon's .*SimpleImputer.*sktime's Imputer"
+
+
+@pytest.mark.parametrize("library", ["aeon", "sktime"])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_wrappers_say_what_to_do(library, kind, rng):
+    pytest.importorskip(library)
+    wrapper = getattr(importlib.import_module(f"rescntk.learn.{library}"), f"ResidualKernel{kind}")
+    X = rng.standard_normal((8, 2, 12))
+    if kind == "Classifier":
+        targets, inner = np.arange(8) % 2, ResidualKernelClassifier(readout="ridge", **QUICK)
+    else:
+        targets, inner = np.sqrt(np.arange(8.0)), ResidualKernelRegressor(**QUICK)
+    model = wrapper(inner)
+    ragged = [X[0, :, :9], *X[1:]]
+    broken = X.copy()
+    broken[5, 0, 7] = np.nan
+    model.fit(X, targets)
+    assert (model.predict(list(X)) == model.predict(X)).all()
+    for Z, said in ((ragged, RESIZED), (broken, f"missing values.*{FILLED}")):
+        with pytest.raises(ValueError, match=said):
+            model.predict(Z)
+        with pytest.raises(ValueError, match=said):
+            wrapper(model.model).fit(Z, targets)
+    with pytest.raises(ValueError, match=RESIZED):
+        model.predict(X[:, :, :10])
+    with pytest.raises(ValueError, match="channel") as refusal:
+        model.predict(X[:, :1])
+    assert library == "sktime" or "Resizer" not in str(refusal.value)
+
+
+def test_nothing_is_imported_unless_used():
+    code = "import sys, rescntk; assert not {'sklearn', 'aeon', 'sktime'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "missing", "remedy"),
+    [
+        ("rescntk.learn", "sklearn", "rescntk[learn]"),
+        ("rescntk.learn.aeon", "aeon", "rescntk[datasets]"),
+        ("rescntk.learn.sktime", "sktime", "pip install sktime"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(module, missing, remedy):
+    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert remedy in last
+
+
+def test_remedies_depend_on_the_signals_alone():
+    """Words of the refusal decide nothing; a refusal in parts becomes one sentence."""
+    with (
+        pytest.raises(ValueError, match=r"^missing length$"),
+        with_remedy(missing=False, resize=False),
+    ):
+        raise ValueError("missing length")
+    with (
+        pytest.raises(ValueError, match=rf"^two parts: fill them in first .*{FILLED}"),
+        with_remedy(missing=True, resize=False),
+    ):
+        raise ValueError("two ", "parts.")

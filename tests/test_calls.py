@@ -1,0 +1,41 @@
+"""Calls: their progress bars, and results scaled and normalized piece by piece."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import calls
+
+KERNEL = rk.ResCNTK(depth=3, filter_size=5)
+WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))
+EXPECTED = KERNEL(WHOLE.astype(np.float64))
+
+
+def test_progress(capsys):
+    pytest.importorskip("tqdm")
+    K = KERNEL(WHOLE, progress=True)
+    assert (K == EXPECTED).all()
+    assert "15/15" in capsys.readouterr().err.replace(".0", "")
+
+
+def test_without_tqdm_progress_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"tqdm: pip install 'rescntk\[plot\]'"):
+        KERNEL(WHOLE, progress=True)
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 60])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_results_do_not_depend_on_pieces(piece, dtype, monkeypatch):
+    def everything():
+        options = {"dtype": dtype, "depths": (3, 1)}
+        yield from rk.gram(KERNEL.network, WHOLE, **options)
+        yield from rk.gram(KERNEL.network, WHOLE, WHOLE[:3], normalized=True, **options)
+        yield rk.pixel_pairs(KERNEL.network, WHOLE, dtype=dtype)
+
+    expected = list(everything())
+    monkeypatch.setattr(calls, "_PIECE", piece)
+    for ours, theirs in zip(everything(), expected, strict=True):
+        assert (ours == theirs).all()

@@ -1,0 +1,163 @@
+"""Condition numbers, their bounds and asymptotes, against theorems and high precision."""
+
+import csv
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk.theory import conditioning, multisphere
+from tests import tolerances
+
+EPS = tolerances.EPS["float64"]
+
+
+def kernel_matrix(rng, n=12, depth=4, skip=True):
+    X = multisphere.sample(n, 4, 6, rng)
+    return rk.Kernel(rk.Network(depth, skip=skip), "gpk", "trace", normalized=True)(X)
+
+
+@given(st.integers(2, 8), st.floats(0, 0.99))
+def test_double_constant_matrices(n, b):
+    """Every bound is the condition number itself, 1 + nb/(1−b)."""
+    B = np.full((n, n), b)
+    np.fill_diagonal(B, 1.0)
+    expected = 1 + n * b / (1 - b)
+    found = conditioning.bounds(B)
+    bar = 1e3 * EPS * expected**2  # λ_min carries an absolute error of eps·n·λ_max
+    assert abs(conditioning.condition_number(B) - expected) <= bar
+    for value in found[2:]:
+        assert abs(value - expected) <= bar
+    assert abs(found.off_diagonal - b) <= 8 * EPS
+    assert found.epsilon <= 8 * n * EPS
+
+
+@given(st.integers(3, 10), st.floats(0, 0.9), st.floats(0, 0.3), st.integers(0, 2**32 - 1))
+def test_lemma_6_1(n, b, spread, seed):
+    noise = np.random.default_rng(seed).uniform(-spread, spread, (n, n)) / n
+    A = np.clip(b + (noise + noise.T) / 2, -1, 1)
+    np.fill_diagonal(A, 1.0)
+    value, found = conditioning.condition_number(A), conditioning.bounds(A)
+    off = A[~np.eye(n, dtype=bool)]
+    assert abs(found.off_diagonal - off.mean()) <= 8 * EPS
+    expected = np.abs(A - off.mean()).sum(axis=1) - np.abs(1 - off.mean())
+    assert abs(found.epsilon - expected.max()) <= 8 * n * EPS
+    slack = 1 + 1e3 * EPS * n * value
+    assert found.lower <= value * slack
+    assert value <= found.upper * slack
+    if found.off_diagonal < 0:
+        assert found.lower == 1
+    assert (found.upper == np.inf) == (found.epsilon >= 1 - found.off_diagonal)
+
+
+def test_bounds_of_negative_means():
+    """b < 0, where the largest eigenvalue of B is 1 − b."""
+    found = conditioning.bounds([[1, -0.5], [-0.5, 1]])
+    assert found.lower == 1
+    assert abs(found.upper - 3) <= 16 * EPS
+    assert found.upper_equal_rows == found.upper
+    for seed in range(20):
+        noise = np.random.default_rng(seed).uniform(-0.05, 0.05, (4, 4))
+        A = -0.2 + (noise + noise.T) / 2
+        np.fill_diagonal(A, 1.0)
+        assert conditioning.condition_number(A) <= conditioning.bounds(A).upper * (1 + 100 * EPS)
+
+
+def test_rows_of_equal_sum_have_the_sharper_bound():
+    """Circulant matrices are such; the bound is between the value and the general one."""
+    row = np.array([1.0, 0.62, 0.6, 0.58, 0.6, 0.62])
+    A = np.stack([np.roll(row, i) for i in range(6)])
+    A = (A + A.T) / 2
+    found = conditioning.bounds(A)
+    assert conditioning.condition_number(A) <= found.upper_equal_rows * (1 + 100 * EPS)
+    assert found.upper_equal_rows < found.upper < np.inf
+
+
+def test_condition_numbers():
+    assert conditioning.condition_number(np.eye(3)) == 1
+    assert conditioning.condition_number(np.ones((3, 3))) == np.inf
+    assert conditioning.condition_number([[2.0]]) == 1
+    near = np.array([[1.0, 1 - 1e-6], [1 - 1e-6, 1.0]])
+    assert conditioning.condition_number(near) < 3e6
+    near[0, 1] = near[1, 0] = 1 - 6e-8  # the number before 1 in float32: a rounding error
+    assert conditioning.condition_number(near.astype(np.float32)) == np.inf
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
+    A = Q @ np.diag([1e4, 100, 3, 2, 1]) @ Q.T
+    assert abs(conditioning.condition_number((A + A.T) / 2) / 1e4 - 1) <= 1e5 * EPS
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5, 2.0])
+@pytest.mark.parametrize("skip", [True, False])
+def test_the_asymptotic_law(alpha, skip):
+    """δ_L → (9π²/2) s²/L² from any start, from below, with the next term known."""
+    slowdown = (1 + alpha**2) / alpha**2 if skip else 1.0
+    start = [1.0, 0.3, 1.5, 0.01]
+    for depth in (1000, 10_000):
+        complement = multisphere.normalized_gpk(start, depth, 3, alpha, skip, complement=True)
+        law = 1 / conditioning.asymptotic_condition_number(1, depth, alpha, skip)
+        assert (complement < law).all()
+        assert np.abs(complement / law - 1).max() <= tolerances.asymptote(
+            depth, slowdown, np.mean(start)
+        )
+
+
+def test_comparison(rng, tmp_path):
+    """Theorem 6.2 on uniform signals, and a table that says what it should."""
+    X = multisphere.sample(40, 6, 10, rng)
+    depths = (1, 3, 10, 30, 100)
+    table = conditioning.compare(X, depths)
+    assert len(table) == 5
+    assert [row.depth for row in table] == list(depths)
+    for t, depth in enumerate(depths):
+        row = table.rows[t]
+        for name, skip in (("cgpk", False), ("rescgpk", True)):
+            A = rk.Kernel(rk.Network(depth, skip=skip), "gpk", "trace", normalized=True)(X)
+            value = conditioning.condition_number(A)
+            found = conditioning.bounds(A)
+            assert abs(getattr(row, name) / value - 1) <= 1e3 * EPS * value
+            assert abs(getattr(row, name + "_lower") / found.lower - 1) <= 1e3 * EPS * value
+            asymptote = conditioning.asymptotic_condition_number(40, depth, 1.0, skip)
+            assert getattr(row, name + "_asymptote") == asymptote
+            assert found.lower <= value <= found.upper
+        assert row.ratio == row.cgpk / row.rescgpk
+    for name in ("ratio", "ratio_lower"):
+        assert (table.column(name) > 1).all()  # part 3 of the theorem
+        assert (np.diff(table.column(name)) > 0).all()
+    assert (table.column("ratio_limit") == 4).all()
+    assert (np.diff(table.column("cgpk_lower")) > 0).all()
+    table.write_csv(tmp_path / "table.csv")
+    with open(tmp_path / "table.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["depth"]) for row in rows] == list(depths)
+    assert [float(row["rescgpk"]) for row in rows] == table.column("rescgpk").tolist()
+    text = str(table).splitlines()
+    assert len(text) == 3 + len(depths)
+    assert len({len(line) for line in text[1:]}) == 1
+    with pytest.raises(ValueError, match="column is 'kappa'"):
+        table.column("kappa")
+
+
+def test_duplicates_make_a_matrix_singular_and_the_table_says_so(rng):
+    X = multisphere.sample(5, 3, 6, rng)[[0, 1, 2, 3, 4, 0]]
+    table = conditioning.compare(X, (2,))
+    assert table.rows[0].cgpk == np.inf
+    assert np.isnan(table.rows[0].ratio)
+    assert "–" in str(table)
+
+
+def test_condition_numbers_of_a_deep_kernel_follow_the_law(rng):
+    """cond(CGPK)/cond(ResCGPK) → ((1+α²)/α²)²: within a percent of 4 at depth 2000."""
+    X = multisphere.sample(20, 8, 10, rng)
+    table = conditioning.compare(X, (200, 2000))
+    shallow, deep = table.column("ratio")
+    assert abs(deep - 4) < abs(shallow - 4)
+    assert 3.9 <= deep <= 4
+    for name in ("cgpk", "rescgpk"):
+        assert abs(table.column(name)[1] / table.column(name + "_asymptote")[1] - 1) <= 0.03
+
+
+def test_no_branch_no_slowdown():
+    with pytest.raises(ValueError, match="expected a positive number"):
+        conditioning.slowdown(0.0)

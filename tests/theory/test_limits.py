@@ -1,0 +1,173 @@
+"""Predicted limits and constants against closed forms and deep kernels."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import rescntk as rk
+from rescntk.theory import conditioning, families, limits, multisphere
+from rescntk.theory.extrapolation import extrapolate_limit
+from tests import tolerances
+from tests.ladders import pairs, powers
+from tests.oracles.papers import _row_box, kappa0, kappa1
+
+EPS = tolerances.EPS["float64"]
+
+
+def row_heads(rows):
+    """Heads of rows (offset, pixel) of one pair: equivariant, trace, and GAP before it is
+    normalized."""
+    return {"equivariant": rows[0, 0], "trace": rows[0].mean(), "gap": rows.mean()}
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(3, 3), (1, 3), (5, 1), (3, 7)])
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+def test_the_two_layer_limit_in_closed_form(inner, outer, head):
+    """½ box(κ1(u) + u κ0(u)) with u = box t, and the deep kernel is on its way there."""
+    X, d = multisphere.sample(4, 3, 6, rng=2), 6
+    network = rk.Network(1, inner, outer_filter_size=outer, trained=("inner", "outer"))
+    rows = [multisphere.dot_products(X, offset=offset) for offset in range(d)]
+    K = np.empty((4, 4))
+    for i, k in np.ndindex(4, 4):
+        shown = []
+        for row in rows:
+            u = _row_box(row[i, k], inner)
+            shown.append(_row_box((kappa1(u) + u * kappa0(u)) / 2, outer))
+        K[i, k] = row_heads(np.array(shown))[head]
+    own = np.sqrt(K.diagonal())
+    expected = K / np.multiply.outer(own, own)
+    limit = limits.two_layer(network).replace(head=head)(X)
+    # κ0 at the pixels that a signal shares with itself: √(2 eps)/π, of which the mean is taken.
+    assert np.abs(limit - expected).max() <= 2 * np.sqrt(2 * 16 * EPS) / np.pi
+    complements = multisphere.gram_complements(
+        [network.replace(depth=n, alpha=1 / n) for n in (1000, 2000)], X, kind="ntk", head=head
+    )
+    near, nearer = (np.abs(1 - complement - limit).max() for complement in complements)
+    assert near <= 3e-3
+    # O(1/L), then a relative L^-1/2 from κ0's root at correlations near −1.
+    assert abs(near / nearer - 2) <= 3 * 1000**-0.5
+
+
+def test_the_two_layer_limit_is_for_any_signals_and_activation(rng):
+    X = rng.standard_normal((4, 2, 5))
+    for network in (
+        rk.Network(1, 3, trained=("inner", "outer")),
+        rk.Network(1, 3, activation="erf", c_v=1.3, c_w=0.7, trained=("inner",)),
+        rk.Network(1, 1, input_filter_size=3, trained=("outer",)),
+    ):
+        limit = limits.two_layer(network).replace(head="gap")(X)
+        distances = [
+            np.abs(
+                rk.Kernel(network.replace(depth=n, alpha=1 / n), "ntk", "gap", normalized=True)(X)
+                - limit
+            ).max()
+            for n in (100, 200)
+        ]
+        assert distances[0] <= 0.05
+        assert 1.8 <= distances[0] / distances[1] <= 2.2
+
+
+def test_huangs_theorem_7():
+    """Ω̄_1 = ½(σ̂ + ρ σ̂') of the poster."""
+    X = multisphere.sample(5, 3, 1, rng=0)
+    t = multisphere.dot_products(X)[..., 0]
+    off = ~np.eye(5, dtype=bool)
+    limit = limits.two_layer(rk.literature.huang_resnet(7))(X)
+    expected = (kappa1(t) + t * kappa0(t)) / 2
+    assert np.abs(limit - expected)[off].max() <= tolerances.TRANSCRIPTION
+
+
+def test_a_window_of_a_window_is_refused():
+    with pytest.raises(ValueError, match="filter_size is 3 and input_filter_size is 5"):
+        limits.two_layer(rk.Network(1, input_filter_size=5))
+
+
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_the_constant_of_theorem_6_1(kind, head, alpha):
+    """L^(2γ−1) times the distance tends to the predicted constant; general signals too."""
+    family = families.decaying(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0)
+    for X in (multisphere.sample(4, 3, 5, 1), np.random.default_rng(1).standard_normal((4, 2, 5))):
+        prediction = family.predict(kind)
+        constant = prediction.distance_constant(X, head)
+        limit = prediction.complements(X, head)
+        deep = 1000
+        K = rk.Kernel(family(deep), kind, head, normalized=True)(X)
+        distance = math.sqrt(np.mean(pairs(1 - limit - K) ** 2))
+        # The next order is Lα² = α²/L, times a factor of the same kind as the first.
+        assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
+
+
+@pytest.mark.parametrize("pixels", [1, 3])
+def test_gap_sees_its_own_pixels(pixels):
+    """¼ becomes d/(d + 3), and 1 − K̄ becomes (1/d) of the law."""
+    X = multisphere.sample(4, 3, pixels, rng=0)
+    quarter = limits.fixed(rk.Network(1), "ntk")
+    found = pairs(1 - quarter.complements(X, "gap"))
+    assert np.abs(found - pixels / (pixels + 3)).max() <= 8 * EPS
+    ones = limits.fixed(rk.Network(1), "gpk")
+    law = conditioning.asymptotic_complement(1)
+    assert abs(ones.distance_constant(X, "gap") / law - 1 / pixels) <= 1e-11
+    assert abs(ones.distance_constant(X, "trace") / law - 1) <= 8 * EPS
+    # 16 d/(d+3)² times ⅜, from the derivative of (¼+η)/((1 + (d−1)(¼+η))/d).
+    expected = 0.375 * 16 * pixels / (pixels + 3) ** 2
+    assert abs(quarter.distance_constant(X, "gap") / expected - 1) <= 1e-9
+
+
+def test_pixels_that_agree_stay_so_without_filters():
+    """Two of three pixels the same: a filter mixes them in, size 1 does not."""
+    X = multisphere.sample(3, 3, 3, rng=0)
+    X[1, :, :2] = X[0, :, :2]
+    for size, agreeing in ((1, 2 / 3), (3, 0.0)):
+        limit = limits.fixed(rk.Network(1, size), "ntk").complements(X, "trace")
+        assert abs(limit[0, 1] - 0.75 * (1 - agreeing)) <= 8 * EPS
+        deep = multisphere.gram_complements([rk.Network(4000, size)], X, kind="ntk", head="trace")[
+            0
+        ]
+        assert np.abs(deep - limit).max() <= 1e-3 * 30 / 4
+
+
+def test_at_gamma_one_half_there_is_a_flow():
+    """dρ/ds = κ1 − ρ and dτ/ds = κ1 + κ0 (ρ + τ) − τ to s = 1, where Θ̂ = (ρ + τ)/3."""
+    X = multisphere.sample(4, 3, 1, rng=4)
+    t = pairs(multisphere.dot_products(X)[..., 0])
+
+    def flow(_, state):
+        rho, tau = np.split(state, 2)
+        both = kappa1(rho)
+        return np.concatenate([both - rho, both + kappa0(rho) * (rho + tau) - tau])
+
+    start = np.concatenate([t, np.zeros_like(t)])
+    rho, tau = np.split(
+        solve_ivp(flow, (0, 1), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1], 2
+    )
+    ladder = powers(11)
+    family = families.huang_resnet(0.5)
+    trained = families.decaying(family(1).replace(trained=("inner", "outer", "readout")), 0.5)
+    for kind, limit in (("gpk", rho), ("ntk", (rho + tau) / 3)):
+        complements = multisphere.gram_complements(
+            [trained(n) for n in ladder], X, kind=kind, head="trace"
+        )
+        values = np.array([pairs(1 - complement) for complement in complements])
+        for k, expected in enumerate(limit):
+            found = extrapolate_limit(
+                np.array(ladder, float), values[:, k], np.full(len(ladder), 1e-15)
+            )
+            assert found.uncertainty <= 1e-7
+            assert found.admits(expected, 1e-11)
+
+
+def test_refusals():
+    for make, says in (
+        (lambda: limits.decaying(rk.Network(1, skip=False), 1.0, "ntk"), "no skip connections"),
+        (lambda: limits.decaying(rk.Network(1, alpha=0), 1.0, "ntk"), "alpha is 0"),
+        (lambda: limits.fixed(rk.Network(1, alpha=0), "ntk"), "without a residual branch"),
+        (lambda: limits.fixed(rk.Network(1, c_v=0), "ntk"), "alpha, c_v, c_w are 1.0, 0.0, 1.0"),
+        (lambda: limits.Prediction(0.5, exponent=-1), "exponent is -1"),
+        (lambda: limits.Prediction(0.5, log_power=2), "log_power is 2"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            make()
