@@ -1,32 +1,43 @@
-# make demo: the main job on real signals.   make test: every check there is.
-# Both need nothing but Python (3.11 or later) and make; they set up .venv themselves.
+# make demo: the main job on real signals.
+# make check: linters, types and the fast tests, for daily work; under 2 minutes on two cores.
+# make test: every check there is, notebooks included; under 10 minutes on two cores.
+# Each needs nothing but Python (3.11 or later) and make, and sets up .venv itself.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-gpu notebooks benchmark benchmark-gpu clean
+# Workers take tests from each other, so that none waits while another has a long queue.
+# tests/conftest.py puts the longest tests first.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
+
+.PHONY: demo check test lint test-gpu notebooks benchmark benchmark-gpu clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
 
 # pytest has a worker for each core: a worker's BLAS threads would only wait for each other.
-test: export OPENBLAS_NUM_THREADS = 1
-test: $(VENV)/test.stamp
+check test: export OPENBLAS_NUM_THREADS = 1
+check: lint
+	$(PYTEST) -m 'not slow'
+
+test: lint
+	$(PYTEST) --complete
+
+lint: $(VENV)/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --complete
 
-# What needs a CUDA device: the engine "cuda" through the tests of all engines. CuPy has to be
-# chosen by the GPU's driver: make test-gpu CUDA=cuda12 for versions below 13. Kernels are compiled
-# as tests ask for them, several thousand; CuPy keeps them for the next run.
+# Tests of the engine "cuda", which need a CUDA device. The GPU's driver decides which CuPy fits:
+# make test-gpu CUDA=cuda12 for drivers of CUDA 12. The first run compiles several thousand
+# kernels, as tests ask for them; CuPy keeps the kernels for the next run.
 CUDA ?= cuda13
 test-gpu: $(VENV)/$(CUDA).stamp
 	@$(BIN)/python -c 'import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else f"make test-gpu: {state}")'
-	$(BIN)/python -m pytest -n auto -m gpu
+	$(PYTEST) -m gpu
 
-# With options: make benchmark-gpu OPTIONS='--limit 500'. It goes on where it was left.
+# With options: make benchmark-gpu OPTIONS='--limit 500'. A second run continues the first one.
 OPTIONS :=
 benchmark-gpu: $(VENV)/jax-$(CUDA).stamp
 	$(BIN)/python benchmarks/gpu.py $(OPTIONS)
@@ -38,6 +49,7 @@ notebooks: $(VENV)/test.stamp
 benchmark: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/cpu.py
 
+# The environments. A stamp is newer than pyproject.toml once its packages are installed.
 $(VENV)/demo.stamp: pyproject.toml
 	$(MAKE) --no-print-directory $(VENV)/python.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[plot,datasets]'

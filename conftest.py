@@ -1,6 +1,6 @@
-"""Doctests of a module that needs a package which is not there are left out, and say so.
+"""Leave out the doctests of modules whose packages are not installed, and say so.
 
-With ``--complete``, as `make test` has it, nothing may be missing.
+With ``--complete``, which `make test` gives, a missing package is an error.
 """
 
 from importlib.util import find_spec
@@ -13,14 +13,14 @@ NEEDED = {
     "rescntk/learn/sktime.py": "sktime",
 }
 
-# All of the extra "all": tests that need one of them skip themselves without it.
+# Packages of the extra "all". A test that needs a missing package skips itself.
 OPTIONAL = ("numba", "matplotlib", "tqdm", "aeon", "sklearn", "sktime")
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
 
 
 def pytest_report_header() -> str | None:
-    """Name what is left out."""
+    """Return a line that names the doctests left out."""
     return f"doctests left out: {', '.join(collect_ignore)}" if collect_ignore else None
 
 
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse to begin if ``--complete`` is asked for and packages are missing."""
+    """Stop before the first test if ``--complete`` is given and packages are missing."""
     missing = [name for name in OPTIONAL if find_spec(name) is None]
     if config.getoption("complete") and missing:
         raise pytest.UsageError(f"not installed: {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""What the rows of benchmarks/gpu.py say: the issue's bars, a table, a picture."""
+"""Verdicts, a table and a picture of the rows of benchmarks/gpu.py."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def verdicts(report: Report) -> dict[str, dict[str, Any]]:
     return judged
 
 
-def brief(found: dict[str, Any]) -> str:
+def summary(found: dict[str, Any]) -> str:
     """Return a row's main number, for a line of progress."""
     if "error" in found:
         return f"failed: {found['error']}"

@@ -1,4 +1,4 @@
-"""What benchmarks/gpu.py measures, row by row: in which order, and how long it may take."""
+"""Rows of benchmarks/gpu.py: what is measured, in which order, and how long it may take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 DTYPES = ("float32", "float64")
 DEPTH, CHANNELS = 9, 4
+BOTH = ("gpk", "ntk")
 PARTS = ("layer", "large", "grams", "peers")
 OURS, REFERENCE, JAX = "rescntk", "reference on CuPy", "JAX"
 PEERS = (REFERENCE, JAX)
@@ -14,7 +15,7 @@ PEERS = (REFERENCE, JAX)
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement. Peers choose `n` themselves: None."""
+    """A measurement. Peers choose `n` themselves: None."""
 
     part: str
     who: str
@@ -57,7 +58,7 @@ class Sizes:
     batches: tuple[int, ...]  # of the peers, in pixel pairs
 
     def batch_sizes(self, d: int) -> list[int]:
-        """Return the numbers of signals that peers try, with as many: four have no equal ones."""
+        """Return the numbers n of signals that peers try, n with n; four at least."""
         return sorted({max(4, round(pixels**0.5 / d)) for pixels in self.batches})
 
 
@@ -111,12 +112,14 @@ def plan(sizes: Sizes) -> list[Row]:
     ]
 
 
-# How often calls are timed: so many times at most, and no more once so many seconds are spent.
+# Most calls of a measurement, and the seconds after which none is added. ROUNDS are pairs of calls
+# at two depths. Larger numbers steady the median and cost time on a borrowed device. Chosen.
 CALLS, ENOUGH = 5, 2.0
 ROUNDS, ENOUGH_ROUNDS = 9, 4.0
 
-# Before anything is known: twice what the bars allow of seconds an entry, and so many for what
-# is made once (arrays, compiled kernels, warming up) or for a whole row of a peer.
+# Estimates before anything is measured. _FIRST_RATE: seconds of an entry, twice the bars of
+# gpu_report.py. _ONCE: seconds for arrays, compiled kernels and warming up. _FIRST_PEER: seconds of
+# a peer's row. Larger numbers leave more rows to another run. Chosen, never timed on a device.
 _FIRST_RATE = {"float32": 6e-12, "float64": 16e-12}
 _ONCE = 10.0
 _FIRST_PEER = {REFERENCE: 45.0, JAX: 90.0}
@@ -129,10 +132,10 @@ def estimate(row: Row, done: list[dict[str, Any]]) -> float:
         return 1.2 * max((r["wall"] for r in alike), default=_FIRST_PEER[row.who])
     alike = [r for r in alike if r["dtype"] == row.dtype]
     rate = _FIRST_RATE[row.dtype]
-    if alike:  # of the largest: small ones tell of what is there once
+    if alike:  # of the largest row: small rows mostly measure launches
         most = max(alike, key=lambda r: r["entries"])
         rate = 1.2 * most["seconds"] / most["entries"]
     call = rate * row.entries
-    if row.part == "layer":  # rounds of once and twice the depth, three at least
+    if row.part == "layer":  # at least three rounds of one and two depths
         return _ONCE + 3 * call + max(ENOUGH_ROUNDS, 6 * call)
     return _ONCE + call + min(ENOUGH, CALLS * call)

@@ -1,9 +1,9 @@
 """The GAP kernels written the usual way in JAX: jitted, with tensors of all pixel pairs.
 
-As a program a worker in a process of its own, for a platform (gpu or cpu): one JSON request a
-line, {"dtype", "depth", "q", "channels", "d", "n", "calls", "enough"}, is answered by {"seconds"}
-of some calls on warmed-up, compiled code, arrays on the device, and by {"gpk", "ntk"} of a corner
-to compare, or by {"error"}.
+As a program it is a worker in a process of its own, for a platform (gpu or cpu). A request is a
+line of JSON: {"dtype", "depth", "q", "channels", "d", "n", "calls", "enough"}. Its answer has
+{"seconds"} of some calls on compiled code, arrays on the device, and a corner of both kernels,
+{"gpk", "ntk"}, to compare; or {"error"}.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the notebooks: as a check, or with --write to keep their outputs."""
+"""Run the notebooks as a check; with --write, keep their outputs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ HERE = Path(__file__).parent
 
 
 def run(path: Path) -> nbformat.NotebookNode:
-    """Return the notebook with the outputs of a fresh run; an error in a cell is raised.
+    """Return the notebook with the outputs of a fresh run, or raise the error of a cell.
 
-    What its cells write on stderr goes to ours, and is no output: it differs by machine.
+    Text that cells write to stderr goes to the stderr of this process and is not kept as output:
+    it differs from machine to machine.
     """
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
-        timeout=600,
-        coalesce_streams=True,  # what a cell prints comes in pieces that depend on the clock
+        timeout=600,  # seconds for one cell; all cells of one notebook take less together
+        coalesce_streams=True,  # a cell's text arrives in pieces that depend on the clock
         resources={"metadata": {"path": str(HERE)}},
     )
     executed = client.execute()
     for cell in executed.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _from_elsewhere(output)]
+            cell.outputs = [output for output in cell.outputs if not _pass_on_stderr(output)]
     return executed
 
 
-def _from_elsewhere(output: nbformat.NotebookNode) -> bool:
-    """Pass on what is on stderr: libraries' remarks when numba first compiles them, not results."""
+def _pass_on_stderr(output: nbformat.NotebookNode) -> bool:
+    """Print an output on stderr and return True, or return False for any other output.
+
+    Libraries write to stderr when numba first compiles them.
+    """
     if output.output_type != "stream" or output.name != "stderr":
         return False
     print(output.text, file=sys.stderr)
@@ -40,6 +44,7 @@ def _from_elsewhere(output: nbformat.NotebookNode) -> bool:
 
 
 def main() -> None:
+    """Run all notebooks in the order of their names, and print the seconds that each took."""
     for path in sorted(HERE.glob("*.ipynb")):
         start = time.perf_counter()
         notebook = run(path)

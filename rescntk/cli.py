@@ -1,4 +1,4 @@
-"""The command line: thin."""
+"""The command line ``rescntk``: it reads options, calls the library and writes files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,10 +19,20 @@ from .theory import conditioning, depth, families, multisphere
 from .validation import check_choice
 from .vocabulary import DTYPES, HEADS, KINDS
 
-# 1 … 10, then six to a factor of 2.5: points that look evenly spaced on a logarithmic axis.
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
+"""Depths of ``rescntk compare``: every depth to 10, then evenly spaced logarithms up to 100.
+
+Twelve depths lie between 10 and 100, each 1.2 times the depth before. The largest depth sets the
+time; more depths cost little, because one pass of the recursion gives all of them.
+"""
+
 DEFAULT_DATA = "JapaneseVowels"
+"""Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time steps."""
+
 FAMILIES = ("resnet", "resnet-fixed", "cnn", "huang-resnet", "huang-ffnet")
+"""Families of ``rescntk limits``, named as the functions of `rescntk.theory.families`."""
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +56,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rescntk {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_compare(commands)
+    _add_limits(commands)
+    _add_gram(commands)
+    listing = commands.add_parser(
+        "engines", help="the engines that can compute here, and why others cannot"
+    )
+    listing.set_defaults(run=_engines)
+    return parser
 
+
+def _add_compare(commands: _Commands) -> None:
     compare = commands.add_parser(
         "compare",
         help="condition numbers of CGPK and ResCGPK across depth",
@@ -72,11 +92,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_out(compare)
     compare.set_defaults(run=_compare)
 
+
+def _add_limits(commands: _Commands) -> None:
     limits = commands.add_parser(
         "limits",
-        help="what a family of kernels tends to at infinite depth, and how fast",
-        description="Whether a family of kernels converges at infinite depth, to what, and how "
-        "fast, beside what theory predicts: a report on the screen, limits.csv and limits.png.",
+        help="the limit of a family of kernels at infinite depth, and the rate",
+        description="Check whether a family of kernels converges at infinite depth to the limit "
+        "that theory predicts, and at the predicted rate: a report on the screen, limits.csv and "
+        "limits.png.",
     )
     _add_signals(limits, optional=True)
     limits.add_argument("--family", default="resnet", help=_choices(FAMILIES, "resnet"))
@@ -106,6 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_out(limits)
     limits.set_defaults(run=_limits)
 
+
+def _add_gram(commands: _Commands) -> None:
     gram = commands.add_parser(
         "gram",
         help="the kernel matrix of the signals in a file",
@@ -131,10 +156,6 @@ def _parser() -> argparse.ArgumentParser:
     gram.add_argument("--dtype", default="float64", help=_choices(DTYPES, "float64"))
     gram.add_argument("--engine", default="auto", help="see `rescntk engines` (default: auto)")
     gram.set_defaults(run=_gram)
-
-    listing = commands.add_parser("engines", help="what can compute here, and what cannot and why")
-    listing.set_defaults(run=_engines)
-    return parser
 
 
 def _add_signals(parser: argparse.ArgumentParser, optional: bool) -> None:
@@ -178,6 +199,7 @@ def _choices(names: Sequence[str], default: str) -> str:
 
 
 def _depths(text: str) -> tuple[int, ...]:
+    """Return the integers of a text such as "1,2,4"."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -187,7 +209,7 @@ def _depths(text: str) -> tuple[int, ...]:
 
 
 def _progress() -> bool:
-    """Whether to show progress: to a person, if there is something to show it with."""
+    """Return whether to show progress: to a person at a terminal, where tqdm is installed."""
     return sys.stderr.isatty() and find_spec("tqdm") is not None
 
 
@@ -197,7 +219,7 @@ def _compare(options: argparse.Namespace) -> None:
     if options.signals is None and options.array is not None:
         raise ValueError("--array is given without a file of named arrays")
     _check_out(options)
-    picture = plots.figure(plots.SIZE)  # first, so that a missing library costs no time
+    picture = plots.figure(plots.SIZE)  # first: a missing matplotlib is found before computing
     if options.signals is not None:
         X, name = datasets.read(options.signals, options.array), options.signals.name
     else:
@@ -224,12 +246,13 @@ def _compare(options: argparse.Namespace) -> None:
 
 
 def _check_out(options: argparse.Namespace) -> None:
+    """Raise ValueError if the folder for the results is a file."""
     if options.out.exists() and not options.out.is_dir():
         raise ValueError(f"out is {options.out}, which is a file, expected a folder")
 
 
 def _projected(X: np.ndarray, name: str, options: argparse.Namespace) -> np.ndarray:
-    """Return the signals on the multi-sphere, or as they are."""
+    """Return the signals projected to the multi-sphere, or unchanged with --raw."""
     if options.raw:
         return X
     if X.shape[1] == 1:
@@ -245,7 +268,7 @@ def _limits(options: argparse.Namespace) -> None:
         raise ValueError("--array and --raw are about SIGNALS, which are not given")
     _check_out(options)
     family = _family(options)
-    picture = plots.figure(plots.SIZE)  # first, so that a missing library costs no time
+    picture = plots.figure(plots.SIZE)  # first: a missing matplotlib is found before computing
     X = None
     if options.signals is not None:
         name = options.signals.name
@@ -268,7 +291,7 @@ def _limits(options: argparse.Namespace) -> None:
 
 
 def _family(options: argparse.Namespace) -> families.Family:
-    """Return the family asked for; options that are not about it are refused."""
+    """Return the family that the options name, or refuse options that the family does not have."""
     known: dict[str, tuple[Callable[..., families.Family], dict[str, Any]]] = {
         "resnet": (families.resnet, {"gamma": 0.75, "filter_size": 3, "frozen_readout": False}),
         "resnet-fixed": (families.resnet_fixed, {"alpha": 1.0, "filter_size": 3}),

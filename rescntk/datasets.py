@@ -1,9 +1,10 @@
-"""Signals from files and from the data sets that aeon brings along."""
+"""Read signals from files, and from the data sets that are part of aeon."""
 
 from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from .validation import check_choice, check_signals
 
 SUFFIXES = (".npy", ".npz", ".ts")
+"""Kinds of files: one NumPy array, several named arrays, and the time-series format of aeon."""
 
 
 def read(path: str | Path, array: str | None = None) -> np.ndarray:
@@ -20,7 +22,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
     ----------
     path : path
     array : str, optional
-        Which array of a ``.npz`` file; not needed where there is one alone.
+        Name of the array in a ``.npz`` file; not needed for a file with one array.
 
     Returns
     -------
@@ -61,7 +63,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
 
 
 def bundled() -> list[str]:
-    """Return the names of the data sets of equal length that aeon brings along.
+    """Return the names of the aeon's data sets whose signals have equal length.
 
     Examples
     --------
@@ -75,13 +77,13 @@ def bundled() -> list[str]:
 
 
 def load(name: str, split: str = "train") -> np.ndarray:
-    """Return the signals of a data set that aeon brings along; nothing is downloaded.
+    """Return the signals of one of aeon's data sets; nothing is downloaded.
 
     Parameters
     ----------
     name : str
-        One of `bundled`. Where the original has signals of several lengths, aeon's version
-        of equal length is taken.
+        One of `bundled`. Some data sets have signals of several lengths; aeon's version of
+        equal length is taken.
     split : {"train", "test"}
 
     Returns
@@ -98,7 +100,7 @@ def load(name: str, split: str = "train") -> np.ndarray:
 
 
 def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Return the signals and the class labels of a data set that aeon brings along.
+    """Return the signals and the class labels of one of aeon's data sets.
 
     Parameters
     ----------
@@ -124,17 +126,19 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
 
 
 def _bundled_folder() -> Path:
+    """Return the folder of the data sets inside the installed aeon."""
     return Path(_aeon_datasets().__path__[0]) / "data"
 
 
 def _ts_file(name: str, split: str) -> Path:
+    """Return the file of a data set, preferably its version of equal length (suffix _eq)."""
     folder = _bundled_folder() / name
     files = [folder / f"{name}{kind}_{split.upper()}.ts" for kind in ("_eq", "")]
     return next((file for file in files if file.is_file()), files[-1])
 
 
 def _equal_length(name: str) -> bool:
-    """Whether the header of the training file says so, without reading the data."""
+    """Return whether the header of the training file says that all signals have equal length."""
     if not all(_ts_file(name, split).is_file() for split in ("train", "test")):
         return False
     header = {}
@@ -148,7 +152,7 @@ def _equal_length(name: str) -> bool:
 
 
 def _read_ts(path: Path) -> tuple[np.ndarray, Any]:
-    """Return signals, and labels or None."""
+    """Return the signals of a ``.ts`` file, and its labels or None."""
     datasets = _aeon_datasets()
     try:
         signals = datasets.load_from_ts_file(str(path))
@@ -166,7 +170,8 @@ def _read_ts(path: Path) -> tuple[np.ndarray, Any]:
     return check_signals(signals, f"the array in {path.name}"), labels
 
 
-def _aeon_datasets() -> Any:
+def _aeon_datasets() -> ModuleType:
+    """Return the module aeon.datasets, or raise ImportError with the extra to install."""
     try:
         import aeon.datasets
     except ModuleNotFoundError:

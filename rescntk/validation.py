@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .arrays import Array, ArrayT, array_module, rounding_unit
+from .matrices import resolution
 from .vocabulary import DTYPES, KINDS, PARTS
 
 _MOST_PIXELS = 2**27
@@ -355,3 +356,285 @@ def check_layers(depth: Any) -> np.ndarray:
     if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
         raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
     return layers
+
+
+# ---------------------------------------------------------------- theory
+
+MULTISPHERE_TOLERANCE = 2e-6
+"""Largest | ‖x_j‖²/C0 − 1 | of a pixel that counts as on the multi-sphere.
+
+Relative, of the squared norm. Raising it admits signals whose kernels theorem 4.1 misses by as
+large a relative error. Chosen by rounding: pixels projected in float32 and given in float64
+have errors of a few units of 1.2e-7."""
+
+
+def multisphere_error(X: np.ndarray) -> float:
+    """Return the largest | ‖x_j‖²/C0 − 1 | over the pixels of signals."""
+    return float(np.abs((X * X).mean(axis=1) - 1.0).max())
+
+
+def check_on_multisphere(X: Any, name: str) -> np.ndarray:
+    """Return `X` as an array of signals on the multi-sphere, or say by how much it is off."""
+    X = check_signals(X, name)
+    worst = multisphere_error(X)
+    if worst > MULTISPHERE_TOLERANCE:
+        raise ValueError(
+            f"{name} of shape {X.shape} is not on the multi-sphere: a pixel's squared norm is off "
+            f"by {worst:.2g} of n_channels, expected none (multisphere.project makes it so)"
+        )
+    return X
+
+
+def check_rows_of_pixels(t: Any) -> np.ndarray:
+    """Return `t` as an array with an axis of pixels, or say what is wrong with it."""
+    values = check_real(t, "t", "(..., n_timepoints)")
+    if values.ndim == 0 or values.size == 0:
+        raise ValueError(f"t has shape {values.shape}, expected (..., n_timepoints)")
+    return values
+
+
+def check_multisphere_networks(networks: Iterable[Any], kind: str) -> tuple[Any, ...]:
+    """Return the networks if ``multisphere.gram_complements`` can take them together.
+
+    They are ReLU networks with an input filter of size 1, differ in depth and α alone, and have
+    kernels that are not 0 for every signal.
+    """
+    networks = tuple(networks)
+    if not networks:
+        raise ValueError("networks is empty, expected at least one")
+    first = networks[0]
+    for network in networks:
+        check_network(network)
+        if network.activation != "relu" or network.input_filter_size != 1:
+            raise ValueError(
+                f"network is {network!r}: kernels depend on dot products alone for activation "
+                f"'relu' and input_filter_size 1, expected these"
+            )
+        nothing = not network.skip and network.branch_gain == 0
+        if nothing or network.input_scale == 0:
+            raise ValueError(f"network is {network!r}: its kernels are 0, no correlations")
+        if network.replace(depth=1, alpha=1.0) != first.replace(depth=1, alpha=1.0):
+            raise ValueError("networks differ in more than depth and alpha, expected them alike")
+        parts = network.parts
+        moves = network.branch_share > 0 and parts.inner + parts.outer > 0
+        if kind == "ntk" and parts.initial == 0 and not moves:
+            raise ValueError(
+                f"network is {network!r}: its tangent kernel is 0, and has no correlations"
+            )
+    return networks
+
+
+MOST_AXES = 32
+"""Most pixels of a tensor grid: NumPy's arrays have at most 32 axes before version 2."""
+
+
+def check_pixels(n_timepoints: Any) -> int:
+    """Return `n_timepoints` as an int that an array has axes for, or say what is wrong with it."""
+    d = check_depth(n_timepoints, "n_timepoints")
+    if d > MOST_AXES:
+        raise ValueError(
+            f"n_timepoints is {d}, expected at most {MOST_AXES}, an array's axes (an output "
+            f"depends on its receptive field alone: a ring just longer serves as well)"
+        )
+    return d
+
+
+def check_memory(needed: int, max_memory: Any, what: str) -> None:
+    """Say so if `what` would take more than `max_memory` bytes."""
+    limit = check_constant(max_memory, "max_memory")
+    if needed > limit:
+        raise ValueError(
+            f"{what} takes {needed / 1e9:,.1f} GB, expected max_memory, {limit / 1e9:,.1f} GB, "
+            f"at most"
+        )
+
+
+def check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
+    """Return the highest frequency of each of `d` pixels, given one integer or `d`."""
+    name = "max_frequency"
+    try:
+        given = tuple(max_frequency)
+    except TypeError:
+        given = (max_frequency,) * d
+    if len(given) != d:
+        raise ValueError(
+            f"{name} is {max_frequency!r}, expected an integer or one for each of {d} pixels"
+        )
+    return tuple(check_frequency(k, name) for k in given)
+
+
+def check_relu(network: Any, reason: str) -> None:
+    """Say so if `network` is not one with ReLU, and the `reason` that it has to be."""
+    check_network(network)
+    if network.activation != "relu":
+        raise ValueError(f"network has activation {network.activation!r}{reason}")
+
+
+def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:
+    """Return one set of pixels of a ring of `d`; an error names `given`."""
+    try:
+        chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in pixels)
+    except TypeError:
+        raise ValueError(f"pixels is {given!r}, expected sets of integers") from None
+    if not chosen:
+        raise ValueError(f"pixels is {given!r}, expected at least one pixel")
+    return chosen
+
+
+def check_pixel_sets(
+    pixels: Any, field: frozenset[int], shifts: Iterable[int], d: int
+) -> list[frozenset[int]]:
+    """Return sets of pixels, each in the receptive field `field` after one of the `shifts`."""
+    try:
+        sets = [check_pixel_set(some, pixels, d) for some in pixels]
+    except TypeError:
+        raise ValueError(f"pixels is {pixels!r}, expected sets of integers") from None
+    shifts = tuple(shifts)
+    for chosen in sets:
+        if not any({(p + shift) % d for p in chosen} <= field for shift in shifts):
+            raise ValueError(
+                f"pixels has {sorted(chosen)}, expected some of the receptive field's, "
+                f"{sorted(field)}: the kernel does not depend on others"
+            )
+    if not sets:
+        raise ValueError("pixels is empty, expected at least one set of pixels")
+    return sets
+
+
+def check_samples(values: Any) -> np.ndarray:
+    """Return samples of functions on the circle as an array (..., n_samples)."""
+    array = check_real(values, "values", "(..., n_samples)")
+    if array.ndim == 0 or array.size == 0 or array.shape[-1] < 2:
+        raise ValueError(f"values has shape {array.shape}, expected (..., n_samples)")
+    return array
+
+
+def check_vector(values: Any, name: str) -> np.ndarray:
+    """Return `values` as a vector of real numbers."""
+    array = check_real(values, name, "(n,)")
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}, expected (n,)")
+    return array
+
+
+def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the angles of points on the circle and the values there, two vectors of one length."""
+    angles, targets = check_vector(angles, "angles"), check_vector(targets, "targets")
+    if angles.shape != targets.shape:
+        raise ValueError(f"targets has shape {targets.shape}, expected {angles.shape}")
+    return angles, targets
+
+
+def check_cutoff(cutoff: Any, limit: int, n_samples: int) -> np.ndarray:
+    """Return cut-off frequencies as an array of integers from 0 to `limit`."""
+    last = np.asarray(cutoff)
+    if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
+        raise ValueError(
+            f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "
+            f"{n_samples} samples"
+        )
+    return last
+
+
+def check_named(named: Any, name: str) -> None:
+    """Say so if `named` is not a mapping of names to the objects of a picture."""
+    if not isinstance(named, Mapping) or not named:
+        raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")
+
+
+def check_family(family: Any, depths: Iterable[int]) -> list[Any]:
+    """Return the networks of a family at `depths`: a Network, or a function from depth to one."""
+    from .network import Network
+
+    if isinstance(family, Network):
+        return [family.replace(depth=depth) for depth in depths]
+    if not callable(family):
+        raise ValueError(f"family is {family!r}, expected a Network or a function that returns one")
+    networks = []
+    for depth in depths:
+        network = family(depth)
+        if not isinstance(network, Network):
+            raise ValueError(f"family returned {network!r} for depth {depth}, expected a Network")
+        networks.append(network)
+    return networks
+
+
+def check_fit_range(first: Any, last: Any, values: Any) -> tuple[int, int]:
+    """Return the first and last frequency of a fit to the spectrum of one function's samples."""
+    first, last = check_depth(first, "first"), check_integer(last, "last")
+    if np.ndim(values) != 1 or not first < last <= len(values) // 2:
+        raise ValueError(
+            f"first and last are {first} and {last}, expected first < last below half the samples "
+            f"of one function; values has shape {np.shape(values)}"
+        )
+    return first, last
+
+
+def check_library_kernel(kernel: Any) -> None:
+    """Raise ValueError unless `kernel` is a rescntk.Kernel, whose network is known."""
+    from .kernels import Kernel  # kernels.py checks its own arguments with this module
+
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
+
+
+def check_cross_kernel(cross: Any, n: int) -> np.ndarray:
+    """Return `cross`, kernel(Z, X), as a float64 array (m, n), or raise ValueError."""
+    cross = check_real(cross, "cross", f"(m, {n})")
+    if cross.ndim != 2 or cross.shape[1] != n or cross.size == 0:
+        raise ValueError(f"cross has shape {cross.shape}, expected (m, {n})")
+    return cross
+
+
+def check_prior_variance(prior: Any, m: int) -> np.ndarray:
+    """Return `prior`, kernel.diag(Z), as a float64 array (m,), or raise ValueError."""
+    prior = check_real(prior, "prior", f"({m},)")
+    if prior.shape != (m,):
+        raise ValueError(f"prior has shape {prior.shape}, expected ({m},)")
+    return prior
+
+
+def check_posterior_variance(variance: np.ndarray, prior: np.ndarray, eps: float) -> None:
+    """Raise ValueError if a variance lies below −√eps times its prior: no rounding error does."""
+    relative = np.where(variance < 0, -np.inf, 0.0)  # where the prior is 0
+    with np.errstate(over="ignore"):
+        np.divide(variance, prior, out=relative, where=prior > 0)
+    worst = int(np.argmin(relative))
+    if relative[worst] < -np.sqrt(eps):
+        raise ValueError(
+            f"cross and prior do not belong to K: the posterior variance at point {worst} would "
+            f"be {variance[worst]:.3g}, expected matrices of one kernel"
+        )
+
+
+def check_semidefinite(eigenvalues: np.ndarray, eps: float) -> None:
+    """Raise ValueError if the smallest eigenvalue of K, (n,) rising, is clearly below 0.
+
+    The bound is −10·n·eps·λ_max. An eigendecomposition errs by about n·eps·λ_max; the factor 10
+    leaves room for the rounding errors of the kernel matrix itself.
+    """
+    n = len(eigenvalues)
+    if eigenvalues[0] < -10 * resolution(eigenvalues, eps):
+        raise ValueError(
+            f"K of shape {(n, n)} has the eigenvalue {eigenvalues[0]:.3g}, "
+            f"expected a positive semidefinite matrix"
+        )
+
+
+def check_resolved(eigenvalues: np.ndarray, eps: float, remedy: str = "") -> None:
+    """Raise ValueError if the smallest eigenvalue of K, (n,) rising, is at most n·eps·λ_max."""
+    if eigenvalues[0] <= resolution(eigenvalues, eps):
+        raise singular_matrix(eigenvalues, eps, remedy)
+
+
+def singular_matrix(eigenvalues: np.ndarray, eps: float, remedy: str) -> ValueError:
+    """Return the error of a numerically singular K, with its smallest eigenvalue and remedies."""
+    n = len(eigenvalues)
+    remedies = ["points that differ", remedy]
+    if eps > np.finfo(np.float64).eps:
+        remedies.append("a matrix in float64")
+    return ValueError(
+        f"K of shape {(n, n)} is numerically singular: its smallest eigenvalue (ridge included) "
+        f"is {eigenvalues[0]:.3g}, expected above n·eps·λ_max = {resolution(eigenvalues, eps):.3g} "
+        f"for eps = {eps:.3g} of its dtype ({' or '.join(filter(None, remedies))})"
+    )

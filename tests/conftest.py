@@ -1,4 +1,4 @@
-"""Hypothesis profiles and a source of randomness, for all tests."""
+"""Hypothesis profiles, a source of randomness, and the order of the tests."""
 
 import numpy as np
 import pytest
@@ -24,3 +24,45 @@ settings.load_profile("suite")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20220317)
+
+
+NOTEBOOKS = "tests/project/test_notebooks.py"
+
+# Left out of `make check`, kept in `make test`: folders, files and tests, by the start of their
+# names. An entry has tests that take 5 s of processor time or more in all their cases together,
+# one run each on a machine with two cores. Fewer entries make `make check` longer.
+SLOW = (
+    NOTEBOOKS,
+    "tests/benchmarks/test_classification.py::test_the_first_process_alone_compiles",
+    "tests/engines/cuda/",
+    "tests/engines/test_accuracy.py::test_any_network_on_any_signals",
+    "tests/engines/test_accuracy.py::test_difficult_signals",
+    "tests/engines/test_cpu.py::test_compiled_code_is_kept_on_disk",
+    "tests/engines/test_deep.py::test_normalized_at_depth_5000",
+    "tests/engines/test_properties.py::test_heads_are_means_of_pixel_pairs",
+    "tests/learn/test_checks.py",
+    "tests/learn/test_search.py::test_choice_by_hand",
+    "tests/learn/test_search.py::test_what_is_trained_is_what_predicts",
+    "tests/project/test_readme.py::test_the_second_example_runs",
+    "tests/test_derivative.py::test_exact",
+    "tests/test_finite_network.py",
+    "tests/theory/spectrum/test_decay.py::test_the_law_of_products_of_windows",
+    "tests/theory/spectrum/test_funk_hecke.py::test_errors_hold_and_methods_agree",
+    "tests/theory/spectrum/test_funk_hecke.py::test_one_pixel_in_high_precision",
+    "tests/theory/spectrum/test_funk_hecke.py::test_slabs_do_not_change_eigenvalues",
+    "tests/theory/test_depth.py",
+    "tests/theory/test_family_verdicts.py",
+)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
+def pytest_collection_modifyitems(items):
+    """Mark the slow tests, and run notebooks first, then other slow tests, then the rest."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+
+    def place(item):
+        return not item.nodeid.startswith(NOTEBOOKS), item.get_closest_marker("slow") is None
+
+    items.sort(key=place)

@@ -1,39 +1,64 @@
-"""∂K/∂α against central differences in 40 digits, and against its limits."""
+"""∂K/∂α against differences in 40 digits, against its limits, and against K itself."""
+
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
-from rescntk.engines import slopes
 from rescntk.theory import multisphere
-from rescntk.vocabulary import HEADS
-from tests import strategies, tolerances
+from rescntk.vocabulary import DTYPES, HEADS
+from tests import tolerances
 from tests.difficult_signals import SIGNALS
+from tests.engine_names import GROUPS
 from tests.oracles import definition
 
-# In powers of two, so that α ± h are float64 numbers. Five points leave h⁴ ~ 1e-17; at ρ = ±1
-# the oracle's 40 digits leave 1e-20 in κ0, 1e-16 in the difference.
-STEP = 2.0**-14
+# Step of the oracle's differences, relative to α: a power of two, so that α (1 + k·STEP) is a
+# float64 number. Five points leave STEP⁴/30 of the fifth derivative, which for growth along depth
+# is (2L)⁵: 9e-14 for L = 30. At ρ = ±1 the oracle's 40 digits leave 1e-20 in κ0, 1e-15 in the
+# difference.
+STEP = 2.0**-17
 
 
-def exact_derivative(network, X):
-    """Return {kind: ∂/∂α of all pixel pairs} by five-point differences in 40 digits."""
+def normalize(K):
+    own = K.diagonal()
+    found = np.full(K.shape, definition.mp.mpf(0), dtype=object)
+    for a, b in np.ndindex(K.shape):
+        if own[a] > 0 and own[b] > 0:
+            found[a, b] = K[a, b] / definition.mp.sqrt(own[a] * own[b])
+    return found
+
+
+def exact_sensitivities(network, X, heads=HEADS):
+    """Yield kernels with K and α ∂K/∂α in 40 digits, by five-point differences."""
     at = {
-        k: definition.pixel_pairs(X, network.replace(alpha=network.alpha + k * STEP))
-        for k in (-2, -1, 1, 2)
+        k: definition.pixel_pairs(X, network.replace(alpha=network.alpha * (1 + k * STEP)))
+        for k in (-2, -1, 0, 1, 2)
     }
-    result = {}
     for i, kind in enumerate(("gpk", "ntk")):
-        values = {k: pairs[network.depth][i] for k, pairs in at.items()}
-        result[kind] = (8 * (values[1] - values[-1]) - (values[2] - values[-2])) / (12 * STEP)
-    return result
+        for head in heads:
+            values = {k: definition.head(pairs[network.depth][i], head) for k, pairs in at.items()}
+            for normalized in (False, True):
+                if normalized:
+                    values = {k: normalize(K) for k, K in values.items()}
+                slope = (8 * (values[1] - values[-1]) - (values[2] - values[-2])) / (12 * STEP)
+                yield rk.Kernel(network, kind, head, normalized), values[0], slope
+
+
+def assert_exact(network, X, spread=1.0, heads=HEADS, engines=("auto",), dtypes=DTYPES):
+    for kernel, K, slope in exact_sensitivities(network, X, heads):
+        for dtype, engine in product(dtypes, engines):
+            options = {"dtype": dtype, "engine": engine}
+            found = alpha_derivative(kernel, X, **options)
+            assert (found.kernel == kernel(X, **options)).all()
+            assert (found.derivative == found.derivative.T).all()
+            error = definition.errors(network.alpha * found.derivative, slope, K.diagonal())
+            assert error <= spread * tolerances.derivative(dtype), (kernel, options)
 
 
 NETWORKS = {
     "residual": rk.Network(5, alpha=0.75),
-    "erf": rk.Network(4, alpha=1.25, activation="erf", c_w=1.3),
     "filters, frozen": rk.Network(
         3, 5, outer_filter_size=1, input_filter_size=3, alpha=0.5, c_v=1.7, trained=("inner",)
     ),
@@ -46,77 +71,70 @@ NETWORKS = {
 @pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_exact(name, make, rng):
-    network = NETWORKS[name]
-    X = make(2, 5, rng)
-    values = definition.pixel_pairs(X, network)[network.depth]
-    slopes = exact_derivative(network, X)
-    for i, kind in enumerate(("gpk", "ntk")):
-        for head in HEADS:
-            K, dK = alpha_derivative(rk.Kernel(network, kind, head), X)
-            exact = definition.head(values[i], head)
-            slope = network.alpha * definition.head(slopes[kind], head)
-            own = exact.diagonal()
-            assert definition.errors(K, exact, own) <= tolerances.KERNEL["float64"]
-            bar = tolerances.sensitivity(network.depth)
-            assert definition.errors(network.alpha * dK, slope, own) <= bar
+    assert_exact(NETWORKS[name], make(2, 4, rng)[:4])
 
 
 @pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("alpha", [2.0**-20, 2.0**-10, 2.0**-4, 0.75, 2.0, 30.0])
+def test_exact_at_every_alpha(alpha, make, rng):
+    assert_exact(rk.Network(3, alpha=alpha), make(2, 3, rng)[:4])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [0.125, 0.75, 30.0])
+def test_exact_at_depth_30(alpha, rng):
+    duplicates, spikes = SIGNALS[0], SIGNALS[-1]
+    dtypes = DTYPES if alpha < 1 else ("float64",)  # (1 + 30²)³⁰ exceeds float32
+    for make in (duplicates, spikes):
+        X = make(2, 3, rng)[[0, 2, 3]]
+        assert_exact(rk.Network(30, alpha=alpha), X, dtypes=dtypes)
+
+
+@pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
+def test_exact_for_erf(make, rng):
+    network = rk.Network(4, alpha=1.25, activation="erf", c_w=1.3)
+    X = make(2, 5, rng)[:4]
+    entering = (X**2).sum(axis=1).max() / 2
+    features = rk.pixel_pairs(network, X, kind="gpk").diagonal(axis1=2, axis2=3).max()
+    variance = network.c_w * max(entering, features)
+    assert_exact(network, X, spread=tolerances.erf_spread(variance))
+
+
+@pytest.mark.parametrize("engines", GROUPS)
+def test_exact_on_every_engine(engines, rng):
+    X = rng.standard_normal((3, 2, 5))
+    assert_exact(NETWORKS["residual"], X, heads=("gap",), engines=engines)
+
+
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
-def test_exact_when_normalized(kind, make, rng):
-    network = NETWORKS["residual"]
-    X = make(2, 5, rng)
-    i = ("gpk", "ntk").index(kind)
-    K = definition.head(definition.pixel_pairs(X, network)[network.depth][i], "gap")
-    dK = definition.head(exact_derivative(network, X)[kind], "gap")
-    own, d_own, n = K.diagonal(), dK.diagonal(), len(X)
-    exact = np.zeros_like(K)
-    for a, b in np.ndindex(n, n):
-        if own[a] > 0 and own[b] > 0:
-            rate = d_own[a] / own[a] + d_own[b] / own[b]
-            exact[a, b] = (dK[a, b] - K[a, b] * rate / 2) / definition.mp.sqrt(own[a] * own[b])
-    normalized = rk.Kernel(network, kind, "gap", normalized=True)
-    values, slopes = alpha_derivative(normalized, X)
-    ones = np.where(own > 0, 1, 0)
-    assert np.abs(values - normalized(X)).max() <= 2 * tolerances.KERNEL["float64"]
-    assert (values.diagonal() == ones).all()
-    bar = 2 * tolerances.sensitivity(network.depth)  # numerator and denominator
-    assert definition.errors(network.alpha * slopes, network.alpha * exact, ones) <= bar
+@pytest.mark.parametrize("normalized", [False, True])
+def test_two_sets_of_signals(normalized, kind, rng):
+    """The derivative of a pair depends on the two signals alone."""
+    X = rng.standard_normal((5, 2, 6))
+    kernel = rk.Kernel(rk.Network(3, alpha=0.5), kind, "gap", normalized)
+    whole, part = alpha_derivative(kernel, X), alpha_derivative(kernel, X, X[:2].copy())
+    assert (part.kernel == whole.kernel[:, :2]).all()
+    size = np.sqrt(np.outer(kernel.diag(X), kernel.diag(X[:2])))
+    error = np.abs(part.derivative - whole.derivative[:, :2]) / size
+    assert error.max() <= 2 * tolerances.derivative("float64") / kernel.network.alpha
 
 
-@given(strategies.networks(), strategies.signals(), strategies.heads, strategies.kinds)
-def test_kernel_by_this_route_is_the_kernel(network, X, head, kind):
-    kernel = rk.Kernel(network.replace(skip=True), kind, head)
-    K, dK = alpha_derivative(kernel, X)
-    other = kernel(X)
-    size = np.sqrt(np.outer(other.diagonal(), other.diagonal()))
-    spread = 1.0
-    if network.activation == "erf":  # layers square the variances, layer by layer
-        spread = tolerances.erf_spread(float((X**2).sum(axis=1).max()) * network.c_w * 50)
-    assert (np.abs(K - other) <= spread * tolerances.KERNEL["float64"] * size).all()
-    assert np.isfinite(dK).all()
-    assert (K == K.T).all() and (dK == dK.T).all()
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("kind", ["gpk", "ntk"])
-def test_compiled_or_not(name, kind, rng, monkeypatch):
-    """Without numba the same formulas are computed by the array."""
-    X = rng.standard_normal((4, 2, 9))
-    kernel = rk.Kernel(NETWORKS[name], kind)
-    results = [alpha_derivative(kernel, X)]
-    monkeypatch.setattr(slopes, "fill", slopes.by_arrays)
-    results.append(alpha_derivative(kernel, X))
-    size = np.sqrt(np.outer(results[0].kernel.diagonal(), results[0].kernel.diagonal()))
-    for one, other in zip(*results, strict=True):
-        bar = 2 * tolerances.sensitivity(NETWORKS[name].depth)
-        assert (np.abs(one - other) <= bar * size).all()
-
-
-def test_zero_at_alpha_zero(rng):
+def test_zero_at_alpha_zero_and_without_skip_connections(rng):
     X = rng.standard_normal((4, 2, 6))
+    for network in (rk.Network(4, alpha=0.0), rk.Network(4, skip=False)):
+        for kind in ("gpk", "ntk"):
+            kernel = rk.Kernel(network, kind)
+            K, dK = alpha_derivative(kernel, X)
+            assert (K == kernel(X)).all()
+            assert not dK.any()
+
+
+def test_the_diagonal_of_a_normalized_kernel_does_not_change(rng):
+    X = rng.standard_normal((4, 2, 6))
+    X[1] = 0.0
     for kind in ("gpk", "ntk"):
-        assert not alpha_derivative(rk.Kernel(rk.Network(4, alpha=0.0), kind), X).derivative.any()
+        dK = alpha_derivative(rk.Kernel(rk.Network(3), kind, normalized=True), X).derivative
+        assert not dK.diagonal().any() and not dK[1].any()
 
 
 def test_the_law_of_great_depth(rng):
@@ -134,6 +152,17 @@ def test_the_law_of_great_depth(rng):
         alpha_derivative(rk.ResCGPK(2000, head="trace"), X)
 
 
+def test_growth_along_depth_costs_no_digits(rng):
+    """K(x, x) of trace grows like (1 + α²)^L, whose logarithmic derivative is 2Lα²/(1 + α²)."""
+    X = rng.standard_normal((3, 2, 4))
+    for depth in (30, 300):
+        kernel = rk.ResCGPK(depth, head="trace", alpha=0.75)
+        K, dK = (values.diagonal() for values in alpha_derivative(kernel, X))
+        rate = 2 * depth * 0.75**2 / (1 + 0.75**2)
+        error = np.abs(0.75 * dK / K - rate)
+        assert (error <= tolerances.derivative("float64") + tolerances.EPS["float64"] * rate).all()
+
+
 def test_does_not_depend_on_threads(rng):
     X = rng.standard_normal((5, 2, 7))
     kernel = rk.ResCNTK(3)
@@ -143,12 +172,14 @@ def test_does_not_depend_on_threads(rng):
 
 def test_refusals(rng):
     X = rng.standard_normal((2, 1, 4))
-    with pytest.raises(ValueError, match="skip=False"):
-        alpha_derivative(rk.CGPK(2), X)
     with pytest.raises(ValueError, match="X has shape"):
         alpha_derivative(rk.ResCGPK(2), X[0])
     with pytest.raises(ValueError, match="threads"):
         alpha_derivative(rk.ResCGPK(2), X, threads=0)
+    with pytest.raises(ValueError, match="engine is 'abacus'"):
+        alpha_derivative(rk.ResCGPK(2), X, engine="abacus")
+    with pytest.raises(ValueError, match="dtype is 'float16'"):
+        alpha_derivative(rk.ResCGPK(2), X, dtype="float16")
     for other in ("ntk", rk.Network(2), rk.ResCGPK):
         with pytest.raises(ValueError, match=r"expected a rescntk\.Kernel"):
             alpha_derivative(other, X)

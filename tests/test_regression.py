@@ -212,7 +212,7 @@ def test_kernels_in_float32(rng):
 
 
 def test_posterior_in_float32(rng):
-    """Where rounding errors take the variance below 0 they are not a wrong kernel."""
+    """A variance that rounding errors take below 0 does not accuse the kernel."""
     kernel = rk.Kernel(rk.literature.tirer_resnet(5, 0.1), "gpk", "trace")
     X = rng.standard_normal((8, 3, 1))
     options = {"dtype": "float32"}

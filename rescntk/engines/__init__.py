@@ -78,6 +78,9 @@ _ENGINES = {
 def available() -> dict[str, bool | str]:
     """Return each engine's name with True, or with the reason why it cannot serve here.
 
+    With a CUDA device, the first call in a process compares the engine "cuda" with the reference
+    engine on a few small Grams. An engine that fails does not serve; its reason has the figures.
+
     Examples
     --------
     >>> import rescntk
@@ -92,7 +95,8 @@ def choose(name: str, request: Request, X: Array) -> Engine:
 
     For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
     "reference". For CuPy's arrays it is "cuda", unless the signals are longer than "cuda" takes
-    on the device, else "reference". By name, "cuda" also takes NumPy's arrays.
+    on the device or its check there failed (`available`), else "reference". By name, "cuda" also
+    takes NumPy's arrays.
 
     Raises
     ------

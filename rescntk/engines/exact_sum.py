@@ -16,7 +16,7 @@ from ..arrays import Array
 def grids(xp: ModuleType, bound: Array | float, count: int) -> tuple[Array, Array]:
     """Return the two constants whose addition rounds terms to the two grids.
 
-    rows.h computes the same constants, number by number.
+    numbers.h of the CUDA engine computes the same constants, number by number.
 
     Parameters
     ----------

@@ -281,6 +281,12 @@ class Scaling:
         if not finite:
             raise OverflowError("the signals are too large: their squares exceed float64")
 
+    def check_peaks(self, xp: ModuleType, peaks: list[Array]) -> None:
+        """Check the largest variances of all layers; a device is waited for once."""
+        largest = xp.stack(peaks)
+        for layer, peak in enumerate((largest if xp is np else xp.asnumpy(largest)).tolist()):
+            self.check_peak(layer, peak)
+
     def check_peak(self, layer: int, peak: float) -> None:
         """Raise an OverflowError if the largest variance of a layer, `peak`, is too large.
 

@@ -152,16 +152,17 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
     bounds: dict[tuple[str, int], Array | float] = {}
     own_bounds = scaling.common_bounds is None
     recursion = scaling.variances(xp, variance, with_tangent=own_bounds)
-    for layer, at in enumerate(recursion):
-        peaks.append(at.window.max())  # stays on its device
-        if own_bounds:
-            scaling.check_peak(layer, float(peaks[-1]))
-        layers.append(_pixels(scaling, xp, at.window, scaling.unit(layer)))
-        if own_bounds:
-            bounds["gpk", layer] = xp.sqrt(at.features.max(axis=0))
-            bounds["ntk", layer] = xp.sqrt(at.tangent.max(axis=0))
-    bounds = scaling.common_bounds or bounds
-    return SignalTables(unit_vectors, layers, peaks, bounds, means, scale)
+    with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
+        for layer, at in enumerate(recursion):
+            peaks.append(at.window.max())  # stays on its device
+            layers.append(_pixels(scaling, xp, at.window, scaling.unit(layer)))
+            if own_bounds:
+                bounds["gpk", layer] = xp.sqrt(at.features.max(axis=0))
+                bounds["ntk", layer] = xp.sqrt(at.tangent.max(axis=0))
+    if own_bounds:
+        scaling.check_peaks(xp, peaks)
+    common = scaling.common_bounds or bounds
+    return SignalTables(unit_vectors, layers, peaks, common, means, scale)
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:

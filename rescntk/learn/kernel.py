@@ -1,4 +1,4 @@
-"""The kernels as scikit-learn's Gaussian processes, and all that call kernels, want them."""
+"""`SignalKernel`: the kernels of this library in the form that scikit-learn's models call."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from ..network import Network
 from .inputs import split_channels, three_axes
 
 _OPTIONS = ("engine", "dtype", "threads")
-_OWN = ("kind", "head", "normalized")
+"""Parameters that say how a kernel is computed, not which one."""
+
+_KERNEL = ("kind", "head", "normalized")
+"""Parameters of `rescntk.Kernel` other than its network."""
 
 
 class SignalKernel(SklearnKernel):
     r"""A kernel of an infinitely wide convolutional network for scikit-learn.
 
-    Works where scikit-learn takes a kernel: ``SVC(kernel=SignalKernel(…))`` with signals of
-    three axes; ``GaussianProcessRegressor`` and ``GaussianProcessClassifier``, ``KernelRidge``,
-    ``Nystroem`` and ``pairwise_kernels``, which take flat arrays only, (n_cases, n_channels ·
-    n_timepoints) with one channel after the other: ``X.reshape(len(X), -1)``. It adds and
-    multiplies with other kernels. Matrices are computed in one call, not pair by pair.
+    ``SVC(kernel=SignalKernel(…))`` takes signals of three axes. ``GaussianProcessRegressor``,
+    ``GaussianProcessClassifier``, ``KernelRidge``, ``Nystroem`` and ``pairwise_kernels`` take
+    flat arrays (n_cases, n_channels · n_timepoints), one channel after the other:
+    ``X.reshape(len(X), -1)``. A `SignalKernel` adds and multiplies with other kernels of
+    scikit-learn. A matrix is computed in one call, not pair by pair.
 
     Gaussian processes learn α, the weight of the residual branch, from the marginal
-    likelihood, whose exact gradient they get (`rescntk.derivative`); it costs ten to fifteen
-    matrices a step. ``alpha_bounds="fixed"`` or ``optimizer=None`` keeps α.
+    likelihood. `rescntk.derivative` gives the gradient; each step of the optimizer costs five
+    kernel matrices. ``alpha_bounds="fixed"`` or ``optimizer=None`` keeps α.
 
     Parameters
     ----------
@@ -39,11 +42,11 @@ class SignalKernel(SklearnKernel):
     c_v, c_w, readout_scale, input_scale
         As for `rescntk.Network`.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
-        Between which α is learned. Without skip connections there is no α to learn.
+        Bounds between which α is learned. A network without skip connections has no α.
     kind, head, normalized
         As for `rescntk.Kernel`; the default is the normalized NTK with GAP.
     n_channels : int, default 1
-        How many channels flat arrays have. Arrays of three axes say it themselves.
+        Number of channels of flat arrays. Arrays of three axes have the number in their shape.
     engine, dtype, threads
         As for calling a `rescntk.Kernel`.
 
@@ -123,7 +126,7 @@ class SignalKernel(SklearnKernel):
         Returns
         -------
         SignalKernel
-            Its `kernel` equals the one given.
+            A kernel whose attribute `kernel` equals the given `rescntk.Kernel`.
 
         Examples
         --------
@@ -132,17 +135,17 @@ class SignalKernel(SklearnKernel):
         >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
         SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
         """
-        values = {name: getattr(kernel, name) for name in _OWN} | vars(kernel.network)
+        values = {name: getattr(kernel, name) for name in _KERNEL} | vars(kernel.network)
         if values["outer_filter_size"] == values["filter_size"]:
             values["outer_filter_size"] = None
         return cls(**(values | changes))
 
     @property
     def kernel(self) -> Kernel:
-        """The `rescntk.Kernel` that is computed."""
-        other = (*_OWN, *_OPTIONS, "alpha_bounds", "n_channels")
+        """The `rescntk.Kernel` whose matrices are computed."""
+        other = (*_KERNEL, *_OPTIONS, "alpha_bounds", "n_channels")
         network = {k: v for k, v in self.get_params().items() if k not in other}
-        return Kernel(Network(**network), **{name: getattr(self, name) for name in _OWN})
+        return Kernel(Network(**network), **{name: getattr(self, name) for name in _KERNEL})
 
     def options(self) -> dict[str, Any]:
         """Return the options with which the kernel is called.
@@ -156,7 +159,7 @@ class SignalKernel(SklearnKernel):
 
     @property
     def hyperparameter_alpha(self) -> Hyperparameter:
-        """What Gaussian processes may learn: α, by its logarithm."""
+        """The hyperparameter log α, which Gaussian processes learn between `alpha_bounds`."""
         learned = Hyperparameter("alpha", "numeric", self.alpha_bounds if self.skip else "fixed")
         if not (learned.fixed or self.alpha > 0):
             raise ValueError(
@@ -168,7 +171,7 @@ class SignalKernel(SklearnKernel):
     def __call__(
         self, X: Array, Y: Array | None = None, eval_gradient: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Return the kernel matrix, and if asked its derivative with respect to log α.
+        """Return the kernel matrix K and, if asked, its derivative ∂K/∂log α.
 
         Parameters
         ----------
@@ -176,7 +179,7 @@ class SignalKernel(SklearnKernel):
         Y : array, optional
             If left out, or the very object `X`, half of the pairs are computed.
         eval_gradient : bool, default False
-            Whether to return the derivative too; only without `Y`.
+            Whether to return the derivative as well; allowed without `Y` only.
 
         Returns
         -------
@@ -192,10 +195,10 @@ class SignalKernel(SklearnKernel):
 
         Notes
         -----
-        Where α is learned, `eval_gradient` takes both matrices from one pass of
-        `rescntk.derivative.alpha_derivative`, in float64 whatever `engine` and `dtype`: they
-        equal the engine's to rounding errors. That takes ten to fifteen times as long as the
-        matrix alone, in each step of the optimizer; the head "trace" is a small fraction of GAP.
+        Where α is learned, `eval_gradient` takes both matrices from
+        `rescntk.derivative.alpha_derivative`: five kernel matrices instead of one, by the
+        kernel's own engine. Both are float64, even where `dtype` is "float32": differences of
+        float32 kernels are a million times less accurate.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         others = None if Y is None or Y is X else self._signals(Y, "Y")
@@ -204,8 +207,8 @@ class SignalKernel(SklearnKernel):
         if eval_gradient and not self.hyperparameter_alpha.fixed:
             from ..derivative import alpha_derivative
 
-            K, slope = alpha_derivative(kernel, signals, threads=self.threads)
-            return K, (self.alpha * slope)[:, :, None]
+            found = alpha_derivative(kernel, signals, engine=self.engine, threads=self.threads)
+            return found.kernel, (self.alpha * found.derivative)[:, :, None]
         K = kernel(signals, others, **self.options())
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 

@@ -9,24 +9,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory import locality
-from ..validation import check_length
+from ..validation import check_length, check_named
 from .style import COLOURS, MARKERS, SIZE, figure, finish
 
 if TYPE_CHECKING:
     from ..network import Network
+    from ..theory.locality import Fields, Widths
 
-# Weights below this share of the largest are not drawn on a logarithmic axis.
 _FAINTEST = 1e-9
+"""Lower end of a logarithmic axis, relative to the largest weight. Lowering it shows fainter
+weights and presses the others together. Chosen by eye."""
 
-# About so many markers on a line; through them one sees the line.
 _MARKERS = 24
+"""Markers on a line, about. More of them hide the line. Chosen by eye."""
+
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markersize": 5}
+
 _LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))  # told apart in grey
 
 
 def receptive_fields(
-    networks: Mapping[str, Network],
-    n_timepoints: int,
+    networks: Mapping[str, Network | Fields],
+    n_timepoints: int | None = None,
     ax: Any = None,
     title: str | None = None,
     *,
@@ -40,17 +44,18 @@ def receptive_fields(
 
     Parameters
     ----------
-    networks : mapping of str to Network
-        What to draw, and what to call it; with ReLU.
-    n_timepoints : int
-        Length of the signals.
+    networks : mapping of str to Fields or Network
+        Names and results of ``locality.fields``, of one length. A network stands for
+        ``locality.fields(network, n_timepoints)``.
+    n_timepoints : int, optional
+        Length of the signals, for networks.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
     title : str, optional
     logarithmic : bool, default False
-        Whether the weights' axis is.
+        Make the axis of the weights logarithmic.
     explain : bool, default True
-        Whether the legend says what lines and markers are; one panel of a figure is enough.
+        Explain lines and markers in the legend; one panel of a figure is enough.
 
     Returns
     -------
@@ -71,22 +76,17 @@ def receptive_fields(
     ... }
     >>> ax = plots.receptive_fields(networks, 31)
     """
-    _check_mapping(networks, "networks")
-    n_timepoints = check_length(n_timepoints)
+    check_named(networks, "networks")
     if ax is None:
         ax = figure(SIZE).subplots()
-    # The output pixel in the middle; of an even length the farthest pixel is on the left.
-    distance = np.arange(n_timepoints) - n_timepoints // 2
-    every = max(1, n_timepoints // _MARKERS)
-    shown = (n_timepoints // 2 % every, every)  # so that the output pixel has a marker
     top = 0.0
-    for (name, network), colour, marker, line in _styles(networks):
-        gpk, ntk = (
-            np.fft.fftshift(
-                locality.effective_receptive_field(network, n_timepoints, kind, normalized=True)
-            )
-            for kind in ("gpk", "ntk")
-        )
+    for (name, given), colour, marker, line in _styles(networks):
+        found = given
+        if not isinstance(given, locality.Fields):
+            found = locality.fields(given, check_length(n_timepoints))
+        distance, gpk, ntk = found
+        every = max(1, len(distance) // _MARKERS)
+        shown = (len(distance) // 2 % every, every)  # so that the output pixel has a marker
         top = max(top, gpk.max(), ntk.max())
         # Nothing is drawn outside the receptive field.
         gpk, ntk = (np.where(field > 0, field, np.nan) for field in (gpk, ntk))
@@ -107,8 +107,8 @@ def receptive_fields(
 
 
 def receptive_field_widths(
-    families: Mapping[str, Network | Callable[[int], Network]],
-    depths: Iterable[int],
+    families: Mapping[str, Network | Callable[[int], Network] | Widths],
+    depths: Iterable[int] = (),
     ax: Any = None,
     title: str | None = None,
 ) -> Any:
@@ -120,9 +120,11 @@ def receptive_field_widths(
 
     Parameters
     ----------
-    families : mapping of str to what ``locality.widths`` takes
-        What to draw, and what to call it.
-    depths : iterable of int
+    families : mapping of str to Widths or family
+        Names and results of ``locality.widths``. A network, or a function from depth to network,
+        stands for ``locality.widths(family, depths)``.
+    depths : iterable of int, optional
+        Depths, for families.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
     title : str, optional
@@ -142,12 +144,12 @@ def receptive_field_widths(
     >>> families = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
     >>> ax = plots.receptive_field_widths(families, (1, 10, 100))
     """
-    _check_mapping(families, "families")
+    check_named(families, "families")
     if ax is None:
         ax = figure(SIZE).subplots()
     depths, reaches = tuple(depths), set()
     for (name, family), colour, marker, line in _styles(families):
-        w = locality.widths(family, depths)
+        w = family if isinstance(family, locality.Widths) else locality.widths(family, depths)
         ax.plot(w.depth, w.law, color=colour, linewidth=6, alpha=0.25, solid_capstyle="butt")
         ax.plot(w.depth, w.gpk, color=colour, linestyle=line, linewidth=1.2)
         ax.plot(w.depth, w.ntk, marker, color=colour, **_HOLLOW)
@@ -167,16 +169,11 @@ def receptive_field_widths(
 
 
 def _styles(named: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], str, str, Any]]:
-    """Return names and what they name, each with a colour, a marker and a line style."""
+    """Return the items of a mapping, each with a colour, a marker and a line style."""
     return zip(named.items(), cycle(COLOURS), cycle(MARKERS), cycle(_LINES))
 
 
-def _check_mapping(named: Any, name: str) -> None:
-    if not isinstance(named, Mapping) or not named:
-        raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")
-
-
 def _explain(ax: Any, line: str, marker: str) -> None:
-    """Say in the legend what lines and markers are."""
+    """Explain lines and markers in the legend."""
     ax.plot([], [], color="0.3", linewidth=1.2, label=line)
     ax.plot([], [], "o", color="0.3", label=marker, **_HOLLOW)

@@ -57,7 +57,7 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
 def functions_on_circle(
     functions: Mapping[str, np.ndarray], angles: np.ndarray, targets: np.ndarray, ax: Any = None
 ) -> Any:
-    """Draw functions on the circle, and the points from which they were made.
+    """Draw functions on the circle, and the given points.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def interpolations(
     cutoff: int | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw what kernels make of given points of the circle, with the smoothness in the legend.
+    """Draw kernels' interpolants of given points of the circle, with smoothness in the legend.
 
     Figures 2, 4, 5 and 6 of Tirer et al. 2022.
 
@@ -109,7 +109,7 @@ def interpolations(
     angles, targets, ax
         As for `functions_on_circle`.
     cutoff : int, optional
-        Add μ up to this frequency, ``smoothness.gaussian_rkhs_ratio(..., cutoff)``.
+        Add μ up to this frequency to the legend, ``Interpolation.gaussian_ratio(cutoff)``.
 
     Returns
     -------
@@ -124,14 +124,11 @@ def interpolations(
     >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y)
     >>> ax = plots.interpolations({"Gaussian": f}, angles, y, cutoff=14)
     """
-    from ..theory.smoothness import gaussian_rkhs_ratio
-
     labelled = {}
     for name, one in found.items():
         label = f"{name}: curvature {one.curvature:.3g}"
         if cutoff is not None:
-            ratio = gaussian_rkhs_ratio(one.values, angles, targets, cutoff)
-            label += f", μ = {_in_powers(ratio)}"
+            label += f", μ = {_in_powers(float(one.gaussian_ratio(cutoff)))}"
         labelled[label] = one.values
     ax = functions_on_circle(labelled, angles, targets, ax)
     ax.set_ylabel("interpolant")
@@ -142,7 +139,7 @@ def interpolations(
 def posteriors(
     found: Mapping[str, Posterior], angles: np.ndarray, targets: np.ndarray, ax: Any = None
 ) -> Any:
-    """Draw Gaussian processes on the circle given some points: means, and two deviations around.
+    """Draw posteriors of Gaussian processes on the circle: means, and two deviations around.
 
     Parameters
     ----------
@@ -194,7 +191,7 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
     Returns
     -------
     matplotlib Axes
-        From frequency 1 on. What is below rounding errors, eps of the largest, is left out.
+        From frequency 1 on. Coefficients below eps of the largest are left out.
 
     Examples
     --------
@@ -202,7 +199,7 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_spectra({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    from ..theory.smoothness import magnitudes
+    from ..theory.circle import relative_spectrum
 
     last = check_depth(last, "last")
     for label, values in shapes.items():
@@ -216,13 +213,10 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
     for (label, values), style, marker in zip(
         shapes.items(), _styles(), cycle(MARKERS), strict=False
     ):
-        spectrum = magnitudes(values)
-        k = np.arange(1, last + 1)
-        heights = spectrum[k] / spectrum.max()
-        kept = heights > np.finfo(np.float64).eps
-        spread = np.unique(np.geomspace(1, kept.sum(), 12).astype(int)) - 1
+        found = relative_spectrum(values, last)
+        spread = np.unique(np.geomspace(1, len(found.frequencies), 12).astype(int)) - 1
         style |= {"marker": marker, "markersize": 4, "markevery": spread.tolist()}
-        ax.plot(k[kept], heights[kept], label=label, **style)
+        ax.plot(*found, label=label, **style)
     ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude / the largest")
     finish(ax, 2)
     return ax

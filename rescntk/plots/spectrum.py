@@ -13,11 +13,12 @@ from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, figure, finish
 if TYPE_CHECKING:
     from ..theory.spectrum import DecayExponents, Mixture
 
-# So many of the largest eigenvalues have a marker of their own.
 _LARGEST = 40
+"""Number of the largest eigenvalues that have a marker each. Chosen by eye."""
 
-# And of so many, in half a decade, quantiles are drawn.
 _MANY = 20
+"""Eigenvalues in half a decade from which on their quantiles are drawn: of fewer, the 5 % and
+95 % quantiles would be single eigenvalues."""
 
 
 def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = None) -> Any:
@@ -123,7 +124,7 @@ def decay_exponents(
     found : iterable of DecayExponents
         From ``spectrum.decay_exponents``.
     labels : iterable of str
-        What to call each, as many.
+        A name for each.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
     title : str, optional
@@ -185,11 +186,11 @@ def decay_exponents(
 
 
 def ensemble(found: Mixture, ax: Any = None, title: str | None = None) -> Any:
-    """Draw how well a weighted sum of CNNs' eigenvalues gives those of a ResNet.
+    """Draw ratios of a weighted sum of CNNs' eigenvalues to a ResNet's eigenvalues.
 
-    Ratios of fitted to true eigenvalues over these, for the CNNs of all depths and for the deepest
-    alone: of half a decade of eigenvalues, where they are many, the median as a line and nine
-    tenths between dashed lines or as a band. The largest are drawn one by one.
+    The ratios are drawn over the ResNet's eigenvalues, for CNNs of all depths and for the deepest
+    alone. Each half decade with enough eigenvalues has its median on a line. Nine tenths of its
+    ratios lie in the band, or between dashed lines. The largest eigenvalues have markers.
 
     Parameters
     ----------

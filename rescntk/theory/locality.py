@@ -1,36 +1,13 @@
-r"""Effective receptive fields: which pixels a convolutional kernel listens to, and how strongly.
+r"""Effective receptive fields: the weight of each pixel in a convolutional kernel.
 
-Barzilai et al. 2022, section 5.2, figure 2 and appendix D. At :math:`z = x` the features of a
-ReLU network are perfectly correlated, :math:`K = \frac{c_v}{2}\Sigma` and
-:math:`\dot K = \frac{c_v}{2}`, so that the equivariant kernels are *linear* in the energies of
-the pixels (s is ``input_scale``, one over the number of channels by default):
-
-.. math::
-    K_{Eq}(x, x) = \sum_i w_i\, s \|x_i\|^2 , \qquad
-    \frac{\partial K_{Eq}(x, x)}{\partial x_i} = 2 s\, w_i\, x_i .
-
-The weights w are the effective receptive field, and they are those of a *random walk*. With
-:math:`\beta = \alpha^2 c_v c_w / 2` the recursion of the Gaussian process kernel's energies is
-:math:`F^l = (1 + \beta H_o H_i) F^{l-1}`, where :math:`H_o` and :math:`H_i` average over the
-outer and the inner filter's window and :math:`H_i` is missing in layer 1. Divided by its total
-:math:`(1+\beta)^L` a layer takes the skip connection with probability :math:`1 - p` and its
-residual branch with probability :math:`p = \beta/(1+\beta)`; a branch walks one step uniform on
-the outer window, then one on the inner. Hence
-
-.. math:: w = (1+\beta)^L \sum_k P(k)\, (\text{law of the walk through } k \text{ branches}),
-   \qquad k \sim \mathrm{Binomial}(L, p) ,
-
-an ensemble of CNNs of all depths. Without skip connections p = 1 and k = L. The tangent kernel
-adds up the derivatives with respect to all trained layers, and each is linear: it counts a walk
-once for every trained layer on its way, :math:`r + t + (i + o)\, k` times (1 or 0 for readout,
-input, inner and outer weights, trained or frozen):
-
-.. math:: w_{NTK} = (1+\beta)^L \sum_k P(k)\, (r + t + (i + o) k)\, (\dots) .
-
-So without skip connections both kernels have the *same* field but for a factor, and with them
-the tangent kernel prefers longer walks, by less than one branch on average (`width`). The field
-of a network itself (Luo et al. 2016) is the Gaussian process kernel's at initialization: with
-:math:`f` the output at that pixel, :math:`E[(\partial f/\partial x_{ci})^2] = s\, w_i` at any x.
+Barzilai et al. 2022, section 5.2, figure 2 and appendix D. For a ReLU network
+:math:`K_{Eq}(x, x) = \sum_i w_i\, s \|x_i\|^2` is linear in the energies of the pixels, where s is
+``input_scale``. The weights w are the effective receptive field. They are the distribution of the
+end of a random walk from the output pixel. In each layer it takes the skip connection with
+probability 1 − p. Otherwise it takes the branch, one step uniform on the outer filter's window and
+one on the inner filter's. The tangent kernel counts a walk through k branches
+:math:`r + t + (i + o)\, k` times, with 1 or 0 for trained or frozen readout, input, inner and outer
+weights. ``docs/locality.md`` has the derivation.
 """
 
 from __future__ import annotations
@@ -42,14 +19,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..network import Network
-from ..validation import check_depths, check_flag, check_length, check_network
+from ..validation import check_depths, check_family, check_flag, check_length, check_network
 from .paths import path_counts, path_pixels, stride_kernel
 from .walk import Walk, variance
 
 __all__ = [
+    "Fields",
     "Widths",
     "asymptotic_width",
     "effective_receptive_field",
+    "fields",
     "path_counts",
     "path_pixels",
     "reach",
@@ -66,9 +45,8 @@ def effective_receptive_field(
 
     Barzilai et al. 2022, figure 2 (the kernels' half), in closed form for any ReLU network:
     :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale`` (one over
-    the number of channels by default). The walk's law is raised to the L-th power by repeated
-    squaring, on the circle and in positive numbers: each weight keeps its digits, however
-    small, at any depth.
+    the number of channels by default). Each weight keeps its digits, however small, at any
+    depth: all terms of the computation are positive.
 
     Parameters
     ----------
@@ -77,8 +55,8 @@ def effective_receptive_field(
     n_timepoints : int
         Length d of the signals. Convolutions are circular: a wide field wraps around.
     kind : {"ntk", "gpk"}, default "ntk"
-        Which kernel, with the head "equivariant" (the field of "trace" is uniform, and that of
-        "gap" not a function of energies).
+        The kernel, with the head "equivariant". (The field of "trace" is uniform. The head
+        "gap" gives no function of energies.)
     normalized : bool, default False
         Return w / Σw instead, which works at any depth.
 
@@ -121,7 +99,7 @@ def effective_receptive_field(
 
 
 def reach(network: Network) -> int:
-    """Return how far the receptive field goes: the distance of the farthest connected pixel.
+    """Return the reach of the receptive field: the distance of the farthest connected pixel.
 
     Parameters
     ----------
@@ -130,7 +108,7 @@ def reach(network: Network) -> int:
     Returns
     -------
     int
-        In pixels. Signals longer than twice that are not wrapped around.
+        In pixels. A field does not wrap around a signal of more than twice this length.
 
     Examples
     --------
@@ -147,22 +125,19 @@ def reach(network: Network) -> int:
 def width(network: Network, kind: str = "ntk") -> float:
     r"""Return the width of the effective receptive field: its standard deviation, in pixels.
 
-    The standard deviation of the walk on the unbounded line, that is of the normalized weights
-    where the signal is long enough for them not to wrap around. A step uniform on q pixels has
-    variance :math:`v_q = (q^2-1)/12`, so that with :math:`\bar k` residual branches on average
+    The standard deviation of the walk on the unbounded line:
 
-    .. math:: \mathrm{width}^2 = v_{q_0} + \bar k\, (v_{q_o} + (1 - 1/L)\, v_{q_i}) ,
+    .. math:: \mathrm{width}^2 = v_{q_0} + \bar k\, (v_{q_o} + (1 - 1/L)\, v_{q_i}) .
 
-    where :math:`q_0, q_o, q_i` are the input's, the outer and the inner filter size (layer 1
-    has no inner step, and a branch is equally likely in all L layers),
+    A step uniform on q pixels has variance :math:`v_q = (q^2-1)/12`. The sizes of the input's, the
+    outer and the inner filter are :math:`q_0, q_o, q_i`. The mean number of branches is
 
     .. math::
         \bar k_{GPK} = L p , \qquad
         \bar k_{NTK} = L p + \frac{(i+o)\, L p (1-p)}{r + t + (i+o) L p} ,
 
-    and :math:`p = \beta/(1+\beta)`, :math:`\beta = \alpha^2 c_v c_w/2`, or p = 1 without skip
-    connections (the module says what r, t, i, o are). The tangent kernel's walks take less than
-    1 branch more.
+    with :math:`p` = ``Network.branch_share``, and 1 or 0 for trained or frozen readout, input,
+    inner and outer weights r, t, i, o. The tangent kernel's walks take less than 1 branch more.
 
     Parameters
     ----------
@@ -198,14 +173,11 @@ def width(network: Network, kind: str = "ntk") -> float:
 def asymptotic_width(network: Network) -> float:
     r"""Return the width that the fields of a deep network tend to, relatively.
 
-    Both kernels': :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` in the notation of `width`, which for
-    Barzilai's networks is :math:`\sqrt{L p\, (q^2-1)/6}` with :math:`p = \alpha^2/(1+\alpha^2)`,
-    or 1 without skip connections: fields grow like √L while receptive fields grow like L (Luo et
-    al. 2016, for finite networks), and skip connections make them :math:`\sqrt{1 + 1/\alpha^2}`
-    times narrower. The square of `width` differs from its square by at most
-    :math:`v_{q_0} + v_{q_o} + v_{q_i}`, so it is a law for :math:`L p \gg 1`. With
-    :math:`\alpha = L^{-\gamma}` that is γ < ½: at γ = ½ the number of branches tends to a Poisson
-    distribution of mean 1 (for Barzilai's constants), above it to 0.
+    :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` in the notation of `width`, for both kernels: a law
+    for :math:`L p \gg 1`. Fields grow like √L while receptive fields grow like L (Luo et al.
+    2016, for finite networks). Barzilai's skip connections make fields
+    :math:`\sqrt{1 + 1/\alpha^2}` times narrower. The squares of `width` and of the law differ by
+    at most :math:`v_{q_0} + v_{q_o} + v_{q_i}`.
 
     Parameters
     ----------
@@ -231,13 +203,60 @@ def asymptotic_width(network: Network) -> float:
     >>> round(locality.asymptotic_width(literature.barzilai_resnet(depth=600)), 12)
     20.0
     """
-    branches = network.depth * Walk.of(network, "gpk").share
+    branches = network.depth * Walk.of(network, "gpk").branch_probability
     step = variance(network.outer_filter_size) + variance(network.filter_size)
     return math.sqrt(branches * step)
 
 
+class Fields(NamedTuple):
+    """The normalized fields of a network's two kernels; from `fields`."""
+
+    distance: np.ndarray
+    """Distance from the output pixel, (n_timepoints,), increasing: the output is in the middle. Of
+    an even length the farthest pixel has the first place."""
+    gpk: np.ndarray
+    """Weights of the Gaussian process kernel at these distances; they sum to 1."""
+    ntk: np.ndarray
+    """Weights of the tangent kernel."""
+
+
+def fields(network: Network, n_timepoints: int) -> Fields:
+    """Return the normalized fields of both kernels, with the output pixel in the middle.
+
+    Parameters
+    ----------
+    network, n_timepoints
+        As for `effective_receptive_field`.
+
+    Returns
+    -------
+    Fields
+
+    Raises
+    ------
+    ValueError
+        As `effective_receptive_field` with ``normalized=True``.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import locality
+    >>> found = locality.fields(literature.barzilai_resnet(depth=1), 5)
+    >>> found.distance
+    array([-2, -1,  0,  1,  2])
+    >>> found.gpk.round(3)
+    array([0.   , 0.167, 0.667, 0.167, 0.   ])
+    """
+    d = check_length(n_timepoints)
+    gpk, ntk = (
+        np.fft.fftshift(effective_receptive_field(network, d, kind, normalized=True))
+        for kind in ("gpk", "ntk")
+    )
+    return Fields(np.arange(d) - d // 2, gpk, ntk)
+
+
 class Widths(NamedTuple):
-    """Widths of the fields of one family of networks over depth; arrays (n_depths,)."""
+    """Widths of the fields of one family of networks over depth, arrays (n_depths,)."""
 
     depth: np.ndarray
     gpk: np.ndarray
@@ -276,17 +295,7 @@ def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) ->
     array([0.707, 2.629, 8.185])
     """
     depths = check_depths(depths)
-    if isinstance(family, Network):
-        networks = [family.replace(depth=depth) for depth in depths]
-    elif callable(family):
-        networks = [family(depth) for depth in depths]
-        for depth, network in zip(depths, networks, strict=True):
-            if not isinstance(network, Network):
-                raise ValueError(
-                    f"family returned {network!r} for depth {depth}, expected a Network"
-                )
-    else:
-        raise ValueError(f"family is {family!r}, expected a Network or a function that returns one")
+    networks = check_family(family, depths)
     rows = [
         (n.depth, width(n, "gpk"), width(n, "ntk"), asymptotic_width(n), reach(n)) for n in networks
     ]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from ..activations import one_minus_kappa1
 from ..network import Network
 from ..rings import circular_sum
 from ..validation import check_dot_products, check_length, check_network, check_real
+from .complements import Arrays, initial_state, pass_layer
 from .walk import Walk
 
-# Paths that are listed: 1 GiB of integers.
 _MOST_PATHS = 2**27
+"""Most paths that are listed: 1 GiB of integers. Raising it takes memory. Chosen by reasoning."""
 
 
 def path_counts(
@@ -26,10 +28,10 @@ def path_counts(
 ) -> np.ndarray:
     r"""Return the number of paths from each pixel to the output of a CNN.
 
-    The :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022: paths in the network without
-    skip connections, with one channel in each node. Depth L means L layers of two convolutions,
-    the first of which has one (as in ``literature.barzilai_cnn``): 2L − 1 convolutions, and
-    :math:`q^{2L-1}` paths in all. With ``outer_filter_size=1`` it has one convolution a layer
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022: paths in the network without skip
+    connections, with one channel in each node. L layers have 2L − 1 convolutions, one in the
+    first layer and two in each other (as in ``literature.barzilai_cnn``), and
+    :math:`q^{2L-1}` paths. With ``outer_filter_size=1`` there is one convolution a layer
     (``literature.geifman_cnn``), L − 1 in all. Divided by their sum the counts are the CNN's
     effective receptive field.
 
@@ -43,7 +45,7 @@ def path_counts(
     Returns
     -------
     ndarray of Python integers (dtype object), (n_timepoints,)
-        Exact at any depth. Entry 0 is the output pixel, entry i the one i pixels away.
+        Exact at any depth. Entry 0 is the output pixel, entry i the pixel at distance i.
 
     Raises
     ------
@@ -73,17 +75,17 @@ def counts(network: Network, d: int) -> np.ndarray:
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
     for size in _convolutions(network):
-        ways = circular_sum(np, ways, size)
+        ways = np.asarray(circular_sum(np, ways, size))
     return ways
 
 
 def path_pixels(network: Network) -> np.ndarray:
-    r"""Return the pixel in which each path from the output ends, as its distance from the output.
+    r"""Return the end of each path from the output pixel, as a distance from the output pixel.
 
-    The paths of appendix D of Barzilai et al. 2022: tuples J of the offsets that one convolution
-    after another moves by, from the output to the input; the pixel is their sum :math:`|J|`.
-    There are :math:`q_o^L q_i^{L-1} q_0` of them, ordered like the entries of an array
-    with an axis for each convolution, the output's first.
+    A path (Barzilai et al. 2022, appendix D) is a tuple J of offsets, by which one convolution
+    after another moves from the output to the input. It ends at their sum :math:`|J|`. There are
+    :math:`q_o^L q_i^{L-1} q_0` paths, ordered like the entries of an array with an axis for each
+    convolution, the output's first.
 
     Parameters
     ----------
@@ -119,32 +121,26 @@ def path_pixels(network: Network) -> np.ndarray:
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     r"""Return the "stride-q" kernel, in which every path has a dot product of its own.
 
-    Appendix D of Barzilai et al. 2022. In the recursion of ``multisphere.normalized_gpk`` two
-    windows of one layer overlap, and paths meet; here no two do, as if all convolutions had the
-    stride of their filter:
+    Barzilai et al. 2022, appendix D. In ``multisphere.normalized_gpk`` the windows of a layer
+    overlap, and paths meet. Here no two windows overlap, as if all convolutions had the stride of
+    their filter:
 
     .. math::
         \bar K^l(t) = (1-p)\, \bar K^{l-1}(t^{(0,0)}) + p\, \frac1{q_o} \sum_k
-        \kappa_1\Big(\frac1{q_i} \sum_{k'} \bar K^{l-1}(t^{(k,k')})\Big) ,
+        \kappa_1\Big(\frac1{q_i} \sum_{k'} \bar K^{l-1}(t^{(k,k')})\Big) .
 
-    where :math:`t^{(k,k')}` are the variables of the paths that begin with the offsets k and k'
-    (layer 1 has no inner sum, :math:`\bar K^0` is the mean over the input's window), and p the
-    branch's share, :math:`\alpha^2/(1+\alpha^2)` for Barzilai's constants. A skip connection
-    is the path straight on, so paths are those of the network without skip connections.
-
-    Where all paths to a pixel are given that pixel's dot product,
-    ``t[..., path_pixels(network) % n_timepoints]``, it is the ordinary kernel. Its Taylor
-    coefficients therefore sum to the ordinary kernel's: that is how path counts enter the
-    eigenvalues (theorem 5.2). And its derivative by one variable at t = 1 is the weight of one
-    path: over the paths to a pixel they sum to the effective receptive field. The appendix
-    carries the bounds over to the tangent kernel without defining a version of it.
+    The paths that begin with the offsets k and k' have the variables :math:`t^{(k,k')}`. Layer 1
+    has no inner sum. :math:`\bar K^0` is the mean over the input's window, and p is
+    ``Network.branch_share``. With ``t[..., path_pixels(network) % n_timepoints]``, one dot product
+    for all paths to a pixel, the result is the ordinary kernel. ``docs/locality.md`` says how path
+    counts enter the eigenvalues in this way.
 
     Parameters
     ----------
     network : Network
         With ReLU.
     t : array_like, (..., n_paths)
-        Dot products in [-1, 1], one a path in the order of `path_pixels`.
+        Dot products in [-1, 1], one for each path in the order of `path_pixels`.
     complement : bool, default False
         Take and return 1 − (·) instead: with full relative accuracy.
 
@@ -175,15 +171,34 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     values = check_real(t, "t", "(n_timepoints,)")
     if values.ndim == 0 or values.shape[-1] != n_paths:
         raise ValueError(f"t has shape {values.shape}, expected (..., {n_paths}), one a path")
-    outer, inner = network.outer_filter_size, network.filter_size
-    gap = check_dot_products(values, complement)
-    gap = gap.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
-    for size in (1,) + (inner,) * (network.depth - 1):
-        windows = gap.reshape(*values.shape[:-1], -1, outer, size)
-        branch = one_minus_kappa1(np.minimum(windows.mean(axis=-1), 2.0)).mean(axis=-1)
-        gap = walk.rest * windows[..., outer // 2, size // 2] + walk.share * branch
-    gap = gap[..., 0]
-    return gap if complement else 1.0 - gap
+    delta = check_dot_products(values, complement)
+    delta = delta.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
+    state = initial_state(delta, network.parts, False)
+    for size in (1,) + (network.filter_size,) * (network.depth - 1):
+        filters = _StrideFilters(size, network.outer_filter_size)
+        state = pass_layer(state, filters, network.branch_share, network.parts, skip=network.skip)
+    delta = state.delta[..., 0]
+    return delta if complement else 1.0 - delta
+
+
+class _StrideFilters(NamedTuple):
+    """A layer's filters where no two windows overlap: the last axis is cut into windows.
+
+    An entry for each path becomes an entry for each beginning of a path.
+    """
+
+    inner: int
+    outer: int
+
+    def windows(self, array: np.ndarray) -> np.ndarray:
+        return array.reshape(*array.shape[:-1], -1, self.outer, self.inner)
+
+    def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
+        values = function(*(self.windows(array).mean(axis=-1) for array in arrays))
+        return tuple(value.mean(axis=-1) for value in values)
+
+    def identity(self, array: np.ndarray) -> np.ndarray:
+        return self.windows(array)[..., self.outer // 2, self.inner // 2]
 
 
 def _convolutions(network: Network) -> list[int]:
@@ -193,9 +208,9 @@ def _convolutions(network: Network) -> list[int]:
 
 
 def _count_paths(network: Network) -> int:
-    """Return the number of paths, or say that it is too large to list them."""
+    """Return the number of paths, or say that they are too many to list."""
     convolutions = _convolutions(network)
-    digits = sum(map(math.log10, convolutions))  # the number itself may have millions
+    digits = sum(map(math.log10, convolutions))  # the number may have millions of digits
     if digits > math.log10(_MOST_PATHS):
         raise ValueError(
             f"network has 10^{digits:.1f} paths, which would take "

@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import rescntk as rk
-from rescntk import derivative
 from rescntk.learn import KernelMatrix, SignalKernel
 from tests import tolerances
 
@@ -189,7 +188,7 @@ def test_regression_process_learns_alpha(rng):
 
 
 def test_classification_process_learns_alpha(rng):
-    """The α learned is the best of a grid, and the gradient that led there is the likelihood's."""
+    """The learned α is the best of a grid, and its gradient is the likelihood's gradient."""
     X = rng.standard_normal((100, 2, 8))
     true = SignalKernel(3, kind="gpk", head="trace", alpha=0.5, n_channels=2)
     y = rng.multivariate_normal(np.zeros(100), true(X) + 1e-9 * np.eye(100)) > 0
@@ -273,14 +272,20 @@ def test_options_of_a_matrix_of_its_own(X, monkeypatch):
 
 
 def test_derivative_comes_with_its_matrix(X, monkeypatch):
-    """One pass for both, on the threads asked for."""
-    calls, original = [], derivative.alpha_derivative
-    monkeypatch.setattr(
-        derivative, "alpha_derivative", lambda *a, **k: calls.append(k) or original(*a, **k)
-    )
-    monkeypatch.setattr(rk.Kernel, "__call__", None)
-    SignalKernel(2, threads=3)(X, eval_gradient=True)
-    assert calls == [{"threads": 3}]
+    """The kernel and its four neighbours in α, on the engine and the threads asked for."""
+    calls, original = [], rk.Kernel.__call__
+
+    def counted(self, *arguments, **options):
+        calls.append((self.network.alpha, options))
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(rk.Kernel, "__call__", counted)
+    kernel = SignalKernel(2, engine="reference", dtype="float32", threads=3)
+    K, gradient = kernel(X, eval_gradient=True)
+    assert sorted(alpha for alpha, _ in calls) == [1 + k / 1024 for k in (-2, -1, 0, 1, 2)]
+    options = {"engine": "reference", "dtype": "float64", "threads": 3}
+    assert [given for _, given in calls] == [options] * 5
+    assert K.dtype == gradient.dtype == np.float64
 
 
 @pytest.mark.parametrize("kernel", [SignalKernel(2, kind="gpk", n_channels=3), SignalKernel(2)])

@@ -9,8 +9,13 @@ from fractions import Fraction
 
 def _box(row, q):
     """Mean over taps k of row[j + k], indices modulo d."""
-    d = len(row)
-    return [sum(row[(j + k) % d] for k in range(-(q // 2), q // 2 + 1)) / q for j in range(d)]
+    d, half = len(row), q // 2
+    window = sum(row[k % d] for k in range(-half, half + 1))
+    means = []
+    for j in range(d):  # exact numbers: the window may move by one term more, and one less
+        means.append(window / q)
+        window += row[(j + half + 1) % d] - row[(j - half) % d]
+    return means
 
 
 def weights(network, d):

@@ -1,4 +1,4 @@
-"""What the Makefile says it does, as far as it needs no environment of its own."""
+"""The Makefile's targets run the commands that they promise."""
 
 import shutil
 import subprocess
@@ -8,11 +8,38 @@ from pathlib import Path
 import pytest
 
 import rescntk as rk
+from tests import conftest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+def commands(target):
+    """Return the commands that `make target` would run in an environment that is up to date."""
+    make = ["make", "--no-print-directory", "--dry-run", "-o", ".venv/test.stamp", target]
+    run = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True)
+    return run.stdout.splitlines()
+
+
+LINT = [".venv/bin/ruff check", ".venv/bin/ruff format --check", ".venv/bin/mypy"]
+PYTEST = ".venv/bin/python -m pytest -n auto --dist worksteal --durations=15"
+
+
+def test_check_is_linters_types_and_fast_tests():
+    assert commands("check") == [*LINT, f"{PYTEST} -m 'not slow'"]
+
+
+def test_test_is_everything():
+    assert commands("test") == [*LINT, f"{PYTEST} --complete"]
+
+
+def test_slow_tests_exist():
+    """A renamed test would leave the list of slow ones unnoticed; pytest refuses unknown names."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *conftest.SLOW]
+    run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def test_gpu_tests_without_a_gpu_fail_in_one_line():
     """Skipping all of them would look like success."""
     state = rk.engines.available()["cuda"]
@@ -28,3 +55,18 @@ def test_gpu_tests_without_a_gpu_fail_in_one_line():
     # make itself says that it failed, as "make" or, within another one, as "make[1]".
     said = [line for line in run.stderr.splitlines() if "***" not in line]
     assert said == [f"make test-gpu: {state}"]
+
+
+def test_slow_tests_are_marked_and_run_first():
+    """`pytest -m "not slow"` leaves out the list, and notebooks come before all other tests."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/project", "-m"]
+
+    def collected(marker):
+        run = subprocess.run([*command, marker], cwd=ROOT, capture_output=True, text=True)
+        return [line for line in run.stdout.splitlines() if "::" in line]
+
+    slow, fast = collected("slow"), collected("not slow")
+    assert slow and all(name.startswith(conftest.SLOW) for name in slow)
+    assert fast and not any(name.startswith(conftest.SLOW) for name in fast)
+    assert slow[0].startswith(conftest.NOTEBOOKS)
+    assert collected("slow or not slow") == slow + fast

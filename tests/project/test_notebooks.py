@@ -1,5 +1,6 @@
 """Every notebook runs from its first cell to its last, and is committed with its outputs."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -10,9 +11,25 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(FOLDER))
 import run  # noqa: E402
 
-NEEDED = {"gaussian_process": "sktime"}  # the others' data come with aeon
+NEEDED = {"gaussian_process": "sktime"}
+"""Packages that notebooks take their data from; all other notebooks take them from aeon."""
 
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+# Seconds of processor time, one run each. A notebook without an entry counts as the longest: a new
+# one, and time_series_classification, which takes more than a minute. The longest run first, so
+# that no worker has one left when the others have finished.
+SECONDS = {
+    "infinite_depth": 30,
+    "gaussian_process": 27,
+    "condition_numbers": 25,
+    "eigenvalue_decay": 15,
+    "smoothness": 11,
+    "deep_degeneracy": 7,
+    "locality": 3,
+}
+
+NOTEBOOKS = sorted(
+    FOLDER.glob("*.ipynb"), key=lambda path: (-SECONDS.get(path.stem, math.inf), path)
+)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

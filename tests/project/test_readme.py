@@ -1,4 +1,4 @@
-"""What the README says is so."""
+"""The README's examples run, and its claims hold."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,5 @@
-"""Effective receptive fields against definitions; what `locality` refuses, and pictures."""
+"""Effective receptive fields against definitions, and refusals."""
 
-import io
 import math
 
 import numpy as np
@@ -9,12 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk import literature, plots
+from rescntk import literature
 from rescntk.theory import locality
 from tests import tolerances
-from tests.oracles import fields
+from tests.oracles import fields, finite
 from tests.strategies import kinds, networks, signals
-from tests.test_finite_network import convolve
 
 EPS = tolerances.EPS["float64"]
 LENGTHS = st.integers(1, 9)
@@ -183,40 +181,12 @@ def test_without_skip_connections_both_fields_have_one_shape(network, d):
         np.testing.assert_allclose(*shapes, rtol=tolerances.receptive_field(network.depth, d))
 
 
-def squared_gradients(network, X, width, n_outputs, rng):
-    """Return the mean of |∂f_Eq/∂x_ci|² over channels c and outputs of one random network."""
-    channels, d = X.shape
-
-    def weights(taps, inputs, scale):
-        return np.sqrt(scale / (taps * inputs)) * rng.standard_normal((taps, width, inputs))
-
-    def back(weights, gradient):
-        return convolve(weights[::-1].transpose(0, 2, 1), gradient)
-
-    V0 = weights(1, channels, 1.0)
-    features, layers = convolve(V0, X[None]), []
-    for layer in range(1, network.depth + 1):
-        below = X[None] if layer == 1 else features
-        W = weights(1 if layer == 1 else network.filter_size, below.shape[1], network.c_w)
-        V = network.alpha * weights(network.outer_filter_size, width, network.c_v)
-        g = convolve(W, below)
-        features = network.skip * features + convolve(V, np.maximum(g, 0))
-        layers.append((W, V, g > 0))
-    gradient = np.zeros((n_outputs, width, d))
-    gradient[:, :, 0] = rng.standard_normal((n_outputs, width)) / np.sqrt(width)
-    for W, V, active in layers[:0:-1]:
-        gradient = network.skip * gradient + back(W, active * back(V, gradient))
-    W, V, active = layers[0]
-    by_input = network.skip * back(V0, gradient) + back(W, active * back(V, gradient))
-    return (by_input**2).mean(axis=(0, 1))
-
-
 @pytest.mark.parametrize("network", [rk.Network(4, alpha=0.8), rk.Network(3, skip=False)])
 def test_finite_networks_have_the_field_of_the_gaussian_process_kernel(network, rng):
     """E|∂f/∂x_ci|² = s w_i: the field of a network in figure 2 (Luo et al. 2016), squared."""
     channels, d, n_networks = 8, 15, 100
     samples = [
-        squared_gradients(network, rng.standard_normal((channels, d)), 120, 30, rng)
+        finite.squared_gradients(network, rng.standard_normal((channels, d)), 120, 30, rng)
         for _ in range(n_networks)
     ]
     mean = np.mean(samples, axis=0)
@@ -417,82 +387,3 @@ def test_kernels_that_are_zero_have_weights_that_are_zero():
         assert (locality.effective_receptive_field(network, 5) == 0).all()
     alone = locality.effective_receptive_field(rk.Network(3, alpha=0), 5)
     assert alone.tolist() == [1, 0, 0, 0, 0]
-
-
-# ---------------------------------------------------------------- pictures
-
-
-def drawn_lines(ax):
-    return [line for line in ax.get_lines() if len(line.get_xdata())]
-
-
-def named_lines(ax):
-    return {line.get_label(): line for line in ax.get_lines()}
-
-
-@pytest.mark.parametrize("d", [1, 12, 31, 100])
-@pytest.mark.parametrize("logarithmic", [False, True])
-def test_picture_of_fields(d, logarithmic):
-    pytest.importorskip("matplotlib")
-    given = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
-    ax = plots.receptive_fields(given, d, title="mine", logarithmic=logarithmic)
-    lines, named = drawn_lines(ax), named_lines(ax)
-    for i, (name, network) in enumerate(given.items()):
-        line, markers = lines[2 * i : 2 * i + 2]
-        assert markers.get_marker() == named[name].get_marker()
-        assert line.get_linestyle() == named[name].get_linestyle()
-        assert line.get_color() == markers.get_color() == named[name].get_color()
-        for kind, drawn in (("gpk", line), ("ntk", markers)):
-            field = locality.effective_receptive_field(network, d, kind, normalized=True)
-            x, y = drawn.get_xdata(), drawn.get_ydata()
-            assert (np.nan_to_num(y) == field[x % d]).all()
-            assert (np.isnan(y) == (field[x % d] == 0)).all()
-            assert sorted(x % d) == list(range(d))
-    start, step = lines[1].get_markevery()
-    assert d // 2 in range(start, d, step)
-    # Told apart without colours.
-    assert len({named[name].get_marker() for name in given}) == 2
-    assert len({named[name].get_linestyle() for name in given}) == 2
-    assert "lines: Gaussian process kernels" in named
-    assert ax.get_yscale() == ("log" if logarithmic else "linear")
-    assert ax.get_title() == "mine" and ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
-    ax.figure.savefig(io.BytesIO())
-    plain = plots.receptive_fields(given, d, explain=False)
-    assert [text.get_text() for text in plain.get_legend().get_texts()] == list(given)
-
-
-def test_picture_of_widths():
-    pytest.importorskip("matplotlib")
-    families = {
-        "CNN": literature.barzilai_cnn,
-        "ResNet": rk.Network(1, alpha=0.5),
-        "decaying": lambda depth: literature.barzilai_resnet(depth, alpha=1 / depth),
-        "no convolution": literature.tirer_mlp,
-    }
-    depths = (1, 3, 10)
-    axes = plots.figure((5, 4)).subplots()
-    ax = plots.receptive_field_widths(families, iter(depths), axes)
-    assert ax is axes
-    drawn, named = drawn_lines(ax), named_lines(ax)
-    for name, family in families.items():
-        w = locality.widths(family, depths)
-        law, gpk, ntk = [line for line in drawn if line.get_color() == named[name].get_color()]
-        for line, values in ((law, w.law), (gpk, w.gpk), (ntk, w.ntk)):
-            assert (line.get_xdata() == depths).all() and (line.get_ydata() == values).all()
-        assert gpk.get_linestyle() == named[name].get_linestyle()
-        assert ntk.get_marker() == named[name].get_marker()
-        assert law.get_linewidth() > gpk.get_linewidth() and law.get_zorder() <= gpk.get_zorder()
-    assert len({named[name].get_linestyle() for name in list(families)[:3]}) == 3
-    reaches = [line.get_ydata() for line in drawn if line.get_linestyle() == ":"]
-    assert len(reaches) == 2  # three families have the same, and one none
-    assert (reaches[0] == [1, 5, 19]).all()
-    ax.figure.savefig(io.BytesIO())
-
-
-@pytest.mark.parametrize("nothing", [{}, [rk.Network(1)], None])
-def test_pictures_of_nothing(nothing):
-    pytest.importorskip("matplotlib")
-    with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
-        plots.receptive_fields(nothing, 5)
-    with pytest.raises(ValueError, match="families is .*, expected a mapping of names"):
-        plots.receptive_field_widths(nothing, (1, 2))

@@ -152,8 +152,8 @@ def test_weights_of_paths_sum_to_the_field(network):
     """
     step = 1e-28
     pixels = locality.path_pixels(network)
-    gaps = step * np.eye(len(pixels))
-    weights = locality.stride_kernel(network, gaps, complement=True) / step
+    complements = step * np.eye(len(pixels))
+    weights = locality.stride_kernel(network, complements, complement=True) / step
     assert (weights > 0).all()
     bar = network.depth * (1e-14 + 20 * EPS)
     for d in (4, 2 * locality.reach(network) + 1):

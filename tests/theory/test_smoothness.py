@@ -48,101 +48,7 @@ def test_curvature_is_the_formula_of_the_slides(rng):
         assert abs(smoothness.curvature(f) / expected - 1) <= FOURIER
 
 
-def test_magnitudes_and_decay():
-    angles = smoothness.grid()
-    spectrum = smoothness.magnitudes(3 * np.cos(5 * angles))
-    assert abs(spectrum[5] - 1.5) <= FOURIER
-    assert np.delete(spectrum, 5).max() <= FOURIER
-    # |β| has 2/(π k²) at odd k, and aliases of relative size (k/N)²·π²/3.
-    exact = smoothness.magnitudes(np.abs(angles))[1:40:2]
-    k = np.arange(1, 40, 2)
-    assert np.abs(exact * np.pi * k**2 / 2 - 1).max() <= 4 * (40 / 4096) ** 2
-    assert abs(smoothness.decay(np.abs(angles), 1, 99) - 2) <= 1e-3
-    assert abs(smoothness.decay(np.abs(angles) ** 3 - 1.5 * np.pi * angles**2, 2, 98) - 4) <= 2e-3
-
-
-# ---------------------------------------------------------------- the Gaussian's space
-
-
-def test_gaussian_on_the_circle():
-    """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1)."""
-    wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
-    assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
-    exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(smoothness._LAST + 1)])
-    found = smoothness._gaussian_coefficients(smoothness._LAST)
-    assert np.abs(found / exact - 1).max() <= 1e-12
-    spectrum = smoothness.magnitudes(wave)
-    assert np.abs(spectrum[:60] - exact[:60]).max() <= FOURIER * exact[0]
-
-
-def test_the_cutoff_is_where_an_fft_loses_the_gaussian():
-    relative = [mp.besseli(k, 1) / mp.besseli(0, 1) for k in range(40)]
-    assert max(k for k in range(40) if relative[k] >= EPS) == smoothness.CUTOFF
-    assert max(k for k in range(40) if relative[k] >= EPS**2) == 24
-    spectrum = smoothness.magnitudes(smoothness.kernel_shape(smoothness.gaussian_kernel))
-    exact = np.array([float(r) for r in relative]) * float(mp.besseli(0, 1) / mp.e)
-    assert np.abs(spectrum[:40] - exact).max() <= EPS * exact[0]  # good to 0.4 of itself at 14,
-    assert (np.abs(spectrum[:40] - exact)[17:] >= 0.99 * exact[17:]).all()  # all wrong from 17 on
-
-
-@pytest.mark.parametrize("count", [1, 5])
-def test_norm_of_known_transforms(rng, count):
-    """Σ c_i K(·, x_i) has norm² cᵀKc; no cut-off from 14 to 22 changes it."""
-    angles, c = rng.uniform(-np.pi, np.pi, count), rng.uniform(0.5, 1, count)
-    points = smoothness.circle(angles)
-    f = smoothness.gaussian_kernel(smoothness.circle(smoothness.grid(256)), points) @ c
-    expected = np.sqrt(c @ smoothness.gaussian_kernel(points) @ c)
-    norms = smoothness.gaussian_rkhs_norm(f, np.arange(14, 23))
-    # The samples' errors, eps each, squared and weighted by the Gaussian's reciprocal.
-    noise = (EPS * c.sum()) ** 2 / smoothness._gaussian_coefficients(22)[14:] / expected**2
-    assert (np.abs(norms / expected - 1) <= FOURIER + noise).all()
-    assert noise[-1] < 2e-3
-    assert smoothness.gaussian_rkhs_norm(f) == norms[0]
-    assert (np.diff(smoothness.gaussian_rkhs_norm(f, np.arange(20))) >= 0).all()
-
-
-def test_norm_of_waves():
-    """cos mβ has norm² 1/(2 e⁻¹ I_m(1)): from m on the cut-off does not matter."""
-    for m in (1, 4, 9):
-        expected = float(mp.sqrt(mp.e / (2 * mp.besseli(m, 1))))
-        wave = np.cos(m * smoothness.grid(64) + 0.2)
-        norms = smoothness.gaussian_rkhs_norm(np.stack([wave, 2 * wave]), np.arange(m, 15))
-        assert np.abs(norms[0] / expected - 1).max() <= FOURIER * 10
-        assert np.abs(norms[1] / (2 * expected) - 1).max() <= FOURIER * 10
-        assert smoothness.gaussian_rkhs_norm(wave, m - 1) < 1e-10 * expected
-
-
-@pytest.mark.parametrize("count", [2, 6, 10, 15])
-def test_norm_of_the_gaussian_interpolant(rng, count):
-    """(yᵀ K⁻¹ y)^½ in 50 digits."""
-    equal = 2 * np.pi * np.arange(count) / count
-    for angles in (equal, rng.uniform(-np.pi, np.pi, count)):
-        y = smoothness.target(angles)
-        K = mp.matrix([[mp.exp(mp.cos(mp.mpf(a) - mp.mpf(b)) - 1) for b in angles] for a in angles])
-        exact = mp.sqrt((mp.matrix(y).T * mp.lu_solve(K, mp.matrix(y)))[0])
-        bar = tolerances.solution(count, float(mp.sqrt(mp.cond(K))))
-        assert bar < 0.1
-        found = smoothness.gaussian_interpolant_norm(angles, y)
-        assert abs(found / float(exact) - 1) <= bar
-
-
-def test_ratio_of_the_gaussian_itself_is_1_and_of_others_less(rng):
-    """The Gaussian's interpolant has the least norm of all."""
-    angles = smoothness.grid(7)
-    for _ in range(20):
-        k = np.arange(1, 11)[:, None]
-        a, b = rng.standard_normal((2, 10)) / (1 + k[:, 0]) ** 4
-        f = a @ np.cos(k * smoothness.grid(512)) + b @ np.sin(k * smoothness.grid(512))
-        y = a @ np.cos(k * angles) + b @ np.sin(k * angles)
-        ratio = smoothness.gaussian_rkhs_ratio(f, angles, y)
-        assert 0 < ratio < 1
-        own = smoothness.interpolation(smoothness.gaussian_kernel, angles, y, 512).values
-        assert abs(smoothness.gaussian_rkhs_ratio(own, angles, y) - 1) <= 1e4 * EPS
-        # Scaling, and turning the circle, change nothing.
-        turned = smoothness.gaussian_rkhs_ratio(
-            -3 * np.roll(f, 5), angles + 10 * np.pi / 512, -3 * y
-        )
-        assert abs(turned / ratio - 1) <= 1e4 * EPS
+# ---------------------------------------------------------------- interpolations
 
 
 @pytest.mark.parametrize("kind", ["ntk", "gpk"])
@@ -217,9 +123,9 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"angles has shape \(1, 1\), expected \(n,\)"):
         smoothness.circle([[0.0]])
     with pytest.raises(ValueError, match="first < last"):
-        smoothness.decay(f, 5, 5)
+        smoothness.fit_power_law(f, 5, 5)
     with pytest.raises(ValueError, match="no spectrum above rounding"):
-        smoothness.decay(f, 5, 9)
+        smoothness.fit_power_law(f, 5, 9)
 
 
 # ---------------------------------------------------------------- what the papers claim
@@ -349,7 +255,7 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
     for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 1.0)):
         for kind, exponent in (("ntk", 2), ("gpk", 4)):
             shape = smoothness.kernel_shape(kernel(network, kind))
-            assert abs(smoothness.decay(shape, 32, 256) - exponent) <= 0.02
+            assert abs(smoothness.fit_power_law(shape, 32, 256) - exponent) <= 0.02
     angles = smoothness.grid(10)
     y = smoothness.target(angles)
     for network in (literature.tirer_mlp(5), literature.tirer_resnet(5, 0.1)):

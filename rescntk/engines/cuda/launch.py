@@ -1,212 +1,336 @@
-"""How the CUDA engine cuts rows up: the shape of a launch, a pure function of what is computed.
+"""The shape of a launch: a pure function of the rows that a kernel computes.
 
-A row of pixel pairs is cut into segments, a lane each. Where all state of a lane fits in its
-registers, rows live there (`short_rows` in rows.cu), several in a warp; longer rows, and filters
-that reach further than a neighbour, go through the shared memory (`long_rows`).
+A row of pixel pairs is cut into segments, one thread each. Where the state of a segment fits into
+the registers of its thread, rows stay there (`short_rows`), several rows in a warp. Longer rows,
+and filters that reach beyond a neighbouring segment, go through shared memory (`long_rows`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..protocol import sums_features
+from ..protocol import Request, sums_features
 
 LONGEST = 4096
-"""Time points of the longest signals."""
+"""Longest signals, in time points. Larger numbers are untested; shared memory ends near 5800 (five
+rings of float64 in 227 KiB)."""
 
-# What rows.cu calls Head and Activation. In a kernel's name stand their numbers, which is how a
-# demangler spells them.
 ENUMS = {"Head": ("FIRST_PAIR", "SUM", "EVERY_PAIR"), "Activation": ("RELU_SUMMED", "RELU", "ERF")}
+"""Enumerations of the kernels' text. A kernel's name has their numbers: a demangler writes them."""
+
 HEADS = {"equivariant": "FIRST_PAIR", "trace": "SUM", "gap": "SUM", "pixels": "EVERY_PAIR"}
 
 REALS = {"float32": "float", "float64": "double"}
 
 WARP = 32
+"""Threads of a warp, by NVIDIA's hardware."""
+
 WARPS = 4
-"""Warps of a block of `short_rows`: small blocks leave fewer registers unused."""
+"""Warps of a block of `short_rows`. Larger blocks leave more of a multiprocessor's registers
+unused: a block starts only when all of its registers are free. Chosen by the registers of compiled
+kernels, from which tests/engines/cuda/test_cubins.py counts resident warps; never timed."""
 
-# Pixels of a lane: their state has to fit in its 255 registers without spilling (checked in the
-# compiled kernels by tests/test_cubins.py). With more than a few of them a multiprocessor has 8
-# warps, not 12 or more, so they are taken for what others could not do, or would do far worse.
-# Arctangents take registers for themselves.
 MOST_PIXELS = {"float32": 12, "float64": 8}
-FEW_PIXELS = {"float32": 12, "float64": 6}
+"""Most pixels of a segment of `short_rows`, for ReLU. One more lengthens the rows that stay in
+registers by 32 pixels, but a state beyond 255 registers would spill to local memory, which
+test_cubins.py forbids in the compiled kernels of sm_80, sm_90 and sm_100."""
 
-# Of a lane of `long_rows`. Odd, so that lanes read from different banks of the shared memory.
+FEW_PIXELS = {"float32": 12, "float64": 6}
+"""Most pixels of a segment that is not crowded (CROWDED), and the most pixels for erf, whose
+arctangent takes registers. Larger numbers choose longer segments more often. Resident warps of a
+multiprocessor of sm_90, counted as in test_cubins.py with NVRTC 13: 12 or more up to 12 pixels of
+float32 and 5 of float64, 8 for 6 to 8 pixels of float64. So float64's 6 is one pixel generous; no
+device has been timed to tell."""
+
+CROWDED = 1.15
+"""Factor on the estimated cost of a segment of more than FEW_PIXELS pixels, for its fewer resident
+warps. Raising it leaves long segments to rows that fit no other way. Chosen by judgement, never
+timed on a device."""
+
 LONG_PIXELS = {"relu": 5, "erf": 3}
+"""Pixels of a segment of `long_rows`. Odd, so that 32 threads read from 32 different banks of the
+shared memory (CUDA C++ Programming Guide, "Shared Memory"). More pixels share more of a window's
+sum but take registers: erf with 5 spilled on sm_100, counted in compiled kernels."""
+
 LONG_THREADS = 256
-"""The most threads of a block of `long_rows`."""
+"""Most threads of a block of `long_rows`. More threads halve the rounds of a long row but wait for
+each other longer at barriers, and have fewer than 255 registers each (65536 a multiprocessor).
+Chosen for the registers, never timed on a device."""
 
 LONGEST_FILTER = 15
-"""Longer ones are summed by a loop, in `long_rows`; they have size 0 in a kernel's name."""
+"""Longest filter, in pixels, whose window sums are unrolled; a kernel's name has 0 for longer
+filters. Raising it needs more cases in `sums` (windows.h), compiled for each filter size."""
+
+IDLE_TOLERANCE = 0.04
+"""Share of idle threads, above the least possible, that a simpler choice may cost. Raising it
+prefers blocks with fewer pairs and pairs with more teams. Chosen by judgement, never timed."""
 
 SHARED_BYTES = 227 * 1024
-"""Shared memory that a block may have on sm_90 and sm_100; other devices have less."""
+"""Shared memory of a block on sm_90 and sm_100, in bytes (CUDA C++ Programming Guide, "Compute
+Capabilities"); other devices have less, and the engine asks the device."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of pixel pairs as a kernel is compiled for them.
+
+    Attributes
+    ----------
+    d : int
+        The signals' length in time points.
+    filter_size, outer_filter_size : int
+        Pixels of the inner and of the outer filter.
+    dtype, kinds, head
+        As in `Request`.
+    activation : {"relu", "erf"}
+        The network's activation.
+    inner_differs : bool
+        True if exactly one of inner and readout weights is trained.
+    """
+
+    d: int
+    filter_size: int
+    outer_filter_size: int
+    dtype: str
+    kinds: tuple[str, ...]
+    head: str
+    activation: str = "relu"
+    inner_differs: bool = False
+
+    @classmethod
+    def of(cls, request: Request, d: int) -> Rows:
+        """Return the rows of a request on signals of length `d`."""
+        net = request.network
+        return cls(
+            d=d,
+            filter_size=net.filter_size,
+            outer_filter_size=net.outer_filter_size,
+            dtype=request.dtype,
+            kinds=request.kinds,
+            head=request.head,
+            activation=net.activation,
+            inner_differs=net.parts.inner_minus_readout != 0.0,
+        )
+
+    @property
+    def offsets(self) -> int:
+        """The offsets δ of a pair of cases: d for heads that need every pixel pair, else 1."""
+        return self.d if self.head in ("gap", "pixels") else 1
+
+    @property
+    def kernel_activation(self) -> str:
+        """The member of the kernels' enumeration `Activation`."""
+        summed = sums_features(self.activation, self.head)
+        return "RELU_SUMMED" if summed else self.activation.upper()
+
+    @property
+    def unrolled_filters(self) -> tuple[int, int]:
+        """Sizes of inner and outer filter as the kernel's name has them: 0 for long filters."""
+        inner, outer = (
+            size if size <= LONGEST_FILTER else 0
+            for size in (self.filter_size, self.outer_filter_size)
+        )
+        return inner, outer
+
+    @property
+    def rings(self) -> int:
+        """Numbers of each pixel pair that `long_rows` keeps: D, A, F and their branches."""
+        ntk, features = "ntk" in self.kinds, "gpk" in self.kinds or self.activation == "erf"
+        return 2 + 2 * ntk + features * (1 if self.kernel_activation == "RELU_SUMMED" else 2)
+
+    def kernel_name(self, kernel: str, pixels: int, *rest: object) -> str:
+        """Return the instance of a kernel's template for segments of `pixels` pixels."""
+        gpk, ntk = ("gpk" in self.kinds), ("ntk" in self.kinds)
+        activation = ENUMS["Activation"].index(self.kernel_activation)
+        parts = (
+            REALS[self.dtype], pixels, *self.unrolled_filters, gpk, ntk, activation,
+            self.inner_differs and ntk, *rest,
+        )  # fmt: skip
+        words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
+        return f"{kernel}<{', '.join(words)}>"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How rows of one length are cut up: a pure function of what is computed (`plan`).
+    """The shape of a launch (`plan`).
 
     Attributes
     ----------
     name : str
         The instance of the kernel's template.
-    lanes, pixels : int
-        A row's lanes, and the most pixels that one has; the others have one less.
+    segments, pixels : int
+        The segments of a row, and the most pixels of a segment; short segments have one less.
     threads : int
-        Of a block.
-    share, tall, pairs : int
-        The teams of lanes of a pair of cases, each of which takes every share-th offset; and a
-        block's pairs: a rectangle, so many rows high (on a diagonal, all in one row).
+        Threads of a block.
+    teams_per_pair : int
+        Teams of threads of a pair of cases. Each team takes every teams_per_pair-th offset.
+    pairs_per_block, pairs_high : int
+        Pairs of cases of a block, and the rows of their rectangle (on a diagonal: one row).
     shared_bytes : int
         Dynamic shared memory of a block.
     """
 
     name: str
-    lanes: int
+    segments: int
     pixels: int
     threads: int
-    share: int
-    tall: int
-    pairs: int
+    teams_per_pair: int
+    pairs_high: int
+    pairs_per_block: int
     shared_bytes: int
 
     def blocks(self, rows: int, columns: int, diagonal: bool) -> int:
-        """Return how many blocks a tile takes."""
+        """Return the number of blocks of a tile."""
         if diagonal:
-            return -(-columns // self.pairs)
-        return -(-columns // (self.pairs // self.tall)) * -(-rows // self.tall)
+            return -(-columns // self.pairs_per_block)
+        wide = self.pairs_per_block // self.pairs_high
+        return -(-columns // wide) * -(-rows // self.pairs_high)
 
 
-def plan(
-    d: int,
-    sizes: tuple[int, int],
-    dtype: str,
-    kinds: tuple[str, ...],
-    head: str,
-    activation: str = "relu",
-    cross: bool = False,
-    memory: int = SHARED_BYTES,
-) -> Launch:
+def plan(rows: Rows, shared_memory: int = SHARED_BYTES) -> Launch:
     """Choose the shape of a launch.
 
     Parameters
     ----------
-    d : int
-        The signals' length.
-    sizes : (int, int)
-        Of the inner and the outer filters.
-    dtype, kinds, head
-        As in `Request`.
-    activation : {"relu", "erf"}
-        The network's.
-    cross : bool
-        Whether of inner and readout weights one is trained and the other is not.
-    memory : int
-        The bytes of shared memory that a block may have on the device.
+    rows : Rows
+        What is computed.
+    shared_memory : int
+        Shared memory that a block may have on the device, in bytes.
 
     Raises
     ------
     ValueError
         If no launch can fit.
     """
-    if d > LONGEST:
+    if rows.d > LONGEST:
         raise ValueError(
-            f"X has {d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
+            f"X has {rows.d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
             "engine='reference' has no such limit"
         )
-    summed = sums_features(activation, head)
-    kind = "RELU_SUMMED" if summed else activation.upper()
-    gpk, ntk = ("gpk" in kinds), ("ntk" in kinds)
-    filters = tuple(size if size <= LONGEST_FILTER else 0 for size in sizes)
-    offsets = d if head in ("gap", "pixels") else 1
+    cut = cut_for_registers(rows) if min(rows.unrolled_filters) > 0 else None
+    return _long_rows(rows, shared_memory) if cut is None else _short_rows(rows, cut)
 
-    def name(kernel: str, pixels: int, *rest: object) -> str:
-        activation = ENUMS["Activation"].index(kind)
-        parts = (REALS[dtype], pixels, *filters, gpk, ntk, activation, cross and ntk, *rest)
-        words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
-        return f"{kernel}<{', '.join(words)}>"
 
-    best = _cut(d, max(sizes) // 2, dtype, activation) if min(filters) > 0 else None
-    if best is not None:
-        lanes, pixels = best
-        teams = WARPS * (WARP // lanes)
-        share = _share(teams, offsets)
-        pairs = teams // share
-        threads = WARPS * WARP
-        full = name("short_rows", pixels, lanes, d % lanes == 0, threads)
-        return Launch(full, lanes, pixels, threads, share, _tall(pairs), pairs, 0)
+class Cut(NamedTuple):
+    """The segments of a row, and the most pixels of a segment."""
 
-    lanes = -(-d // LONG_PIXELS[activation])
-    pixels = -(-d // lanes)
-    features = gpk or kind == "ERF"
-    rings = 2 + 2 * ntk + features * (1 if summed else 2)
-    needed = rings * d * np.dtype(dtype).itemsize
-    if needed > memory:
+    segments: int
+    pixels: int
+
+
+def _short_rows(rows: Rows, cut: Cut) -> Launch:
+    """Return the launch of `short_rows`, which keeps rows in registers."""
+    teams, threads = WARPS * (WARP // cut.segments), WARPS * WARP
+    teams_per_pair = _teams_per_pair(teams, rows.offsets)
+    pairs = teams // teams_per_pair
+    even = rows.d % cut.segments == 0
+    return Launch(
+        name=rows.kernel_name("short_rows", cut.pixels, cut.segments, even, threads),
+        segments=cut.segments,
+        pixels=cut.pixels,
+        threads=threads,
+        teams_per_pair=teams_per_pair,
+        pairs_high=_pairs_high(pairs),
+        pairs_per_block=pairs,
+        shared_bytes=0,
+    )
+
+
+def _long_rows(rows: Rows, shared_memory: int) -> Launch:
+    """Return the launch of `long_rows`, which keeps rows in shared memory."""
+    segments = -(-rows.d // LONG_PIXELS[rows.activation])
+    pixels = -(-rows.d // segments)
+    needed = rows.rings * rows.d * np.dtype(rows.dtype).itemsize
+    if needed > shared_memory:
         raise ValueError(
-            f"X has {d} timepoints: {rings} numbers of {dtype} for each need {needed} bytes "
-            f"of shared memory, expected at most {memory} on this device; ask for fewer "
-            "kinds, dtype='float32' or engine='reference'"
+            f"X has {rows.d} timepoints: {rows.rings} numbers of {rows.dtype} for each need "
+            f"{needed} bytes of shared memory, expected at most {shared_memory} on this device; "
+            "ask for fewer kinds, dtype='float32' or engine='reference'"
         )
-    pairs, threads = _block(lanes, memory // needed)
-    full = name("long_rows", pixels, threads, pairs > 1)
-    return Launch(full, lanes, pixels, threads, 1, _tall(pairs), pairs, pairs * needed)
+    pairs, threads = _pairs_and_threads(segments, shared_memory // needed)
+    return Launch(
+        name=rows.kernel_name("long_rows", pixels, threads, pairs > 1),
+        segments=segments,
+        pixels=pixels,
+        threads=threads,
+        teams_per_pair=1,
+        pairs_high=_pairs_high(pairs),
+        pairs_per_block=pairs,
+        shared_bytes=pairs * needed,
+    )
 
 
-def _tall(pairs: int) -> int:
-    """Return the rows of a block's rectangle of pairs: as square as can be."""
+def _pairs_high(pairs: int) -> int:
+    """Return the rows of a block's rectangle of pairs, which is as square as possible."""
     return max(k for k in range(1, math.isqrt(pairs) + 1) if pairs % k == 0)
 
 
-def _block(lanes: int, most: int) -> tuple[int, int]:
-    """Return the pairs (at most so many) and threads of a block of `long_rows`.
+def _pairs_and_threads(segments: int, most_pairs: int) -> tuple[int, int]:
+    """Return the pairs (at most `most_pairs`) and threads of a block of `long_rows`.
 
-    Few threads, which wait for one another, as long as few of them idle.
+    Threads of a block wait for each other, so the block is as small as its idle threads allow.
     """
-    if lanes > LONG_THREADS:
-        return 1, WARP * -(-lanes // (WARP * -(-lanes // LONG_THREADS)))
+    if segments > LONG_THREADS:
+        rounds = -(-segments // LONG_THREADS)
+        return 1, WARP * -(-segments // (WARP * rounds))
     threads = {
-        pairs: WARP * -(-pairs * lanes // WARP)
-        for pairs in range(1, min(most, LONG_THREADS // lanes) + 1)
+        pairs: WARP * -(-pairs * segments // WARP)
+        for pairs in range(1, min(most_pairs, LONG_THREADS // segments) + 1)
     }
-    busy = {pairs: pairs * lanes / threads[pairs] for pairs in threads}
-    pairs = next(pairs for pairs in threads if busy[pairs] >= max(busy.values()) - 0.04)
+    busy = {pairs: pairs * segments / threads[pairs] for pairs in threads}
+    least = max(busy.values()) - IDLE_TOLERANCE
+    pairs = next(pairs for pairs in threads if busy[pairs] >= least)
     return pairs, threads[pairs]
 
 
-def _cut(d: int, half: int, dtype: str, activation: str = "relu") -> tuple[int, int] | None:
-    """Return the lanes of a row and their pixels for `short_rows`, or None if it cannot serve.
+class IssueSlots(NamedTuple):
+    """Issue slots of one thread and layer: for each pixel, each pixel of a halo, and the rest."""
 
-    The cheapest a pixel pair, as counted in the compiled kernels: issue slots of a lane and layer
-    are about `entry` a pixel, `halo` for each pixel that comes from another lane, and `rest`.
+    pixel: int
+    halo: int
+    rest: int
+
+
+ISSUE_SLOTS = {"float32": IssueSlots(49, 8, 25), "float64": IssueSlots(128, 8, 8)}
+"""Counted by disassembling compiled kernels (test_cubins.py bounds the sum). Larger numbers of
+`halo` and `rest` choose fewer, longer segments."""
+
+
+def cut_for_registers(rows: Rows) -> Cut | None:
+    """Return the cheapest cut of a row for `short_rows`, or None if no cut fits into registers.
+
+    The cost of a pixel pair is estimated as ISSUE_SLOTS of all threads of a warp, divided by the
+    pixels that the warp has.
     """
-    entry, halo, rest = (49, 8, 25) if dtype == "float32" else (128, 8, 8)
-    most = (MOST_PIXELS if activation == "relu" else FEW_PIXELS)[dtype]
-    best = None
-    for lanes in range(1, min(WARP, d) + 1):
-        pixels = -(-d // lanes)
-        brief = d % lanes > 0
-        if pixels > most or half > pixels - brief:
+    half = max(rows.filter_size, rows.outer_filter_size) // 2
+    slots, few = ISSUE_SLOTS[rows.dtype], FEW_PIXELS[rows.dtype]
+    most = MOST_PIXELS[rows.dtype] if rows.activation == "relu" else few
+    best: tuple[float, Cut] | None = None
+    for segments in range(1, min(WARP, rows.d) + 1):
+        pixels = -(-rows.d // segments)
+        has_short_segments = rows.d % segments > 0
+        if pixels > most or half > pixels - has_short_segments:
             continue
-        useful = d * (WARP // lanes)
-        cost = WARP * (entry * pixels + halo * half * (1 + 0.5 * brief) + rest) / useful
-        if pixels > FEW_PIXELS[dtype]:
-            cost *= 1.15
+        halo = slots.halo * half * (1 + 0.5 * has_short_segments)
+        useful = rows.d * (WARP // segments)
+        cost = WARP * (slots.pixel * pixels + halo + slots.rest) / useful
+        if pixels > few:
+            cost *= CROWDED
         if best is None or cost < best[0]:
-            best = (cost, lanes, pixels)
-    return None if best is None else best[1:]
+            best = cost, Cut(segments, pixels)
+    return None if best is None else best[1]
 
 
-def _share(teams: int, offsets: int) -> int:
-    """Return how many teams of a block share a pair: many, as long as few teams idle."""
+def _teams_per_pair(teams: int, offsets: int) -> int:
+    """Return the teams of a block that share a pair: many, while few teams are idle."""
 
-    def busy(share: int) -> float:
-        return (teams // share) * offsets / (teams * -(-offsets // share))
+    def busy(shared: int) -> float:
+        return (teams // shared) * offsets / (teams * -(-offsets // shared))
 
     choices = sorted({min(teams // pairs, offsets) for pairs in range(1, teams + 1)}, reverse=True)
-    most = max(map(busy, choices))
-    return next(share for share in choices if busy(share) >= most - 0.04)
+    least = max(map(busy, choices)) - IDLE_TOLERANCE
+    return next(shared for shared in choices if busy(shared) >= least)

@@ -1,21 +1,22 @@
 """Spectra of kernels on the multi-sphere: Barzilai et al. 2022, section 5, appendices C, D, G.
 
 ``dot_grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
-pixel's sphere, ``funk_hecke`` makes eigenvalues of the two; ``decay`` and ``ensemble`` hold them
-against theorems 5.1 and 5.2.
+pixel's sphere, and ``funk_hecke`` makes eigenvalues of the two. ``decay`` and ``ensemble`` hold
+the eigenvalues against theorems 5.1 and 5.2. ``docs/spectrum.md`` has the derivations.
 """
 
-from .decay import Decay, DecayExponents, decay_exponents, singularity_exponent
+from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
 from .dot_grid import Cost
 from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture
-from .funk_hecke import Spectrum, cost, eigenvalues, harmonics, multiplicities
+from .funk_hecke import Spectrum, cost, eigenvalues
+from .harmonics import harmonics, multiplicities
 from .quadrature import zonal
 
 __all__ = [
     "Cost",
-    "Decay",
     "DecayExponents",
     "EnsembleFit",
+    "FrequencyDecay",
     "Mixture",
     "Spectrum",
     "cost",

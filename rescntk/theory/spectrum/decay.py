@@ -1,38 +1,9 @@
-r"""How fast eigenvalues fall with frequency: theorem 5.1 of Barzilai et al. 2022, and sharper.
+"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
 
-The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by
-:math:`k^{-p(C_0+2\nu_a-3)}` from below and :math:`k^{-p(C_0+2\nu_b-3)}` from above, with
-:math:`\nu_a = 5/2` and :math:`\nu_b = 1 + 3/(2R)` for a Gaussian process kernel or
-:math:`1 + 1/(2R)` for a tangent kernel. The theorem has the number of pixels for R; here it is
-that of the receptive field, which is a sharper bound: on a ring just as long as its receptive
-field a kernel has the same eigenvalues.
-
-*Where eigenvalues are 0.* The branches of the last layer only add up, and each depends on the
-window of its pre-activation. A frequency on pixels of which no such window has all does not
-occur, though all of them may be in the receptive field, which is wider by the outer filter (two
-convolutions a layer: one layer has windows of 1 pixel and a receptive field of q). So the
-theorem's lower bound, positive for all pixels of the receptive field, cannot hold as it stands;
-it does within a window of the last layer.
-
-*The law* between the two bounds (not in the paper). As a function of the angles
-:math:`\theta_i = \arccos t_i` a ReLU kernel is analytic except where some pre-activations
-agree, :math:`\rho = 1`; those of layer l do where :math:`\theta_i = 0` on their whole window of
-:math:`w_l` pixels (1 for the first layer, q for the second …). There :math:`\kappa_1` has a term
-:math:`(1-\rho)^{3/2}`, the cube of the distance from a point in :math:`w_l(C_0-1)` dimensions, and
-its Fourier transform falls like :math:`|k|^{-3-w_l(C_0-1)}` in *every* direction, however many of
-the window's pixels the frequency is spread over. The activation of a last layer's window also
-multiplies what the windows of earlier layers inside it bring. :math:`\kappa_0`, of which each path
-of a tangent kernel has one at every layer, brings the distance itself, 2 powers less, once.
-Hence the exponent is the least of
-
-.. math:: \sum_{\text{windows}} \bigl(3 + w(C_0 - 1)\bigr) - 2\,[\text{tangent kernel}]
-
-over all sets of windows that together cover the p pixels and that one window of the last layer
-contains (which may be all of the set). For one pixel it is :math:`C_0 + 2` or :math:`C_0`. It is
-the theorem's lower bound for one pixel of a Gaussian process kernel, and its upper bound for all
-pixels of a window that is the receptive field. All of this is asymptotic: frequencies must be
-large against the number of channels, and larger where several sets of windows have exponents
-that are close to each other.
+The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by powers of k
+from below and from above. Between the bounds lies the law of `singularity_exponent`, from the
+points where a ReLU kernel is not analytic. ``docs/spectrum.md`` derives the law, and says where
+eigenvalues are 0.
 """
 
 from __future__ import annotations
@@ -46,45 +17,55 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...network import Network
-from ...validation import check_channels, check_choice, check_integer, check_network
+from ...validation import (
+    check_channels,
+    check_choice,
+    check_integer,
+    check_pixel_set,
+    check_pixel_sets,
+    check_pixels,
+    check_relu,
+)
 from ...vocabulary import HEADS, KINDS
-from .dot_grid import Window, check_pixels, shifts, taps, windows
 from .funk_hecke import eigenvalues
+from .windows import Window, shifts, taps, windows
+
+_RELU_ALONE = ": theorem 5.1 is about ReLU, whose singularities make eigenvalues fall like powers"
 
 
-class Decay(NamedTuple):
+class FrequencyDecay(NamedTuple):
     """Eigenvalues of frequency k on some pixels at once, and 0 on the others."""
 
     pixels: tuple[int, ...]
-    """Relative to the output's."""
+    """Pixels that have the frequency, relative to the output pixel."""
     frequencies: np.ndarray
     """k = 1 … K, (K,)."""
     eigenvalues: np.ndarray
     """(K,); all 0 where no window of the last layer has all of the pixels."""
     errors: np.ndarray
-    """Of the eigenvalues, (K,)."""
+    """Errors of the eigenvalues, (K,)."""
     exponent: float
-    """The slope in logarithms over the upper half of the frequencies, with a constant of its own
-    for even and for odd ones; NaN where too few eigenvalues exceed their errors or are not 0. It
-    is over the centred frequency k + C0/2 − 1, whose square is the Laplacian's k(k + C0 − 2) up to
-    a constant: the next term is smaller so."""
+    """Slope of log eigenvalue over log centred frequency, upper half of the frequencies, with one
+    constant for even and one for odd frequencies. NaN where too few eigenvalues exceed their
+    errors. The centred frequency is k + C0/2 − 1: its square is the Laplacian's k(k + C0 − 2) up
+    to a constant, which makes the next term of the law smaller."""
     uncertainty: float
-    """Of the exponent as the asymptote's: twice its difference from that of the quarter of the
-    frequencies below, and 1/K. What falls like 1/k leaves as much as that difference. It cannot
-    know of a power that takes over at higher frequencies."""
+    """Uncertainty of `exponent` as the asymptote's: twice the difference from the slope over the
+    quarter of the frequencies below, plus 1/K. A correction that falls like 1/k leaves an error
+    as large as the difference. A power that takes over at higher frequencies goes unnoticed."""
     lowest: float
-    """Theorem 5.1: eigenvalues fall no faster than with this exponent (unless they are 0) …"""
+    """Lower bound on the exponent (theorem 5.1), unless eigenvalues are 0."""
     highest: float
-    """… and no slower than with this one."""
+    """Upper bound on the exponent (theorem 5.1)."""
     law: float
-    """The exponent that the singularities have; −inf where eigenvalues are 0."""
+    """Exponent by `singularity_exponent`; −inf where eigenvalues are 0."""
 
 
 @dataclass(frozen=True)
 class DecayExponents:
-    """Decays on several sets of pixels of one kernel; iterating gives each `Decay`."""
+    """Decays on several sets of pixels of one kernel; iterating gives each `FrequencyDecay`."""
 
-    decays: tuple[Decay, ...]
+    decays: tuple[FrequencyDecay, ...]
     network: Network
     n_channels: int
     n_timepoints: int
@@ -95,7 +76,7 @@ class DecayExponents:
     nu_b: float
     """ν_b, with the number of the receptive field's pixels."""
 
-    def __iter__(self) -> Iterator[Decay]:
+    def __iter__(self) -> Iterator[FrequencyDecay]:
         return iter(self.decays)
 
     def __len__(self) -> int:
@@ -126,9 +107,9 @@ def decay_exponents(
     pixels: Iterable[Iterable[int]] | None = None,
     **options: Any,
 ) -> DecayExponents:
-    """Return how eigenvalues fall with a frequency spread over one, two, three … pixels.
+    """Return the decay of eigenvalues with a frequency spread over one, two, three … pixels.
 
-    Figure 1 of Barzilai et al. 2022, with what theorem 5.1 says beside it.
+    Figure 1 of Barzilai et al. 2022, with the bounds of theorem 5.1.
 
     Parameters
     ----------
@@ -137,10 +118,10 @@ def decay_exponents(
     n_channels, n_timepoints, kind, head
         As for `eigenvalues`.
     max_frequency : int
-        At least 8. Slopes are those of its upper half.
+        At least 8. Slopes are fitted to the frequencies from its half on.
     pixels : iterable of sets of pixels, optional
-        Over which to spread the frequency, in the receptive field. The default is pixel 0; 0 and
-        1; −1, 0 and 1, as far as they are in it.
+        Pixels of the receptive field over which to spread the frequency. The default is pixel
+        0; 0 and 1; −1, 0 and 1, as far as the receptive field has them.
     **options
         ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
@@ -167,7 +148,7 @@ def decay_exponents(
              0,1    -5.988   0.20      -6  [-8, -4]
           -1,0,1    -5.931   0.20      -6  [-12, -6]
     """
-    _check_relu(network)
+    check_relu(network, _RELU_ALONE)
     check_choice(head, "head", HEADS)
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     if network.input_filter_size != 1:
@@ -178,7 +159,10 @@ def decay_exponents(
     if highest < 8:
         raise ValueError(f"max_frequency is {max_frequency!r}, expected at least 8 to fit slopes")
     field = windows(network, d).features[-1].pixels
-    sets = _default_pixels(field, d) if pixels is None else _check_sets(pixels, field, d, head)
+    if pixels is None:
+        sets = _default_pixels(field, d)
+    else:
+        sets = check_pixel_sets(pixels, field, shifts(head, d), d)
     used = frozenset().union(*sets)
     check_choice(kind, "kind", KINDS)
     found = eigenvalues(
@@ -193,7 +177,7 @@ def decay_exponents(
     )
     frequency = np.arange(1, highest + 1)
     centred = frequency + (n_channels - 2) / 2
-    share = {"gpk": 3, "ntk": 1}[kind] / len(field)  # 2ν_b − 2
+    above = {"gpk": 3, "ntk": 1}[kind] / len(field)  # 2ν_b − 2
     decays = []
     for chosen in sets:
         index = tuple(frequency if pixel in chosen else 0 for pixel in range(d))
@@ -208,7 +192,7 @@ def decay_exponents(
         exponent = slope(highest // 2, highest)
         drift = abs(exponent - slope(highest // 4, highest // 2))
         decays.append(
-            Decay(
+            FrequencyDecay(
                 tuple(sorted(pixel if 2 * pixel <= d else pixel - d for pixel in chosen)),
                 frequency,
                 values,
@@ -216,11 +200,11 @@ def decay_exponents(
                 exponent,
                 2 * drift + 1 / highest,
                 -len(chosen) * (n_channels + 2.0),
-                -len(chosen) * (n_channels - 1.0 + share),
+                -len(chosen) * (n_channels - 1.0 + above),
                 singularity_exponent(network, n_channels, d, chosen, kind, head),
             )
         )
-    return DecayExponents(tuple(decays), network, n_channels, d, kind, head, 2.5, 1 + share / 2)
+    return DecayExponents(tuple(decays), network, n_channels, d, kind, head, 2.5, 1 + above / 2)
 
 
 def singularity_exponent(
@@ -233,7 +217,9 @@ def singularity_exponent(
 ) -> float:
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
-    The law that this module's docstring derives: asymptotic, for ReLU.
+    The exponent is the least Σ (3 + w (C0 − 1)) − 2 [tangent kernel] over sets of windows that
+    together hold all pixels with the frequency; w are the windows' sizes. It is asymptotic, and
+    derived in ``docs/spectrum.md``.
 
     Parameters
     ----------
@@ -242,7 +228,7 @@ def singularity_exponent(
     n_channels, n_timepoints, kind, head
         As for `eigenvalues`.
     pixels : iterable of int
-        Those that have the frequency, at least one; all others have frequency 0.
+        Pixels that have the frequency, at least one. All others have frequency 0.
 
     Returns
     -------
@@ -263,11 +249,11 @@ def singularity_exponent(
     >>> [spectrum.singularity_exponent(network, 3, 12, range(p), "ntk") for p in (1, 2, 3)]
     [-3.0, -8.0, -13.0]
     """
-    _check_relu(network)
+    check_relu(network, _RELU_ALONE)
     check_choice(kind, "kind", KINDS)
     check_choice(head, "head", HEADS)
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    chosen = _check_set(pixels, pixels, d)
+    chosen = check_pixel_set(pixels, pixels, d)
     if kind == "ntk" and not network.trained:
         return -math.inf
     if not all((network.alpha, network.c_v, network.c_w, network.readout_scale)):
@@ -302,16 +288,21 @@ def singularity_exponent(
 
 
 def _first_slope(network: Network) -> int:
-    """Return the first layer whose κ0 the tangent kernel has: it multiplies what is trained."""
-    if {"input", "inner"} & set(network.trained):
+    """Return the first layer whose κ0 the tangent kernel has, or depth + 1 if there is none.
+
+    κ0 of a layer multiplies the derivatives by the parts trained below it.
+    """
+    parts = network.parts
+    if parts.input or parts.inner:
         return 1
-    return 2 if "outer" in network.trained else network.depth + 1
+    return 2 if parts.outer else network.depth + 1
 
 
 def _windows_below(network: Network, d: int) -> dict[frozenset[int], int]:
-    """Return the windows that make up a last layer's at pixel 0, itself included.
+    """Return the windows inside the last layer's window at pixel 0, with that window itself.
 
-    Those of all pre-activations that it depends on, each with the last layer that has it.
+    They belong to the pre-activations on which the last layer's pre-activation depends. Each has
+    the last layer in which it occurs.
     """
     seen = windows(network, d).before
     reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
@@ -341,40 +332,4 @@ def _default_pixels(field: frozenset[int], d: int) -> list[frozenset[int]]:
         chosen = frozenset(pixel % d for pixel in some)
         if len(chosen) == len(some) and chosen <= field:
             sets.append(chosen)
-    return sets
-
-
-def _check_relu(network: Any) -> None:
-    check_network(network)
-    if network.activation != "relu":
-        raise ValueError(
-            f"network has activation {network.activation!r}: theorem 5.1 is about ReLU, whose "
-            f"singularities make eigenvalues fall like powers"
-        )
-
-
-def _check_set(some: Any, given: Any, d: int) -> frozenset[int]:
-    """Return one set of pixels; `given` is what an error names."""
-    try:
-        chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in some)
-    except TypeError:
-        raise ValueError(f"pixels is {given!r}, expected sets of integers") from None
-    if not chosen:
-        raise ValueError(f"pixels is {given!r}, expected at least one pixel")
-    return chosen
-
-
-def _check_sets(pixels: Any, field: frozenset[int], d: int, head: str) -> list[frozenset[int]]:
-    try:
-        sets = [_check_set(some, pixels, d) for some in pixels]
-    except TypeError:
-        raise ValueError(f"pixels is {pixels!r}, expected sets of integers") from None
-    for chosen in sets:
-        if not any({(p + shift) % d for p in chosen} <= field for shift in shifts(head, d)):
-            raise ValueError(
-                f"pixels has {sorted(chosen)}, expected some of the receptive field's, "
-                f"{sorted(field)}: the kernel does not depend on others"
-            )
-    if not sets:
-        raise ValueError("pixels is empty, expected at least one set of pixels")
     return sets

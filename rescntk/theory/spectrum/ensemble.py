@@ -1,14 +1,8 @@
-r"""A ResNet's spectrum as that of an ensemble of CNNs: theorem 5.2 of Barzilai et al. 2022.
+"""A ResNet's spectrum and an ensemble of CNNs: theorem 5.2 of Barzilai et al. 2022.
 
-Let :math:`p_i^{(l)}` be the number of paths from pixel i to the output of the first l layers
-without skip connections. The theorem bounds eigenvalues from below by
-
-.. math:: \lambda_k \ge \Bigl(\sum_{l=1}^L c_l A^{\sum_i \min(p_i^{(l)}, k_i)}\Bigr)
-          \prod_{k_i > 0} k_i^{-C_0-2\nu_a+3}
-
-where a CNN of L layers has the last term of the sum alone; a term is absent where k is not 0
-outside the receptive field of its l layers. The paths to nearby pixels, which all depths share,
-are the locality bias. Here the constants are fitted to computed eigenvalues.
+The theorem bounds a ResNet's eigenvalues from below by a sum over depths, with the numbers of
+paths through CNNs of these depths as exponents (``docs/spectrum.md``). Here the theorem's
+constants are fitted to computed eigenvalues, and a ResNet's spectrum to the spectra of CNNs.
 """
 
 from __future__ import annotations
@@ -23,14 +17,18 @@ import scipy.optimize
 from scipy.special import logsumexp
 
 from ...network import Network
-from ...validation import check_channels, check_constant, check_depths, check_network
+from ...validation import check_channels, check_constant, check_depths, check_network, check_pixels
 from ..paths import counts
-from .dot_grid import check_pixels, taps
 from .funk_hecke import eigenvalues
+from .windows import taps
 
-# Where the fit of A starts, and how far log c may go below and above log λ.
 _STARTS = (1.05, 1.3, 2.0, 4.0)
+"""Values of A from which the fit starts; the best result counts. More starts cost time and guard
+against local minima. Chosen by reasoning, not measured."""
+
 _REACH = 60.0
+"""Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0.
+Raising it changes no fit, but takes the optimizer far into a flat valley. Chosen by reasoning."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class EnsembleFit:
     paths: np.ndarray
     """p_i^(l), (depths, d): Python integers, exact."""
     constants: np.ndarray
-    """c_l, (depths,); 0 where a depth is not wanted."""
+    """c_l, (depths,); nearly 0 where the fit does not need a depth."""
     base: float
     """A, at least 1."""
     exponent: float
@@ -54,7 +52,7 @@ class EnsembleFit:
     bound_factor: float
     """The fit times this is a lower bound on all eigenvalues that entered."""
     n_eigenvalues: int
-    """How many eigenvalues exceed their errors, and entered."""
+    """Number of eigenvalues in the fit: those that exceed their errors."""
 
 
 def fit_ensemble(
@@ -77,9 +75,9 @@ def fit_ensemble(
     depths : iterable of int, optional
         Depths of the ensemble. The default is 1 … L with skip connections, L alone without.
     exponent : float, optional
-        The power of k_i, as a positive number; the theorem's is ``n_channels + 2``. The default
-        is to fit it too: eigenvalues that frequencies of several pixels have fall more slowly
-        than the theorem's lower bound (see `decay_exponents`).
+        The power of k_i, as a positive number. The theorem's is ``n_channels + 2``. By default
+        it is fitted too: eigenvalues of frequencies on several pixels fall more slowly than the
+        theorem's lower bound (see `decay_exponents`).
     **options
         ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
@@ -173,18 +171,18 @@ def fit_ensemble(
 
 @dataclass(frozen=True)
 class Mixture:
-    """A ResNet's eigenvalues as a weighted sum of those of CNNs of its depths."""
+    """A ResNet's eigenvalues as a weighted sum of the eigenvalues of CNNs of its depths."""
 
     depths: tuple[int, ...]
     """0 (the dot product, which the skip connections alone carry), 1 … L."""
     weights: np.ndarray
-    """Of each depth, (L + 1,); at least 0."""
+    """Weight of each depth, (L + 1,); at least 0."""
     eigenvalues: np.ndarray
-    """The ResNet's, of K/K(x, x); in the shape of `eigenvalues`, as are the next two."""
+    """The ResNet's eigenvalues, of K/K(x, x), in the shape of ``spectrum.eigenvalues``."""
     mixed: np.ndarray
-    """The weighted sum."""
+    """The weighted sum of the CNNs' eigenvalues, in the same shape."""
     alone: np.ndarray
-    """The deepest CNN's, times the weight that suits it best."""
+    """The deepest CNN's eigenvalues, times the weight that fits best, in the same shape."""
     rms: float
     """Root mean square of log λ − log of the weighted sum."""
     rms_alone: float
@@ -199,10 +197,11 @@ def mixture(
     kind: str = "gpk",
     **options: Any,
 ) -> Mixture:
-    """Fit a ResNet's spectrum by a weighted sum of those of the same network without skips.
+    """Fit a ResNet's spectrum by a weighted sum of the spectra of CNNs of its depths.
 
-    What theorem 5.2 says of bounds, asked of the eigenvalues themselves. Weights are not
-    negative and minimize relative errors.
+    Theorem 5.2 is about bounds; this is the same question about the eigenvalues themselves. The
+    CNNs are the same network without skip connections. Weights are not negative and minimize
+    relative errors.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6)
 
 .. math:: \lambda_k = \int_{[-1,1]^d} K(t) \prod_i P_{k_i}(t_i)\, w(t_i)\, dt
 
-with :math:`P_k` and w as in ``quadrature``. K on a tensor grid of nodes comes from ``dot_grid``.
+with :math:`P_k` and w as in ``quadrature``. ``dot_grid`` gives K on a tensor grid of nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import reduce
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,28 +27,39 @@ from ...validation import (
     check_constant,
     check_depth,
     check_flag,
-    check_frequency,
+    check_frequencies,
+    check_memory,
     check_network,
+    check_pixels,
 )
 from ...vocabulary import HEADS, KINDS
 from . import dot_grid
-from .dot_grid import LastLayer, check_pixels
+from .blocks import blocks, leading
+from .dot_grid import LastLayer
+from .harmonics import harmonics, outer_product
 from .quadrature import METHODS, Rule, choose, coarser, default_nodes, least_nodes, rule
+from .windows import rotate, shifts, taps, windows
 
-# Threads beyond a few wait for one another's Python.
 _THREADS = 4
+"""Threads that evaluate blocks of a grid. NumPy releases Python's lock inside of an operation
+alone, so more threads mostly wait for one another. Chosen by that argument, not measured."""
 
-# Of one core; a last layer of many pixels, and a tangent kernel, take a few times as long.
 _SECONDS_A_POINT = 3e-8
+"""Seconds that one core takes for one point of one layer, for the message of `max_points` alone.
+Measured when the rule was written, for a Gaussian process kernel. On one AMD EPYC core 4e-8
+for Network(3) on 4 pixels, and 6e-8 for its tangent kernel."""
 
-# Points of the last layer that are integrated together: enough for few and large matrix products.
 _SLAB_ENTRIES = 4_000_000
+"""Points of the last layer that are integrated together (32 MB). Raising it takes memory;
+lowering it makes matrix products small and many. Chosen by reasoning, not measured."""
 
-# Below so many errors an eigenvalue does not enter a fit.
 _RESOLVED = 10.0
+"""An eigenvalue enters a fit if it is larger than this multiple of its error. Raising it leaves
+fewer eigenvalues, whose logarithms have errors of at most one over it. Chosen: a tenth."""
 
-# Relative rounding errors of an eigenvalue, in eps: a few for each pixel's weights and sums.
 _ROUNDINGS = 32
+"""Relative rounding error of an eigenvalue, in eps: a few roundings for each pixel's weights and
+sums. Raising it widens the errors of well-resolved eigenvalues. An estimate on the safe side."""
 
 
 class Spectrum(NamedTuple):
@@ -58,17 +68,17 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """In the same shape. By how much eigenvalues from a coarser grid differ, at this frequency or
-    one next to it, and what rounding may add: an estimate, on the safe side."""
+    """In the same shape: an estimate, on the safe side. The largest difference from a coarser
+    grid's eigenvalues, at this frequency and its neighbours, plus rounding errors."""
     trace: float
-    """K(x, x) of the equivariant kernel, for every x the same: the sum of all its eigenvalues,
-    and of the trace kernel's, each as often as `multiplicities` says."""
+    """K(x, x) of the equivariant kernel, equal for every x. It is the sum of all eigenvalues, of
+    the equivariant and of the trace kernel, each multiplied by its entry in `multiplicities`."""
     nodes: int
     """Nodes a pixel of the finer grid."""
 
     @property
     def resolved(self) -> np.ndarray:
-        """Which eigenvalues are large against their errors, and may enter a fit."""
+        """True where an eigenvalue is large against its error, and may enter a fit."""
         return self.eigenvalues > _RESOLVED * self.errors
 
 
@@ -103,27 +113,27 @@ def eigenvalues(
         Highest frequency, of all pixels or of each.
     kind : {"gpk", "ntk"}, default "gpk"
     head : {"equivariant", "trace", "gap"}, default "equivariant"
-        Pixel 0 is the equivariant head's. The eigenvalues of trace and GAP are the averages of
-        its eigenvalues over all shifts of the frequencies (Geifman et al. 2022, theorem 3.7);
-        those of GAP belong to the eigenfunctions that no shift changes (see `multiplicities`).
+        The equivariant head reads pixel 0. Trace and GAP average its eigenvalues over all
+        shifts of the frequencies (Geifman et al. 2022, theorem 3.7). GAP's eigenfunctions are
+        those that no shift changes (see `multiplicities`).
     normalized : bool, default False
-        Of the kernel divided by its value K(x, x) for the equivariant head. Works at any depth.
+        Divide the kernel by its value K(x, x) for the equivariant head. Works at any depth.
     method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
-        Quadrature (``quadrature.rule``). "gegenbauer" is the papers', and "cosine" the same for
-        C0 = 2 by a fast transform; for few channels "angles" takes a fraction of their nodes.
-        "auto" takes the one of the first two with fewer nodes.
+        Quadrature (``quadrature.rule``). "gegenbauer" is the papers' rule. "cosine" is the same
+        for C0 = 2 by a fast transform. For few channels "angles" takes a fraction of their
+        nodes. "auto" takes "angles" or "gegenbauer", whichever has fewer nodes.
     nodes : int, optional
-        Nodes a pixel, more than `max_frequency` or, for "angles", π/4 times `max_frequency` +
-        C0 − 2. With the default the highest frequencies have errors of 1e-4 of an eigenvalue or
-        (mostly far) less by "angles", and for less than five channels up to a few percent by the
-        others.
+        Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
+        (`max_frequency` + C0 − 2). With the default, relative errors at the highest frequencies
+        are 1e-4 or (mostly far) less by "angles". By the other methods they are up to a few
+        percent for less than five channels.
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors.
     max_memory : float, default 4e9
         Bytes that arrays may take.
     max_points : float, default 1e11
-        Points of the grid, over all layers, that may be computed: for most of an hour on one core,
-        and as much again for `return_error`. (`cost` tells both.)
+        Points of the grid, over all layers, that may be computed. The default takes most of an
+        hour on one core, twice that with `return_error`. (`cost` tells bytes and points.)
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
 
@@ -159,7 +169,7 @@ def eigenvalues(
         f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, with "
         f"{len(request.receptive_field)} of {request.d} pixels in the receptive field,"
     )
-    _check_memory(cost.bytes, max_memory, grid)
+    check_memory(cost.bytes, max_memory, grid)
     if cost.points > check_constant(max_points, "max_points"):
         raise ValueError(
             f"{grid} has {cost.points:.3g} points, {cost.points * _SECONDS_A_POINT / 3600:,.0f} "
@@ -171,7 +181,7 @@ def eigenvalues(
         if not return_error:
             return fine
         coarse, _ = request.compute(request.coarser, normalized, tick)
-    # A difference may cross zero; its neighbours tell how large it is thereabouts.
+    # A difference may cross zero: take the largest of its neighbours.
     errors = scipy.ndimage.maximum_filter(np.abs(fine - coarse), 3, mode="nearest")
     errors += request.rounding(fine, trace)
     return Spectrum(fine, errors, trace, request.nodes)
@@ -187,7 +197,7 @@ def cost(
     method: str = "auto",
     nodes: int | None = None,
 ) -> dot_grid.Cost:
-    """Return what `eigenvalues` would take with these arguments, without computing anything.
+    """Return the points and the memory of a call of `eigenvalues`, without computing anything.
 
     Parameters
     ----------
@@ -198,7 +208,7 @@ def cost(
     -------
     Cost
         Points of the grid at which an activation is evaluated, over all layers, and bytes. With
-        ``return_error`` a coarser grid comes after, of somewhat fewer points and bytes.
+        ``return_error`` a coarser grid follows, of somewhat fewer points and bytes.
 
     Raises
     ------
@@ -218,94 +228,6 @@ def cost(
     return request.cost(request.nodes)
 
 
-def multiplicities(
-    n_channels: int,
-    n_timepoints: int,
-    max_frequency: int | Iterable[int],
-    head: str = "equivariant",
-    *,
-    max_memory: float = 4e9,
-) -> np.ndarray:
-    r"""Return how many eigenfunctions each frequency has, in the shape of `eigenvalues`.
-
-    For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N the number of spherical
-    harmonics of a frequency. With GAP only eigenfunctions that no shift changes have an
-    eigenvalue other than 0: the orbits of products under shifts. All shifts of a frequency share
-    them; here each has its share, which may be a fraction.
-
-    Parameters
-    ----------
-    n_channels, n_timepoints, max_frequency, head, max_memory
-        As for `eigenvalues`.
-
-    Returns
-    -------
-    ndarray, (max_frequency + 1, ..., max_frequency + 1), d axes
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as above, or an array beyond `max_memory`.
-
-    Examples
-    --------
-    >>> from rescntk.theory import spectrum
-    >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2)
-    array([[ 1.,  3.,  5.],
-           [ 3.,  9., 15.],
-           [ 5., 15., 25.]])
-    >>> spectrum.multiplicities(3, 2, 2, head="gap")
-    array([[ 1. ,  1.5,  2.5],
-           [ 1.5,  6. ,  7.5],
-           [ 2.5,  7.5, 15. ]])
-    """
-    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    highest = _check_frequencies(max_frequency, d)
-    check_choice(head, "head", HEADS)
-    size = math.prod(k + 1 for k in highest)
-    _check_memory(16 * size, max_memory, f"max_frequency is {max_frequency!r}: for {d} pixels this")
-    count = [float(harmonics(n_channels, k)) for k in range(max(highest) + 1)]
-    result = _outer(np.array(count[: k + 1]) for k in highest)
-    if head != "gap":
-        return result
-    for shift in range(1, d):  # Burnside: add how many products each shift leaves as they are
-        cycles = math.gcd(shift, d)  # pixels of a cycle have equal residues modulo this
-        for ks in product(*(range(min(highest[c::cycles]) + 1) for c in range(cycles))):
-            fixed = math.prod(count[k] for k in ks)
-            result[tuple(ks[i % cycles] for i in range(d))] += fixed
-    result /= d
-    return result
-
-
-def harmonics(n_channels: int, frequency: int) -> int:
-    """Return N(C0, k), the number of spherical harmonics of a frequency in C0 dimensions.
-
-    Parameters
-    ----------
-    n_channels : int
-        C0, at least 2.
-    frequency : int
-        k, at least 0.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as above.
-
-    Examples
-    --------
-    >>> from rescntk.theory import spectrum
-    >>> [spectrum.harmonics(3, k) for k in range(4)]
-    [1, 3, 5, 7]
-    """
-    c, k = check_channels(n_channels), check_frequency(frequency, "frequency")
-    return math.comb(k + c - 1, c - 1) - (math.comb(k + c - 3, c - 1) if k > 1 else 0)
-
-
 class _Request:
     """Checked arguments, and the way from a grid to eigenvalues."""
 
@@ -323,7 +245,7 @@ class _Request:
         check_network(network)
         self.network = network
         self.n_channels, self.d = check_channels(n_channels), check_pixels(n_timepoints)
-        self.max_frequency = _check_frequencies(max_frequency, self.d)
+        self.max_frequency = check_frequencies(max_frequency, self.d)
         self.highest = max(self.max_frequency)
         self.kind = check_choice(kind, "kind", KINDS)
         self.head = check_choice(head, "head", HEADS)
@@ -342,7 +264,7 @@ class _Request:
                 f"nodes is {nodes}, expected at least {least_nodes(*settings)} for a "
                 f"max_frequency of {self.highest} by {self.method!r}"
             )
-        self._windows = dot_grid.windows(network, self.d)
+        self._windows = windows(network, self.d)
 
     @property
     def receptive_field(self) -> frozenset[int]:
@@ -358,7 +280,7 @@ class _Request:
         """Return what `compute` takes."""
         grid = dot_grid.cost(self.network, self.d, nodes, self.kind)
         shape = self._windows.before[-1].shape(nodes)
-        lead = dot_grid.leading(shape, _SLAB_ENTRIES)
+        lead = leading(shape, _SLAB_ENTRIES)
         slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
         partial = math.prod(self._partial_shape(shape, lead))
         result = math.prod(k + 1 for k in self.max_frequency)
@@ -374,9 +296,9 @@ class _Request:
     @property
     def _reached(self) -> tuple[int, ...]:
         """The highest frequency along each axis of the last layer's branch that is needed."""
-        outer = dot_grid.taps(self.network.outer_filter_size, self.d)
-        seen = {p + s for p in outer for s in dot_grid.shifts(self.head, self.d)}
-        # The integrals of pixel 0 along `axis` are those of pixel p along `axis` + p.
+        outer = taps(self.network.outer_filter_size, self.d)
+        seen = {p + s for p in outer for s in shifts(self.head, self.d)}
+        # Pixel p along `axis` + p has the integrals of pixel 0 along `axis`.
         return tuple(
             max(self.max_frequency[(axis + p) % self.d] for p in {0, *seen})
             for axis in range(self.d)
@@ -388,10 +310,10 @@ class _Request:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
         integrate = rule(self.method, self.n_channels, self.highest, nodes)
         last = LastLayer(
-            self.network, self.kind, integrate.gaps, self.d, self.n_channels, _THREADS, tick
+            self.network, self.kind, integrate.complements, self.d, self.n_channels, _THREADS, tick
         )
         result = np.zeros([k + 1 for k in self.max_frequency])
-        outer = dot_grid.taps(self.network.outer_filter_size, self.d)
+        outer = taps(self.network.outer_filter_size, self.d)
         self._add_rotated(result, self._last_branch(last, integrate), outer)
         if self.network.skip:
             carried = integrate.transform(last.carried, dict(enumerate(self._reached)))
@@ -412,25 +334,25 @@ class _Request:
     def rounding(self, found: np.ndarray, trace: float) -> np.ndarray:
         """Return the rounding errors to expect of eigenvalues.
 
-        Those of weights and sums are relative. Those of the kernel's values differ from node to
-        node: a sum over n nodes with weights P_k averages them. A frequency of several pixels
-        sees those of layers whose window covers them all, at worst no others. And P_k changes k
-        times as fast as the kernel where a node is rounded.
+        Weights and sums add relative errors. The kernel's values have errors that differ from
+        node to node, and a sum over n nodes with weights P_k averages these. A frequency of
+        several pixels may see the errors of layers whose windows hold all of these pixels. P_k
+        changes k times as fast as the kernel where a node is rounded.
         """
         count = [harmonics(self.n_channels, k) for k in range(self.highest + 1)]
         one = np.array([1.0 if k == 0 else 1.0 / (n * self.nodes) for k, n in enumerate(count)])
-        noise = np.sqrt(_outer(one[: k + 1] for k in self.max_frequency))
+        noise = np.sqrt(outer_product(one[: k + 1] for k in self.max_frequency))
         noise *= 1.0 + reduce(np.add.outer, [np.arange(k + 1) / 8 for k in self.max_frequency])
         eps = float(np.finfo(np.float64).eps)
         return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
 
     def _last_branch(self, last: LastLayer, integrate: Rule) -> np.ndarray:
         """Return the integrals of the last layer's branch, slab by slab."""
-        lead = dot_grid.leading(last.shape, _SLAB_ENTRIES)
+        lead = leading(last.shape, _SLAB_ENTRIES)
         reached = dict(enumerate(self._reached))
         inner = {axis: reached.pop(axis) for axis in range(lead, self.d)}
         partial = np.empty(self._partial_shape(last.shape, lead))
-        for slab in dot_grid.blocks(last.shape, _SLAB_ENTRIES):
+        for slab in blocks(last.shape, _SLAB_ENTRIES):
             partial[slab[:lead]] = integrate.transform(last.branch(slab), inner)
         return integrate.transform(partial, reached)
 
@@ -439,41 +361,15 @@ class _Request:
     ) -> None:
         """Add the mean of `integrals` as seen by `pixels` (with counts), over shifts if asked.
 
-        The integrals have one entry, that of frequency 0, along pixels outside of their window.
+        Along pixels outside of their window the integrals have one entry, for frequency 0.
         """
         d = self.d
-        shifts = dot_grid.shifts(self.head, d)
-        count = sum(pixels.values()) * len(shifts)
-        for shift in shifts:
+        over = shifts(self.head, d)
+        count = sum(pixels.values()) * len(over)
+        for shift in over:
             for pixel, times in pixels.items():
-                seen = dot_grid.rotate(integrals, (pixel + shift) % d)
+                seen = rotate(integrals, (pixel + shift) % d)
                 common = tuple(
                     slice(min(a, b)) for a, b in zip(result.shape, seen.shape, strict=True)
                 )
                 result[common] += (times / count) * seen[common]
-
-
-def _outer(factors: Iterable[np.ndarray]) -> np.ndarray:
-    return reduce(np.multiply.outer, factors)
-
-
-def _check_memory(needed: int, max_memory: float, what: str) -> None:
-    limit = check_constant(max_memory, "max_memory")
-    if needed > limit:
-        raise ValueError(
-            f"{what} takes {needed / 1e9:,.1f} GB, expected max_memory, {limit / 1e9:,.1f} GB, "
-            f"at most"
-        )
-
-
-def _check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
-    name = "max_frequency"
-    try:
-        given = tuple(max_frequency)
-    except TypeError:
-        given = (max_frequency,) * d
-    if len(given) != d:
-        raise ValueError(
-            f"{name} is {max_frequency!r}, expected an integer or one for each of {d} pixels"
-        )
-    return tuple(check_frequency(k, name) for k in given)

@@ -1,11 +1,11 @@
 r"""Integrals over the sphere of a pixel, against the zonal functions of each frequency.
 
-For a pixel uniform on the sphere of :math:`C_0` dimensions the dot product :math:`t =
-\cos\theta` has density :math:`w(t) = \frac{\Gamma(C_0/2)}{\sqrt\pi\,\Gamma((C_0-1)/2)}
-(1-t^2)^{(C_0-3)/2}`, and the zonal function of frequency k is the Gegenbauer polynomial
-:math:`P_k` of index :math:`(C_0-2)/2` with :math:`P_k(1) = 1` (:math:`\cos k\theta` for
-:math:`C_0 = 2`, Legendre's for 3). A rule has nodes :math:`\theta_m` and turns values there into
-:math:`\int f P_k w\,dt` for k = 0 … K.
+A pixel is uniform on the sphere in :math:`C_0` dimensions. Its dot product :math:`t =
+\cos\theta` has the density :math:`w(t) = \frac{\Gamma(C_0/2)}{\sqrt\pi\,\Gamma((C_0-1)/2)}
+(1-t^2)^{(C_0-3)/2}`. The zonal function of frequency k is the Gegenbauer polynomial
+:math:`P_k` of index :math:`(C_0-2)/2` with :math:`P_k(1) = 1`: :math:`\cos k\theta` for
+:math:`C_0 = 2`, Legendre's for 3. A rule has nodes :math:`\theta_m` and turns values there into
+:math:`\int f P_k w\,dt` for k = 0 … K. ``docs/spectrum.md`` says how fast rules converge.
 """
 
 from __future__ import annotations
@@ -58,17 +58,20 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
 
 
-def _zonal(gap: np.ndarray, sign: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
-    """Return the zonal functions at t = sign · (1 − gap).
+def _zonal(
+    complement: np.ndarray, sign: np.ndarray, n_channels: int, max_frequency: int
+) -> np.ndarray:
+    """Return the zonal functions at t = sign · (1 − complement).
 
-    The recurrence is that of differences (Reinsch), which keeps its digits near t = 1; t < 0 is
-    its mirror image.
+    Reinsch's recurrence of differences keeps its digits near t = 1. Values at t < 0 are the
+    mirror image.
     """
-    values = np.ones((max_frequency + 1, *gap.shape))
-    step = -gap
+    values = np.ones((max_frequency + 1, *complement.shape))
+    step = -complement
     for k in range(max_frequency):
         if k > 0:
-            step = (k * step - (2 * k + n_channels - 2) * gap * values[k]) / (k + n_channels - 2)
+            curvature = (2 * k + n_channels - 2) * complement * values[k]
+            step = (k * step - curvature) / (k + n_channels - 2)
         values[k + 1] = values[k] + step
     values[1::2] *= sign
     return values
@@ -76,7 +79,7 @@ def _zonal(gap: np.ndarray, sign: np.ndarray, n_channels: int, max_frequency: in
 
 @dataclass(frozen=True)
 class Rule:
-    """Nodes for one pixel, and what integrates over them."""
+    """Nodes for one pixel, and the weights that integrate over them."""
 
     angles: np.ndarray
     """θ at the nodes, (n,)."""
@@ -84,15 +87,15 @@ class Rule:
     """Weight times P_k at each node, (K + 1, n); None where a cosine transform takes its place."""
 
     @property
-    def gaps(self) -> np.ndarray:
+    def complements(self) -> np.ndarray:
         """1 − t at the nodes, without cancellation."""
         return 2.0 * np.sin(self.angles / 2) ** 2
 
     def transform(self, values: np.ndarray, highest: Mapping[int, int]) -> np.ndarray:
         """Return the integrals along some axes for frequencies up to the highest of each.
 
-        Axes of length 1 are those of constants, and stay as they are: frequency 0 is all they
-        have.
+        Axes of length 1 belong to constants, whose integrals are 0 beyond frequency 0. They are
+        left alone.
         """
         n, d = len(self.angles), values.ndim
         highest = {axis: k for axis, k in highest.items() if values.shape[axis] == n}
@@ -113,12 +116,11 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
     r"""Return a rule of `nodes` nodes for frequencies up to `max_frequency`.
 
     "angles"
-        Gauss-Legendre in θ, the weight :math:`\sin^{C_0-2}\theta` being part of the integrand.
-        Kernels of ReLU networks are analytic in θ up to both ends, though not in t: this
-        converges exponentially for one pixel, and for several as fast as the corner θ = 0
-        allows.
+        Gauss-Legendre in θ, with the weight :math:`\sin^{C_0-2}\theta` in the integrand.
+        Kernels of ReLU networks are analytic in θ up to both ends, though not in t. For one
+        pixel the rule converges exponentially.
     "gegenbauer"
-        Gauss-Gegenbauer: the weight w(t) is part of the rule, and a polynomial in t integrated
+        Gauss-Gegenbauer: the weight w(t) is part of the rule, polynomials in t are integrated
         exactly. A kernel's :math:`(1-t)^{3/2}` or :math:`(1-t)^{1/2}` make it algebraic.
     "cosine"
         For C0 = 2 the same nodes, :math:`\theta_m = (m+\frac12)\pi/n`, and a discrete cosine
@@ -140,17 +142,17 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
         angles, weights = np.arccos(t[::-1]), weights[::-1]
     # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
     weights = weights / weights.sum()
-    gap = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
+    complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
     sign = np.where(angles > np.pi / 2, -1.0, 1.0)
-    matrix = weights * _zonal(gap, sign, n_channels, max_frequency)
+    matrix = weights * _zonal(complement, sign, n_channels, max_frequency)
     return Rule(angles, matrix)
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights on [-1, 1], to the last digits.
 
-    Weights near the ends magnify a node's error; so Newton's iteration goes on in extended
-    precision, where there is one. It starts next to the roots, and takes no matrix.
+    Weights near the ends magnify a node's error. Newton's iteration therefore ends in extended
+    precision, where the machine has it. It starts next to the roots, and needs no matrix.
     """
     count = nodes // 2  # the positive ones
     x: Any = np.cos(np.pi * (np.arange(count) + 0.75) / (nodes + 0.5))
@@ -171,12 +173,10 @@ def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
     """Return the number of nodes that serves frequencies up to `max_frequency`.
 
-    Gauss-Legendre in θ integrates oscillations of frequency k + C0 − 2, ω = π/2 times that over
-    [-1, 1], from ω/2 nodes on, with an error that falls like exp(−(2n − ω)^1.5/√ω): to 1e-12,
-    relative to eigenvalues that are small, by 11 ω^(1/3) beyond ω. So many has the coarser grid
-    (see `coarser`). The other rules take frequency 2n − k for k, and an
-    eigenvalue's share (k/(2n − k))^C0 is an error; 1e-5 would be enough, but for few channels
-    takes too many nodes: no more than four times the frequency.
+    "angles" errs by 1e-12 with n nodes, 2n = ω + 11 ω^(1/3) and ω = π/2 (k + C0 − 2). The
+    result is more than n, so that the grid of `coarser` has n nodes. The other rules have an
+    error of (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where 1e-5 would take more than four
+    times the frequency (``docs/spectrum.md``).
     """
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
@@ -199,11 +199,11 @@ def choose(n_channels: int, max_frequency: int) -> str:
 
 
 def coarser(method: str, n_channels: int, nodes: int) -> int:
-    """Return the number of nodes of a grid to compare one of `nodes` with.
+    """Return the number of nodes of the coarser grid that tells a grid's errors.
 
-    It is large enough for the frequencies of `default_nodes`, and small enough that an error
-    which falls like nodes^-6, as the slowest of "angles" does (a tangent kernel on two pixels of
-    two channels), falls by half. The others' errors fall like nodes^-C0, at least.
+    The grid is large enough for the frequencies of `default_nodes`, and so small that an error
+    like nodes^-6 is twice as large there: the slowest error of "angles". Errors of the other
+    rules fall at least like nodes^-C0.
     """
     if method == "angles" or n_channels > 6:
         return max(nodes - max(8, math.ceil(nodes / 8)), 2)

@@ -1,7 +1,7 @@
 """A stand-in for CuPy whose kernels run: on the host, through the C++ compiler.
 
-`fake_cupy` with what the engine "cuda" needs beyond arrays. A kernel is compiled as it is, with
-cuda_on_host.h in place of CUDA, and called with the arguments that CuPy would pass.
+`fake_cupy` with what the engine "cuda" needs beyond arrays. A kernel's own text is compiled, with
+cuda_on_host.h in place of CUDA, and called with the record that CuPy would pass.
 """
 
 import ctypes
@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
 from tests.engines.cuda import fake_cupy
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 MISSING = "no C++ compiler: install g++"
-PRELUDE = Path(__file__).parents[2] / "cuda_on_host.h"
+on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+PRELUDE = Path(__file__).parent / "cuda_on_host.h"
 
 # Contraction of a·b + c is asked for where it is meant, on host and device.
 FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -shared -fPIC -w"
@@ -92,17 +94,11 @@ class Kernel:
     def __call__(self, grid, block, arguments, shared_mem):
         assert shared_mem <= self.max_dynamic_shared_size_bytes, "CUDA_ERROR_INVALID_VALUE"
         (blocks,), (threads,) = grid, block
-        arrays = [a._array for a in arguments if isinstance(a, fake_cupy.ndarray)]
-        guarded = [_Guarded(array) for array in arrays]
-        own = iter(guarded)
-        boxes = []
-        for value in arguments:
-            if isinstance(value, fake_cupy.ndarray):
-                boxes.append(np.array(next(own).inside.ctypes.data, dtype=np.uint64))
-            else:
-                assert isinstance(value, np.generic), f"a kernel cannot take {value!r}"
-                boxes.append(np.array(value))
-        given = (ctypes.c_void_p * len(boxes))(*(box.ctypes.data for box in boxes))
+        (job,) = arguments
+        assert job.shape == (1,) and job.dtype.isalignedstruct
+        job = job.copy()
+        guarded = list(_guard_pointers(job))
+        given = (ctypes.c_void_p * 1)(job.ctypes.data)
         together = 32 if self.name.startswith("short_rows") else threads
         run = self.library.run
         run.argtypes = [
@@ -113,8 +109,21 @@ class Kernel:
             ctypes.c_void_p,
         ]
         assert not run(blocks, threads, together, shared_mem, given), "threads parted"
-        for array, copy in zip(arrays, guarded, strict=True):
+        for array, copy in guarded:
             copy.back(array)
+
+
+def _guard_pointers(record):
+    """Point a record's pointers to guarded copies, and yield each array with its copy."""
+    for name, (kind, *_) in record.dtype.fields.items():
+        if kind.names:
+            yield from _guard_pointers(record[name])
+        elif kind == np.uint64:
+            (address,) = record[name].tolist()
+            array = fake_cupy.LIVE[address]._array  # KeyError: the array is gone
+            copy = _Guarded(array)
+            record[name] = copy.inside.ctypes.data
+            yield array, copy
 
 
 class _Guarded:

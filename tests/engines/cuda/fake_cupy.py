@@ -13,7 +13,7 @@ import numpy as np
 _FUNCTIONS = (
     "abs add arange arctan arctan2 argmin ascontiguousarray broadcast_to clip concatenate copyto "
     "divide empty empty_like frexp full full_like isfinite ldexp maximum minimum multiply ones "
-    "ones_like roll sqrt subtract take where zeros zeros_like"
+    "ones_like roll sqrt stack subtract take where zeros zeros_like"
 )
 _OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "
@@ -70,15 +70,27 @@ class Memory:
         self.used -= taken
 
 
-class ndarray:
-    """What CuPy calls an array."""
+LIVE = weakref.WeakValueDictionary()
+"""Address -> array, of live arrays whose address was asked for: for kernels that get pointers."""
 
-    memory = None  # that of the device, if it is to be counted
+
+class ndarray:
+    """CuPy's array: a NumPy array that NumPy cannot look into."""
+
+    memory = None  # the device's, if arrays are to be counted
 
     def __init__(self, array):
         self._array = array
         if self.memory is not None:
             self.memory.take(array)
+
+    @property
+    def data(self):
+        """The device's memory, of which `ptr` is the address."""
+        assert self._array.flags.c_contiguous
+        address = self._array.ctypes.data
+        LIVE[address] = self
+        return types.SimpleNamespace(ptr=address)
 
     def __array__(self, *args, **kwargs):
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
@@ -129,7 +141,7 @@ ndarray.__module__ = "cupy"
 
 
 class _Runtime:
-    """What CuPy's says where there is no GPU."""
+    """CuPy's runtime on a machine without a GPU."""
 
     class CUDARuntimeError(RuntimeError):
         pass

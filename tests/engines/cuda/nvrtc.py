@@ -10,7 +10,7 @@ import subprocess
 from collections import deque
 from pathlib import Path
 
-from rescntk.engines.cuda import engine as cuda
+from rescntk.engines.cuda import kernels
 
 MISSING = (
     "no NVRTC: pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm (they come with rescntk[test])"
@@ -46,11 +46,11 @@ def compile_kernels(names, architecture, source=None):
         return buffer.raw[: size.value]
 
     assert not nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), (source or cuda.source()).encode(), b"rows.cu", 0, None, None
+        ctypes.byref(program), (source or kernels.source()).encode(), b"rows.cu", 0, None, None
     )
     for name in names:
         assert not nvrtc.nvrtcAddNameExpression(program, name.encode())
-    options = [f"--gpu-architecture={architecture}", *cuda.OPTIONS, "-ftz=true"]  # CuPy adds it
+    options = [f"--gpu-architecture={architecture}", *kernels.OPTIONS, "-ftz=true"]  # CuPy adds it
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     failed = nvrtc.nvrtcCompileProgram(program, len(options), given)
     log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)

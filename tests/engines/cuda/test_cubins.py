@@ -1,9 +1,8 @@
-"""What NVIDIA's compiler makes of the kernels, without a GPU: registers, spills, instructions."""
+"""The kernels as NVIDIA's compiler makes them, without a GPU: registers, spills, instructions."""
 
 import numpy as np
 import pytest
 
-from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.cuda import launch as launches
 from tests.engines.cuda import nvrtc
 
@@ -27,6 +26,20 @@ KERNELS = [
     (1000, (3, 31), BOTH, "gap", "relu", True),
     (3000, (15, 3), BOTH, "equivariant", "erf", False),
 ]
+
+
+def rows(d, filters, kinds, head, activation="relu", inner_differs=False, *, dtype):
+    """Return rows that are given in short."""
+    return launches.Rows(
+        d=d,
+        filter_size=filters[0],
+        outer_filter_size=filters[1],
+        dtype=dtype,
+        kinds=kinds,
+        head=head,
+        activation=activation,
+        inner_differs=inner_differs,
+    )
 
 
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
@@ -55,16 +68,15 @@ def registers_of(launch, architecture):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_kernels_compile_and_stay_in_registers(kernel, dtype, architecture):
-    d, sizes, *rest = kernel
     memory = 163 * 1024 if architecture == "sm_80" else 227 * 1024
-    registers_of(launches.plan(d, sizes, dtype, *rest, memory=memory), architecture)
+    registers_of(launches.plan(rows(*kernel, dtype=dtype), memory), architecture)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_warps_that_hide_latencies(dtype, architecture):
     """Three for each scheduler of a multiprocessor; two where NVRTC takes more registers."""
-    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
+    launch = launches.plan(rows(128, (3, 3), BOTH, "gap", dtype=dtype))
     least = 8 if architecture == "sm_100" else 12
     assert resident(launch, registers_of(launch, architecture), architecture) >= least
 
@@ -79,19 +91,8 @@ def test_a_sample_of_all_kernels(seed):
     sizes = tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2))
     kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
     head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
-    launch = launches.plan(d, sizes, dtype, kinds, head, activation, bool(rng.integers(2)))
-    registers_of(launch, ARCHITECTURES[seed % 3])
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("real", ["float", "double"])
-@pytest.mark.parametrize("erf", ["false", "true"])
-def test_table_kernels_stay_in_registers(real, erf, architecture):
-    cubin = nvrtc.compile_kernels([f"side_tables<{real}, {erf}>"], architecture)
-    ((_, (registers, local)),) = nvrtc.resources(cubin).items()
-    assert local == 0
-    # Two blocks of a multiprocessor at the least: threads wait for memory and for each other.
-    assert 2 * registers * cuda.TABLE_THREADS <= 65536
+    one = rows(d, sizes, kinds, head, activation, bool(rng.integers(2)), dtype=dtype)
+    registers_of(launches.plan(one), ARCHITECTURES[seed % 3])
 
 
 def test_local_memory_would_be_seen():
@@ -112,9 +113,9 @@ def test_local_memory_would_be_seen():
 @pytest.mark.parametrize(("dtype", "bar"), [("float32", 60), ("float64", 140)])
 def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_property):
     """GPK and NTK, q = 3. The bound is what takes longest: issuing, or the FP64 units."""
-    launch = launches.plan(128, (3, 3), dtype, BOTH, "gap")
+    launch = launches.plan(rows(128, (3, 3), BOTH, "gap", dtype=dtype))
     layer = nvrtc.layer(launch, dtype, "sm_90", tmp_path)
-    # The path is a whole layer: one root for each of the lane's pixels, and no call or spill.
+    # The path is a whole layer: one root for each of the segment's pixels, and no call or spill.
     assert sum(nvrtc.ROOTS[dtype] in one for one in layer) == launch.pixels
     assert not any(one.startswith(("CALL", "STL", "LDL")) for one in layer)
     counted = nvrtc.slots(layer, launch.pixels)
@@ -129,7 +130,7 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_prop
 @pytest.mark.parametrize("d", [128, 1000])
 def test_layers_call_nothing(d, dtype, activation, tmp_path):
     """No root, quotient or arctangent leads out of the loop, not even for rare arguments."""
-    launch = launches.plan(d, (3, 3), dtype, BOTH, "gap", activation)
+    launch = launches.plan(rows(d, (3, 3), BOTH, "gap", activation, dtype=dtype))
     cubin = nvrtc.compile_kernels([launch.name], "sm_90")
     mark = "MUFU.SQRT" if (dtype, activation) == ("float32", "relu") else "MUFU.RSQ"
     loop = nvrtc.whole_loop(*nvrtc.disassemble(cubin, tmp_path), mark)

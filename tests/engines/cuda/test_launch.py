@@ -1,17 +1,27 @@
-"""How rows are cut up for the GPU: a pure function, tested over all lengths and many filters."""
+"""The shape of a launch: a pure function, tested over all lengths and many filters."""
 
 import numpy as np
 import pytest
 
 from rescntk.engines.cuda import launch as launches
+from rescntk.engines.cuda.packing import LEFT, RIGHT, segment_order
 
 BOTH = ("gpk", "ntk")
 
 
-def index(launch, d, registers):
-    """Return the pixel at each (register, lane), in the order of the tables."""
-    begin = np.arange(launch.lanes) * d // launch.lanes
-    return (begin + np.arange(registers)[:, None]) % d
+def plan(d, filters, dtype, kinds, head, activation="relu", inner_differs=False, memory=None):
+    """Return the launch of rows that are given in short."""
+    rows = launches.Rows(
+        d=d,
+        filter_size=filters[0],
+        outer_filter_size=filters[1],
+        dtype=dtype,
+        kinds=kinds,
+        head=head,
+        activation=activation,
+        inner_differs=inner_differs,
+    )
+    return launches.plan(rows, memory or launches.SHARED_BYTES)
 
 
 def short(launch):
@@ -20,16 +30,20 @@ def short(launch):
 
 
 def busy(launch, d, offsets):
-    """Return the share of lanes that have work, and of their registers."""
+    """Return the share of threads that have work, and of their registers."""
     if short(launch):
-        teams = launch.threads // 32 * (32 // launch.lanes)
-        rounds = -(-offsets // launch.share)
-        lanes = launch.pairs * offsets * launch.lanes / (rounds * launch.threads)
-        assert launch.share * launch.pairs <= teams
+        teams = launch.threads // 32 * (32 // launch.segments)
+        rounds = -(-offsets // launch.teams_per_pair)
+        threads = launch.pairs_per_block * offsets * launch.segments / (rounds * launch.threads)
+        assert launch.teams_per_pair * launch.pairs_per_block <= teams
     else:
-        width = launch.threads // launch.pairs
-        lanes = launch.pairs * launch.lanes / (-(-launch.lanes // width) * launch.threads)
-    return lanes, d / (launch.lanes * launch.pixels)
+        width = launch.threads // launch.pairs_per_block
+        threads = (
+            launch.pairs_per_block
+            * launch.segments
+            / (-(-launch.segments // width) * launch.threads)
+        )
+    return threads, d / (launch.segments * launch.pixels)
 
 
 def each_launch(lengths, sizes, heads=("gap", "trace", "equivariant", "pixels")):
@@ -37,7 +51,7 @@ def each_launch(lengths, sizes, heads=("gap", "trace", "equivariant", "pixels"))
         for filters in sizes:
             for dtype in ("float32", "float64"):
                 for head in heads:
-                    yield d, filters, dtype, head, launches.plan(d, filters, dtype, BOTH, head)
+                    yield d, filters, dtype, head, plan(d, filters, dtype, BOTH, head)
 
 
 def test_every_launch_covers_every_row():
@@ -46,37 +60,44 @@ def test_every_launch_covers_every_row():
     lengths = [*range(1, 500), *range(500, 4097, 29), 4096]
     for d, filters, dtype, head, launch in each_launch(lengths, sizes, ("gap", "trace")):
         half = max(filters) // 2
-        counts = np.diff(np.arange(launch.lanes + 1) * d // launch.lanes)
+        counts = np.diff(np.arange(launch.segments + 1) * d // launch.segments)
         assert counts.sum() == d
         assert set(counts) <= {launch.pixels, launch.pixels - 1} and counts.max() == launch.pixels
         assert launch.threads % 32 == 0 and launch.threads <= 256
         if short(launch):
-            assert launch.lanes <= 32 and launch.pixels <= launches.MOST_PIXELS[dtype]
-            assert half <= counts.min()  # a halo comes from the next lane
-            teams = launch.threads // 32 * (32 // launch.lanes)
-            assert launch.share * launch.pairs <= teams
-            assert launch.share <= (d if head == "gap" else 1)
-            assert launch.pairs % launch.tall == 0
+            assert launch.segments <= 32 and launch.pixels <= launches.MOST_PIXELS[dtype]
+            assert half <= counts.min()  # a halo comes from the next segment
+            teams = launch.threads // 32 * (32 // launch.segments)
+            assert launch.teams_per_pair * launch.pairs_per_block <= teams
+            assert launch.teams_per_pair <= (d if head == "gap" else 1)
+            assert launch.pairs_per_block % launch.pairs_high == 0
         else:
-            assert launch.pixels <= 5 and launch.share == 1 and launch.pairs % launch.tall == 0
+            assert (
+                launch.pixels <= 5
+                and launch.teams_per_pair == 1
+                and launch.pairs_per_block % launch.pairs_high == 0
+            )
             assert launch.shared_bytes <= launches.SHARED_BYTES
-            # A pair's threads get all of its lanes at once, or the whole block works for it.
-            assert launch.lanes <= launch.threads // launch.pairs or launch.pairs == 1
+            # A pair's threads get all of its segments at once, or the whole block works for it.
+            assert (
+                launch.segments <= launch.threads // launch.pairs_per_block
+                or launch.pairs_per_block == 1
+            )
 
 
 def test_short_rows_stay_in_registers():
-    """Whatever fits 32 lanes, and so all lengths of the issue's benchmarks, to d = 256."""
+    """Whatever fits 32 segments, and so all lengths of the issue's benchmarks, to d = 256."""
     for dtype, longest in (("float32", 384), ("float64", 256)):
         for d in range(1, longest + 1):
-            assert short(launches.plan(d, (1, 3), dtype, BOTH, "gap"))
+            assert short(plan(d, (1, 3), dtype, BOTH, "gap"))
             if d >= 9:
-                assert short(launches.plan(d, (9, 9), dtype, BOTH, "gap"))
-        assert not short(launches.plan(longest + 1, (3, 3), dtype, BOTH, "gap"))
+                assert short(plan(d, (9, 9), dtype, BOTH, "gap"))
+        assert not short(plan(longest + 1, (3, 3), dtype, BOTH, "gap"))
 
 
 @pytest.mark.parametrize("head", ["gap", "trace"])
-def test_lanes_have_work(head):
-    """Of nearly all lanes' registers; fewer where a filter of 11 and more needs long segments."""
+def test_threads_have_work(head):
+    """Of nearly all threads' registers; fewer where a filter of 11 and more needs long segments."""
     least = {3: 0.78, 9: 0.78, 11: 0.65, 15: 0.49, 31: 0.8}
     for q, bar in least.items():
         shares = []
@@ -84,28 +105,31 @@ def test_lanes_have_work(head):
         for d, _, dtype, _, launch in each_launch(lengths, [(q, q)], (head,)):
             if head == "gap" and d > 500:
                 continue
-            lanes, registers = busy(launch, d, d if head == "gap" else 1)
-            shares.append(lanes * registers)
+            threads, registers = busy(launch, d, d if head == "gap" else 1)
+            shares.append(threads * registers)
             if not short(launch):
-                assert lanes >= 0.8, (d, q, dtype)
+                assert threads >= 0.8, (d, q, dtype)
             assert shares[-1] >= bar, (d, q, dtype, shares[-1])
         assert np.mean(shares) >= 0.85
-    launch = launches.plan(1285, (3, 3), "float64", BOTH, head)
+    launch = plan(1285, (3, 3), "float64", BOTH, head)
     assert busy(launch, 1285, 1)[0] >= 0.8
 
 
-def test_tables_lie_as_lanes_read_them():
-    """A row of any offset: what a lane reads at `seen` are the pixels after its own."""
+def test_tables_lie_as_segments_read_them():
+    """A row of any offset: what a segment reads at `seen` are the pixels after its own."""
     for d, _, _, _, launch in each_launch((1, 2, 5, 7, 25, 97, 128, 385), [(3, 3)], ("gap",)):
-        left, right = index(launch, d, launch.pixels), index(launch, d, 2 * launch.pixels)
-        begin = np.arange(launch.lanes + 1) * d // launch.lanes
+        left, right = (
+            segment_order(launch, d, side.registers(launch)).reshape(-1, launch.segments)
+            for side in (LEFT, RIGHT)
+        )
+        begin = np.arange(launch.segments + 1) * d // launch.segments
         for offset in {0, 1, d // 2, d - 1}:
             other = (begin[:-1] + offset) % d
-            lane = ((other + 1) * launch.lanes - 1) // d
-            register = other - begin[lane]
+            segment = ((other + 1) * launch.segments - 1) // d
+            register = other - begin[segment]
             assert (register >= 0).all() and (register < launch.pixels).all()
             for j in range(launch.pixels):
-                assert (right[register + j, lane] == (left[j] + offset) % d).all()
+                assert (right[register + j, segment] == (left[j] + offset) % d).all()
 
 
 @pytest.mark.parametrize(
@@ -117,18 +141,18 @@ def test_tables_lie_as_lanes_read_them():
 )
 def test_what_does_not_fit_is_refused(arguments, says):
     with pytest.raises(ValueError, match=f"^{says}.*engine='reference'"):
-        launches.plan(*arguments)
+        plan(*arguments)
 
 
 @pytest.mark.parametrize("memory", [48 * 1024, 99 * 1024, 163 * 1024, 227 * 1024])
 @pytest.mark.parametrize(("head", "activation", "rings"), [("gap", "relu", 5), ("gap", "erf", 6)])
 def test_rows_fit_in_shared_memory_or_are_refused(memory, head, activation, rings):
-    """On devices that have so much of it: rows of D, A and F, and of what is added to them."""
+    """Rows of D, A and F, and of their branches, on devices with more or less shared memory."""
     for dtype, size in (("float32", 4), ("float64", 8)):
         longest = min(4096, memory // (rings * size))
         for d in (1, 5, 40, 192, 193, 256, 257, 400, 1000, longest):
-            plan = (d, (31, 31), dtype, BOTH, head, activation, False, memory)
-            assert 0 < launches.plan(*plan).shared_bytes <= memory
+            arguments = (d, (31, 31), dtype, BOTH, head, activation, False, memory)
+            assert 0 < plan(*arguments).shared_bytes <= memory
         if longest < 4096:
             with pytest.raises(ValueError, match=f"shared memory, expected at most {memory} on"):
-                launches.plan(longest + 1, *plan[1:])
+                plan(longest + 1, *arguments[1:])

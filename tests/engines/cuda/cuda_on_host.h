@@ -108,7 +108,7 @@ static int meet(char kind, double value)
 
 static double from(int meeting, unsigned lane) { return fibers[lane].left[meeting % 2]; }
 
-// Run a grid: groups of so many threads meet. Every second block has its threads in reverse order:
+// Run a grid: groups of `together` threads meet. Every second block has its threads in reverse order:
 // what they write too early or read too late for one order is seen in the other.
 static int run(long long blocks, int threads, int together, size_t shared, void (*kernel)())
 {

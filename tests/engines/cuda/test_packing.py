@@ -1,19 +1,22 @@
-"""Tables of the engine "cuda" against those of all others: by test_cuda.py without a GPU."""
+"""Tables of signals as the kernels read them, against the tables that NumPy makes."""
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import rescntk as rk
 from rescntk.engines.cuda import engine as cuda
+from rescntk.engines.cuda.packing import LEFT, RIGHT
 from rescntk.engines.protocol import Request
 from rescntk.engines.scaling import Scaling
 from rescntk.engines.signal_tables import signal_tables
 from rescntk.vocabulary import KINDS
 from tests import difficult_signals, tolerances
-from tests.engines.cuda.test_launch import index
+from tests.engines.cuda import emulated
+from tests.strategies import heads, networks, signals
 
 NETWORKS = {
-    "more pixels than threads": (rk.Network(3, 5), 700),
+    "long signals": (rk.Network(3, 5), 700),
     "filters around the ring": (rk.Network(2, 31, outer_filter_size=101, input_filter_size=9), 5),
     "as long as the signal": (rk.Network(2, 257, outer_filter_size=255), 257),
     "shrinking": (rk.Network(150, 3, alpha=0.1, skip=False, c_w=0.01), 6),
@@ -39,12 +42,21 @@ def difficult(network, d, rng):
     return X
 
 
+def expected_order(launch, d, registers):
+    """Return the pixel at each (register, segment), by the definition."""
+    return [
+        (segment * d // launch.segments + register) % d
+        for register in range(registers)
+        for segment in range(launch.segments)
+    ]
+
+
 def assert_tables(cupy, network, X, head):
-    """Compare tables with those of tables.py, laid out lane by lane: to the bit, except erf's."""
+    """Compare packed tables with NumPy's: to the bit, except the arctangents of erf."""
     ladder = tuple(sorted({1, network.depth}))
     for dtype in ("float64", "float32"):
         request = Request(network, head, KINDS, ladder, dtype)
-        run = cuda._Run(request, X)
+        run = cuda.CudaRun(request, X)
         expected = signal_tables(Scaling(request, *X.shape[1:]), X)
         relu = network.activation == "relu"
 
@@ -59,29 +71,43 @@ def assert_tables(cupy, network, X, head):
                 bar = 8 * network.depth * tolerances.EPS["float64"] + eps
                 assert (np.abs(ours - theirs) <= bar * np.abs(theirs)).all()
 
-        for side in (1, 2):
-            registers = side * run.launch.pixels
-            laid = run.lay(X, slice(None), registers)
-            order = index(run.launch, run.d, registers).ravel()
-            halves = [(2.0 / side * p.half_root, p.inverse) for p in expected.layers]
+        for side, copies in ((LEFT, 1), (RIGHT, 2)):
+            packed = run.pack(run.make_tables(X, slice(None)), side)
+            order = expected_order(run.launch, run.d, copies * run.launch.pixels)
+            halves = [(2.0 / copies * p.half_root, p.inverse) for p in expected.layers]
             for ours, tables in (
-                (laid.pixels, halves),
-                (laid.extra, [p.extra for p in expected.layers if p.extra]),
+                (packed.roots, halves),
+                (packed.erf, [p.extra for p in expected.layers if p.extra]),
             ):
                 shape = (len(X), len(tables), len(order), 2)
                 theirs = np.array([[t[order].T for t in both] for both in tables])
                 theirs = theirs.reshape(len(tables), 2, len(X), len(order)).transpose(2, 0, 3, 1)
                 assert_close(ours, theirs.reshape(shape))
             assert (
-                cupy.asnumpy(laid.units) == expected.unit_vectors[:, order].transpose(2, 0, 1)
+                cupy.asnumpy(packed.units) == expected.unit_vectors[:, order].transpose(2, 0, 1)
             ).all()
-            assert (cupy.asnumpy(laid.scale) == expected.scale).all()
-            assert_close(laid.peaks, np.array(expected.peaks))
+            assert (cupy.asnumpy(packed.scale) == expected.scale).all()
+            assert_close(packed.peaks, np.array(expected.peaks))
             bounds = [
-                [np.broadcast_to(expected.bounds[kind, layer], len(X)) for layer in ladder]
+                np.broadcast_to(expected.bounds[kind, layer], len(X))
                 for kind in KINDS
+                for layer in ladder
             ]
-            assert_close(laid.bounds, np.array(bounds))
+            assert_close(packed.bounds, np.array(bounds))
+
+
+@emulated.on_host
+@given(networks(), signals(max_length=9), heads)
+def test_tables_of_every_engine(device, network, X, head):
+    assert_tables(device, network, X, head)
+
+
+@emulated.on_host
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("head", ["equivariant", "gap"])
+def test_tables_of_difficult_signals(device, name, head, rng):
+    network, d = NETWORKS[name]
+    assert_tables(device, network, difficult(network, d, rng), head)
 
 
 @pytest.mark.gpu

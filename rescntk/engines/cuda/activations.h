@@ -1,0 +1,83 @@
+// Dual activations of one pixel pair: K = E[σ(u)σ(v)] and K̇ = E[σ'(u)σ'(v)], from distances.
+//
+// Notation: q1 and q2 are the variances of the two pixels, ρ is their correlation.
+// g = √(q1 q2); w = 1 − ρ; v = 1 + ρ.
+// h = √(q1/2) − √(q2/2); z = h²; D = (q1 + q2)/2 − covariance.
+
+#include "numbers.h"
+
+// One pixel's table in one layer: √(2q) for a left signal, √(q/2) for a right signal; and 1/√q.
+template <class real> struct alignas(2 * sizeof(real)) PixelRoots {
+    real root, inverse_root;
+};
+
+// One pixel's further table for erf (activations.Erf): ½ + 2q and ½ E[σ(u)²].
+template <class real> struct alignas(2 * sizeof(real)) ErfPixel {
+    real discriminant, half_K;
+};
+
+// Constants of one layer. records.py has the same fields.
+template <class real> struct alignas(4 * sizeof(real)) Layer {
+    real branch_scale;  // factor of the branch's window sums, α² c_v/q; for ReLU times c_w/(2q)
+    real skip_scale;    // factor of the state before the branch is added; 0 without skip
+    real tie_distance;  // largest D − z at which `untied` has to look; depends on the signals
+    real sum_scale;     // c_w/q: factor that makes Σ of a window sum of F
+};
+
+// Trained parts as numbers 0 or 1 (network.TrainedParts), and the errors that make a tie.
+template <class real> struct Trained {
+    real initial;               // t + r: input + readout
+    real inner_minus_readout;   // i − r
+    real outer_plus_readout;    // o + r
+    real tie_tolerance;         // relative size of rounding errors that count as a tie
+};
+
+// One pixel pair's contribution of the residual branch, before the outer filter.
+template <class real> struct Branch {
+    real branch_distance;  // D of K
+    real K;
+    real tangent_branch;  // K̇ ⊙ T_g + (o + r) K
+};
+
+// ReLU, without the factor c_v/2:
+//     1 − κ1 = w − k1 for w < 1, else 1 − k1;  κ0 = 1 − k0 for w < 1, else k0;
+//     branch distance = z + g (1 − κ1),  K = g κ1,
+// with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a).
+template <bool NTK, class real>
+HD Branch<real> relu(real g, real h, real w, real v, real tangent, real outer_plus_readout)
+{
+    const bool acute = below_one(w);  // the angle between the pixels
+    const real a = at_least_0(acute ? w : v);
+    const real root = square_root(a);
+    const real one_minus_kappa1 = fused(-(root * a), r_poly(a), acute ? w : real(1));
+    const real deficit = g * one_minus_kappa1;
+    Branch<real> branch;
+    branch.branch_distance = fused(h, h, deficit);
+    branch.K = g - deficit;
+    branch.tangent_branch = 0;
+    if (NTK) {
+        const real kappa0 = fused(with_sign(root, acute), p_poly(a), acute ? real(1) : real(0));
+        branch.tangent_branch = fused(outer_plus_readout, branch.K, kappa0 * tangent);
+    }
+    return branch;
+}
+
+// erf: Δ = 1 + 2q1 + 2q2 + 4 g w (g + S);  K = (2/π) arctan(2S/√Δ);  K̇ = (4/π)/√Δ.
+// Variances and the covariance S come in units of `sum_scale`. K and K̇ leave times
+// `branch_scale`. Δ is at least 1, so 1/√Δ is the only quotient.
+template <class real>
+HD Branch<real> erf_dual(
+    real half_g, real w, real covariance, real tangent, ErfPixel<real> both, real sum_scale,
+    real branch_scale, real outer_plus_readout)
+{
+    const real g = 2 * sum_scale * half_g, S = sum_scale * covariance;
+    real g_plus_S = g + S;  // a rounding error may take the sum below 0
+    g_plus_S = g_plus_S > 0 ? g_plus_S : real(0);
+    const real inverse = inverse_root(fused(4 * g * w, g_plus_S, both.discriminant));  // 1/√Δ
+    Branch<real> branch;
+    branch.K = branch_scale * real(0.63661977236758134308) * atan(2 * S * inverse);
+    branch.branch_distance = fused(branch_scale, both.half_K, -branch.K);
+    const real derivative = branch_scale * sum_scale * real(1.27323954473516268615) * inverse;
+    branch.tangent_branch = fused(outer_plus_readout, branch.K, derivative * tangent);
+    return branch;
+}

@@ -1,0 +1,74 @@
+// Results of a segment's values at a depth that was asked for. Heads want one pixel pair, every
+// pixel pair, or a sum over pixel pairs. Sums do not depend on their order (exact_sum.py).
+
+#include "layers.h"
+
+// Where a team's results go, and the grids that round terms for an exact sum.
+template <class real> struct Result {
+    double *at;
+    long long size;  // of all results: the distance from coarse to fine sums
+    Grids grid;
+};
+
+template <class Net, class real>
+__device__ __forceinline__ Result<real> result_of(
+    const Job<real> &job, const CasePair &cases, int kind, int slot)
+{
+    const long long rows = job.diagonal ? 1 : job.rows, row = job.diagonal ? 0 : cases.row;
+    const long long number = (kind == 1 && Net::GPK ? job.n_slots : 0) + slot;
+    const long long pixels = job.head == EVERY_PAIR ? (long long)job.d * job.d : 1;
+    Result<real> result;
+    result.at = job.results + (number * rows + row) * job.columns * pixels + cases.column * pixels;
+    result.size = (long long)(Net::GPK + Net::NTK) * job.n_slots * rows * job.columns;
+    if (job.head == SUM && cases.wanted) {
+        const long long known = (long long)kind * job.n_slots + slot;
+        result.grid = grids(
+            job.left.bounds[known * job.left.cases + cases.row]
+                * job.right.bounds[known * job.right.cases + cases.column],
+            job.headroom);
+    }
+    return result;
+}
+
+// Write a segment's values of one depth to the results, or add them to `sum`: its coarse part
+// first, its fine part at `sum[stride]`.
+template <int P, class real>
+__device__ __forceinline__ void write_or_sum(
+    const Job<real> &job, const Result<real> &result, const real (&values)[P], int segment,
+    int offset, bool short_segment, double *sum, int stride)
+{
+    if (job.head == FIRST_PAIR) {
+        if (segment == 0)
+            *result.at = values[0];
+        return;
+    }
+    const int first = begin(segment, job.segments, job.d);
+    double coarse = 0, fine = 0;
+#pragma unroll
+    for (int j = 0; j < P; ++j) {
+        if (j + 1 == P && short_segment)
+            continue;
+        if (job.head == EVERY_PAIR) {
+            const int pixel = first + j, to = pixel + offset;
+            result.at[(long long)pixel * job.d + (to < job.d ? to : to - job.d)] = values[j];
+            continue;
+        }
+        const double value = values[j];
+        const double upper = (value + result.grid.coarse) - result.grid.coarse;
+        coarse += upper;
+        fine += ((value - upper) + result.grid.fine) - result.grid.fine;
+    }
+    sum[0] += coarse;
+    sum[stride] += fine;
+}
+
+// The sum over a team's threads, in the team's first thread.
+__device__ __forceinline__ double over_team(double value, int thread, int threads)
+{
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        const double other = __shfl_down_sync(~0u, value, step);
+        value += thread + step < threads ? other : 0.0;
+    }
+    return value;
+}

@@ -1,0 +1,211 @@
+// One segment's way through a layer: from window sums of its state to the branch of the next layer.
+
+#include "rows.h"
+
+// D, A and F (reference.py) of a segment's pixel pairs. Where only the sum of F over pixels is
+// wanted, F is not filtered: a filter would multiply its sum by the filter's size.
+template <int P, class real> struct State {
+    real distance[P], tangent[P], features[P];
+};
+
+// `Branch` of each of a segment's pixel pairs.
+template <int P, class real> struct Branches {
+    real branch_distance[P], K[P], tangent_branch[P];
+};
+
+template <int P, class real>
+HD void set(Branches<P, real> &branches, int j, const Branch<real> &branch)
+{
+    branches.branch_distance[j] = branch.branch_distance;
+    branches.K[j] = branch.K;
+    branches.tangent_branch[j] = branch.tangent_branch;
+}
+
+// Multiply a state by the layer's skip_scale, where that is not 1.
+template <int P, class real>
+__device__ __forceinline__ void scale(State<P, real> &state, real skip_scale)
+{
+    if (skip_scale == 1)
+        return;
+#pragma unroll
+    for (int j = 0; j < P; ++j) {
+        state.distance[j] *= skip_scale;
+        state.tangent[j] *= skip_scale;
+        state.features[j] *= skip_scale;
+    }
+}
+
+template <int P, class real>
+__device__ __forceinline__ void add(real (&state)[P], real factor, const real (&added)[P])
+{
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        state[j] = fused(factor, added[j], state[j]);
+}
+
+// ---------------------------------------------------------------- the activation
+
+// w = (D − z)/g; or 0 where D − z is no larger than its own rounding error
+// (signal_tables.TIE_UNITS).
+template <class real>
+HD real untied(real w, PixelRoots<real> left, PixelRoots<real> right, real tie_tolerance)
+{
+    const PixelPair<real> pair = pixel_pair(left, right);
+    const real size = pair.h < 0 ? -pair.h : pair.h;
+    const real sum = fused(left.root, real(0.5), right.root);
+    return w > tie_tolerance * (size * sum) * pair.inverse_g ? w : real(0);
+}
+
+// The branch of one pixel pair. `tangent` and `covariance` belong to the pre-activations.
+template <class Net, class real>
+__device__ __forceinline__ Branch<real> activated(
+    const Job<real> &job, const SegmentTables<real> &tables, int layer, int j, real g, real h,
+    real w, real v, real tangent, real covariance)
+{
+    const Trained<real> &trained = job.trained;
+    if constexpr (Net::ACTIVATION == ERF) {
+        const Layer<real> constants = job.layers[layer];
+        tangent = fused(trained.inner_minus_readout, covariance, tangent);
+        return erf_dual(
+            real(0.5) * g, w < 2 ? w : real(2), covariance, tangent, tables.erf_at(j),
+            constants.sum_scale, constants.branch_scale, trained.outer_plus_readout);
+    } else {
+        if (Net::INNER_DIFFERS)  // (i − r) Σ, where Σ = g − g w
+            tangent = fused(trained.inner_minus_readout, g - g * w, tangent);
+        return relu<Net::NTK>(g, h, w, v, tangent, trained.outer_plus_readout);
+    }
+}
+
+// ---------------------------------------------------------------- the input and the first layer
+
+// w = 1 − ρ of the input's pixels, from differences of their unit vectors; and v = 1 + ρ. Where
+// 2 − w has lost its digits, v comes from sums of the unit vectors.
+template <int P, class real>
+__device__ __forceinline__ void input_complements(
+    const Job<real> &job, const SegmentTables<real> &tables, real (&w)[P], real (&v)[P])
+{
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        w[j] = v[j] = 0;
+    const real *left = tables.left_units, *right = tables.right_units;
+    for (int c = 0; c < job.features; ++c) {
+#pragma unroll
+        for (int j = 0; j < P; ++j) {
+            const real term = load(left + j * tables.segments) - load(right + j * tables.segments);
+            w[j] = fused(term, term, w[j]);
+        }
+        left += tables.left_layer;
+        right += tables.right_layer;
+    }
+    bool opposed = false;
+#pragma unroll
+    for (int j = 0; j < P; ++j) {
+        w[j] *= real(0.5);
+        opposed = opposed || w[j] > job.opposite;
+    }
+    if (opposed) {
+        left = tables.left_units;
+        right = tables.right_units;
+        for (int c = 0; c < job.features; ++c) {
+#pragma unroll
+            for (int j = 0; j < P; ++j) {
+                const real term
+                    = load(left + j * tables.segments) + load(right + j * tables.segments);
+                v[j] = fused(term, term, v[j]);
+            }
+            left += tables.left_layer;
+            right += tables.right_layer;
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        v[j] = w[j] > job.opposite ? v[j] * real(0.5) : 2 - w[j];
+}
+
+// D, A and F of the input's features: F = g − g w, D = z + g w, A = (t + r) F.
+template <bool NTK, class real>
+HD void enter(
+    PixelPair<real> pair, real w, real initial, real features_scale, real &distance, real &tangent,
+    real &features)
+{
+    const real deficit = pair.g * w;
+    distance = fused(pair.h, pair.h, deficit);
+    const real entering = pair.g - deficit;
+    features = features_scale * entering;
+    tangent = NTK ? initial * entering : real(0);
+}
+
+// The state of the input's features, and the branch of layer 1, whose inner filter has size 1.
+template <class Net, int P, class real>
+__device__ __forceinline__ void first_layer(
+    const Job<real> &job, SegmentTables<real> &tables, State<P, real> &state,
+    Branches<P, real> &branches)
+{
+    real w[P], v[P];
+    input_complements(job, tables, w, v);
+    const real features_scale = Net::SUMMED ? job.features_scale : real(1);
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        enter<Net::NTK>(
+            tables.at(j), w[j], job.trained.initial, features_scale, state.distance[j],
+            state.tangent[j], state.features[j]);
+    tables.skip(1);
+#pragma unroll
+    for (int j = 0; j < P; ++j) {
+        const PixelPair<real> pair = tables.at(j);
+        set(branches, j,
+            activated<Net>(
+                job, tables, 1, j, pair.g, pair.h, w[j], v[j], state.tangent[j],
+                state.features[j]));
+    }
+}
+
+// ---------------------------------------------------------------- further layers
+
+// The branch of a layer, from window sums of D, A and F.
+template <class Net, int P, class real>
+__device__ __forceinline__ void next_layer(
+    const Job<real> &job, const SegmentTables<real> &tables, int layer, real tie_distance,
+    const real (&distance)[P], const real (&tangent)[P], const real (&covariance)[P],
+    Branches<P, real> &branches)
+{
+    // Many pixels go through in two parts: g, h and w take registers beside the state. Parts have
+    // at most 48 bytes of each (12 float32, 6 float64): a larger number spills (test_cubins.py).
+    constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
+#pragma unroll
+    for (int first = 0; first < P; first += part) {
+        real g[part], h[part], w[part];
+        bool tied = false;
+#pragma unroll
+        for (int k = 0; k < part; ++k) {
+            const int j = first + k;
+            if (j >= P)
+                continue;
+            const PixelPair<real> pair = tables.at(j);
+            const real excess = fused(-pair.h, pair.h, distance[j]);  // D − z
+            tied = tied || perhaps_less(excess, tie_distance);
+            g[k] = pair.g;
+            h[k] = pair.h;
+            w[k] = excess * pair.inverse_g;
+        }
+        if (tied) {  // rare enough for a branch
+#pragma unroll
+            for (int k = 0; k < part; ++k) {
+                const int at = (first + k) * tables.segments;
+                if (first + k < P)
+                    w[k] = untied(
+                        w[k], load(tables.left + at), load(tables.right + at),
+                        job.trained.tie_tolerance);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < part; ++k) {
+            const int j = first + k;
+            if (j >= P)
+                continue;
+            set(branches, j,
+                activated<Net>(
+                    job, tables, layer, j, g[k], h[k], w[k], 2 - w[k], tangent[j], covariance[j]));
+        }
+    }
+}

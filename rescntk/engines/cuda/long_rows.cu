@@ -1,0 +1,197 @@
+// The kernel `long_rows`: the state of a row in shared memory, for rows and filters too long for
+// registers.
+//
+// One pair in a block: the block owns the row, and each thread has every THREADS-th segment, of
+// any number. Several pairs TOGETHER in a block: each pair has a team of threads, one for each
+// segment of its row, and a part of the shared memory.
+
+#include "heads.h"
+
+// The rings of one row in shared memory: d numbers each. A ring that a network does not need is
+// absent.
+template <class Net, class real> struct Rings {
+    static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::FEATURES;
+    real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K;
+    int segments, d;
+
+    __device__ __forceinline__ Rings(real *memory, int segments, int d) : segments(segments), d(d)
+    {
+        distance = memory;
+        branch_distance = distance + d;
+        real *const rest = branch_distance + d;
+        tangent = Net::NTK ? rest : nullptr;
+        tangent_branch = Net::NTK ? rest + d : nullptr;
+        features = Net::FEATURES ? rest + (Net::NTK ? 2 * d : 0) : nullptr;
+        K = Net::FEATURES && !Net::SUMMED ? features + d : nullptr;
+    }
+
+    // Read a segment's pixels from a ring.
+    template <int P>
+    __device__ __forceinline__ void get(const real *ring, int segment, real (&values)[P]) const
+    {
+        const int first = begin(segment, segments, d), end = begin(segment + 1, segments, d);
+#pragma unroll
+        for (int j = 0; j < P; ++j)
+            values[j] = first + j < end ? ring[first + j] : real(0);
+    }
+
+    // Write a segment's pixels to a ring.
+    template <int P>
+    __device__ __forceinline__ void put(real *ring, int segment, const real (&values)[P]) const
+    {
+        const int first = begin(segment, segments, d), end = begin(segment + 1, segments, d);
+#pragma unroll
+        for (int j = 0; j < P; ++j)
+            if (first + j < end)
+                ring[first + j] = values[j];
+    }
+
+    // Write a segment's branches. F, where it is not filtered, takes its branch at once.
+    template <int P>
+    __device__ __forceinline__ void put_branches(
+        int segment, State<P, real> &state, const Branches<P, real> &branches,
+        const Layer<real> &constants, real factor) const
+    {
+        put(branch_distance, segment, branches.branch_distance);
+        if (Net::NTK)
+            put(tangent_branch, segment, branches.tangent_branch);
+        if (Net::FEATURES && Net::SUMMED) {
+#pragma unroll
+            for (int j = 0; j < P; ++j)
+                state.features[j] *= constants.skip_scale;
+            add(state.features, factor, branches.K);
+            put(features, segment, state.features);
+        }
+        if (Net::FEATURES && !Net::SUMMED)
+            put(K, segment, branches.K);
+    }
+
+    // state ← skip_scale · state + factor · box(branch), for a segment's pixels.
+    template <int P>
+    __device__ __forceinline__ void add_branch(
+        real *state, const real *branch, int segment, int outer, const Layer<real> &constants,
+        real factor) const
+    {
+        real values[P], added[P];
+        get(state, segment, values);
+        ring_sums<Net::Q2>(branch, d, outer, begin(segment, segments, d), added);
+#pragma unroll
+        for (int j = 0; j < P; ++j)
+            values[j] *= constants.skip_scale;
+        add(values, factor, added);
+        put(state, segment, values);
+    }
+};
+
+template <class Net, int THREADS, bool TOGETHER, class real>
+__device__ __forceinline__ void through_memory(const Job<real> &job, real *memory)
+{
+    constexpr int P = Net::P;
+    const int d = job.d;
+    const int team = TOGETHER ? threadIdx.x / job.segments : 0;
+    const CasePair cases = case_pair_of(job, team);
+    if (!__syncthreads_or(cases.wanted))
+        return;
+    // A team without work comes to all barriers, but has no segments.
+    const int own = cases.wanted ? threadIdx.x - team * job.segments : job.segments;
+    auto next = [](int segment) { return TOGETHER ? 0x7fffffff : segment + THREADS; };
+    const Rings<Net, real> rings(
+        memory + team * Rings<Net, real>::COUNT * d, job.segments, d);
+    auto factor_of = [](const Layer<real> &constants) {
+        return Net::ACTIVATION == ERF ? real(1) : constants.branch_scale;
+    };
+
+    double sum[2][2] = {{0, 0}, {0, 0}};  // a thread's sums, (kind, coarse or fine)
+    for (int offset = 0; offset < job.offsets; ++offset) {
+        for (int segment = own; segment < job.segments; segment = next(segment)) {
+            SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
+            State<P, real> state;
+            Branches<P, real> branches;
+            first_layer<Net>(job, tables, state, branches);
+            rings.put(rings.distance, segment, state.distance);
+            if (Net::NTK)
+                rings.put(rings.tangent, segment, state.tangent);
+            if (Net::FEATURES && !Net::SUMMED)
+                rings.put(rings.features, segment, state.features);
+            const Layer<real> constants = job.layers[1];
+            rings.put_branches(segment, state, branches, constants, factor_of(constants));
+        }
+        __syncthreads();
+        for (int layer = 1;; ++layer) {
+            const Layer<real> constants = job.layers[layer];
+            const real factor = factor_of(constants);
+            const int slot = job.slots[layer];
+            for (int segment = own; segment < job.segments; segment = next(segment)) {
+                auto add_branch = [&](real *state, const real *branch) {
+                    rings.template add_branch<P>(
+                        state, branch, segment, job.outer, constants, factor);
+                };
+                add_branch(rings.distance, rings.branch_distance);
+                if (Net::NTK)
+                    add_branch(rings.tangent, rings.tangent_branch);
+                if (Net::FEATURES && !Net::SUMMED)
+                    add_branch(rings.features, rings.K);
+                if (slot >= 0) {
+                    const int count = begin(segment + 1, job.segments, d)
+                                      - begin(segment, job.segments, d);
+#pragma unroll
+                    for (int kind = 0; kind < 2; ++kind) {
+                        if (!(kind == 0 ? Net::GPK : Net::NTK))
+                            continue;
+                        real values[P];
+                        rings.get(kind == 0 ? rings.features : rings.tangent, segment, values);
+                        write_or_sum(
+                            job, result_of<Net>(job, cases, kind, slot), values, segment, offset,
+                            count < P, sum[kind], 1);
+                    }
+                }
+            }
+            const bool last = job.n_slots > 1 || offset + 1 == job.offsets;
+            if (slot >= 0 && job.head == SUM && last && cases.wanted) {
+#pragma unroll
+                for (int kind = 0; kind < 2; ++kind) {
+                    if (!(kind == 0 ? Net::GPK : Net::NTK))
+                        continue;
+                    const Result<real> to = result_of<Net>(job, cases, kind, slot);
+                    atomicAdd(to.at, sum[kind][0]);
+                    atomicAdd(to.at + to.size, sum[kind][1]);
+                    sum[kind][0] = sum[kind][1] = 0;
+                }
+            }
+            __syncthreads();
+            if (layer == job.depth)
+                break;
+            const Layer<real> after = job.layers[layer + 1];
+            for (int segment = own; segment < job.segments; segment = next(segment)) {
+                const int first = begin(segment, job.segments, d);
+                SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
+                tables.skip(layer + 1);
+                real distance[P], tangent[P], covariance[P];
+                ring_sums<Net::Q1>(rings.distance, d, job.inner, first, distance);
+                if (Net::NTK)
+                    ring_sums<Net::Q1>(rings.tangent, d, job.inner, first, tangent);
+                if (Net::ACTIVATION == ERF)
+                    ring_sums<Net::Q1>(rings.features, d, job.inner, first, covariance);
+                State<P, real> state;
+                if (Net::FEATURES && Net::SUMMED)
+                    rings.get(rings.features, segment, state.features);
+                Branches<P, real> branches;
+                next_layer<Net>(
+                    job, tables, layer + 1, after.tie_distance, distance, tangent, covariance,
+                    branches);
+                rings.put_branches(segment, state, branches, after, factor_of(after));
+            }
+            __syncthreads();
+        }
+    }
+}
+
+// Q1, Q2: 0 for filters of more than 15 pixels.
+template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int ACTIVATION,
+    bool INNER_DIFFERS, int THREADS, bool TOGETHER>
+__global__ void __launch_bounds__(THREADS, 1) long_rows(const Job<real> job)
+{
+    extern __shared__ double memory[];
+    through_memory<Network<real, P, Q1, Q2, GPK, NTK, ACTIVATION, INNER_DIFFERS>, THREADS,
+        TOGETHER>(job, (real *)memory);
+}

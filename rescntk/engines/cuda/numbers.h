@@ -1,0 +1,145 @@
+// Arithmetic of single numbers: products with one rounding, roots, polynomials, summation grids.
+//
+// Host and device compute the same bits, except the seed of a square root. Compilers may not
+// contract a·b + c by themselves (--fmad=false); `fused` contracts where the formula asks for it.
+// So a result does not depend on the register that a pixel happens to have.
+//
+// The loader (kernels.py) puts the coefficients of polynomials.py before this file.
+
+#define HD __host__ __device__ __forceinline__
+
+// a·b + c with one rounding.
+HD float fused(float a, float b, float c) { return fmaf(a, b, c); }
+HD double fused(double a, double b, double c) { return fma(a, b, c); }
+
+// The upper 32 bits of a double: sign, exponent and 20 bits of the fraction.
+#if defined(__CUDA_ARCH__)
+HD int high_word(double a) { return __double2hiint(a); }
+HD double with_high_word(double a, int high) { return __hiloint2double(high, __double2loint(a)); }
+#else
+HD int high_word(double a)
+{
+    long long bits;
+    __builtin_memcpy(&bits, &a, 8);
+    return (int)(bits >> 32);
+}
+HD double with_high_word(double a, int high)
+{
+    long long bits;
+    __builtin_memcpy(&bits, &a, 8);
+    bits = (bits & 0xffffffffLL) | ((long long)high << 32);
+    __builtin_memcpy(&a, &bits, 8);
+    return a;
+}
+#endif
+
+// ---------------------------------------------------------------- comparisons
+
+// In double precision these compare upper words. Integer units do that while the FP64 units are
+// busy. Upper words order numbers of any sign against positive numbers.
+
+HD bool below_one(float a) { return a < 1.0f; }
+HD bool below_one(double a) { return high_word(a) < 0x3ff00000; }
+
+// True if a <= limit; in double precision also if the upper words are equal.
+HD bool perhaps_less(float a, float limit) { return a <= limit; }
+HD bool perhaps_less(double a, double limit) { return high_word(a) <= high_word(limit); }
+
+// Return a where it is positive, else 0 or a number next to 0: rounding may take 2 − w below 0.
+HD float at_least_0(float a) { return a > 0.0f ? a : 0.0f; }
+HD double at_least_0(double a)
+{
+    const int high = high_word(a);
+    return with_high_word(a, high > 0x00100000 ? high : 0x00100000);
+}
+
+HD float with_sign(float a, bool negative) { return negative ? -a : a; }
+HD double with_sign(double a, bool negative)
+{
+    return negative ? with_high_word(a, high_word(a) ^ (int)0x80000000) : a;
+}
+
+// ---------------------------------------------------------------- roots
+
+// √a of a result of `at_least_0`.
+HD float square_root(float a)
+{
+#if defined(__CUDA_ARCH__)
+    float root;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(a));
+    return root;
+#else
+    return sqrtf(a);
+#endif
+}
+
+// Approximate 1/√a: to about 20 bits in double precision, to nearly all bits in single.
+HD float inverse_root_seed(float a)
+{
+#if defined(__CUDA_ARCH__)
+    float seed;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(seed) : "f"(a));
+    return seed;
+#else
+    return 1.0f / sqrtf(a);
+#endif
+}
+HD double inverse_root_seed(double a)
+{
+    double seed;
+#if defined(__CUDA_ARCH__)
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(a));
+#else
+    // The device's instruction reads and writes upper words only.
+    seed = 1.0 / sqrt(with_high_word(0.0, high_word(a)));
+    seed = with_high_word(0.0, high_word(seed));
+#endif
+    return seed;
+}
+
+// √a by one step of third order: a seed's error of 2^-20 becomes one unit of the last place.
+HD double square_root(double a)
+{
+    const double seed = inverse_root_seed(a);
+    const double root = a * seed;
+    const double error = fused(-root, seed, 1.0);
+    return fused(root * error, fused(error, 0.375, 0.5), root);
+}
+
+// 1/√a by the same step, for a far from the ends of the range.
+template <class real> HD real inverse_root(real a)
+{
+    const real seed = inverse_root_seed(a);
+    const real error = fused(-(a * seed), seed, real(1));
+    return fused(seed * error, fused(error, real(0.375), real(0.5)), seed);
+}
+
+// ---------------------------------------------------------------- sums without an order
+
+// Constants whose addition rounds a term to a coarse and to a fine grid (exact_sum.py).
+struct Grids {
+    double coarse, fine;
+};
+HD Grids grids(double bound, int headroom)
+{
+    int exponent;
+    frexp(bound, &exponent);
+    return {ldexp(1.5, exponent + headroom), ldexp(1.5, exponent + 2 * headroom - 53)};
+}
+
+// ---------------------------------------------------------------- polynomials
+
+template <int N, class real> HD real horner(const real (&c)[N], real a)
+{
+    real sum = c[N - 1];
+#pragma unroll
+    for (int k = N - 2; k >= 0; --k)
+        sum = fused(sum, a, c[k]);
+    return sum;
+}
+
+// p(a) = arccos(1−a)/(π√a) and r(a) = (√(a(2−a)) − (1−a) arccos(1−a))/(π a^{3/2}) on [0, 1].
+HD float p_poly(float a) { return horner(P32, a); }
+HD double p_poly(double a) { return horner(P64, a); }
+HD float r_poly(float a) { return horner(R32, a); }
+HD double r_poly(double a) { return horner(R64, a); }

@@ -1,0 +1,147 @@
+// The kernel `short_rows`: the state of a row in registers, one segment for each thread.
+//
+// A team of threads of one warp has a row. Halos travel between its threads by shuffles. The row
+// goes through all layers and is summed up; then the team takes its next row.
+
+#include "heads.h"
+
+// A thread's place in its team. A warp has several teams of `segments` threads; some threads may
+// be left over.
+struct Team {
+    int segment, number, previous, next;  // previous, next: lanes of the warp
+    bool whole;                           // this thread is not left over
+
+    __device__ __forceinline__ explicit Team(int segments)
+    {
+        const int inside = threadIdx.x % 32, of_warp = inside / segments, teams = 32 / segments;
+        whole = of_warp < teams;
+        const int first = of_warp * segments, last = whole ? first + segments - 1 : 31;
+        segment = inside - first;
+        number = threadIdx.x / 32 * teams + of_warp;
+        previous = segment == 0 ? last : inside - 1;
+        next = inside == last ? first : inside + 1;
+    }
+};
+
+// Sums over windows of Q pixels; halos come from the neighbouring threads.
+template <bool EVEN, int Q, int P, class real>
+__device__ __forceinline__ void team_sums(
+    const Team &team, bool short_segment, const real (&own)[P], real (&out)[P])
+{
+    constexpr int half = Q / 2;
+    real before[Q], after[Q], wide[P + Q - 1];
+#pragma unroll
+    for (int k = 0; k < half; ++k) {
+        before[k]
+            = __shfl_sync(~0u, to_next<EVEN>(own, half, k, short_segment), team.previous);
+        after[k] = __shfl_sync(~0u, to_previous(own, k), team.next);
+    }
+    between<EVEN, Q>(before, own, after, short_segment, wide);
+    sums<Q>(wide, out);
+}
+
+// Add the branch of a layer to the state: D, A, F ← skip_scale · state + branch_scale · box(branch).
+template <class Net, bool EVEN, int P, class real>
+__device__ __forceinline__ void add_branch(
+    const Team &team, bool short_segment, const Layer<real> &constants,
+    const Branches<P, real> &branches, State<P, real> &state)
+{
+    const real factor = Net::ACTIVATION == ERF ? real(1) : constants.branch_scale;
+    scale(state, constants.skip_scale);
+    real added[P];
+    team_sums<EVEN, Net::Q2>(team, short_segment, branches.branch_distance, added);
+    add(state.distance, factor, added);
+    if (Net::NTK) {
+        team_sums<EVEN, Net::Q2>(team, short_segment, branches.tangent_branch, added);
+        add(state.tangent, factor, added);
+    }
+    if (Net::FEATURES && Net::SUMMED)
+        add(state.features, factor, branches.K);
+    if (Net::FEATURES && !Net::SUMMED) {
+        team_sums<EVEN, Net::Q2>(team, short_segment, branches.K, added);
+        add(state.features, factor, added);
+    }
+}
+
+// Take rows through all layers. EVEN: no segment is short.
+template <class Net, int SEGMENTS, bool EVEN, int THREADS, class real>
+__device__ __forceinline__ void through_registers(const Job<real> &job)
+{
+    constexpr int P = Net::P;
+    static_assert(Net::Q1 / 2 <= P && Net::Q2 / 2 <= P, "halos come from no further away");
+    const Team team(SEGMENTS);
+    const int segment = team.segment, number = team.number;
+    const bool short_segment
+        = !EVEN && begin(segment + 1, SEGMENTS, job.d) - begin(segment, SEGMENTS, job.d) < P;
+    CasePair cases = case_pair_of(job, number / job.teams_per_pair);
+    cases.wanted = cases.wanted && team.whole;
+    if (!__any_sync(~0u, cases.wanted))
+        return;
+
+    // Each thread's sums, (kind, coarse or fine). They are used once a row, so not in registers.
+    __shared__ double sum[4][THREADS];
+    for (int part = 0; part < 4; ++part)
+        sum[part][threadIdx.x] = 0;
+    const int rounds = (job.offsets + job.teams_per_pair - 1) / job.teams_per_pair;
+    for (int round = 0; round < rounds; ++round) {
+        const int asked = number % job.teams_per_pair + round * job.teams_per_pair;
+        const bool valid = cases.wanted && asked < job.offsets;
+        const int offset = valid ? asked : 0;  // a team without work repeats offset 0
+        SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
+        tables.segments = SEGMENTS;
+        tables.left_layer = P * SEGMENTS;
+        tables.right_layer = 2 * P * SEGMENTS;
+        State<P, real> state;
+        Branches<P, real> branches;
+        first_layer<Net>(job, tables, state, branches);
+        for (int layer = 1;; ++layer) {
+            add_branch<Net, EVEN>(team, short_segment, job.layers[layer], branches, state);
+
+            const int slot = job.slots[layer];
+            if (slot >= 0) {
+#pragma unroll
+                for (int kind = 0; kind < 2; ++kind) {
+                    if (!(kind == 0 ? Net::GPK : Net::NTK))
+                        continue;
+                    const Result<real> to = result_of<Net>(job, cases, kind, slot);
+                    double *const own = &sum[2 * kind][threadIdx.x];
+                    if (valid)
+                        write_or_sum(
+                            job, to, kind == 0 ? state.features : state.tangent, segment, offset,
+                            short_segment, own, THREADS);
+                    // Sums of one result stay until the last row; sums of several results cannot.
+                    if (job.head == SUM && (job.n_slots > 1 || round + 1 == rounds)) {
+                        const double coarse = over_team(own[0], segment, SEGMENTS);
+                        const double fine = over_team(own[THREADS], segment, SEGMENTS);
+                        own[0] = own[THREADS] = 0;
+                        if (cases.wanted && segment == 0) {
+                            atomicAdd(to.at, coarse);
+                            atomicAdd(to.at + to.size, fine);
+                        }
+                    }
+                }
+            }
+            if (layer == job.depth)
+                break;
+
+            tables.skip(1);
+            real distance[P], tangent[P], covariance[P];
+            team_sums<EVEN, Net::Q1>(team, short_segment, state.distance, distance);
+            if (Net::NTK)
+                team_sums<EVEN, Net::Q1>(team, short_segment, state.tangent, tangent);
+            if (Net::ACTIVATION == ERF)
+                team_sums<EVEN, Net::Q1>(team, short_segment, state.features, covariance);
+            next_layer<Net>(
+                job, tables, layer + 1, job.layers[layer + 1].tie_distance, distance, tangent,
+                covariance, branches);
+        }
+    }
+}
+
+template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int ACTIVATION,
+    bool INNER_DIFFERS, int SEGMENTS, bool EVEN, int THREADS>
+__global__ void __launch_bounds__(THREADS, 1) short_rows(const Job<real> job)
+{
+    through_registers<Network<real, P, Q1, Q2, GPK, NTK, ACTIVATION, INNER_DIFFERS>, SEGMENTS,
+        EVEN, THREADS>(job);
+}

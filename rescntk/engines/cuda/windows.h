@@ -1,0 +1,131 @@
+// Segments of a row, and sums over the windows of a circular filter.
+//
+// A row is a ring of d pixel pairs (j, j + δ). It is cut into T segments, one thread each at a
+// time. Segment t has the pixels from t·d/T (rounded down) to (t+1)·d/T: P of them, or P − 1 in a
+// *short segment*, whose last register is idle.
+
+#include "numbers.h"
+
+// First pixel of a segment. (There are at most d segments, and d² is far from overflow.)
+HD int begin(int segment, int segments, int d) { return segment * d / segments; }
+
+// ---------------------------------------------------------------- windows of registers
+
+// Sums over windows of Q of P + Q − 1 neighbouring numbers. Windows of 1, 3 and 9 pixels are made
+// of three windows of the size before, so every pixel has the same order of additions.
+template <int Q, int P, class real> HD void sums(const real (&wide)[P + Q - 1], real (&out)[P])
+{
+    static_assert(Q % 2 == 1 && Q <= 15, "longer filters take long_sums");
+    if constexpr (Q == 1) {
+#pragma unroll
+        for (int j = 0; j < P; ++j)
+            out[j] = wide[j];
+    } else if constexpr (Q == 3) {
+#pragma unroll
+        for (int j = 0; j < P; ++j)
+            out[j] = wide[j] + (wide[j + 1] + wide[j + 2]);
+    } else {
+        constexpr int threes = P + Q - 3;
+        real three[threes];
+#pragma unroll
+        for (int j = 0; j < threes; ++j)
+            three[j] = wide[j] + (wide[j + 1] + wide[j + 2]);
+        constexpr int width = Q > 9 ? 9 : 3, rest = Q - width;
+#pragma unroll
+        for (int j = 0; j < P; ++j) {
+            const int second = j + width, third = j + Q - (rest > 4 ? 3 : 1);
+            real widest = three[j];
+            if (width == 9)
+                widest = three[j] + (three[j + (Q > 9 ? 3 : 0)] + three[j + (Q > 9 ? 6 : 0)]);
+            const real two = rest > 2 ? three[second < threes ? second : 0] : wide[second];
+            const real last = rest > 4 ? three[third < threes ? third : 0] : wide[third];
+            out[j] = widest + (two + last);
+        }
+    }
+}
+
+// The k-th of a segment's last `half` pixels, for the next segment. EVEN: no segment is short.
+template <bool EVEN, int P, class real>
+HD real to_next(const real (&own)[P], int half, int k, bool short_segment)
+{
+    const int place = P - half + k;
+    return !EVEN && place > 0 && short_segment ? own[place > 0 ? place - 1 : 0] : own[place];
+}
+
+// The k-th of a segment's first pixels, for the previous segment.
+template <int P, class real> HD real to_previous(const real (&own)[P], int k) { return own[k]; }
+
+// Put a segment's pixels between the halos of its two neighbours.
+template <bool EVEN, int Q, int P, class real>
+HD void between(
+    const real (&left)[Q], const real (&own)[P], const real (&right)[Q], bool short_segment,
+    real (&wide)[P + Q - 1])
+{
+    constexpr int half = Q / 2;
+#pragma unroll
+    for (int k = 0; k < half; ++k) {
+        wide[k] = left[k];
+        wide[half + P + k] = !EVEN && short_segment && k + 1 < half ? right[k + 1] : right[k];
+    }
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        wide[half + j] = own[j];
+    if (!EVEN && half > 0 && short_segment)
+        wide[half + P - 1] = right[0];
+}
+
+// ---------------------------------------------------------------- windows of a ring in memory
+
+HD int wrapped(int pixel, int d)
+{
+    pixel %= d;
+    return pixel < 0 ? pixel + d : pixel;
+}
+
+// Sums over windows of any `size`, for P pixels from `first` on. All P windows share their middle;
+// the rest of each window is a sum that grows to the left and a sum that grows to the right.
+template <int P, class real>
+HD void long_sums(const real *ring, int d, int size, int first, real (&out)[P])
+{
+    const int half = size / 2;
+    int pixel = wrapped(first + P - 1 - half, d);
+    real middle = 0, missing = 0;  // Kahan's summation
+    for (int k = P - 1; k < size; ++k) {
+        const real term = ring[pixel] + missing, sum = middle + term;
+        missing = term - (sum - middle);
+        middle = sum;
+        pixel = pixel + 1 == d ? 0 : pixel + 1;
+    }
+    real left[P], right = 0;
+    left[P - 1] = 0;
+    int before = wrapped(first + P - 2 - half, d);
+#pragma unroll
+    for (int j = P - 2; j >= 0; --j) {
+        left[j] = left[j + 1] + ring[before];
+        before = before == 0 ? d - 1 : before - 1;
+    }
+#pragma unroll
+    for (int j = 0; j < P; ++j) {
+        out[j] = middle + (left[j] + right);
+        right += ring[pixel];
+        pixel = pixel + 1 == d ? 0 : pixel + 1;
+    }
+}
+
+// Window sums of a ring: by `sums` for a short filter of size Q, by `long_sums` for Q = 0.
+template <int Q, int P, class real>
+HD void ring_sums(const real *ring, int d, int size, int first, real (&out)[P])
+{
+    if constexpr (Q == 0) {
+        long_sums(ring, d, size, first, out);
+    } else {
+        real wide[P + Q - 1];
+        int pixel = wrapped(first - Q / 2, d);
+#pragma unroll
+        for (int j = 0; j < P + Q - 1; ++j) {
+            wide[j] = ring[pixel];
+            pixel = pixel + 1 == d ? 0 : pixel + 1;
+        }
+        sums<Q>(wide, out);
+    }
+}

@@ -1,0 +1,16 @@
+r"""Regression with a kernel: interpolation, ridge, gradient flow, and the posterior of a GP.
+
+Every predictor here is :math:`f(x) = \sum_i \beta_i K(x, x_i)`. The functions take a kernel
+matrix and return coefficients β; ``kernel(Z, X) @ coefficients`` predicts. The Gaussian process
+kernel of a network gives Bayesian inference under the network's prior: training the last layer
+alone. The neural tangent kernel gives the network that gradient descent on all parts arrives at.
+
+`solve` takes one ridge; its Cholesky factorization is the cheapest way. `decompose` takes one
+eigendecomposition, after which any ridge, all leave-one-out errors and any time of gradient flow
+cost O(n²).
+"""
+
+from .decomposition import Decomposition, decompose
+from .ridge import Posterior, interpolate, posterior, solve
+
+__all__ = ["Decomposition", "Posterior", "decompose", "interpolate", "posterior", "solve"]

@@ -1,0 +1,272 @@
+"""Regression with many ridges, times and left-out points from one eigendecomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ..arrays import rounding_unit
+from ..matrices import resolution
+from ..validation import (
+    check_flag,
+    check_nonnegative,
+    check_positive,
+    check_resolved,
+    check_semidefinite,
+    check_symmetric,
+    check_targets,
+)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The eigendecomposition K = V diag(λ) Vᵀ of a kernel matrix; made by `decompose`."""
+
+    eigenvalues: np.ndarray
+    """(n,), rising"""
+    eigenvectors: np.ndarray
+    """(n, n), in columns"""
+    eps: float
+    """eps of the dtype of K: eigenvalues below n·eps·λ_max are rounding errors."""
+
+    def coefficients(self, y: np.ndarray, ridge: Any = 0.0) -> np.ndarray:
+        """Return the coefficients β = (K + λI)⁻¹ y for one ridge λ or for many.
+
+        Parameters
+        ----------
+        y : ndarray, (n,) or (n, n_targets)
+        ridge : float or array_like, (n_ridges,)
+            Each at least 0.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of `y`, with an axis (n_ridges,) in front where `ridge` is an array.
+
+        Raises
+        ------
+        ValueError
+            As for `solve`.
+        """
+        y = check_targets(y, len(self.eigenvalues))
+        return self._solve(y, ridge, False)[0]
+
+    def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        r"""Return the coefficients β and the constant b of a regression with an intercept.
+
+        The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`. With
+        :math:`G = (K + \lambda I)^{-1}` it is :math:`\beta = B y`,
+        :math:`B = G - G 1 1^\top G / (1^\top G 1)`, and :math:`b = 1^\top G y / (1^\top G 1)`.
+
+        Parameters
+        ----------
+        y, ridge
+            As for `coefficients`.
+
+        Returns
+        -------
+        coefficients : ndarray
+            As for `coefficients`.
+        intercepts : float or ndarray
+            As the coefficients, without the axis (n,).
+
+        Raises
+        ------
+        ValueError
+            As for `solve`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rescntk import regression
+        >>> found = regression.decompose(np.eye(2)).with_intercept(np.array([3.0, 1.0]), ridge=1.0)
+        >>> found[0].round(12), float(found[1].round(12))
+        (array([ 0.5, -0.5]), 2.0)
+        """
+        y = check_targets(y, len(self.eigenvalues))
+        return self._solve(y, ridge, True)[:2]
+
+    def leave_one_out(
+        self, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False
+    ) -> np.ndarray:
+        r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i), of the shape of the coefficients.
+
+        :math:`y_i - f_{-i}(x_i) = \beta_i / [(K + \lambda I)^{-1}]_{ii}`, where :math:`f_{-i}`
+        is fitted to all points but i; the closed form needs no refit. With an intercept the error
+        is :math:`\beta_i / B_{ii}`, with the matrix B of `with_intercept` (the block inverse of
+        the bordered system; Cawley and Talbot 2004).
+
+        Parameters
+        ----------
+        y, ridge
+            As for `coefficients`.
+        intercept : bool, default False
+            Whether the regression also fits a constant, which takes at least two values.
+
+        Returns
+        -------
+        ndarray
+            As for `coefficients`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rescntk import regression
+        >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
+        >>> regression.decompose(K).leave_one_out(np.array([3.0, 0.0])).round(12)
+        array([ 3. , -1.5])
+        """
+        n = len(self.eigenvalues)
+        y = check_targets(y, n)
+        if check_flag(intercept, "intercept") and n == 1:
+            raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
+        coefficients, _, correction = self._solve(y, ridge, intercept)
+        diagonal = self._inverses(ridge) @ (self.eigenvectors**2).T - correction
+        return coefficients / (diagonal[..., None] if y.ndim == 2 else diagonal)
+
+    def flow(self, y: np.ndarray, time: Any, learning_rate: float = 1.0) -> np.ndarray:
+        r"""Return the coefficients of the network's function :math:`f_t` after training for time t.
+
+        Gradient flow on :math:`\frac12 \|f - y\|^2` in the tangent-kernel regime, from a
+        function that is 0 at the start: :math:`f_t(x) = K(x, X) K^{-1} (I - e^{-\eta K t}) y`
+        (Jacot et al. 2018; eq. 3 of Tirer et al. 2022). After an infinite time it interpolates.
+
+        Parameters
+        ----------
+        y : ndarray, (n,) or (n, n_targets)
+        time : float or array_like, (n_times,)
+            Each at least 0; may be infinite.
+        learning_rate : float, default 1.0
+            η, positive.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of `y`, with an axis (n_times,) in front where `time` is an array.
+
+        Raises
+        ------
+        ValueError
+            If K is numerically singular and the time long enough to train such eigenvectors.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rescntk import regression
+        >>> K = np.eye(2)
+        >>> regression.decompose(K).flow(np.ones(2), [0.0, 1.0, np.inf]).round(4)
+        array([[0.    , 0.    ],
+               [0.6321, 0.6321],
+               [1.    , 1.    ]])
+        """
+        y = check_targets(y, len(self.eigenvalues))
+        rate = check_positive(learning_rate, "learning_rate")
+        times = check_nonnegative(time, "time", "(n_times,)", finite=False)
+        scaled = rate * times[..., None]
+        least = resolution(self.eigenvalues, self.eps)
+        # An eigenvector is trained once ηλt > 1; an unresolved one must not be.
+        if scaled.max() == np.inf or scaled.max() * least > 1:
+            check_resolved(self.eigenvalues, self.eps, "a shorter time")
+        values = np.maximum(self.eigenvalues, 0.0)  # below 0 by rounding only, see decompose
+        divisor = np.where(values > 0, values, 1.0)
+        # (1 − exp(−ηλt))/λ tends to ηt as λ → 0; at λ = 0 the product λt could be 0·inf.
+        progress = np.where(values > 0, -np.expm1(-scaled * divisor) / divisor, scaled)
+        return self._filtered(progress, y)
+
+    def learning_rate_bound(self) -> float:
+        r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, the bound of stable learning rates.
+
+        Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points and
+        gradient descent on :math:`\frac12 \|f - y\|^2` at large width. A learning rate below
+        the bound trains to zero error, and the tangent kernel hardly changes.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If K is numerically singular: the theorem is about positive definite kernels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rescntk import regression
+        >>> regression.decompose(np.diag([1.0, 3.0])).learning_rate_bound()
+        0.5
+        """
+        check_resolved(self.eigenvalues, self.eps)
+        return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
+
+    def _inverses(self, ridge: Any) -> np.ndarray:
+        """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
+        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
+        check_resolved(self.eigenvalues + ridges.min(), self.eps, "a larger ridge")
+        return 1.0 / (self.eigenvalues + ridges[..., None])
+
+    def _solve(
+        self, y: np.ndarray, ridge: Any, intercept: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return By, the constant b, and the diagonal of G − B, which is 0 without an intercept."""
+        inverses = self._inverses(ridge)
+        targets = y if y.ndim == 2 else y[:, None]
+        if intercept:
+            solved = self._filtered(inverses, np.column_stack([targets, np.ones(len(y))]))
+            found, ones = solved[..., :-1], solved[..., -1]
+            total = ones.sum(axis=-1, keepdims=True)
+            constants = ones @ targets / total
+            found = found - ones[..., None] * constants[..., None, :]
+            correction = ones**2 / total
+        else:
+            found, correction = self._filtered(inverses, targets), np.zeros(inverses.shape)
+            constants = np.zeros((*inverses.shape[:-1], targets.shape[1]))
+        if y.ndim == 1:
+            found, constants = found[..., 0], constants[..., 0]
+        return found, constants, correction
+
+    def _filtered(self, factors: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return V diag(factors) Vᵀ y for each row of factors."""
+        columns = self.eigenvectors.T @ (y if y.ndim == 2 else y[:, None])
+        # One product for all rows: NumPy multiplies a stack of thin matrices in a slow loop.
+        wide = np.moveaxis(factors[..., None] * columns, -2, 0)
+        result = self.eigenvectors @ wide.reshape(len(wide), -1)
+        result = np.moveaxis(result.reshape(wide.shape), 0, -2)
+        return result if y.ndim == 2 else result[..., 0]
+
+
+def decompose(K: np.ndarray) -> Decomposition:
+    """Return the eigendecomposition of a kernel matrix K, which serves all ridges and times.
+
+    Parameters
+    ----------
+    K : ndarray, (n, n)
+        Symmetric, positive semidefinite up to rounding errors.
+
+    Returns
+    -------
+    Decomposition
+
+    Raises
+    ------
+    ValueError
+        If K has an eigenvalue below 0 by more than rounding errors of its dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
+    >>> K = rk.ResCNTK(3)(X)
+    >>> ladder = rk.regression.decompose(K)
+    >>> ladder.coefficients(np.arange(5.0), ridge=[0.0, 0.1, 1.0]).shape
+    (3, 5)
+    """
+    K, eps = check_symmetric(K, "K"), rounding_unit(K)
+    # LAPACK's divide and conquer is its fastest driver for all eigenvectors.
+    eigenvalues, eigenvectors = scipy.linalg.eigh(K, driver="evd")
+    check_semidefinite(eigenvalues, eps)
+    return Decomposition(eigenvalues, eigenvectors, eps)

@@ -1,0 +1,151 @@
+"""Whole kernels on the emulated device: the tests of all engines, and lengths of every kind."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rescntk as rk
+from tests import difficult_signals, tolerances
+from tests.engines.bodies import accuracy, cupy_arrays, cutting, deep, properties
+from tests.engines.cuda import emulated
+from tests.strategies import heads, kinds, networks, signals
+
+pytestmark = emulated.on_host
+BOTH = ("gpk", "ntk")
+
+
+# Lengths and filters: each is a kernel to be compiled, in every precision and for every head.
+# A lane for a signal, two and four of different lengths, and several pairs in a block.
+SHORT = st.sampled_from([(1, 1, 3), (13, 7, 1), (26, 3, 5)])
+SHAPES = st.sampled_from([(1, 1, 3), (13, 7, 1), (26, 3, 5), (3, 17, 3)])
+
+
+@st.composite
+def drawn(draw, batches=1, shapes=SHAPES):
+    """Return a network, and signals for it, of one of a few shapes."""
+    d, inner, outer = draw(shapes)
+    network = draw(networks()).replace(filter_size=inner, outer_filter_size=outer)
+    return network, draw(signals(batches=batches, length=d))
+
+
+@given(drawn(batches=2), heads)
+def test_the_reference_engine_agrees(device, case, head):
+    network, (X, Z) = case
+    yardstick = "trace" if network.activation == "erf" and head == "gap" else head
+    for dtype, bar in tolerances.KERNEL.items():
+        ours = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
+        theirs = rk.gram(network, X, Z, head=head, engine="reference", dtype=dtype)
+        if network.activation == "erf":
+            largest = max(np.square(X).sum(1).max(), np.square(Z).sum(1).max())
+            bar *= tolerances.erf_spread(network.c_w * (largest + network.depth * network.c_v))
+        for kind, A, B in zip(BOTH, ours, theirs, strict=True):
+            own = rk.Kernel(network, kind, yardstick)
+            sizes = own.diag(X), own.diag(Z)
+            assert A.dtype == dtype
+            assert properties.relative(A, B, *sizes) <= bar
+
+
+@settings(max_examples=30)
+@given(drawn(shapes=SHORT), heads, kinds)
+def test_properties_of_one_batch(device, case, head, kind):
+    """To the bit: symmetric, the same with one argument or two, on the diagonal, and read-only."""
+    network, X = case
+    properties.a_gram_is_symmetric_to_the_bit_and_semidefinite("cuda", network, X, head)
+    properties.one_argument_or_two_and_the_diagonal_agree_to_the_bit("cuda", network, X, head, kind)
+    properties.normalized("cuda", network, X, head, kind)
+
+
+@settings(max_examples=20)
+@given(drawn(shapes=st.just((7, 3, 5))), heads)
+def test_kinds_may_be_asked_for_one_by_one(device, case, head):
+    properties.kinds_may_be_asked_for_one_by_one("cuda", *case, head)
+
+
+@settings(max_examples=30)
+@given(
+    drawn(batches=2, shapes=SHORT), heads, kinds, st.data(), st.integers(-9, 9), st.integers(-9, 9)
+)
+def test_properties_of_two_batches(device, case, head, kind, data, one, other):
+    """To the bit: a pair depends on itself alone, and shifts change nothing."""
+    network, batches = case
+    properties.a_pair_depends_on_itself_alone("cuda", network, batches, head, kind, data)
+    properties.shifts("cuda", network, batches, kind, one, other)
+    properties.inputs_stay_as_they_are("cuda", network, batches, head)
+
+
+@settings(max_examples=10)
+@given(drawn(batches=2), kinds)
+def test_heads_are_means_of_pixel_pairs(device, case, kind):
+    properties.heads_are_means_of_pixel_pairs("cuda", *case, kind)
+
+
+@pytest.mark.parametrize("make", difficult_signals.SIGNALS)
+@pytest.mark.parametrize("name", ["all trained", "erf", "long filter", "one pixel"])
+def test_difficult_signals(device, name, make, rng):
+    """Against the definition in 40-digit arithmetic."""
+    network, d = accuracy.NETWORKS[name]
+    accuracy.assert_accurate(["cuda"], network, make(3, d, rng))
+
+
+@pytest.mark.parametrize("make", [difficult_signals.duplicates, difficult_signals.opposites])
+def test_deep_and_difficult(device, make, rng):
+    network, d = accuracy.NETWORKS["depth 50"]
+    accuracy.assert_accurate(["cuda"], network, make(1, d, rng)[:4])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("d", "inner", "outer"),
+    [
+        (2, 3, 5), (17, 7, 9), (33, 15, 11), (12, 31, 3), (40, 17, 33), (64, 3, 3),
+        (200, 3, 3), (256, 9, 9), (385, 3, 3), (70, 9, 9),
+    ],
+)  # fmt: skip
+def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
+    """Segments and warps that fit badly; filters above 15 and d = 385 take shared memory."""
+    network = rk.Network(3, inner, outer_filter_size=outer)
+    head = "trace" if d > 100 else "gap"
+    X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
+    ours = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
+    theirs = rk.gram(network, X, Z, head=head, engine="reference", dtype=dtype)
+    for A, B in zip(ours, theirs, strict=True):
+        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_filters_as_long_as_signals(device, dtype, rng):
+    """Sums of hundreds of terms, layer by layer, of signals that nearly agree."""
+    x = 1 + 1e-3 * rng.standard_normal((2, 600))
+    X = np.stack([x, difficult_signals.near(x, rng), difficult_signals.near(x, rng, 1e-6)])
+    network = rk.Network(40, 601, outer_filter_size=599)
+    theirs = rk.gram(network, X, head="trace", engine="reference")
+    ours = rk.gram(network, X, head="trace", engine="cuda", dtype=dtype)
+    for A, B in zip(ours, theirs, strict=True):
+        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_results_do_not_depend_on_how_the_work_is_cut(device, dtype, head, monkeypatch, rng):
+    cutting.results_do_not_depend_on_how_the_work_is_cut("cuda", head, dtype, monkeypatch, rng)
+
+
+def test_depth_5000(device, rng):
+    deep.normalized_at_depth_5000("cuda", 0.3, "float64", rng)
+
+
+def test_extreme_networks(device, rng):
+    deep.networks_that_shrink_and_that_explode("cuda", rng)
+    deep.degenerate_constants("cuda", rng)
+    deep.unnormalized_and_too_deep("cuda")
+
+
+@pytest.mark.parametrize("head", ["equivariant", "gap"])
+@pytest.mark.parametrize("network", [cupy_arrays.NETWORKS[0], cupy_arrays.NETWORKS[2]])
+def test_cupy_in_cupy_out(device, network, head, rng):
+    cupy_arrays.same_values_dtypes_and_shapes((device, "cuda"), network, head, "float64", rng)
+
+
+def test_pixel_pairs(device, rng):
+    cupy_arrays.pixel_pairs((device, "cuda"), rng)

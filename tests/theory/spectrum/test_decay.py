@@ -1,0 +1,175 @@
+"""Exponents of the decay against theorem 5.1 and the law of the singularities."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import spectrum
+from rescntk.theory.spectrum import windows
+from tests import tolerances
+
+CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
+TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
+
+
+@pytest.mark.parametrize(
+    ("network", "n_channels", "d", "top", "expected"),
+    [
+        (CNN(1, 1), 2, 1, 40, {"gpk": [-4], "ntk": [-2]}),
+        (TWO(3), 3, 1, 40, {"gpk": [-5], "ntk": [-3]}),
+        (CNN(2), 2, 3, 48, {"gpk": [-4, -6, -6], "ntk": [-2, -4, -4]}),
+        (RESNET(3), 2, 4, 24, {"gpk": [-4, -6, -6], "ntk": [-2, -4, -4]}),
+        (TWO(2), 3, 3, 40, {"gpk": [-5, -9, -9], "ntk": [-3, -7, -7]}),
+        (CNN(2, 5), 2, 5, 16, {"gpk": [-4, -8, -8], "ntk": [-2, -6, -6]}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_decay_exponents(network, n_channels, d, top, expected, kind):
+    """Theorem 5.1's bounds, and the law of the singularities, approached with frequency."""
+    found = spectrum.decay_exponents(network, n_channels, d, top, kind)
+    assert [decay.law for decay in found] == expected[kind]
+    for decay in found:
+        p, powers = len(decay.pixels), {"gpk": 3, "ntk": 1}[kind]
+        nu_a, nu_b = 5 / 2, 1 + powers / (2 * d)
+        assert (found.nu_a, found.nu_b) == (nu_a, nu_b)
+        assert abs(decay.lowest + p * (n_channels + 2 * nu_a - 3)) <= 1e-12
+        assert abs(decay.highest + p * (n_channels + 2 * nu_b - 3)) <= 1e-12
+        assert decay.lowest <= decay.law <= decay.highest
+        assert abs(decay.exponent - decay.law) <= min(decay.uncertainty, tolerances.SLOPE)
+        assert (decay.errors <= 1e-2 * decay.eigenvalues)[decay.eigenvalues > 1e-9].all()
+    assert len(str(found).splitlines()) == 2 + len(found)
+
+
+def test_the_law_where_no_window_covers_all_pixels():
+    """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
+    sets = [(0, 2), (1, 2, -1), (0, 1, 2, 3, 4)]
+    found = spectrum.decay_exponents(CNN(3), 2, 5, 14, pixels=sets)
+    assert [decay.law for decay in found] == [-6, -8, -8]
+    for decay in found:
+        assert abs(decay.exponent - decay.law) <= tolerances.SLOPE
+    law = spectrum.singularity_exponent
+    # Seven pixels, two of them far apart: windows of 1 cost 4 each, one of 7 costs 10.
+    assert law(CNN(4), 2, 9, (-3, 3)) == -8
+    assert law(CNN(4), 2, 9, (-3, -2, 2, 3)) == -10
+    assert law(CNN(4), 2, 9, (-3, 3), "ntk") == -6
+    assert law(CNN(2), 2, 9, (3,)) == -np.inf
+    assert law(CNN(2), 2, 9, (3,), head="trace") == -4
+    # Tangent kernels of which nothing below the readout is trained are Gaussian process kernels.
+    frozen = CNN(2).replace(trained=("readout",))
+    assert law(frozen, 2, 3, (0,), "ntk") == -4
+    # Outer weights see the slopes of later layers, whose windows are wider.
+    outer = CNN(2).replace(trained=("outer",))
+    assert law(outer, 2, 3, (0,), "ntk") == -4
+    assert law(outer, 2, 3, (0, 1), "ntk") == -4
+
+
+def test_kernels_of_partly_trained_networks_follow_the_law():
+    network = CNN(2).replace(trained=("outer",))
+    found = spectrum.decay_exponents(network, 2, 3, 40, "ntk")
+    assert [decay.law for decay in found] == [-4, -4, -4]
+    for decay in found:
+        assert abs(decay.exponent - decay.law) <= min(decay.uncertainty, tolerances.SLOPE)
+
+
+@pytest.mark.parametrize(("kind", "law"), [("gpk", -10), ("ntk", -8)])
+def test_the_law_of_products_of_windows(kind, law):
+    """Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2."""
+    (decay,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 20, kind, pixels=[(0, 1)])
+    assert decay.law == law
+    assert abs(decay.exponent - law) <= tolerances.COMPETITION
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        TWO(1),
+        TWO_CNN(1),
+        TWO(2),
+        TWO_CNN(2),
+        CNN(2),
+        rk.Network(3, 1, outer_filter_size=3, skip=False),
+        rk.Network(1, input_filter_size=3),
+    ],
+)
+@pytest.mark.parametrize("head", ["equivariant", "trace"])
+def test_where_eigenvalues_are_0(network, head):
+    """Exactly where the law says so: outside of all windows of the last layer."""
+    d = 8
+    field = windows.windows(network, d).features[-1].pixels
+    top = [2 if head == "trace" or pixel in field else 0 for pixel in range(d)]
+    found = spectrum.eigenvalues(network, 2, d, top, "ntk", head)
+    for pixels in itertools.chain.from_iterable(
+        itertools.combinations(range(d), count) for count in (1, 2, 3)
+    ):
+        law = spectrum.singularity_exponent(network, 2, d, pixels, "ntk", head)
+        k = tuple(2 * (pixel in pixels) for pixel in range(d))
+        value = found[k] if all(np.less_equal(k, top)) else 0.0
+        assert (value == 0) == (law == -np.inf), pixels
+
+
+def test_eigenvalues_of_0_have_no_slope():
+    """Pixels 3 and −3 are in the receptive field, but in none of the last layer's windows of 5."""
+    network = TWO_CNN(2)
+    found = spectrum.decay_exponents(network, 2, 8, 12, pixels=[(3, -3), (3,), (1, 3)])
+    none, one, two = found
+    assert (none.eigenvalues == 0).all() and (one.eigenvalues > 0).all()
+    assert [decay.law for decay in found] == [-np.inf, -4, -8]
+    assert np.isnan(none.exponent)
+    assert "λ = 0" in str(found).splitlines()[2]
+    assert abs(two.exponent + 8) <= two.uncertainty
+    # A network without its branches is linear.
+    assert spectrum.singularity_exponent(TWO(2, alpha=0.0), 2, 3, (0,)) == -np.inf
+    # One layer adds up functions of single pixels.
+    shallow = spectrum.decay_exponents(TWO(1), 2, 3, 16)
+    assert [decay.law for decay in shallow] == [-4, -np.inf, -np.inf]
+
+
+def test_the_law_of_deep_networks_is_quick():
+    """Exponential in the pixels, it would not end."""
+    law = spectrum.singularity_exponent
+    assert law(CNN(20), 2, 32, range(6)) == -10
+    assert law(CNN(20), 2, 32, range(0, 32, 2), "ntk") == -32  # a window of 31
+
+
+def test_decay_of_trace_kernels():
+    found = spectrum.decay_exponents(CNN(2), 2, 4, 24, head="trace", pixels=[(0,), (2, 3)])
+    assert [decay.law for decay in found] == [-4, -6]
+    one = spectrum.decay_exponents(CNN(2), 2, 4, 24)
+    ratio = found.decays[0].eigenvalues / one.decays[0].eigenvalues
+    assert (ratio < 1).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: spectrum.decay_exponents(CNN(2).replace(activation="erf"), 2, 3, 20),
+            "theorem 5.1 is about ReLU",
+        ),
+        (lambda: spectrum.decay_exponents(CNN(2), 2, 3, 7), "is 7, expected at least 8"),
+        (
+            lambda: spectrum.decay_exponents(CNN(2), 2, 6, 9, pixels=[(0, 3)]),
+            r"pixels has \[0, 3\], expected some of the receptive field's, \[0, 1, 5\]",
+        ),
+        (lambda: spectrum.decay_exponents(CNN(2), 2, 3, 9, pixels=[]), "pixels is empty"),
+        (lambda: spectrum.decay_exponents(CNN(2), 2, 3, 9, pixels=[0]), "expected sets of int"),
+        (lambda: spectrum.decay_exponents(CNN(2), 2, 3, 9, pixels=0), "expected sets of int"),
+        (lambda: spectrum.decay_exponents(CNN(2), 2, 3, 9, pixels=[()]), "at least one pixel"),
+        (
+            lambda: spectrum.decay_exponents(CNN(2).replace(input_filter_size=3), 2, 3, 20),
+            "input_filter_size 3: theorem 5.1 is about 1",
+        ),
+        (
+            lambda: spectrum.singularity_exponent(CNN(2).replace(activation="erf"), 2, 3, (0,)),
+            "theorem 5.1 is about ReLU",
+        ),
+        (lambda: spectrum.singularity_exponent(CNN(2), 2, 3, []), "expected at least one pixel"),
+        (lambda: spectrum.singularity_exponent(CNN(2), 2, 3, 0), "pixels is 0, expected sets"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,361 @@
+"""Eigenvalues against closed forms, high precision and Gram matrices."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+import scipy.sparse.linalg
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import multisphere, spectrum
+from tests import tolerances
+from tests.oracles import definition
+from tests.strategies import kinds, networks
+
+EPS = tolerances.EPS["float64"]
+CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
+TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
+
+
+# ---------------------------------------------------------------- one pixel
+
+
+def test_arc_cosine_kernels_on_the_circle():
+    """κ1 and κ1 + ρ κ0 of one layer: Fourier series in closed form."""
+    k = np.arange(301.0)
+    even = np.where((k > 1) & (k % 2 == 0), 1 / np.where(k == 1, np.inf, k**2 - 1) ** 2, 0.0)
+    both, slope = 4 / np.pi**2 * even, 2 / np.pi**2 * (k**2 + 1) * even
+    both[:2], slope[:2] = (4 / np.pi**2, 1 / 4), (2 / np.pi**2, 1 / 4)
+    for kind, expected in (("gpk", both), ("ntk", both + slope)):
+        found = spectrum.eigenvalues(CNN(1, 1), 2, 1, 300, kind, return_error=True)
+        assert (np.abs(found.eigenvalues - expected) <= found.errors).all()
+        assert (found.errors <= tolerances.SPECTRUM * expected)[expected > 0].all()
+
+
+@pytest.mark.parametrize("n_channels", [2, 3, 6, 40])
+@pytest.mark.parametrize(
+    "network",
+    [CNN(1, 1), TWO(3, 1, alpha=0.5), rk.Network(2, 1, skip=False, activation="erf")],
+    ids=["shallow", "resnet", "erf"],
+)
+def test_one_pixel_in_high_precision(network, n_channels):
+    """The definition of kernels and of eigenvalues, in 40 digits; tanh-sinh in θ."""
+    mp = definition.mp
+    kernels = {}
+
+    def kernel(theta):
+        if theta not in kernels:
+            # Entries of an object array stay mpf: the signals are exact too.
+            X = np.array([[[mp.mpf(1)], [mp.mpf(0)]], [[mp.cos(theta)], [mp.sin(theta)]]])
+            padded = np.full((2, n_channels, 1), mp.mpf(0))
+            padded[:, :2] = X * mp.sqrt(n_channels)
+            gpk, ntk = definition.pixel_pairs(padded, network)[network.depth]
+            kernels[theta] = {"gpk": gpk[0, 1, 0, 0], "ntk": ntk[0, 1, 0, 0]}
+        return kernels[theta]
+
+    def zonal(k, theta):
+        if n_channels == 2:
+            return mp.cos(k * theta)
+        index = mp.mpf(n_channels - 2) / 2
+        return mp.gegenbauer(k, index, mp.cos(theta)) / mp.gegenbauer(k, index, 1)
+
+    half = mp.mpf(n_channels) / 2
+    norm = mp.gamma(half) / mp.sqrt(mp.pi) / mp.gamma(half - mp.mpf(1) / 2)
+    mp_dps, mp.dps = mp.dps, 30
+    try:
+        for kind in ("gpk", "ntk"):
+            found = spectrum.eigenvalues(network, n_channels, 1, 6, kind, return_error=True)
+            for k in (0, 2, 5):
+                exact = norm * mp.quad(
+                    lambda theta, k=k, kind=kind: (
+                        kernel(theta)[kind] * zonal(k, theta) * mp.sin(theta) ** (n_channels - 2)
+                    ),
+                    [0, mp.pi],
+                )
+                assert abs(found.eigenvalues[k] - float(exact)) <= found.errors[k]
+            own = float(kernel(mp.mpf(0))[kind])
+            assert abs(found.trace / own - 1) <= tolerances.ROUTES
+            assert found.errors.max() <= tolerances.SPECTRUM * own
+    finally:
+        mp.dps = mp_dps
+
+
+# ---------------------------------------------------------------- several pixels
+
+
+CASES = [
+    (CNN(3), 2, 4, 10),
+    (RESNET(2, alpha=0.5), 3, 3, 10),
+    (TWO(2), 2, 3, 12),
+    (TWO_CNN(2, 5), 4, 3, 8),
+    (TWO(4), 2, 2, 16),
+    (rk.Network(2, 3, activation="erf", trained=("input", "outer")), 3, 3, 6),
+    (rk.Network(3, 3, input_filter_size=3, outer_filter_size=5, c_w=0.8), 2, 3, 6),
+]
+
+
+@pytest.mark.parametrize(("network", "n_channels", "d", "top"), CASES)
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
+    nodes = {2: 120, 3: 80, 4: 48}[d]
+    exact = spectrum.eigenvalues(network, n_channels, d, top, kind, nodes=nodes, method="angles")
+    own = spectrum.eigenvalues(network, n_channels, d, top, kind, return_error=True)
+    assert (np.abs(own.eigenvalues - exact) <= own.errors).all()
+    assert (own.errors <= tolerances.SPECTRUM * exact + tolerances.ROUTES * own.trace).all()
+    assert (own.eigenvalues >= -own.errors).all()
+    assert own.errors.min() > 0
+    gegenbauer = spectrum.eigenvalues(
+        network, n_channels, d, top, kind, method="gegenbauer", return_error=True
+    )
+    assert (np.abs(gegenbauer.eigenvalues - exact) <= gegenbauer.errors).all()
+    if n_channels == 2:
+        cosine = spectrum.eigenvalues(
+            network, n_channels, d, top, kind, method="cosine", nodes=gegenbauer.nodes
+        )
+        difference = np.abs(cosine - gegenbauer.eigenvalues).max()
+        assert difference <= tolerances.ROUTES * gegenbauer.trace
+
+
+@settings(max_examples=40)
+@given(networks(max_depth=4), st.integers(1, 3), st.integers(2, 5), kinds)
+def test_no_eigenvalue_is_negative(network, d, n_channels, kind):
+    found = spectrum.eigenvalues(network, n_channels, d, 4, kind, return_error=True)
+    assert (found.eigenvalues >= -found.errors).all()
+    count = spectrum.multiplicities(n_channels, d, 4)
+    assert (found.eigenvalues * count).sum() <= found.trace + (found.errors * count).sum()
+
+
+@pytest.mark.parametrize(("network", "n_channels", "d"), [c[:3] for c in CASES[:5]])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_eigenvalues_add_up_to_the_trace(network, n_channels, d, kind):
+    """Σ λ_k Π N(C0, k_i) → K(1, …, 1); what lies beyond frequency K falls like a power of it.
+
+    One pixel's share beyond K is Σ k^(C0−2) k^(−C0−2) ~ K^−3 for a Gaussian process kernel, and
+    K^−1 for a tangent kernel, whose slope is two powers less; others fall no more slowly.
+    """
+    top = {2: 48, 3: 32, 4: 20}[d]
+    power = {"gpk": 3, "ntk": 1}[kind]
+    found = spectrum.eigenvalues(network, n_channels, d, top, kind, return_error=True)
+    own = rk.Kernel(network, kind, "equivariant").diag(multisphere.sample(1, n_channels, d, 0))
+    assert abs(found.trace / own[0] - 1) <= tolerances.ROUTES
+    parts = found.eigenvalues * spectrum.multiplicities(n_channels, d, top)
+    sums = [parts[(slice(K + 1),) * d].sum() for K in (top // 4, top // 2, top)]
+    rest = found.trace - np.array(sums)
+    assert (rest > 0).all()
+    # N(C0, k) ~ (k + C0/2 − 1)^(C0−2), summed from K + 1 on: an integral from K + 1/2 on.
+    half = (n_channels - 1) / 2
+    ratio = ((top + half) / (top // 2 + half)) ** power
+    extrapolated = sums[2] + (sums[2] - sums[1]) / (ratio - 1)
+    assert abs(extrapolated - found.trace) <= tolerances.TAIL * rest[2]
+    assert rest[0] > rest[1] > 1.5 * rest[2]
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_eigenvalues_of_a_group_of_signals(kind):
+    """On all signals whose pixels are multiples of 2π/m the Gram matrix is a convolution.
+
+    Its eigenvalues over the number of signals are the sums of λ over all frequencies that are
+    equal modulo m; those beyond K, all that is left of the trace together, are not negative.
+    """
+    network, d, m, top = RESNET(2), 2, 12, 60
+    angles = 2 * np.pi * np.array(list(product(range(m), repeat=d))) / m
+    X = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    computed = np.linalg.eigvalsh(rk.Kernel(network, kind, "equivariant")(X)) / len(X)
+    found = spectrum.eigenvalues(network, 2, d, top, kind, return_error=True)
+    frequency = np.arange(-top, top + 1)
+    expected, errors = np.zeros((m, m)), 0.0
+    for k in product(frequency, repeat=d):
+        expected[k[0] % m, k[1] % m] += found.eigenvalues[abs(k[0]), abs(k[1])]
+    count = spectrum.multiplicities(2, d, top)
+    rest = found.trace - (found.eigenvalues * count).sum()
+    errors = (found.errors * count).sum()
+    difference = computed - np.sort(expected.ravel())
+    assert (difference >= -errors - 1e3 * EPS * found.trace).all()
+    assert (difference <= rest + errors + 1e3 * EPS * found.trace).all()
+    assert rest <= {"gpk": 1e-5, "ntk": 0.02}[kind] * found.trace
+
+
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_spectrum_of_a_sampled_gram_matrix(head, kind):
+    """The largest eigenvalues of Gram matrices of independent signals, over their number.
+
+    First-order perturbation theory says that the mean over the copies of an eigenvalue is right
+    on average; second order, that it is too large by λ/n Σ λ'/(λ − λ') over the others, times
+    the mean of Y²Y'², which for products of harmonics is 1 or a little more.
+    """
+    network, n_channels, d, n, copies = RESNET(2), 3, 4, 1200, 6
+    values = spectrum.eigenvalues(network, n_channels, d, 6, kind, head).ravel()
+    count = spectrum.multiplicities(n_channels, d, 6, head).ravel()
+    order = np.argsort(-values)
+    values, count = values[order], count[order]
+    edges = np.flatnonzero(np.diff(values) < -1e-6 * values[:-1]) + 1
+    levels = np.array([group[0] for group in np.split(values, edges)])
+    total = np.array([group.sum() for group in np.split(count, edges)])
+    assert np.abs(total - total.round()).max() <= 1e-9
+    starts = np.cumsum(np.r_[0, total[:3]]).round().astype(int)
+
+    sampled, traces = [], []
+    for seed in range(copies):
+        X = multisphere.sample(n, n_channels, d, seed)
+        K = rk.Kernel(network, kind, head)(X) / n
+        first = np.sort(scipy.sparse.linalg.eigsh(K, k=starts[3], v0=np.ones(n))[0])[::-1]
+        sampled.append([first[i:j].mean() for i, j in pairwise(starts)])
+        traces.append(np.trace(K))
+    sampled = np.array(sampled)
+    beyond = np.mean(traces) - (levels * total).sum()  # frequencies above 6: small eigenvalues
+    checked = 0
+    for i in range(3):
+        distances = levels[i] - np.delete(levels, i)
+        others, m = np.delete(levels, i), np.delete(total, i)
+        if np.sqrt(others * levels[i] * m / n).max() > 0.2 * np.abs(distances).min():
+            continue  # levels that mix at this number of signals
+        bias = (levels[i] * (others * m / distances).sum() + beyond) / n
+        spread = sampled[:, i].std(ddof=1) / np.sqrt(copies)
+        error = abs(sampled[:, i].mean() - levels[i] - bias)
+        # Third order: again by the ratio of the perturbation to the distances.
+        order = np.sqrt(others * levels[i] * m / n).max() / np.abs(distances).min()
+        assert error <= tolerances.STANDARD_ERRORS * spread + order * abs(bias)
+        assert spread <= 0.02 * levels[i]
+        checked += 1
+    assert checked >= 2
+
+
+def test_frequencies_outside_the_receptive_field_have_eigenvalue_0():
+    found = spectrum.eigenvalues(CNN(2), 2, 6, 3, "ntk")
+    inside = np.zeros_like(found, dtype=bool)
+    inside[:, :, 0, 0, 0, :] = True
+    assert (found[~inside] == 0).all()
+    assert (found[inside] != 0).all()
+    # A ring just as long as the field has the same spectrum as a longer one: no pixel twice.
+    small, large = (spectrum.eigenvalues(CNN(2), 2, d, 3) for d in (3, 6))
+    assert (small.transpose(0, 1, 2) == large[:, :, 0, 0, 0, :]).all()
+
+
+@pytest.mark.parametrize("network", [CNN(3), TWO(2), rk.Network(2, 5, input_filter_size=3)])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_trace_and_gap_average_over_shifts(network, kind):
+    one = spectrum.eigenvalues(network, 2, 4, 5, kind)
+    shifts = [one.transpose([(axis + s) % 4 for axis in range(4)]) for s in range(4)]
+    expected = np.mean(shifts, axis=0)
+    for head in ("trace", "gap"):
+        found = spectrum.eigenvalues(network, 2, 4, 5, kind, head)
+        assert np.abs(found - expected).max() <= tolerances.ROUTES * one.max()
+        assert np.abs(found - found.transpose(1, 2, 3, 0)).max() <= tolerances.ROUTES * one.max()
+
+
+@pytest.mark.parametrize("head", ["equivariant", "trace"])
+def test_some_frequencies_are_part_of_all(head):
+    for network in (CNN(2), TWO(2)):
+        whole = spectrum.eigenvalues(network, 3, 4, 5, "ntk", head)
+        some = spectrum.eigenvalues(network, 3, 4, (5, 0, 2, 4), "ntk", head)
+        assert some.shape == (6, 1, 3, 5)
+        bar = tolerances.ROUTES * whole.max()
+        assert np.abs(some - whole[:6, :1, :3, :5]).max() <= bar
+
+
+def test_slabs_do_not_change_eigenvalues(monkeypatch):
+    whole = spectrum.eigenvalues(TWO(2), 2, 4, 4, "ntk")
+    monkeypatch.setattr(spectrum.funk_hecke, "_SLAB_ENTRIES", 5000)
+    for method in ("angles", "cosine"):
+        nodes = 48 if method == "cosine" else None
+        found = spectrum.eigenvalues(TWO(2), 2, 4, 4, "ntk", method=method, nodes=nodes)
+        bar = tolerances.ROUTES if method == "angles" else 1e-4
+        assert np.abs(found - whole).max() <= bar * whole.max()
+
+
+@pytest.mark.parametrize("method", ["angles", "gegenbauer", "cosine"])
+def test_errors_of_too_few_nodes_are_large(method):
+    """Even where the coarser grid has fewer nodes than frequencies."""
+    network = TWO(2)
+    exact = spectrum.eigenvalues(network, 2, 4, 8)
+    found = spectrum.eigenvalues(network, 2, 4, 8, method=method, nodes=9, return_error=True)
+    assert (np.abs(found.eigenvalues - exact) <= found.errors).mean() > 0.99
+    assert found.errors[8, 0, 0, 0] > exact[8, 0, 0, 0]
+
+
+def test_many_pixels_cost_what_their_field_does():
+    frequency = [8, 8, *[0] * 29, 8]
+    found = spectrum.eigenvalues(CNN(2), 2, 32, frequency, "ntk", return_error=True)
+    short = spectrum.eigenvalues(CNN(2), 2, 3, 8, "ntk", return_error=True)
+    assert np.abs(found.eigenvalues.reshape(9, 9, 9) - short.eigenvalues).max() <= 1e-15
+    assert (found.errors > 0).all()
+
+
+def test_deep_networks():
+    deep = TWO(2000, alpha=1.0)
+    found = spectrum.eigenvalues(deep, 2, 2, 2, "ntk", normalized=True)
+    # Of a tangent kernel a quarter is left between different signals: T/q ← T/q (1 − 3/L) + 1.
+    assert abs(found[0, 0] - 0.25) <= np.log(2000) / 2000
+    gpk = spectrum.eigenvalues(deep, 2, 2, 2, normalized=True)
+    assert abs((1 - gpk[0, 0]) / (18 * np.pi**2 / 2000**2) - 1) <= 0.05
+    with pytest.raises(OverflowError, match="exceed float64 at depth 2000; normalized=True"):
+        spectrum.eigenvalues(deep, 2, 2, 2)
+    for kind in ("gpk", "ntk"):
+        plain = spectrum.eigenvalues(TWO(5), 2, 3, 4, kind, return_error=True)
+        scaled = spectrum.eigenvalues(TWO(5), 2, 3, 4, kind, normalized=True)
+        assert np.abs(scaled * plain.trace / plain.eigenvalues - 1).max() <= tolerances.ROUTES
+
+
+def test_a_kernel_of_0():
+    network = rk.Network(2, c_v=0.0, skip=False)
+    for normalized in (True, False):
+        assert (spectrum.eigenvalues(network, 2, 3, 2, normalized=normalized) == 0).all()
+
+
+def test_progress_tells_all_points(capsys):
+    pytest.importorskip("tqdm")
+    spectrum.eigenvalues(TWO(2), 2, 3, 4, "ntk", return_error=True, progress=True)
+    assert "100%" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_channels": 1}, "n_channels is 1, expected at least 2: on the multi-sphere"),
+        ({"n_channels": 2.5}, "n_channels is 2.5, expected an integer"),
+        ({"n_timepoints": 0}, "n_timepoints is 0, expected an integer of at least 1"),
+        ({"n_timepoints": 33}, "n_timepoints is 33, expected at most 32"),
+        ({"max_frequency": -1}, "max_frequency is -1, expected an integer of at least 0"),
+        ({"max_frequency": (1, 2)}, r"max_frequency is \(1, 2\), expected .* each of 3 pixels"),
+        ({"max_frequency": 1.5}, "max_frequency is 1.5, expected an integer"),
+        ({"kind": "nngp"}, "kind is 'nngp', expected one of 'gpk', 'ntk'"),
+        ({"head": "mean"}, "head is 'mean', expected one of 'equivariant', 'trace', 'gap'"),
+        ({"method": "simpson"}, "method is 'simpson', expected one of 'auto', 'angles'"),
+        ({"n_channels": 3, "method": "cosine"}, "cosine transform is for n_channels 2"),
+        ({"nodes": 3}, "nodes is 3, expected at least 4 for a max_frequency of 4 by 'angles'"),
+        (
+            {"nodes": 4, "method": "cosine"},
+            "nodes is 4, expected at least 5 for a max_frequency of 4 by 'cosine'",
+        ),
+        ({"nodes": 1, "max_frequency": 0}, "nodes is 1, expected at least 2"),
+        ({"max_points": 1e4}, r"has 1\.38e\+04 points, 0 hours of one core, expected max_points"),
+        (
+            {"network": CNN(2, 9), "n_timepoints": 9, "max_frequency": [8, *[0] * 8]},
+            r"has 1\.97e\+13 points, 164 hours of one core",
+        ),
+        ({"max_points": "many"}, "max_points is 'many', expected a finite number"),
+        ({"progress": 1}, "progress is 1, expected True or False"),
+        ({"nodes": 10**9}, r"a grid of 1000000000 nodes a pixel.* takes [\d,]+\.\d GB"),
+        ({"normalized": 1}, "normalized is 1, expected True or False"),
+        ({"return_error": "yes"}, "return_error is 'yes', expected True or False"),
+        ({"max_memory": -1}, "max_memory is -1, expected a finite number"),
+        ({"network": "resnet"}, "network is 'resnet', expected a rescntk.Network"),
+        (
+            {"n_timepoints": 12, "network": CNN(6), "max_frequency": 2},
+            r"11 of 12 pixels in the receptive field, takes \d\d,\d{3}\.\d GB",
+        ),
+        ({"n_timepoints": 20, "max_frequency": 8}, "expected max_memory, 4.0 GB, at most"),
+    ],
+)
+def test_refusals(arguments, message):
+    given = {"network": CNN(2), "n_channels": 2, "n_timepoints": 3, "max_frequency": 4}
+    with pytest.raises(ValueError, match=message):
+        spectrum.eigenvalues(**{**given, **arguments})

@@ -1,0 +1,74 @@
+"""Quadrature rules and zonal functions against closed forms and high precision."""
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.sparse.linalg
+import scipy.special
+
+from rescntk.theory import spectrum
+from rescntk.theory.spectrum import quadrature
+from tests import tolerances
+
+EPS = tolerances.EPS["float64"]
+
+
+@pytest.mark.parametrize("n_channels", [2, 3, 4, 7, 30])
+def test_zonal_functions(n_channels):
+    t = np.linspace(-1, 1, 41)
+    found = spectrum.zonal(t, n_channels, 12)
+    assert np.abs(found[:, -1] - 1).max() <= 100 * EPS
+    index = (n_channels - 2) / 2
+    for k in range(13):
+        if n_channels == 2:
+            expected = np.cos(k * np.arccos(t))
+        else:
+            scale = scipy.special.eval_gegenbauer(k, index, 1.0)
+            expected = scipy.special.eval_gegenbauer(k, index, t) / scale
+        assert np.abs(found[k] - expected).max() <= 1e3 * EPS
+
+
+@pytest.mark.parametrize("n_channels", [2, 3, 4, 7, 30])
+@pytest.mark.parametrize("method", ["angles", "gegenbauer", "cosine"])
+def test_rules_are_orthogonal(method, n_channels):
+    """∫ P_j P_k w dt = 1/N(C0, k) where j = k, and 0 elsewhere."""
+    if method == "cosine" and n_channels > 2:
+        return
+    top = 8
+    # A product of two zonal functions has twice the frequency.
+    nodes = quadrature.default_nodes(method, n_channels, 2 * top)
+    rule = quadrature.rule(method, n_channels, top, nodes)
+    assert (np.diff(rule.angles) > 0).all()
+    assert rule.angles[0] > 0
+    assert rule.angles[-1] < np.pi
+    values = spectrum.zonal(1 - rule.complements, n_channels, top)
+    found = rule.transform(values, {1: top})
+    expected = np.diag([1 / spectrum.harmonics(n_channels, k) for k in range(top + 1)])
+    assert np.abs(found - expected).max() <= 100 * EPS
+
+
+@pytest.mark.parametrize("n", [5, 31, 64])
+def test_gauss_legendre_to_the_last_digits(n):
+    mp = mpmath.mp.clone()
+    mp.dps = 40
+    x, weights = quadrature._gauss_legendre(n)
+    for node, weight in zip(x, weights, strict=True):
+        root = mp.findroot(lambda t: mp.legendre(n, t), mp.mpf(float(node)), tol=1e-60)
+        slope = n * (root * mp.legendre(n, root) - mp.legendre(n - 1, root)) / (root**2 - 1)
+        assert abs(float(mp.mpf(float(node)) - root)) <= EPS
+        if np.finfo(np.longdouble).eps < EPS:
+            assert abs(float(weight * (1 - root**2) * slope**2 / 2) - 1) <= 4 * EPS
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: spectrum.zonal(2.0, 3, 3), r"t has values from 2\.0 to 2\.0, expected dot"),
+        (lambda: spectrum.zonal([0.0, np.nan], 3, 3), "t of shape .* contains NaN"),
+        (lambda: spectrum.zonal(1j, 3, 3), "t has dtype complex128, expected real numbers"),
+        (lambda: spectrum.zonal(0.5, 1, 3), "n_channels is 1, expected at least 2"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
