@@ -71,9 +71,8 @@ def available() -> dict[str, bool | str]:
 def choose(name: str, request: Request, X: Any) -> Any:
     """Return the engine of that name; "auto" is the fastest that can serve.
 
-    That is "numba" for NumPy's arrays and ReLU, where numba is installed; erf has to be
-    computed number by number there, so that the reference engine, whose arctangent NumPy
-    computes by the vector, is faster. For CuPy's arrays it is "cuda", unless the signals are
+    "auto" is "numba" for NumPy's arrays and ReLU, where numba is installed, and "reference" for
+    NumPy's arrays and erf: "numba" takes ReLU alone. For CuPy's arrays it is "cuda", unless the signals are
     longer than it takes on that device. It takes NumPy's as well, when it is asked for by name.
 
     Raises
@@ -96,8 +95,14 @@ def choose(name: str, request: Request, X: Any) -> Any:
     reason = why()
     if reason is None and name == "numba" and not numpys:
         reason = "it takes NumPy's arrays, and these are CuPy's"
+    if reason is None and name == "numba" and request.network.activation != "relu":
+        reason = (
+            f"it takes activation 'relu' alone, and the network has "
+            f"{request.network.activation!r}, whose arctangent numba computes number by number: "
+            f"slower than NumPy does by the vector"
+        )
     if reason is not None:
-        serving = [other for other, state in available().items() if state is True]
+        serving = [other for other, state in available().items() if state is True and other != name]
         raise ValueError(
             f"engine is {name!r}, which cannot serve here: {reason}; "
             f"these can: {', '.join(map(repr, serving))}"
