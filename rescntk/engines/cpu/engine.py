@@ -1,14 +1,14 @@
 """The engine "numba": the reference engine's recursion, compiled for the CPU.
 
-Tables of signals are those of every engine (tables.py); the loops are in layers.py. Here
-the work is cut into tasks, blocks of right cases with all left ones, that threads take from a
-queue: none waits for another, whatever their speed, and a symmetric Gram is split evenly.
+All engines share the tables of signals (signal_tables.py); the compiled loops are in rows.py.
+This module cuts the work into tasks: a block of right cases with all left cases. Threads take
+tasks from a queue, so that no thread waits for another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 import numba
@@ -16,244 +16,257 @@ import numpy as np
 
 from ...arrays import Array
 from ...vocabulary import KINDS
+from .. import exact_sum
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
 from ..scaling import NEARLY_OPPOSITE, TIE_UNITS, Scaling
 from ..signal_tables import SignalTables, signal_tables
-from . import layers as compiled
-from .vectors import LINE
+from .heads import CODES
+from .layers import coefficients
+from .records import Block, NetworkConstants, PackedTables, Results, Wanted, layer_constants
+from .rows import compute
+from .vectors import LINE_BYTES
 
-# Bytes of one quantity in a group of lanes; some nine arrays of it are in use. Shorter loops
-# spend their time starting, longer ones on fetching from the second-level cache: flat within
-# 5 % from 13 to 26 kB (AMD EPYC Zen 5, 48 KiB and 1 MiB).
-_GROUP = 25600
+_GROUP_BYTES = 25600
+"""Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
 
-# A group's own tables, of all layers, may take this many bytes.
-_GROUP_TABLES = 16 * 2**20
+With fewer bytes loops spend their time starting; with more they wait for the second-level cache.
+Time is flat within 5 % from 13 to 26 kB (AMD EPYC Zen 5, 48 KiB and 1 MiB of cache).
+"""
 
-# Pixel pairs in a task: long enough that starting it costs nothing, short enough that threads
-# finish together and progress is seen.
-_TASK = 4_000_000
+_GROUP_TABLE_BYTES = 16 * 2**20
+"""Most bytes of a group's own tables of all layers.
 
-# Tables of all left signals of a block may take this many bytes.
+More bytes allow longer groups in deep networks, at the cost of memory for each thread.
+"""
+
+_TASK_PAIRS = 4_000_000
+"""Most pixel pairs in a task.
+
+More pairs make starting a task cheaper. Fewer pairs let threads finish together, and show
+progress sooner.
+"""
+
 _TABLE_BYTES = 64 * 2**20
+"""Most bytes of the tables of all left signals of a block.
 
-_HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
+More bytes take more memory. With fewer, right cases' tables are made anew for more blocks.
+"""
 
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    run = _Run(request, X)
+    run = NumbaRun(request, X)
     n, m = len(X), len(X if Z is None else Z)
     results = run.results(n, m)
     left_scale, right_scale = np.empty(n), np.empty(m)
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, n, run.cases_per_block):
-            side = signal_tables(run.tables, X[first : first + run.cases_per_block])
-            rows = (first, first + len(side.scale))
-            left_scale[slice(*rows)] = side.scale
-            known, others = (side, X) if Z is None else (None, Z)
-            task = partial(run.columns, run.lay(side, True), rows, others, known, results)
-            for cols, scale in pool.map(task, run.tasks(n, m, first if Z is None else 0)):
-                right_scale[slice(*cols)] = scale
-                tick(run.pairs(rows, cols, Z is None))
+            tables = signal_tables(run.scaling, X[first : first + run.cases_per_block])
+            lefts = (first, first + len(tables.scale))
+            left_scale[slice(*lefts)] = tables.scale
+            known, others = (tables, X) if Z is None else (None, Z)
+            task = partial(run.task, run.pack_left(tables), lefts, others, known, results)
+            for rights, scale in pool.map(task, run.tasks(n, m, first if Z is None else 0)):
+                right_scale[slice(*rights)] = scale
+                tick(run.pairs(lefts, rights, Z is None))
     return run.finish(results, left_scale, right_scale, Z is None)
 
 
 def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
-    run = _Run(request, X)
+    run = NumbaRun(request, X)
     results = run.results(1, len(X))
     scale = np.empty(len(X))
 
-    def task(side: SignalTables, first: int, k: int) -> None:
-        own = side.cases(slice(k, k + 1))
-        left, right = run.lay(own, True), run.lay(own.wrapped(run.offsets), False)
-        run.fill(left, right, (0, 1), (first + k, first + k + 1), False, results)
+    def task(tables: SignalTables, first: int, k: int) -> None:
+        own = tables.cases(slice(k, k + 1))
+        rights = (first + k, first + k + 1)
+        run.compute(run.pack_left(own), run.pack_right(own), (0, 1), rights, False, results)
 
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, len(X), run.cases_per_block):
-            side = signal_tables(run.tables, X[first : first + run.cases_per_block])
-            cases = len(side.scale)
-            scale[first : first + cases] = side.scale
-            for _ in pool.map(partial(task, side, first), range(cases)):
+            tables = signal_tables(run.scaling, X[first : first + run.cases_per_block])
+            cases = len(tables.scale)
+            scale[first : first + cases] = tables.scale
+            for _ in pool.map(partial(task, tables, first), range(cases)):
                 tick(1)
     scaled = run.finish(results, scale, scale, False)
     values = {kind: value[:, 0] for kind, value in scaled.values.items()}
     return ScaledKernel(values, scale, scale, scaled.exponents)
 
 
-@dataclass(frozen=True)
-class _Results:
-    """What the loops write to: (kind, depth, left case, right case), and pixel pairs."""
-
-    high: Array
-    low: Array
-    pixels: Array
-
-
-@dataclass(frozen=True)
-class _Laid:
-    """One side's tables as the loops want them."""
-
-    units: Array
-    root: Array
-    inverse: Array
-    extra: Array
-    bounds: Array
-    peaks: list[float]
-
-
-class _Run:
-    """One request on signals of one shape."""
+class NumbaRun:
+    """One request on signals of one shape, cut into tasks for the compiled loops."""
 
     def __init__(self, request: Request, X: Array) -> None:
         _, n_channels, self.d = X.shape
         net = request.network
         self.request, self.network = request, net
-        self.tables = tables = Scaling(request, n_channels, self.d)
+        self.scaling = scaling = Scaling(request, n_channels, self.d)
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
-        self.offsets, self.halo = tables.offsets, tables.halo
-        self.cases_per_block = max(1, _TABLE_BYTES // tables.bytes_per_case(n_channels))
-        layers = range(request.depths[-1] + 1)
-        self.unit = np.array([tables.unit(layer) for layer in layers])
-        self.factor = np.array([0.0] + [tables.factor(layer) for layer in layers[1:]])
-        self.polynomial = compiled.coefficients(request.dtype)
+        self.cases_per_block = max(1, _TABLE_BYTES // scaling.bytes_per_case(n_channels))
+        numbers = range(request.depths[-1] + 1)
         slot = {depth: t for t, depth in enumerate(request.depths)}
-        self.slots = np.array([slot.get(layer, -1) for layer in layers])
+        p, r = coefficients(request.dtype)
+        self.constants = NetworkConstants(
+            layers=self.layers(),
+            slots=np.array([slot.get(number, -1) for number in numbers]),
+            p=p,
+            r=r,
+            initial=net.parts.initial,
+            nearly_opposite=NEARLY_OPPOSITE,
+            inner_size=net.filter_size,
+            outer_size=net.outer_filter_size,
+            skip=net.skip,
+        )
+        self.wanted = Wanted(
+            CODES[request.head], "gpk" in request.kinds, "ntk" in request.kinds, request.summed
+        )
 
-    def constants(self, left: _Laid, right: _Laid) -> Array:
-        """Return each layer's row of constants (layers.FACTOR and the next names)."""
-        net, tables, dtype = self.network, self.tables, np.dtype(self.request.dtype)
-        _, inner, outer, readout = net.parts
-        tie = 2.0 * TIE_UNITS * float(np.finfo(dtype).eps)
-        rows = []
-        for layer, (unit, factor) in enumerate(zip(self.unit, self.factor, strict=True)):
-            keep = tables.step(layer) * net.skip if layer else 0.0
-            rows.append((
-                factor * unit, 0.5 * factor * unit, keep, keep * self.request.summed,
-                2.0 * (inner - readout), outer + readout,
-                tie, tie * max(left.peaks[layer], right.peaks[layer]), 0.0, 0.5, 1.0, 2.0,
-            ))  # fmt: skip
-        return np.array(rows, dtype=dtype)
+    def layers(self) -> np.ndarray:
+        """Return the constants of layers 0 … L; `tie_bound` depends on signals (`tied`)."""
+        net, scaling, dtype = self.network, self.scaling, self.request.dtype
+        layers = np.zeros(self.request.depths[-1] + 1, layer_constants(dtype))
+        for number, layer in enumerate(layers[1:], start=1):
+            factor = scaling.factor(number) * scaling.unit(number)
+            skip_scale = scaling.step(number) * net.skip
+            layer["factor"], layer["half_factor"] = factor, 0.5 * factor
+            layer["skip_scale"] = skip_scale
+            layer["sum_scale"] = skip_scale * self.request.summed
+        layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
+        layers["outer_plus_readout"] = net.parts.outer_plus_readout
+        layers["tie_scale"] = self.tie_scale
+        layers["one"] = 1
+        return layers
 
-    def results(self, n: int, m: int) -> _Results:
-        shape = (len(self.request.kinds), len(self.request.depths), n, m)
-        tail = (self.d, self.d) if self.request.head == "pixels" else (0, 0)
-        sums = shape if self.request.head != "pixels" else (0, 0, 0, 0)
-        return _Results(np.zeros(sums), np.zeros(sums), np.zeros((*shape, *tail)))
+    @property
+    def tie_scale(self) -> float:
+        """The multiple of |q1 − q2| / 2 up to which D − z counts as 0."""
+        return 2.0 * TIE_UNITS * float(np.finfo(self.request.dtype).eps)
+
+    def tied(self, left: PackedTables, right: PackedTables) -> NetworkConstants:
+        """Return the constants with the largest D − z that may count as 0 for some signals."""
+        layers = self.constants.layers.copy()
+        layers["tie_bound"] = self.tie_scale * np.maximum(left.peaks, right.peaks)
+        return self.constants._replace(layers=layers)
+
+    def results(self, n: int, m: int) -> Results:
+        """Return arrays for the kernels of n left with m right cases, filled with zeros."""
+        request, scaling = self.request, self.scaling
+        shape = (len(request.kinds), len(request.depths), n, m)
+        pixels = request.head == "pixels"
+        common = scaling.common_bounds or {}  # ReLU has them
+        bounds = np.array([[common[kind, depth] for depth in request.depths] for kind in KINDS])
+        grids = map(np.asarray, exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets))
+        high, low = (np.zeros((0, 0, 0, 0) if pixels else shape) for _ in range(2))
+        return Results(high, low, np.zeros((*shape, *(2 * (self.d if pixels else 0,)))), *grids)
 
     def tasks(self, n: int, m: int, first: int) -> list[tuple[int, int]]:
         """Return blocks of right cases; for a symmetric Gram the longest first."""
-        per_case = n * self.d * self.offsets
+        per_case = n * self.d * self.scaling.offsets
         size = max(
-            1, min(_TASK // per_case, -(-m // (4 * self.threads)), self.cases_per_block // 2)
+            1, min(_TASK_PAIRS // per_case, -(-m // (4 * self.threads)), self.cases_per_block // 2)
         )
         blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
         return [block for block in reversed(blocks) if block[1] > first]
 
-    def lay(self, side: SignalTables, left: bool) -> _Laid:
-        """Stack tables: left ones (case, table, d), right ones (table, case, d or 2d − 1), flat."""
+    def pack_left(self, tables: SignalTables) -> PackedTables:
+        """Return left tables in the layout that the loops read, (case, table, d)."""
+        return self._pack(tables, lambda t: np.ascontiguousarray(t.transpose(2, 0, 1)))
 
-        def stack(tables: list[Array]) -> Array:
-            count, (pixels, cases) = len(tables), side.layers[0].half_root.shape
-            stacked = np.array(tables, dtype=self.request.dtype).reshape(count, pixels, cases)
-            if left:
-                return np.ascontiguousarray(stacked.transpose(2, 0, 1))
-            return np.ascontiguousarray(stacked.swapaxes(1, 2)).ravel()
+    def pack_right(self, tables: SignalTables) -> PackedTables:
+        """Return right tables in the layout that the loops read: flat, (table, case, pixel)."""
+        wrapped = tables.wrapped(self.scaling.offsets)
+        return self._pack(wrapped, lambda t: np.ascontiguousarray(t.swapaxes(1, 2)).ravel())
 
-        extra = [table for pixels in side.layers for table in pixels.extra]
-        cases = len(side.scale)
-        bounds = [
-            [np.broadcast_to(side.bounds[kind, depth], cases) for depth in self.request.depths]
-            for kind in KINDS
-        ]
-        return _Laid(
-            stack(list(side.unit_vectors)),
-            stack([p.half_root for p in side.layers]),
-            stack([p.inverse for p in side.layers]),
-            stack(extra),
-            np.array(bounds, dtype=np.float64),
-            side.peaks,
+    def _pack(
+        self, tables: SignalTables, arrange: Callable[[np.ndarray], np.ndarray]
+    ) -> PackedTables:
+        """Stack tables to arrays (table, pixel, case), and arrange each array."""
+
+        def stack(tables: Iterable[Array]) -> np.ndarray:
+            return arrange(np.stack([np.asarray(t, self.request.dtype) for t in tables]))
+
+        return PackedTables(
+            units=stack(tables.unit_vectors),
+            half_root=stack(layer.half_root for layer in tables.layers),
+            inverse=stack(layer.inverse for layer in tables.layers),
+            peaks=np.array(tables.peaks, dtype=np.float64),
         )
 
-    def lanes(self, total: int) -> int:
-        """Return the number of lanes of a group, of `total` that a task has."""
+    def rows_per_group(self, total: int) -> int:
+        """Return the number of rows in a group, of `total` rows that a task has."""
         itemsize = np.dtype(self.request.dtype).itemsize
         layers = self.request.depths[-1] + 1
-        numbers = min(_GROUP, _GROUP_TABLES // (2 * layers)) // itemsize
+        numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * layers)) // itemsize
         groups = max(1, round(total * self.d / max(1, numbers)))
-        lanes = -(-total // groups)
-        line = LINE // itemsize  # where there are many lanes, pixels begin on cache lines
-        whole = -(-lanes // line) * line
+        rows = -(-total // groups)
+        line = LINE_BYTES // itemsize
+        whole = -(-rows // line) * line  # pixels begin on cache lines
         few = total < 4 * line or whole * self.d > 2 * numbers
-        return lanes if few else whole  # with many, the last group wastes little
+        return rows if few else whole  # of many rows, the last group repeats few
 
-    def columns(
+    def task(
         self,
-        left: _Laid,
-        rows: tuple[int, int],
+        left: PackedTables,
+        lefts: tuple[int, int],
         Z: Array,
         known: SignalTables | None,
-        results: _Results,
-        cols: tuple[int, int],
+        results: Results,
+        rights: tuple[int, int],
     ) -> tuple[tuple[int, int], Array]:
-        """Compute the kernels of all left cases with some right ones; return these' scale.
+        """Compute kernels of all left with some right cases; return `rights` and their scale.
 
-        Of a symmetric Gram the left side is `known`, and may have the right cases too.
+        For a symmetric Gram `known` are the left signals' tables, which may contain the right
+        cases' tables too.
         """
-        if known is not None and cols[1] <= rows[1] and cols[0] >= rows[0]:
-            side = known.cases(slice(cols[0] - rows[0], cols[1] - rows[0]))
+        if known is not None and rights[1] <= lefts[1] and rights[0] >= lefts[0]:
+            tables = known.cases(slice(rights[0] - lefts[0], rights[1] - lefts[0]))
         else:
-            side = signal_tables(self.tables, Z[slice(*cols)])
-        right = self.lay(side.wrapped(self.offsets), False)
-        self.fill(left, right, rows, cols, known is not None, results)
-        return cols, side.scale
+            tables = signal_tables(self.scaling, Z[slice(*rights)])
+        self.compute(left, self.pack_right(tables), lefts, rights, known is not None, results)
+        return rights, tables.scale
 
     @staticmethod
-    def pairs(rows: tuple[int, int], cols: tuple[int, int], symmetric: bool) -> int:
+    def pairs(lefts: tuple[int, int], rights: tuple[int, int], symmetric: bool) -> int:
         """Return the number of pairs of cases of a task, for progress."""
-        height, width = rows[1] - rows[0], cols[1] - cols[0]
-        return pairs_above(rows, cols) if symmetric else height * width
+        if symmetric:
+            return pairs_above(lefts, rights)
+        return (lefts[1] - lefts[0]) * (rights[1] - rights[0])
 
-    def fill(
+    def compute(
         self,
-        left: _Laid,
-        right: _Laid,
-        rows: tuple[int, int],
-        cols: tuple[int, int],
+        left: PackedTables,
+        right: PackedTables,
+        lefts: tuple[int, int],
+        rights: tuple[int, int],
         symmetric: bool,
-        results: _Results,
+        results: Results,
     ) -> None:
-        """Compute one block of `results`."""
-        request, net = self.request, self.network
-        width, height = cols[1] - cols[0], rows[1] - rows[0]
-        total = width * self.offsets
-        lanes = self.lanes(total)
-        train_input, _, _, readout = net.parts
-        compiled.fill(
-            left.units, left.root, left.inverse, left.extra, left.bounds,
-            right.units, right.root, right.inverse, right.extra, right.bounds,
-            cols[0] - rows[0] if symmetric else height,
-            self.offsets, lanes, self.halo, (net.filter_size, net.outer_filter_size),
-            self.unit, self.factor, self.constants(left, right), self.polynomial, self.slots,
-            train_input + readout, NEARLY_OPPOSITE,
-            net.activation == "relu", net.skip, "gpk" in request.kinds, "ntk" in request.kinds,
-            request.summed, _HEADS[request.head], (rows[0], cols[0]),
-            results.high, results.low, results.pixels,
-        )  # fmt: skip
+        """Compute one block of `results`: left cases `lefts` with right cases `rights`."""
+        scaling = self.scaling
+        block = Block(
+            first_left=lefts[0],
+            first_right=rights[0],
+            diagonal_shift=rights[0] - lefts[0] if symmetric else lefts[1] - lefts[0],
+            offsets=scaling.offsets,
+            rows=self.rows_per_group((rights[1] - rights[0]) * scaling.offsets),
+            halo=scaling.halo,
+        )
+        compute(left, right, self.tied(left, right), self.wanted, block, results)
 
-    def finish(self, results: _Results, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
-        """Return the results, mirrored and corrected as every engine does it."""
-        request, tables = self.request, self.tables
+    def finish(self, results: Results, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
+        """Return the results: sums as means, both triangles, constants corrected."""
+        request, scaling = self.request, self.scaling
         if request.head == "pixels":
-            both = results.pixels
+            stored = results.pixels
         else:
-            both = results.high
-            both += results.low
+            stored = results.high
+            stored += results.low
             if request.head != "equivariant":
-                both /= self.d * self.offsets
+                stored /= self.d * scaling.offsets
         ordered = [kind for kind in KINDS if kind in request.kinds]
-        values = {kind: both[ordered.index(kind)] for kind in request.kinds}
+        values: dict[str, Array] = {kind: stored[ordered.index(kind)] for kind in request.kinds}
         for value in values.values():
-            tables.finish(value, symmetric)
-        return tables.scaled(values, left, right)
+            scaling.finish(value, symmetric)
+        return scaling.scaled(values, left, right)

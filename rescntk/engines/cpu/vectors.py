@@ -1,11 +1,11 @@
-"""Vectors of numbers as a type that numba compiles: what the loops of the engine "numba" are in.
+"""Vectors of numbers as a type that numba compiles: the loops of the engine "numba" use them.
 
-LLVM can turn a loop over numbers into one over vectors by itself, but it then keeps the
-polynomials' coefficients in registers, of which there are too few, and goes through one vector
-after the other, waiting for each. Here a vector is as long as several of the processor's
-registers, so that independent instructions lie side by side, and a coefficient is read where it
-is used. Measured on an AMD EPYC (Zen 5), per pixel pair and layer of a ReLU, both kernels:
-1.45 ns by LLVM itself, 1.29 ns with vectors of one register, 1.16 ns of two, 1.03 ns of four.
+LLVM can turn a loop over numbers into a loop over vectors by itself. It then keeps the
+polynomials' coefficients in registers, of which there are too few. It also passes one vector
+after the other, and waits for each.
+
+Here a vector is as long as several registers of the processor. Independent instructions then
+lie side by side, and a coefficient is read where it is used.
 
 Operators +, − and * take vectors and numbers; a·b + c may be contracted to one rounding.
 """
@@ -17,20 +17,30 @@ from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
-LINE = 64
-"""Bytes of a short vector, for data that is laid out in cache lines."""
+LINE_BYTES = 64
+"""Bytes of a cache line, and of a short vector (`load_line`)."""
 
-# Four registers of AVX-512; elsewhere there are half as many registers, of half the size.
-WIDE = 256 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 64
-"""Bytes of a vector of `load`."""
+VECTOR_BYTES = 256 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 64
+"""Bytes of a vector of `load`.
+
+Longer vectors put more independent instructions side by side, but need more registers. 256 are
+four registers of AVX-512. Without AVX-512 registers are half as many and half as long; 64 are
+two of AVX, chosen without measurement. Measured on an AMD EPYC (Zen 5), in nanoseconds per
+pixel pair and layer, both kernels: 1.45 with vectors by LLVM, 1.29 with vectors of one
+register, 1.16 of two, 1.03 of four.
+"""
+
+Vector = Any
+"""A value of `VectorType` in compiled code, which mypy cannot know."""
 
 
-class Vector(types.Type):
+class VectorType(types.Type):
     """Numba's type of `count` numbers side by side."""
 
     def __init__(self, scalar: types.Float, size: int) -> None:
@@ -38,15 +48,15 @@ class Vector(types.Type):
         super().__init__(name=f"Vector({scalar}, {self.count})")
 
 
-@register_model(Vector)
+@register_model(VectorType)
 class _VectorModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, vector: Vector) -> None:
+    def __init__(self, manager: Any, vector: VectorType) -> None:
         number = manager.lookup(vector.scalar).get_value_type()
         super().__init__(manager, vector, ir.VectorType(number, vector.count))
 
 
-def _repeat(context: Any, builder: Any, vector: Vector, value: Any) -> Any:
-    """A vector of equal numbers."""
+def _repeat(context: Any, builder: Any, vector: VectorType, value: Any) -> Any:
+    """Return a vector of equal numbers."""
     kind = context.get_value_type(vector)
     nothing = ir.Constant(kind, ir.Undefined)
     first = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
@@ -54,31 +64,33 @@ def _repeat(context: Any, builder: Any, vector: Vector, value: Any) -> Any:
     return builder.shuffle_vector(one, nothing, first)
 
 
-def _vectors(context: Any, builder: Any, vector: Vector, kinds: Any, args: Any) -> list[Any]:
-    """The arguments, numbers among them repeated."""
+def _vectors(context: Any, builder: Any, vector: VectorType, kinds: Any, args: Any) -> list[Any]:
+    """Return the arguments as vectors; a number becomes a vector of equal numbers."""
     return [
         value
-        if isinstance(kind, Vector)
+        if isinstance(kind, VectorType)
         else _repeat(context, builder, vector, context.cast(builder, value, kind, vector.scalar))
         for kind, value in zip(kinds, args, strict=True)
     ]
 
 
 def _common(*kinds: Any) -> Any:
-    """The type of an expression of vectors and numbers, or None if it is not one."""
-    vectors = [kind for kind in kinds if isinstance(kind, Vector)]
-    fit = all(isinstance(kind, Vector | types.Float | types.Integer) for kind in kinds)
+    """Return the type of an expression of vectors of one type and numbers; else None."""
+    vectors = [kind for kind in kinds if isinstance(kind, VectorType)]
+    fit = all(isinstance(kind, VectorType | types.Float | types.Integer) for kind in kinds)
     return vectors[0] if vectors and fit and len(set(vectors)) == 1 else None
 
 
 def _operator(symbol: Callable[..., Any], instruction: str) -> None:
+    """Define an operator of two vectors, or of a vector and a number, by LLVM's instruction."""
+
     @intrinsic
     def compute(typing: Any, a: Any, b: Any) -> Any:
         vector = _common(a, b)
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            both = _vectors(context, builder, vector, sig.args, args)
-            return getattr(builder, instruction)(*both, flags=("contract",))
+            operands = _vectors(context, builder, vector, sig.args, args)
+            return getattr(builder, instruction)(*operands, flags=("contract",))
 
         return vector(a, b), generate
 
@@ -93,7 +105,7 @@ _operator(operator.mul, "fmul")
 
 
 def _function(name: str) -> Any:
-    """A function of one vector that LLVM has as an intrinsic."""
+    """Return a function of one vector that is an intrinsic of LLVM."""
 
     @intrinsic
     def compute(typing: Any, a: Any) -> Any:
@@ -104,7 +116,7 @@ def _function(name: str) -> Any:
             function = cgutils.get_or_insert_function(builder.module, signature, full)
             return builder.call(function, args)
 
-        return (a(a), generate) if isinstance(a, Vector) else None
+        return (a(a), generate) if isinstance(a, VectorType) else None
 
     return compute
 
@@ -115,7 +127,7 @@ fabs = _function("fabs")
 
 @intrinsic
 def where_less(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
-    """X where a < b, otherwise (NaN included) y."""
+    """Return x where a < b, and y elsewhere, NaN included."""
     vector = _common(a, b, x, y)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -127,7 +139,7 @@ def where_less(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
 
 @intrinsic
 def any_less(typing: Any, a: Any, b: Any) -> Any:
-    """Whether a < b for any of the numbers."""
+    """Return whether a < b for any of the numbers."""
     vector = _common(a, b)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -138,16 +150,19 @@ def any_less(typing: Any, a: Any, b: Any) -> Any:
     return types.boolean(a, b), generate
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any, vector: Vector) -> Any:
+def _place(
+    context: Any, builder: Any, kind: Any, array: Any, index: Any, vector: VectorType
+) -> Any:
+    """Return the address of array[index], as the address of a vector."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), context.get_value_type(vector).as_pointer())
 
 
 @intrinsic
 def load_doubles(typing: Any, array: Any, index: Any) -> Any:
-    """A short vector of float64, whatever the array's precision."""
-    vector = Vector(types.float64, LINE)
-    narrow = Vector(array.dtype, vector.count * array.dtype.bitwidth // 8)
+    """Read a short vector from array[index:], and return it in float64."""
+    vector = VectorType(types.float64, LINE_BYTES)
+    narrow = VectorType(array.dtype, vector.count * array.dtype.bitwidth // 8)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         place = _place(context, builder, sig.args[0], args[0], args[1], narrow)
@@ -159,9 +174,11 @@ def load_doubles(typing: Any, array: Any, index: Any) -> Any:
 
 
 def _loader(size: int) -> Any:
+    """Return a function that reads a vector of `size` bytes from array[index:]."""
+
     @intrinsic
     def compute(typing: Any, array: Any, index: Any) -> Any:
-        vector = Vector(array.dtype, size)
+        vector = VectorType(array.dtype, size)
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             place = _place(context, builder, sig.args[0], args[0], args[1], vector)
@@ -172,17 +189,17 @@ def _loader(size: int) -> Any:
     return compute
 
 
-load = _loader(WIDE)
-load_line = _loader(LINE)
+load = _loader(VECTOR_BYTES)
+load_line = _loader(LINE_BYTES)
 
 
-def load_like(array: Any, index: int, kind: Any) -> Any:
-    """Return as many numbers as `kind` has, a vector or a number."""
+def load_like(array: np.ndarray, index: int, kind: Vector) -> Vector:
+    """Read a vector as long as `kind` from array[index:], or a number if `kind` is a number."""
 
 
 @overload(load_like, strict=False)
 def _load_like(array: Any, index: Any, kind: Any) -> Any:
-    if not isinstance(kind, Vector):
+    if not isinstance(kind, VectorType):
         return lambda array, index, kind: array[index]
     same = _loader(kind.count * kind.scalar.bitwidth // 8)
     return lambda array, index, kind: same(array, index)
@@ -190,7 +207,7 @@ def _load_like(array: Any, index: Any, kind: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, array: Any, index: Any, vector: Any) -> Any:
-    """array[index:] = vector; it may be a number."""
+    """Write a vector or a number to array[index:]."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         place = _place(context, builder, sig.args[0], args[0], args[1], vector)
@@ -202,7 +219,7 @@ def store(typing: Any, array: Any, index: Any, vector: Any) -> Any:
 
 @intrinsic
 def repeat_like(typing: Any, value: Any, kind: Any) -> Any:
-    """A vector like `kind` of one number."""
+    """Return a vector like `kind`, of equal numbers."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _vectors(context, builder, kind, [sig.args[0]], args[:1])[0]

@@ -13,9 +13,9 @@ CUTS = {
         {"_TILE_ENTRIES": 10**6},
     ],
     "numba": [
-        {"_GROUP": 1, "_TASK": 1, "_TABLE_BYTES": 1},
-        {"_GROUP": 100, "_TASK": 300, "_TABLE_BYTES": 10_000},
-        {"_GROUP": 10**5, "_TASK": 10**9},
+        {"_GROUP_BYTES": 1, "_TASK_PAIRS": 1, "_TABLE_BYTES": 1},
+        {"_GROUP_BYTES": 800, "_TASK_PAIRS": 300, "_TABLE_BYTES": 10_000},
+        {"_GROUP_BYTES": 10**6, "_TASK_PAIRS": 10**9},
     ],
     # The bytes that a device says are free.
     "cuda": [

@@ -1,0 +1,31 @@
+"""Compilation of the loops: the options of numba, and the cache of compiled code on disk.
+
+Of LLVM's fast-math liberties only "contract" is taken: a·b + c in one rounding. It makes results
+more accurate, and leaves alone NaN, infinity and the order of sums.
+
+numba keeps a compiled function on disk until the function's own file changes. It ignores changes
+in the functions that are called. Therefore only one function is kept on disk (`rows.compute`),
+and the contents of all source files are part of its key (`source_stamp`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from numba import njit
+
+_OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+
+compiled = njit(**_OPTIONS)
+"""Decorator of every function that `rows.compute` calls."""
+
+compiled_on_disk = njit(cache=True, **_OPTIONS)
+"""Decorator of the one function that numba keeps on disk."""
+
+
+def source_stamp() -> str:
+    """Return a digest of all source files that the compiled code is made from."""
+    folder = Path(__file__).parent
+    files = [*sorted(folder.glob("*.py")), folder.parent / "polynomials.py"]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
