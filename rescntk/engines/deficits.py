@@ -179,8 +179,8 @@ class DeficitRecursion(Recursion):
         if self.want_gpk and self.scaling.linear_apart:
             self._add_features_branch(layer)
         elif self.want_gpk and layer in self.request.depths:
-            left, right = (masses.features(layer) for masses in self._masses)
-            xp.subtract(2.0 * left * right, deficit, out=self.features)
+            root1, root2 = (masses.features(layer) for masses in self._masses)
+            xp.subtract(2.0 * root1 * root2, deficit, out=self.features)
 
     def _merged(
         self, deficits: Array, left_steps: Iterator[Step], right_steps: Iterator[Step], size: int

@@ -8,15 +8,16 @@ finer grid (Demmel and Nguyen 2013 call this pre-rounding).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from ..arrays import Array
 
 
-def grids(xp: ModuleType, bound: Array | float, count: int) -> tuple[Array, Array]:
-    """Return the two constants whose addition rounds terms to the two grids.
+def grids(xp: ModuleType, bound: Array | float, count: int) -> list[Array]:
+    """Return the constants whose addition rounds terms to the grids, coarse to fine.
 
-    numbers.h of the CUDA engine computes the same constants, number by number.
+    numbers.h of the CUDA engine computes the first two, number by number.
 
     Parameters
     ----------
@@ -29,33 +30,44 @@ def grids(xp: ModuleType, bound: Array | float, count: int) -> tuple[Array, Arra
 
     Returns
     -------
-    coarse, fine : array
-        1.5 times powers of two. Sums of up to `count` terms on the coarse grid need at
-        most 53 bits. So do sums on the fine grid, because a remainder is at most half a
-        coarse step. Together the grids keep 105 − 2 log2(count) bits of `bound`.
+    list of arrays
+        1.5 times powers of two. Sums of up to `count` terms on one grid need at most 53 bits,
+        because a remainder is at most half a step of the grid before. A grid keeps
+        52 − log2(count) bits. There are as many grids as keep 54 + log2(count) bits of `bound`:
+        a float64 number's bits where the terms' mean is as small as bound / count.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     headroom = (count - 1).bit_length() + 1
+    number = max(2, -(-(53 + headroom) // (53 - headroom)))
     one_and_a_half = xp.full(exponent.shape, 1.5)
-    coarse = xp.ldexp(one_and_a_half, exponent + headroom)
-    fine = xp.ldexp(one_and_a_half, exponent + (2 * headroom - 53))
-    return coarse, fine
+    shifts = [(k + 1) * headroom - 53 * k for k in range(number)]
+    return [xp.ldexp(one_and_a_half, exponent + shift) for shift in shifts]
 
 
 def split(
-    xp: ModuleType, terms: Array, coarse: Array, fine: Array, high: Array, low: Array
-) -> None:
-    """Round float64 `terms` to the two grids, into `high` and `low`; `terms` is kept."""
-    xp.add(terms, coarse, out=high)
-    xp.subtract(high, coarse, out=high)
-    xp.subtract(terms, high, out=low)
-    xp.add(low, fine, out=low)
-    xp.subtract(low, fine, out=low)
+    xp: ModuleType, terms: Array, grids: Sequence[Array], part: Array, rest: Array
+) -> Iterator[Array]:
+    """Yield float64 `terms` rounded to each grid in turn: parts that add up to the terms.
+
+    `part` is yielded each time, with other values; `rest` is memory of the same shape.
+    """
+    for grid in grids:
+        xp.add(terms, grid, out=part)
+        xp.subtract(part, grid, out=part)
+        yield part
+        terms = xp.subtract(terms, part, out=rest)
 
 
 def mean(xp: ModuleType, terms: Array) -> Array:
     """Return the mean of float64 `terms` over axis 0, whatever their order."""
-    coarse, fine = grids(xp, xp.abs(terms).max(axis=0), len(terms))
-    high, low = xp.empty_like(terms), xp.empty_like(terms)
-    split(xp, terms, coarse, fine, high, low)
-    return (high.sum(axis=0) + low.sum(axis=0)) / len(terms)
+    steps = grids(xp, xp.abs(terms).max(axis=0), len(terms))
+    parts = split(xp, terms, steps, xp.empty_like(terms), xp.empty_like(terms))
+    return total([part.sum(axis=0) for part in parts]) / len(terms)
+
+
+def total(sums: Sequence[Array]) -> Array:
+    """Return the sum of the sums on each grid, fine to coarse."""
+    result = sums[-1]
+    for part in sums[-2::-1]:
+        result = part + result
+    return result

@@ -237,7 +237,7 @@ class ReferenceGram:
                     if not isinstance(bound, float):
                         bound = left_axes(bound[None])[0]
                     means.start(kind, t, bound * other, out[kind][t])
-        doubt = 0.0
+        doubt: Array = self.xp.zeros(())
         for offsets, right_axes in self._offsets(len(right.scale)):
             layers = [map_pixels(pixels, right_axes) for pixels in right.layers]
             sides = left_side, Side(right_axes(right.unit_vectors), layers)
@@ -319,8 +319,7 @@ class PixelMeans:
     def start(self, kind: str, t: int, bound: Array | float, out: Array) -> None:
         """Start a mean of numbers of at most `bound`, to be written to `out`."""
         grids = exact_sum.grids(self._xp, bound, self._count)
-        zeros = self._xp.zeros_like
-        self._sums[kind, t] = _Sum(grids, zeros(out), zeros(out), out)
+        self._sums[kind, t] = _Sum(grids, [self._xp.zeros_like(out) for _ in grids], out)
 
     def add(self, kind: str, t: int, terms: Array) -> None:
         """Add the sum of `terms`, (j, left case, δ, right case), over j and δ, exactly."""
@@ -330,22 +329,21 @@ class PixelMeans:
             wide[...] = terms
             terms = wide
         sums = self._sums[kind, t]
-        high, low = (array(name, shape, np.float64) for name in ("high", "low"))
-        exact_sum.split(self._xp, terms, *sums.grids, high, low)
-        for part, total in ((high, sums.high), (low, sums.low)):
+        part, rest = (array(name, shape, np.float64) for name in ("part", "rest"))
+        parts = exact_sum.split(self._xp, terms, sums.grids, part, rest)
+        for total, part in zip(sums.totals, parts, strict=True):
             over_pixels = self._ones @ part.reshape(shape[0], -1)
             total += over_pixels.reshape(shape[1:]).sum(axis=1)
 
     def write(self) -> None:
         """Write all means."""
         for sums in self._sums.values():
-            sums.out[...] = (sums.high + sums.low) / self._count
+            sums.out[...] = exact_sum.total(sums.totals) / self._count
 
 
 class _Sum(NamedTuple):
-    """A sum in two parts, rounded to the two `grids` of exact_sum.py."""
+    """A sum in parts, rounded to the `grids` of exact_sum.py."""
 
-    grids: tuple[Array, Array]
-    high: Array
-    low: Array
+    grids: list[Array]
+    totals: list[Array]
     out: Array

@@ -157,9 +157,10 @@ class NumbaRun:
         pixels = request.head == "pixels"
         common = scaling.common_bounds or {}  # ReLU has them
         bounds = np.array([[common[kind, depth] for depth in request.depths] for kind in KINDS])
-        grids = map(np.asarray, exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets))
+        coarse, fine, *_ = exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets)
         high, low = (np.zeros((0, 0, 0, 0) if pixels else shape) for _ in range(2))
-        return Results(high, low, np.zeros((*shape, *(2 * (self.d if pixels else 0,)))), *grids)
+        everywhere = np.zeros((*shape, *(2 * (self.d if pixels else 0,))))
+        return Results(high, low, everywhere, np.asarray(coarse), np.asarray(fine))
 
     def tasks(self, n: int, m: int, first: int) -> list[tuple[int, int]]:
         """Return blocks of right cases; for a symmetric Gram the longest first."""
