@@ -71,9 +71,10 @@ def available() -> dict[str, bool | str]:
 def choose(name: str, request: Request, X: Any) -> Any:
     """Return the engine of that name; "auto" is the fastest that can serve.
 
-    "auto" is "numba" for NumPy's arrays and ReLU, where numba is installed, and "reference" for
-    NumPy's arrays and erf: "numba" takes ReLU alone. For CuPy's arrays it is "cuda", unless the signals are
-    longer than it takes on that device. It takes NumPy's as well, when it is asked for by name.
+    For NumPy's arrays "auto" is "numba" where numba is installed and the activation is ReLU.
+    Otherwise it is "reference": "numba" takes ReLU alone. For CuPy's arrays "auto" is "cuda",
+    unless the signals are longer than "cuda" takes on the device. "cuda" takes NumPy's arrays as
+    well, when it is asked for by name.
 
     Raises
     ------
