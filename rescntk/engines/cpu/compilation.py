@@ -18,7 +18,14 @@ from numba import njit
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 compiled = njit(**_OPTIONS)
-"""Decorator of every function that `rows.compute` calls."""
+"""Decorator of the functions that `rows.compute` calls."""
+
+inlined = njit(inline="always", **_OPTIONS)
+"""Decorator of a large function with one caller, whose body becomes a part of the caller.
+
+LLVM optimizes a function together with all functions that it calls. Large functions that call
+one another are therefore optimized several times: inlining `rows.pass_layers` saves 1.5 of 11 s.
+"""
 
 compiled_on_disk = njit(cache=True, **_OPTIONS)
 """Decorator of the one function that numba keeps on disk."""

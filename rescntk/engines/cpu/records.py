@@ -52,6 +52,7 @@ def layer_constants(dtype: str) -> np.dtype:
     outer_plus_readout : o + r.
     tie_scale : D − z counts as 0 up to this multiple of |q1 − q2| / 2.
     tie_bound : no D − z above it counts as 0, whatever the pixels' variances.
+    one : 1. A literal 1 would make LLVM round another product of the first layer.
     """
     names = (
         "factor", "half_factor", "skip_scale", "sum_scale", "twice_inner_minus_readout",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .compilation import compiled, compiled_on_disk, source_stamp
+from .compilation import compiled, compiled_on_disk, inlined, source_stamp
 from .heads import write_results
 from .layers import first_layer, inner_layer
 from .records import (
@@ -76,7 +74,7 @@ def gather_tables(
         gather_rows(memory, at, right.units, channel * per_table, begin, group)
 
 
-@compiled
+@inlined
 def pass_layers(
     memory: np.ndarray, places: Places, group: Group, rows: GroupRows, left: PackedTables,
     case: int, constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
@@ -127,12 +125,15 @@ def pass_layers(
             )
 
 
-@compiled
-def compute_block(
+@compiled_on_disk
+def compute(
     left: PackedTables, right: PackedTables, constants: NetworkConstants, wanted: Wanted,
-    block: Block, results: Results,
+    block: Block, results: Results, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
-    """Compute kernels of all left with all right cases, at all offsets and all layers."""
+    """Compute kernels of all left with all right cases, at all offsets and all layers.
+
+    `stamp` is not to be given: it makes the key on disk change with any of the source files.
+    """
     cases, layers, d = left.half_root.shape
     channels, per_table = left.units.shape[1], len(right.half_root) // layers
     per_case = d + block.offsets - 1
@@ -153,21 +154,3 @@ def compute_block(
             pass_layers(
                 memory, places, group, rows, left, case, constants, wanted, block, results, sums
             )
-
-
-def _entry(stamp: str) -> Any:
-    """Return the compiled entry; `stamp` makes numba's key on disk follow all source files."""
-
-    @compiled_on_disk
-    def compute(
-        left: PackedTables, right: PackedTables, constants: NetworkConstants, wanted: Wanted,
-        block: Block, results: Results,
-    ) -> None:  # fmt: skip
-        if len(stamp) > 0:
-            compute_block(left, right, constants, wanted, block, results)
-
-    return compute
-
-
-compute = _entry(source_stamp())
-"""Compute one block of the results: `compute_block`, kept on disk."""
