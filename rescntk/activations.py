@@ -72,6 +72,11 @@ class DualResult(NamedTuple):
     K_dot: Array | None
     """E[σ'(u)σ'(v)] times the unit of q; None if it was not wanted."""
 
+    opposite_distance: Array | None = None
+    """The half squared distance to −σ(v): (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)].
+
+    Given by odd activations alone: for them σ(−v) = −σ(v)."""
+
 
 class Workspace(NamedTuple):
     """Arrays of the tile's shape that `Activation.dual` may overwrite; None: allocate them."""
@@ -174,9 +179,10 @@ class Relu:
 class Erf:
     r"""The error function (Williams 1997; used by Tirer et al. 2022).
 
-    With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi
-    \arctan(2S/\sqrt\Delta)` and :math:`E[\sigma'\sigma'] = \frac4\pi/\sqrt\Delta`. Written
-    as :math:`\Delta = 1 + 2q_1 + 2q_2 + 4gw(g + S)`, all terms are positive.
+    With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi B`,
+    :math:`B = \arctan(2S/\sqrt\Delta)`, and :math:`E[\sigma'\sigma'] =
+    \frac4\pi/\sqrt\Delta`. The distances are sums of positive angles, so that they keep
+    their relative accuracy (derived in docs/erf.md).
     """
 
     homogeneous = False
@@ -187,7 +193,9 @@ class Erf:
         return K, (4.0 / math.pi * factor * unit) / root
 
     def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
-        return 0.5 + 2.0 * unit * q, 0.5 * self.diagonal(xp, q, unit, 1.0)[0]
+        """Return 1/2 + 2q and t − 1, with t = √(1 + 4q)."""
+        four_q = 4.0 * unit * q
+        return 0.5 + 0.5 * four_q, four_q / (1.0 + xp.sqrt(1.0 + four_q))
 
     def dual(
         self,
@@ -201,24 +209,83 @@ class Erf:
         factor: float,
         with_slope: bool,
     ) -> DualResult:
+        ahead = given.covariance >= 0  # else −v is the nearer one, and w and v change places
+        near = xp.where(ahead, given.w, given.v)
         two_g = xp.multiply(given.half_g, 4.0 * unit, out=given.half_g)
-        two_gw = xp.multiply(given.w, two_g, out=given.w)
         two_S = xp.multiply(given.covariance, 2.0 * unit, out=given.covariance)
-        root = xp.add(two_g, two_S, out=workspace.spare)
-        root = xp.maximum(root, 0.0, out=root)  # rounding may have made g + S negative
-        root = xp.multiply(root, two_gw, out=root)  # 4gw (g + S)
-        sums = xp.add(left.extra[0], right.extra[0], out=given.z)  # 1 + 2 q1 + 2 q2
+        two_z = xp.multiply(given.z, 2.0 * unit, out=given.z)
+        two_gw = xp.multiply(near, two_g, out=near)
+        sums = xp.add(left.extra[0], right.extra[0], out=given.w)  # P = 1 + 2 q1 + 2 q2
+        size = xp.abs(two_S, out=given.v)
+        root = xp.add(two_g, size, out=workspace.spare)
+        root = xp.multiply(root, two_gw, out=root)  # 4 (g² − S²)
         root = xp.add(root, sums, out=root)
         root = xp.sqrt(root, out=root)  # √Δ
+        distance = _amplitude_angle(xp, left.extra[1], right.extra[1], two_z, two_g, sums)
+        distance += _correlation_angle(xp, two_gw, two_g, size, root, sums)
+        distance *= 2.0 / math.pi * factor
         K = xp.arctan2(two_S, root, out=two_g)
         K = xp.multiply(K, 2.0 / math.pi * factor, out=K)
-        distance = xp.add(left.extra[1], right.extra[1], out=sums)
-        distance = xp.multiply(distance, factor, out=distance)
-        distance = xp.subtract(distance, K, out=distance)
-        if not with_slope:
-            return DualResult(K, distance, None)
-        K_dot = xp.divide(4.0 / math.pi * factor * unit, root, out=workspace.K_dot)
-        return DualResult(K, distance, K_dot)
+        far = xp.abs(K, out=size)
+        far = xp.multiply(far, 2.0, out=far)
+        far = xp.add(far, distance, out=far)
+        opposite = xp.where(ahead, far, distance)
+        two_z[...] = xp.where(ahead, distance, far)
+        K_dot = None
+        if with_slope:
+            K_dot = xp.divide(4.0 / math.pi * factor * unit, root, out=workspace.K_dot)
+        return DualResult(K, two_z, K_dot, opposite)
+
+
+def _amplitude_angle(
+    xp: ModuleType, left: Array, right: Array, two_z: Array, two_g: Array, sums: Array
+) -> Array:
+    r"""Return a = (A1 + A2)/2 − B at S = g: erf's distance of pixels that differ in size alone.
+
+    With s = t1 + t2 and p = t1 t2, where :math:`t = \sqrt{1+4q}`, `left` and `right` are t − 1:
+
+    .. math:: \tan a = \frac{32 z \, m}{s^2 \, (s \sqrt P + 2g(p-1))} \cdot
+              \frac{2z + 4g}{(p-1)\sqrt P + 2gs} .
+    """
+    root = xp.sqrt(sums)
+    s, p = 2.0 + (left + right), left + right + left * right  # p − 1
+    tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, so is a
+    ratio = two_g * two_g
+    ratio += sums  # m = P + 4g²
+    ratio /= s * root + p * two_g
+    ratio *= 16.0 * two_z / (s * s)
+    p *= root
+    s *= two_g
+    p += s
+    p += tiny
+    ratio *= (two_z + 2.0 * two_g) / p
+    return xp.arctan(ratio, out=ratio)
+
+
+def _correlation_angle(
+    xp: ModuleType, two_gw: Array, two_g: Array, size: Array, root: Array, sums: Array
+) -> Array:
+    r"""Return b = B at S = g, less B at \|S\|: erf's distance of pixels of one size.
+
+    `size` is 2\|S\|, `root` is √Δ, `sums` is P. With m = P + 4g²
+
+    .. math:: \tan b = \frac{2gw \, m}{\sqrt{P\Delta} + 4g|S|} \cdot
+              \frac{2g + 2|S|}{2g\sqrt\Delta + 2|S|\sqrt P} .
+    """
+    root_P = xp.sqrt(sums)
+    tiny = float(np.finfo(two_g.dtype).tiny)
+    below = two_g * root
+    below += size * root_P
+    below += tiny
+    ratio = (two_g + size) / below
+    ratio *= two_gw
+    below = xp.multiply(root_P, root, out=below)
+    below += two_g * size
+    numerator = xp.multiply(two_g, two_g, out=root_P)
+    numerator += sums
+    ratio *= numerator
+    ratio /= below
+    return xp.arctan(ratio, out=ratio)
 
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
