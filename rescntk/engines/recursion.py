@@ -15,6 +15,10 @@ the unit and the factor of `Scaling` (theory.md, sections 2 to 4b):
     F ← F + box(K),  D ← D + box(D_K)                    add_branch
     A ← A + box(K̇ ⊙ A_g + (o + r) K)                     add_branch
 
+An odd activation (erf) has no preferred sign: also carried, by the same sums, is
+
+    D⁺ = (q1 + q2)/2 + F   half the squared distance to the negated features,  1 + ρ = (D⁺_Σ − z) / g
+
 where t, i, o, r say whether input, inner, outer and readout weights are trained. A starts as
 (t + r) F. Without skip connections the terms before the boxes are absent.
 """
@@ -46,6 +50,8 @@ class Side(NamedTuple):
 
     unit_vectors: Array
     layers: list[Pixels]
+    tangent_exponents: list[Array] | None = None
+    """For layers 0 … L the e of `SignalTables.tangent_exponents`; None: no powers are taken out."""
 
 
 class Buffers:
@@ -84,6 +90,7 @@ class Recursion:
         self.xp, self.left, self.right, self._buffers = buffers.xp, left, right, buffers
         self.activation, self.halo = scaling.activation, scaling.halo
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
+        self.want_slope = self.want_ntk
         self.carries_covariance = not self.activation.homogeneous
         _, cases, _, _ = left.layers[0].half_root.shape
         d, _, offsets, right_cases = right.layers[0].half_root.shape
@@ -92,6 +99,9 @@ class Recursion:
         self._distance_ring, self.distance = self._ring("distance")
         self._tangent_ring, self.tangent = self._ring("tangent")
         self._features_ring, self.features = self._ring("features")
+        if self.carries_covariance:
+            self._opposite_ring, self.opposite = self._ring("opposite")
+            self._branch_opposite_ring, self._branch_opposite = self._ring("branch opposite")
         # g/2 and z before the activation, K and D_K after it.
         self._K_ring, self._half_g = self._ring("K")
         self._branch_distance_ring, self._z = self._ring("branch distance")
@@ -133,6 +143,8 @@ class Recursion:
         if self.network.skip:
             xp.subtract(left, right, out=self.distance)
             xp.multiply(self.distance, self.distance, out=self.distance)
+            if self.carries_covariance:
+                xp.add(self.distance, g * self._v, out=self.opposite)
             xp.add(self.distance, g_w, out=self.distance)
         if self.want_ntk:
             xp.multiply(self.features, self.network.parts.initial, out=self.tangent)
@@ -186,6 +198,11 @@ class Recursion:
             if self.activation.homogeneous:
                 total = xp.add(distance, z, out=self._tangent_branch)
                 self._add_doubt(layer, total, half_g)
+            else:
+                opposite = self._box(self._opposite_ring, self.network.filter_size)
+                xp.subtract(opposite, z, out=v)
+                xp.multiply(v, spare, out=v)
+                xp.clip(v, 0.0, 2.0, out=v)
         if not self.carries_covariance:
             return DualInput(w, v, half_g, z)
         covariance = self._buffers.array("covariance", self.shape)
@@ -229,6 +246,7 @@ class Recursion:
             xp.multiply(spare, 2.0 * share, out=spare)
         else:
             xp.multiply(given.covariance, share, out=spare)
+            spare *= self._tangent_scale(layer - 1)
         return xp.add(tangent_g, spare, out=self._tangent_branch)
 
     def _activate(self, layer: int, given: DualInput) -> DualResult:
@@ -241,7 +259,7 @@ class Recursion:
             self._workspace,
             unit=self.scaling.unit(layer),
             factor=self.scaling.factor(layer),
-            with_slope=self.want_ntk,
+            with_slope=self.want_slope,
         )
 
     def _add_branch(self, layer: int, dual: DualResult, tangent_g: Array | None) -> None:
@@ -251,6 +269,9 @@ class Recursion:
             self._add_tangent_branch(layer, dual, tangent_g)
         if layer < depths[-1]:
             self._add(self._branch_distance_ring, layer, self.distance)
+            if dual.opposite_distance is not None:
+                self._branch_opposite[...] = dual.opposite_distance
+                self._add(self._branch_opposite_ring, layer, self.opposite)
         wanted = self.want_gpk and (self.network.skip or layer in depths)
         if wanted or self.carries_covariance:
             self._add_features_branch(layer)
@@ -266,8 +287,24 @@ class Recursion:
         share = self.network.parts.outer_plus_readout
         if share > 0:
             xp.multiply(dual.K, share, out=spare)
+            if self.left.tangent_exponents is not None:
+                spare *= self._tangent_scale(layer - 1)
             xp.add(branch, spare, out=branch)
-        self._add(self._tangent_branch_ring, layer, self.tangent)
+        self._add_to_tangents(self._tangent_branch_ring, layer, self.tangent)
+
+    def _add_to_tangents(self, ring: Array, layer: int, state: Array) -> None:
+        """Add box(ring) to A, and take out the powers of two that A has grown by."""
+        self._add(ring, layer, state)
+        if self.left.tangent_exponents is not None:
+            state *= self._tangent_scale(layer, layer - 1)
+
+    def _tangent_scale(self, layer: int, since: int = 0) -> Array | float:
+        """Return the power of two by which A is multiplied after a layer, over that `since`."""
+        left, right = self.left.tangent_exponents, self.right.tangent_exponents
+        if left is None or right is None:
+            return 1.0
+        exponents = (left[since] - left[layer]) + (right[since] - right[layer])
+        return self.xp.ldexp(self.xp.ones(1, dtype=self._w.dtype), exponents)
 
     def _add(self, ring: Array, layer: int, state: Array) -> None:
         """Set `state` to skip · step · state + box(ring), with the outer filter's box."""
