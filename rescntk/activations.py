@@ -209,10 +209,11 @@ class Erf:
         factor: float,
         with_slope: bool,
     ) -> DualResult:
-        ahead = given.covariance >= 0  # else −v is the nearer one, and w and v change places
+        covariance = xp.asarray(given.covariance)
+        ahead = covariance >= 0  # else −v is the nearer one, and w and v change places
         near = xp.where(ahead, given.w, given.v)
         two_g = xp.multiply(given.half_g, 4.0 * unit, out=given.half_g)
-        two_S = xp.multiply(given.covariance, 2.0 * unit, out=given.covariance)
+        two_S = xp.multiply(covariance, 2.0 * unit, out=covariance)
         two_z = xp.multiply(given.z, 2.0 * unit, out=given.z)
         two_gw = xp.multiply(near, two_g, out=near)
         sums = xp.add(left.extra[0], right.extra[0], out=given.w)  # P = 1 + 2 q1 + 2 q2

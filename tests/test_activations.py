@@ -92,7 +92,7 @@ def closed_form(name, unit, q1, q2, s):
 @given(st.floats(0.1, 9), st.floats(0.1, 9), st.floats(-0.99, 0.99), st.sampled_from([1.0, 0.3]))
 def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
     s = rho * np.sqrt(q1 * q2)
-    K, distance, K_dot = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
+    K, distance, K_dot, _ = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
     expected, expected_slope = closed_form(name, unit, q1, q2, s)
     bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
     assert abs(K[0] - 0.7 * expected) <= bar
@@ -104,7 +104,7 @@ def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
 @pytest.mark.parametrize("name", activations.BY_NAME)
 def test_diagonals_are_duals_of_a_pixel_with_itself(name):
     q = np.array([0.01, 0.5, 2.0, 40.0])
-    K, distance, K_dot = run_dual(name, q, q, q, unit=0.5, factor=3.0)
+    K, distance, K_dot, _ = run_dual(name, q, q, q, unit=0.5, factor=3.0)
     own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
     np.testing.assert_allclose(K, own, rtol=8 * EPS)
     np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)
@@ -122,7 +122,7 @@ def test_duals_are_expectations(name, rng):
         erf = np.vectorize(__import__("math").erf)
         slopes = [2 / np.sqrt(np.pi) * np.exp(-(a**2)) for a in (u, v)]
         products = erf(u) * erf(v), slopes[0] * slopes[1]
-    K, _, K_dot = run_dual(name, q1, q2, s)
+    K, _, K_dot, _ = run_dual(name, q1, q2, s)
     for sample, value in zip(products, (K, K_dot), strict=True):
         error = sample.std() / np.sqrt(len(sample))
         assert abs(sample.mean() - value[0]) <= tolerances.STANDARD_ERRORS * error

@@ -5,12 +5,12 @@ with depth, and their rounding errors with them (docs/erf.md). An error e of the
 through a layer as D itself does, to first order: D_K changes by K̇ ⊙ e. For each pixel pair the
 recursion below therefore carries, in rounding units,
 
-    e ← e + box(K̇ ⊙ box(e)) + √(near · (D + D⁺)),      near = min(D, D⁺)
+    e ← e + box(K̇ ⊙ box(e)) + c √(near · (D + D⁺)),      near = min(D, D⁺)
     e_A ← e_A + box(K̇ ⊙ (box(e_A) + |i − r| box(e) + (4|Σ|/Δ) box(e) |A_g|) + (o + r) K̇ ⊙ box(e)).
 
 The last term of the first line is the change of D under a relative change of the features by
-one unit: 0 for equal and for opposite features, which therefore stay exact. The factor 4|Σ|/Δ
-is the derivative of log K̇ with respect to Σ. A kernel whose e exceeds half of the digits of
+c units (`_ROUNDING`): 0 for equal and for opposite features, which therefore stay exact. The factor
+4|Σ|/Δ is the derivative of log K̇ with respect to Σ. A kernel whose e exceeds half of the digits of
 √(K(x,x) K(z,z)) is refused.
 """
 
@@ -27,6 +27,15 @@ from .protocol import Request
 from .recursion import Buffers, Recursion, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables
+
+_ROUNDING = 0.25
+"""The relative change of the features, in units eps, that a layer's roundings amount to.
+
+A larger number estimates larger errors and refuses more kernels; a smaller one may estimate less
+than the errors are. Measured against 200-digit arithmetic on signals that differ by 1e-3 and
+1e-6, one and three pixels, depths 50 and 200, with and without skip connections: errors are
+0.02 to 0.6 of their estimates.
+"""
 
 _WORDS = {"gpk": "Gaussian process", "ntk": "tangent"}
 
@@ -143,19 +152,20 @@ class ErrorRecursion(Recursion):
 
     def _add_branch(self, layer: int, dual: DualResult, tangent_g: Array | None) -> None:
         """Add the residual branch to all states, and the errors of a depth asked for to `sums`."""
-        xp, net, parts = self.xp, self.network, self.network.parts
+        xp, parts = self.xp, self.network.parts
         unit = self.scaling.unit(layer)
         entering = self._box(self._error_ring, self._inner_size(layer)).copy()
-        xp.multiply(dual.K_dot, entering, out=self._moved)
+        K_dot = xp.asarray(dual.K_dot)
+        xp.multiply(K_dot, entering, out=self._moved)
         if tangent_g is not None:
             # 4/Δ, from K̇ = (4/π)/√Δ.
-            root = dual.K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
+            root = K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
             per_error = (self._size * unit) * (root * root)
             scale = self._tangent_scale(layer - 1)
             error = self._box(self._tangent_error_ring, self._inner_size(layer)).copy()
             error += (abs(parts.inner_minus_readout) * scale) * entering
             error += per_error * entering * xp.abs(tangent_g)
-            error *= dual.K_dot
+            error *= K_dot
             error += (parts.outer_plus_readout * scale) * self._moved
             self._moved_tangent[...] = error
         super()._add_branch(layer, dual, tangent_g)
@@ -173,5 +183,6 @@ class ErrorRecursion(Recursion):
 
 
 def _change(xp: ModuleType, distance: Array, opposite: Array) -> Array:
-    """Return √(min(D, D⁺) (D + D⁺)): the change of D in rounding units."""
-    return xp.sqrt(xp.minimum(distance, opposite)) * xp.sqrt(distance + opposite)
+    """Return c √(min(D, D⁺) (D + D⁺)), the change of D by a layer's roundings, in units eps."""
+    change = xp.sqrt(xp.minimum(distance, opposite)) * xp.sqrt(distance + opposite)
+    return _ROUNDING * change

@@ -15,11 +15,12 @@ the unit and the factor of `Scaling` (theory.md, sections 2 to 4b):
     F ← F + box(K),  D ← D + box(D_K)                    add_branch
     A ← A + box(K̇ ⊙ A_g + (o + r) K)                     add_branch
 
-An odd activation (erf) has no preferred sign: also carried, by the same sums, is
+For an odd activation (erf) F → −F is a symmetry, and the recursion also carries, like D,
 
-    D⁺ = (q1 + q2)/2 + F   half the squared distance to the negated features,  1 + ρ = (D⁺_Σ − z) / g
+    D⁺ = (q1 + q2)/2 + F   half the squared distance to the negated features
+    v = 1 + ρ = (D⁺_Σ − z) / g
 
-where t, i, o, r say whether input, inner, outer and readout weights are trained. A starts as
+Above, t, i, o, r say whether input, inner, outer and readout weights are trained. A starts as
 (t + r) F. Without skip connections the terms before the boxes are absent.
 """
 

@@ -249,15 +249,17 @@ class ReferenceGram:
                     if not isinstance(bound, float):
                         bound = left_axes(bound[None])[0]
                     means.start(kind, t, bound * other, out[kind][t])
-        doubt = 0.0
+        doubt: Array = self.xp.zeros((1, 1))
         errors = None
         if may_be_unresolved(self.scaling, left, right):
             errors = ErrorSums(self.scaling)
         for offsets, right_axes in self._offsets(len(right.scale)):
             layers = [map_pixels(pixels, right_axes) for pixels in right.layers]
-            sides = left_side, Side(
-                right_axes(right.unit_vectors), layers, right.tangent_exponents or None
+            sides = (
+                left_side,
+                Side(right_axes(right.unit_vectors), layers, right.tangent_exponents or None),
             )
+            recursion: Recursion
             if errors is not None:
                 recursion = ErrorRecursion(
                     self.request, self.scaling, self._buffers, *sides, errors

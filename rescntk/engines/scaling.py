@@ -98,12 +98,17 @@ class Variances(NamedTuple):
     """The e of each case, (cases,): both tables of A are stored divided by 4^e."""
 
     amplification: Array
-    """By how much the layers multiply an error of the distance D: see `errors.py`."""
+    """By how much the layers multiply an error of the distance D: see errors.py."""
 
 
-def _bits(xp: ModuleType, table: Array) -> Array:
-    """Return the exponent of two of the largest number of each case, at least 0, (cases,)."""
-    return xp.maximum(xp.frexp(table.max(axis=0))[1], 0).astype(np.int64)
+def _half_bits(xp: ModuleType, table: Array) -> Array:
+    """Return the e of each case, (cases,), such that `table` is to be divided by 4^e.
+
+    The largest number of each case decides. e is at least 0 and changes in steps of 16.
+    """
+    bits = xp.maximum(xp.frexp(table.max(axis=0))[1], 0)
+    halves: Array = xp.floor_divide(bits, _RESCALE_BITS) * (_RESCALE_BITS // 2)
+    return halves
 
 
 class Scaling:
@@ -215,7 +220,8 @@ class Scaling:
         features, tangent = variance, parts.initial * variance
         own_features = own_tangent = xp.zeros_like(variance)
         amplification = xp.ones_like(variance)
-        exponent, scale = xp.zeros(variance.shape[1], dtype=np.int64), 1.0
+        exponent = xp.zeros(variance.shape[1], dtype=np.int64)
+        scale: Array | float = 1.0
         grows = with_tangent and not self.activation.homogeneous
 
         def state(window: Array) -> Variances:
@@ -241,10 +247,10 @@ class Scaling:
             if grows:
                 moved = circular_sum(xp, K_dot * circular_sum(xp, amplification, size), outer)
                 amplification = xp.minimum(net.skip * amplification + moved, _MOST_AMPLIFICATION)
-                shift = _RESCALE_BITS // 2 * (_bits(xp, tangent) // _RESCALE_BITS)
+                shift = _half_bits(xp, tangent)
                 exponent = exponent + shift
                 tangent, own_tangent = (xp.ldexp(t, -2 * shift) for t in (tangent, own_tangent))
-                scale = xp.ldexp(xp.ones(len(shift)), -2 * exponent)
+                scale = xp.ldexp(xp.ones(exponent.shape), -2 * exponent)
             yield state(window)
 
     def _common_bounds(self) -> dict[tuple[str, int], float]:
@@ -278,8 +284,8 @@ class Scaling:
 
         Pixel 1 has no mean over pixels behind it.
         """
-        means = self.request_head in ("trace", "gap")
-        return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * (self.d * self.offsets if means else 1)
+        count = self.d * self.offsets if self.request_head in ("trace", "gap") else 1
+        return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * count
 
     # -- range of the working precision
 

@@ -57,7 +57,7 @@ class SignalTables:
         (kind, depth) → √(kernel of the signal with itself), (cases,): over pixels' mean, or at
         pixel 1 for the equivariant head. Empty for homogeneous activations.
     amplification : array, (cases,), or None
-        The largest factor by which the layers multiply an error of D (`errors.py`).
+        The largest factor by which the layers multiply an error of D (errors.py).
     """
 
     unit_vectors: Array
