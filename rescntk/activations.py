@@ -216,16 +216,18 @@ class Erf:
         two_S = xp.multiply(covariance, 2.0 * unit, out=covariance)
         two_z = xp.multiply(given.z, 2.0 * unit, out=given.z)
         two_gw = xp.multiply(near, two_g, out=near)
-        sums = xp.add(left.extra[0], right.extra[0], out=given.w)  # P = 1 + 2 q1 + 2 q2
         size = xp.abs(two_S, out=given.v)
         root = xp.add(two_g, size, out=workspace.spare)
         root = xp.multiply(root, two_gw, out=root)  # 4 (g² − S²)
-        root = xp.add(root, sums, out=root)
+        m = xp.add(left.extra[0], right.extra[0], out=given.w)  # 1 + 2 q1 + 2 q2
+        root = xp.add(root, m, out=root)
         root = xp.sqrt(root, out=root)  # √Δ
-        distance = _amplitude_angle(xp, left.extra[1], right.extra[1], two_z, two_g, sums)
-        distance += _correlation_angle(xp, two_gw, two_g, size, root, sums)
-        distance *= 2.0 / math.pi * factor
-        K = xp.arctan2(two_S, root, out=two_g)
+        spare = xp.multiply(two_g, two_g, out=workspace.one)
+        m = xp.add(m, spare, out=m)
+        distance = _angle(xp, left.extra[1], right.extra[1], two_z, two_g, two_gw, size, root, m)
+        distance = xp.multiply(distance, 2.0 / math.pi * factor, out=distance)
+        K = xp.divide(two_S, root, out=two_g)
+        K = xp.arctan(K, out=K)
         K = xp.multiply(K, 2.0 / math.pi * factor, out=K)
         far = xp.abs(K, out=size)
         far = xp.multiply(far, 2.0, out=far)
@@ -238,55 +240,60 @@ class Erf:
         return DualResult(K, two_z, K_dot, opposite)
 
 
-def _amplitude_angle(
-    xp: ModuleType, left: Array, right: Array, two_z: Array, two_g: Array, sums: Array
+def _angle(
+    xp: ModuleType,
+    left: Array,
+    right: Array,
+    two_z: Array,
+    two_g: Array,
+    two_gw: Array,
+    size: Array,
+    root: Array,
+    m: Array,
 ) -> Array:
-    r"""Return a = (A1 + A2)/2 − B at S = g: erf's distance of pixels that differ in size alone.
+    r"""Return erf's distance (A1 + A2)/2 − B, the angles of the two variances less that of \|S\|.
 
-    With s = t1 + t2 and p = t1 t2, where :math:`t = \sqrt{1+4q}`, `left` and `right` are t − 1:
+    `left` and `right` are t − 1, with :math:`t = \sqrt{1+4q}`; `size` is 2\|S\|, `root` is √Δ.
+    With s = t1 + t2, p = t1 t2 − 1 and m = (1 + 2q1)(1 + 2q2), all terms are positive:
 
-    .. math:: \tan a = \frac{32 z \, m}{s^2 \, (s \sqrt P + 2g(p-1))} \cdot
-              \frac{2z + 4g}{(p-1)\sqrt P + 2gs} .
+    .. math::
+
+       X &= p - 4|S| = \frac{64 z (z + 2g)}{s^2 (p + 4g)} + 4gw ,
+
+       \tan &= \frac{X \, (p + 4|S|) \, m}
+             {(p\sqrt\Delta + 2|S| s)(s\sqrt\Delta + 2|S| p)} .
+
+    The memory of `two_gw` and `m` is overwritten.
     """
-    root = xp.sqrt(sums)
-    s, p = 2.0 + (left + right), left + right + left * right  # p − 1
-    tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, so is a
-    ratio = two_g * two_g
-    ratio += sums  # m = P + 4g²
-    ratio /= s * root + p * two_g
-    ratio *= 16.0 * two_z / (s * s)
-    p *= root
-    s *= two_g
+    tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, the angle is 0
+    s, p = left + right, left * right
     p += s
-    p += tiny
-    ratio *= (two_z + 2.0 * two_g) / p
-    return xp.arctan(ratio, out=ratio)
-
-
-def _correlation_angle(
-    xp: ModuleType, two_gw: Array, two_g: Array, size: Array, root: Array, sums: Array
-) -> Array:
-    r"""Return b = B at S = g, less B at \|S\|: erf's distance of pixels of one size.
-
-    `size` is 2\|S\|, `root` is √Δ, `sums` is P. With m = P + 4g²
-
-    .. math:: \tan b = \frac{2gw \, m}{\sqrt{P\Delta} + 4g|S|} \cdot
-              \frac{2g + 2|S|}{2g\sqrt\Delta + 2|S|\sqrt P} .
-    """
-    root_P = xp.sqrt(sums)
-    tiny = float(np.finfo(two_g.dtype).tiny)
-    below = two_g * root
-    below += size * root_P
+    s += 2.0
+    X = 2.0 * two_g
+    below = X + p
+    X += two_z
     below += tiny
-    ratio = (two_g + size) / below
-    ratio *= two_gw
-    below = xp.multiply(root_P, root, out=below)
-    below += two_g * size
-    numerator = xp.multiply(two_g, two_g, out=root_P)
-    numerator += sums
-    ratio *= numerator
-    ratio /= below
-    return xp.arctan(ratio, out=ratio)
+    X /= below  # first: products of tiny variances would leave the range
+    X *= two_z
+    X /= s
+    X /= s
+    X *= 16.0
+    two_gw *= 2.0
+    X += two_gw
+    below = xp.multiply(p, root, out=below)
+    spare = xp.multiply(size, s, out=two_gw)
+    below += spare
+    below += tiny
+    X /= below
+    s *= root
+    spare = xp.multiply(size, p, out=spare)
+    s += spare
+    m /= s
+    X *= m
+    spare = xp.multiply(size, 2.0, out=spare)
+    p += spare
+    X *= p
+    return xp.arctan(X, out=X)
 
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}

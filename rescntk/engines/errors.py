@@ -137,9 +137,25 @@ class ErrorRecursion(Recursion):
         left, right = self.left.layers[0].half_root, self.right.layers[0].half_root
         difference, g = left - right, 2.0 * left * right
         z = difference * difference
-        self.error[...] = _change(self.xp, z + g * self._w, z + g * self._v)
+        distance, opposite = z + g * self._w, z + g * self._v
+        # Rounded, vectors that differ may have become equal: D is then unknown up to eps² q.
+        least = float(np.finfo(self._w.dtype).eps) ** 2 * (distance + opposite)
+        for array, tied in zip((distance, opposite), self._ties(), strict=True):
+            self.xp.maximum(array, self.xp.where(tied, 0.0, least), out=array)
+        self.error[...] = _change(self.xp, distance, opposite)
         if self.want_ntk:
             self.xp.multiply(self.error, self.network.parts.initial, out=self.tangent_error)
+
+    def _ties(self) -> tuple[Array, Array]:
+        """Return where the vectors of two pixels are equal, and where they are opposite."""
+        xp = self.xp
+        equal, opposite = xp.ones(self.shape, dtype=bool), xp.ones(self.shape, dtype=bool)
+        for one, other in zip(
+            xp.asarray(self.left.vectors), xp.asarray(self.right.vectors), strict=True
+        ):
+            equal &= one == other
+            opposite &= one == -other
+        return equal, opposite
 
     def _tangent_g(self, layer: int, given: DualInput) -> Array:
         """Return A_g in memory of its own: boxes of errors follow."""

@@ -54,6 +54,9 @@ class Side(NamedTuple):
     tangent_exponents: list[Array] | None = None
     """For layers 0 … L the e of `SignalTables.tangent_exponents`; None: no powers are taken out."""
 
+    vectors: Array | None = None
+    """`SignalTables.vectors`."""
+
 
 class Buffers:
     """Arrays by name, which a thread uses again for every tile."""

@@ -239,7 +239,8 @@ class ReferenceGram:
         depths, head = self.request.depths, self.request.head
         layers = [map_pixels(pixels, left_axes) for pixels in left.layers]
         exponents = [left_axes(table[None])[0] for table in left.tangent_exponents] or None
-        left_side = Side(left_axes(left.unit_vectors), layers, exponents)
+        given = None if left.vectors is None else left_axes(left.vectors)
+        left_side = Side(left_axes(left.unit_vectors), layers, exponents, given)
         means = None
         if head in ("trace", "gap"):
             means = PixelMeans(self._buffers, self.d, self.offsets)
@@ -255,10 +256,9 @@ class ReferenceGram:
             errors = ErrorSums(self.scaling)
         for offsets, right_axes in self._offsets(len(right.scale)):
             layers = [map_pixels(pixels, right_axes) for pixels in right.layers]
-            sides = (
-                left_side,
-                Side(right_axes(right.unit_vectors), layers, right.tangent_exponents or None),
-            )
+            given = None if right.vectors is None else right_axes(right.vectors)
+            exponents = right.tangent_exponents or None
+            sides = left_side, Side(right_axes(right.unit_vectors), layers, exponents, given)
             recursion: Recursion
             if errors is not None:
                 recursion = ErrorRecursion(

@@ -58,6 +58,8 @@ class SignalTables:
         pixel 1 for the equivariant head. Empty for homogeneous activations.
     amplification : array, (cases,), or None
         The largest factor by which the layers multiply an error of D (errors.py).
+    vectors : array, (features, d, cases), float64, or None
+        Each pixel's vector as given: rounded unit vectors may be equal where vectors are not.
     """
 
     unit_vectors: Array
@@ -69,6 +71,7 @@ class SignalTables:
     tangent_exponents: list[Array]
     sizes: Mapping[tuple[str, int], Array]
     amplification: Array | None = None
+    vectors: Array | None = None
 
     def cases(self, cases: slice) -> SignalTables:
         """Return the tables of some of the signals."""
@@ -89,6 +92,7 @@ class SignalTables:
             tangent_exponents=[exponents[cases] for exponents in self.tangent_exponents],
             sizes={key: size[cases] for key, size in self.sizes.items()},
             amplification=None if self.amplification is None else self.amplification[cases],
+            vectors=None if self.vectors is None else self.vectors[..., cases],
         )
 
     def write_exponents(self, depths: tuple[int, ...], out: Array) -> None:
@@ -104,7 +108,8 @@ class SignalTables:
         """
         layers = [map_pixels(pixels, lambda table: wrap(table, offsets)) for pixels in self.layers]
         vectors = wrap(self.unit_vectors, offsets)
-        return replace(self, unit_vectors=vectors, layers=layers)
+        given = None if self.vectors is None else wrap(self.vectors, offsets)
+        return replace(self, unit_vectors=vectors, layers=layers, vectors=given)
 
 
 def wrap(table: Array, offsets: int) -> Array:
@@ -137,6 +142,9 @@ class Input(NamedTuple):
     scale: Array
     """The number by which each signal was divided, (cases,)."""
 
+    vectors: Array
+    """Each pixel's vector, (features, d, cases), float64."""
+
 
 def read_input(scaling: Scaling, X: Array) -> Input:
     """Return the input's pixels of signals `X`, (cases, channels, d)."""
@@ -161,7 +169,7 @@ def read_input(scaling: Scaling, X: Array) -> Input:
         variance = xp.where(size > 0, variance / xp.where(size > 0, size, 1.0) ** 2, 0.0)
         means = means / xp.where(size > 0, size, 1.0)
         scale = size * scale
-    return Input(unit_vectors, variance, means, scale)
+    return Input(unit_vectors, variance, means, scale, X)
 
 
 def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
@@ -173,7 +181,7 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
         If the signals are too large for an activation that is not homogeneous.
     """
     xp = array_module(X)
-    unit_vectors, variance, means, scale = read_input(scaling, X)
+    unit_vectors, variance, means, scale, vectors = read_input(scaling, X)
     layers: list[Pixels] = []
     peaks: list[Array] = []
     bounds: dict[tuple[str, int], Array | float] = {}
@@ -199,8 +207,9 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
             amplification = largest if layer == 0 else xp.maximum(amplification, largest)
     bounds = scaling.common_bounds or bounds
     return SignalTables(
-        unit_vectors, layers, peaks, bounds, means, scale, exponents, sizes, amplification
-    )
+        unit_vectors, layers, peaks, bounds, means, scale, exponents, sizes, amplification,
+        vectors if own_bounds else None,
+    )  # fmt: skip
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:

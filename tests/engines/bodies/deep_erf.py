@@ -101,7 +101,7 @@ def duplicates_and_opposites_stay_exact(engine, head, depth, skip, constants, dt
 
 def refusals(engine, kind, head):
     """What chaos has made of a near copy is not told from rounding errors for some depths."""
-    net = network(50, True, "four")
+    net = network(50, False, "four")
     skip_unless_taken(engine, net)
     rng = np.random.default_rng(3)
     x = rng.standard_normal((1, 2, 5))
@@ -113,8 +113,11 @@ def refusals(engine, kind, head):
         kernel(X, engine=engine)
     with pytest.raises(ValueError, match=r"not resolved in float32: .* remedies: dtype='float64'"):
         kernel(X, engine=engine, dtype="float32")
-    shallow = kernel.replace(depth=6)(X, engine=engine)
+    shallow, deep = (kernel.replace(depth=depth)(X, engine=engine) for depth in (6, 1000))
     assert abs(shallow[0, 1] - 1) <= tolerances.KERNEL["float64"]
+    assert abs(deep[0, 1]) <= tolerances.KERNEL["float64"]
+    with pytest.raises(ValueError, match="not resolved"):  # equal when rounded, but not equal
+        kernel.replace(depth=1000)(X, engine=engine, dtype="float32")
     assert (kernel.diag(X, engine=engine) == 1).all()
     # Signals that differ, and equal ones, are resolved at any depth.
     far = np.concatenate([x, x, -x, rng.standard_normal((2, 2, 5))])
