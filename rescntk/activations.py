@@ -251,10 +251,10 @@ def _angle(
     root: Array,
     m: Array,
 ) -> Array:
-    r"""Return erf's distance (A1 + A2)/2 − B, the angles of the two variances less that of \|S\|.
+    r"""Return erf's distance M − B as an angle, for the covariance \|S\| (docs/erf.md).
 
     `left` and `right` are t − 1, with :math:`t = \sqrt{1+4q}`; `size` is 2\|S\|, `root` is √Δ.
-    With s = t1 + t2, p = t1 t2 − 1 and m = (1 + 2q1)(1 + 2q2), all terms are positive:
+    Let s = t1 + t2, p = t1 t2 − 1 and m = (1 + 2q1)(1 + 2q2). All terms are positive in
 
     .. math::
 

@@ -1,4 +1,4 @@
-"""Deep erf networks, on an engine, against the definition in as many digits as chaos takes."""
+"""Deep erf networks, on an engine, against the definition in hundreds of digits."""
 
 import functools
 
@@ -100,7 +100,7 @@ def duplicates_and_opposites_stay_exact(engine, head, depth, skip, constants, dt
 
 
 def refusals(engine, kind, head):
-    """What chaos has made of a near copy is not told from rounding errors for some depths."""
+    """A near copy separates at some depths: its kernel there is lost in rounding errors."""
     net = network(50, False, "four")
     skip_unless_taken(engine, net)
     rng = np.random.default_rng(3)
