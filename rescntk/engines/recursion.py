@@ -58,6 +58,15 @@ class Side(NamedTuple):
     """`SignalTables.vectors`."""
 
 
+def tangent_scale(xp: ModuleType, left: Side, right: Side, layer: int, since: int = 0) -> Array:
+    """Return the power of two by which A is multiplied after a layer, over the layer `since`."""
+    exponents = xp.zeros((1, 1, 1), dtype=np.int64)
+    for side in (left, right):
+        if side.tangent_exponents is not None:
+            exponents = exponents + side.tangent_exponents[since] - side.tangent_exponents[layer]
+    return xp.ldexp(xp.ones(1), exponents)
+
+
 class Buffers:
     """Arrays by name, which a thread uses again for every tile."""
 
@@ -116,6 +125,7 @@ class Recursion:
         one, two = (self._ring_array(name)[:d] for name in ("box 1", "box 2"))
         self._workspace = Workspace(K_dot, self._spare, one, two)
         self._linear: tuple[Array, Array] | None = None
+        self._branches: Array | None = None  # F without the part of F⁰, where F is wanted too
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield each depth asked for, and the kernels of each kind at every pixel pair.
@@ -130,7 +140,8 @@ class Recursion:
             dual = self._activate(layer, given)
             self._add_branch(layer, dual, tangent_g)
             if layer in depths:
-                kernels = {"gpk": self.features, "ntk": self.tangent}
+                features = self.features if self._branches is None else self._branches
+                kernels = {"gpk": features, "ntk": self.tangent}
                 yield layer, {kind: kernels[kind] for kind in self.request.kinds}
 
     # -- the steps of a layer
@@ -157,12 +168,16 @@ class Recursion:
 
     def _set_linear_part_apart(self) -> None:
         """Move F⁰'s part out of F and A; keep what A_g needs, box((t + r) F⁰), in `_linear`."""
-        self.features[...] = 0.0
+        if self.carries_covariance:
+            self._branches = self._buffers.array("branches", self.shape)
+            self._branches[...] = 0.0
         if self.want_ntk:
             ring, linear = self._ring("linear")
             linear[...] = self.tangent
             self.tangent[...] = 0.0
             self._linear = linear, self._box(ring, self.network.filter_size).copy()
+        if not self.carries_covariance:
+            self.features[...] = 0.0
 
     def _correlate_unit_vectors(self) -> None:
         """Set w = |û − v̂|²/2 and v = |û + v̂|²/2 of the input's pixels, without cancellation."""
@@ -238,8 +253,9 @@ class Recursion:
         tangent_g = self._box(self._tangent_ring, self._inner_size(layer))
         if self._linear is not None:
             linear = self._linear[layer > 1]
-            scale = 2.0 ** -self.scaling.exponents[layer - 1]
-            xp.multiply(linear, scale, out=spare)
+            xp.multiply(linear, 2.0 ** -self.scaling.exponents[layer - 1], out=spare)
+            if self.left.tangent_exponents is not None:
+                spare *= self._tangent_scale(layer - 1)
             tangent_g = xp.add(tangent_g, spare, out=self._tangent_branch)
         share = self.network.parts.inner_minus_readout
         if share == 0.0:
@@ -282,7 +298,9 @@ class Recursion:
 
     def _add_features_branch(self, layer: int) -> None:
         """Add box(K) to F."""
-        self._add(self._K_ring, layer, self.features)
+        branch = self._add(self._K_ring, layer, self.features)
+        if self._branches is not None:
+            self.xp.add(self._branches, branch, out=self._branches)
 
     def _add_tangent_branch(self, layer: int, dual: DualResult, tangent_g: Array) -> None:
         """Add box(K̇ ⊙ A_g + (o + r) K) to A."""
@@ -302,24 +320,25 @@ class Recursion:
         if self.left.tangent_exponents is not None:
             state *= self._tangent_scale(layer, layer - 1)
 
-    def _tangent_scale(self, layer: int, since: int = 0) -> Array | float:
+    def _tangent_scale(self, layer: int, since: int = 0) -> Array:
         """Return the power of two by which A is multiplied after a layer, over that `since`."""
-        left, right = self.left.tangent_exponents, self.right.tangent_exponents
-        if left is None or right is None:
-            return 1.0
-        exponents = (left[since] - left[layer]) + (right[since] - right[layer])
-        return self.xp.ldexp(self.xp.ones(1, dtype=self._w.dtype), exponents)
+        sides = self.left, self.right
+        return tangent_scale(self.xp, *sides, layer, since).astype(self._w.dtype)
 
-    def _add(self, ring: Array, layer: int, state: Array) -> None:
-        """Set `state` to skip · step · state + box(ring), with the outer filter's box."""
+    def _add(self, ring: Array, layer: int, state: Array) -> Array:
+        """Set `state` to skip · step · state + box(ring), with the outer filter's box.
+
+        Return box(ring), which the next box may overwrite.
+        """
         branch = self._box(ring, self.network.outer_filter_size)
         if not self.network.skip:
             state[...] = branch
-            return
+            return branch
         step = self.scaling.step(layer)
         if step != 1.0:
             self.xp.multiply(state, step, out=state)
         self.xp.add(state, branch, out=state)
+        return branch
 
     # -- rows with a halo
 

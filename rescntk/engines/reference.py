@@ -26,7 +26,7 @@ from . import exact_sum
 from .deficits import DeficitRecursion, RootMasses
 from .errors import ErrorRecursion, ErrorSums, may_be_unresolved
 from .protocol import Request, ScaledKernel, Tick, blocks
-from .recursion import Buffers, Recursion, Side
+from .recursion import Buffers, Recursion, Side, tangent_scale
 from .scaling import Scaling
 from .signal_tables import SignalTables, map_pixels, read_input, signal_tables, wrap
 
@@ -289,10 +289,12 @@ class ReferenceGram:
         if means is not None:
             means.write()
         if self.scaling.linear_apart:
-            self._add_linear_part(left_axes(left.means), right.means, out)
+            self._add_linear_part(left_axes(left.means), right.means, (left_side, sides[1]), out)
         return doubt > self.scaling.most_doubt
 
-    def _add_linear_part(self, left: Array, right: Array, out: dict[str, Array]) -> None:
+    def _add_linear_part(
+        self, left: Array, right: Array, sides: tuple[Side, Side], out: dict[str, Array]
+    ) -> None:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged.
 
         `left` has the axes (channel, left case, 1, 1), or the right case last.
@@ -300,9 +302,10 @@ class ReferenceGram:
         linear = sum(one[..., 0, :] * other for one, other in zip(left, right, strict=True))
         for t, depth in enumerate(self.request.depths):
             scale = 2.0 ** -self.scaling.exponents[depth]
+            initial = self.request.network.parts.initial
+            tangent = (scale * initial) * tangent_scale(self.xp, *sides, depth)
             for kind, value in out.items():
-                share = scale if kind == "gpk" else scale * self.request.network.parts.initial
-                value[t] += share * linear
+                value[t] += (scale if kind == "gpk" else tangent[..., 0, :]) * linear
 
     def _wrap(self, axes: Callable[[Array], Array], table: Array) -> Array:
         """Return a right table (d, cases) with the axes of the tile."""

@@ -276,7 +276,7 @@ class Scaling:
         F⁰ = xᵀz/C averages to x̄ · z̄/C over all pixel pairs: 0 for signals of zero mean, while
         its entries are of order 1. Added to branches of order α², it would cost their digits.
         """
-        return self.request_head == "gap" and self.network.skip and self.activation.homogeneous
+        return self.request_head == "gap" and self.network.skip
 
     @property
     def most_doubt(self) -> float:

@@ -196,8 +196,10 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
             scaling.check_peak(layer, float(peaks[-1]))
         layers.append(_pixels(scaling, xp, at.window, scaling.unit(layer)))
         if own_bounds:
-            bounds["gpk", layer] = xp.sqrt(at.features.max(axis=0))
-            bounds["ntk", layer] = xp.sqrt(at.tangent.max(axis=0))
+            apart = scaling.linear_apart
+            gpk, ntk = (at.branches, at.tangent_branches) if apart else (at.features, at.tangent)
+            bounds["gpk", layer] = xp.sqrt(gpk.max(axis=0))
+            bounds["ntk", layer] = xp.sqrt(ntk.max(axis=0))
             exponents.append(at.tangent_exponent)
             if layer in scaling.depths:
                 for kind, table in (("gpk", at.features), ("ntk", at.tangent)):
@@ -205,7 +207,7 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
                     sizes[kind, layer] = xp.sqrt(own)
             largest = at.amplification.max(axis=0)
             amplification = largest if layer == 0 else xp.maximum(amplification, largest)
-    bounds = scaling.common_bounds or bounds
+    bounds.update(scaling.common_bounds or {})
     return SignalTables(
         unit_vectors, layers, peaks, bounds, means, scale, exponents, sizes, amplification,
         vectors if own_bounds else None,

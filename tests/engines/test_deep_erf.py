@@ -29,6 +29,12 @@ def test_duplicates_and_opposites_stay_exact(engine, head, depth, skip, constant
     deep_erf.duplicates_and_opposites_stay_exact(engine, head, depth, skip, constants, dtype)
 
 
+@DTYPE
+@pytest.mark.parametrize("alpha", [1e-9, 1e-3, 0.1, 1.0, 1e3])
+def test_gap_of_zero_mean_signals(engine, dtype, alpha):
+    deep_erf.gap_of_zero_mean_signals(engine, dtype, alpha)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("head", HEADS)
 def test_refusals(engine, kind, head):

@@ -99,6 +99,20 @@ def duplicates_and_opposites_stay_exact(engine, head, depth, skip, constants, dt
         assert abs(K[0, 3] + K[2, 3]) <= 4 * tolerances.EPS[dtype] * depth
 
 
+def gap_of_zero_mean_signals(engine, dtype, alpha):
+    """The input's linear part averages to 0: errors are shares of the branches, of order α²."""
+    net = rk.Network(3, activation="erf", alpha=alpha)
+    skip_unless_taken(engine, net)
+    X = np.random.default_rng(2).standard_normal((3, 2, 6))
+    X -= X.mean(axis=2, keepdims=True)
+    exact = definition.pixel_pairs(X, net)[3]
+    entering = np.square(definition._mpf(X)).sum(axis=(1, 2)) / X[0].size  # the trace of F⁰
+    for K, P in zip(rk.gram(net, X, head="gap", engine=engine, dtype=dtype), exact, strict=True):
+        branches = definition.head(P, "trace").diagonal() - entering
+        error = definition.errors(K, definition.head(P, "gap"), branches)
+        assert error <= tolerances.KERNEL[dtype]
+
+
 def refusals(engine, kind, head):
     """A near copy separates at some depths: its kernel there is lost in rounding errors."""
     net = network(50, False, "four")
