@@ -72,6 +72,11 @@ class DualResult(NamedTuple):
     K_dot: Array | None
     """E[σ'(u)σ'(v)] times the unit of q; None if it was not wanted."""
 
+    opposite_distance: Array | None = None
+    """The half squared distance to −σ(v): (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)].
+
+    Given by odd activations alone: for them σ(−v) = −σ(v)."""
+
 
 class Workspace(NamedTuple):
     """Arrays of the tile's shape that `Activation.dual` may overwrite; None: allocate them."""
@@ -174,9 +179,10 @@ class Relu:
 class Erf:
     r"""The error function (Williams 1997; used by Tirer et al. 2022).
 
-    With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi
-    \arctan(2S/\sqrt\Delta)` and :math:`E[\sigma'\sigma'] = \frac4\pi/\sqrt\Delta`. Written
-    as :math:`\Delta = 1 + 2q_1 + 2q_2 + 4gw(g + S)`, all terms are positive.
+    With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi B`,
+    :math:`B = \arctan(2S/\sqrt\Delta)`, and :math:`E[\sigma'\sigma'] =
+    \frac4\pi/\sqrt\Delta`. The distances are sums of positive angles, so that they keep
+    their relative accuracy (derived in docs/erf.md).
     """
 
     homogeneous = False
@@ -187,7 +193,9 @@ class Erf:
         return K, (4.0 / math.pi * factor * unit) / root
 
     def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
-        return 0.5 + 2.0 * unit * q, 0.5 * self.diagonal(xp, q, unit, 1.0)[0]
+        """Return 1/2 + 2q and t − 1, with t = √(1 + 4q)."""
+        four_q = 4.0 * unit * q
+        return 0.5 + 0.5 * four_q, four_q / (1.0 + xp.sqrt(1.0 + four_q))
 
     def dual(
         self,
@@ -201,24 +209,91 @@ class Erf:
         factor: float,
         with_slope: bool,
     ) -> DualResult:
+        covariance = xp.asarray(given.covariance)
+        ahead = covariance >= 0  # else −v is the nearer one, and w and v change places
+        near = xp.where(ahead, given.w, given.v)
         two_g = xp.multiply(given.half_g, 4.0 * unit, out=given.half_g)
-        two_gw = xp.multiply(given.w, two_g, out=given.w)
-        two_S = xp.multiply(given.covariance, 2.0 * unit, out=given.covariance)
-        root = xp.add(two_g, two_S, out=workspace.spare)
-        root = xp.maximum(root, 0.0, out=root)  # rounding may have made g + S negative
-        root = xp.multiply(root, two_gw, out=root)  # 4gw (g + S)
-        sums = xp.add(left.extra[0], right.extra[0], out=given.z)  # 1 + 2 q1 + 2 q2
-        root = xp.add(root, sums, out=root)
+        two_S = xp.multiply(covariance, 2.0 * unit, out=covariance)
+        two_z = xp.multiply(given.z, 2.0 * unit, out=given.z)
+        two_gw = xp.multiply(near, two_g, out=near)
+        size = xp.abs(two_S, out=given.v)
+        root = xp.add(two_g, size, out=workspace.spare)
+        root = xp.multiply(root, two_gw, out=root)  # 4 (g² − S²)
+        m = xp.add(left.extra[0], right.extra[0], out=given.w)  # 1 + 2 q1 + 2 q2
+        root = xp.add(root, m, out=root)
         root = xp.sqrt(root, out=root)  # √Δ
-        K = xp.arctan2(two_S, root, out=two_g)
+        spare = xp.multiply(two_g, two_g, out=workspace.one)
+        m = xp.add(m, spare, out=m)
+        distance = _angle(xp, left.extra[1], right.extra[1], two_z, two_g, two_gw, size, root, m)
+        distance = xp.multiply(distance, 2.0 / math.pi * factor, out=distance)
+        K = xp.divide(two_S, root, out=two_g)
+        K = xp.arctan(K, out=K)
         K = xp.multiply(K, 2.0 / math.pi * factor, out=K)
-        distance = xp.add(left.extra[1], right.extra[1], out=sums)
-        distance = xp.multiply(distance, factor, out=distance)
-        distance = xp.subtract(distance, K, out=distance)
-        if not with_slope:
-            return DualResult(K, distance, None)
-        K_dot = xp.divide(4.0 / math.pi * factor * unit, root, out=workspace.K_dot)
-        return DualResult(K, distance, K_dot)
+        far = xp.abs(K, out=size)
+        far = xp.multiply(far, 2.0, out=far)
+        far = xp.add(far, distance, out=far)
+        opposite = xp.where(ahead, far, distance)
+        two_z[...] = xp.where(ahead, distance, far)
+        K_dot = None
+        if with_slope:
+            K_dot = xp.divide(4.0 / math.pi * factor * unit, root, out=workspace.K_dot)
+        return DualResult(K, two_z, K_dot, opposite)
+
+
+def _angle(
+    xp: ModuleType,
+    left: Array,
+    right: Array,
+    two_z: Array,
+    two_g: Array,
+    two_gw: Array,
+    size: Array,
+    root: Array,
+    m: Array,
+) -> Array:
+    r"""Return erf's distance M − B as an angle, for the covariance \|S\| (docs/erf.md).
+
+    `left` and `right` are t − 1, with :math:`t = \sqrt{1+4q}`; `size` is 2\|S\|, `root` is √Δ.
+    Let s = t1 + t2, p = t1 t2 − 1 and m = (1 + 2q1)(1 + 2q2). All terms are positive in
+
+    .. math::
+
+       X &= p - 4|S| = \frac{64 z (z + 2g)}{s^2 (p + 4g)} + 4gw ,
+
+       \tan &= \frac{X \, (p + 4|S|) \, m}
+             {(p\sqrt\Delta + 2|S| s)(s\sqrt\Delta + 2|S| p)} .
+
+    The memory of `two_gw` and `m` is overwritten.
+    """
+    tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, the angle is 0
+    s, p = left + right, left * right
+    p += s
+    s += 2.0
+    X = 2.0 * two_g
+    below = X + p
+    X += two_z
+    below += tiny
+    X /= below  # first: products of tiny variances would leave the range
+    X *= two_z
+    X /= s
+    X /= s
+    X *= 16.0
+    two_gw *= 2.0
+    X += two_gw
+    below = xp.multiply(p, root, out=below)
+    spare = xp.multiply(size, s, out=two_gw)
+    below += spare
+    below += tiny
+    X /= below
+    s *= root
+    spare = xp.multiply(size, p, out=spare)
+    s += spare
+    m /= s
+    X *= m
+    spare = xp.multiply(size, 2.0, out=spare)
+    p += spare
+    X *= p
+    return xp.arctan(X, out=X)
 
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}

@@ -96,14 +96,15 @@ class KernelCall:
         """
         values = scaled.values.pop(kind)
         xp, shape = array_module(values), values.shape[1:]
-        (left, left_power), (right, right_power) = xp.frexp(left), xp.frexp(right)
-        tables = [xp.broadcast_to(t, shape) for t in (left, right, left_power, right_power)]
+        (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
         result, finite = self._results(values), True
         for t, old, new, piece in self._pieces(values, result):
-            a, b, a_power, b_power = (table[piece] for table in tables)
+            own, other = scaled.powers(kind, t)
+            tables = a, b, _like(own, left) + a_power, _like(other, right) + b_power
+            one, two, power, other_power = (xp.broadcast_to(v, shape)[piece] for v in tables)
             with np.errstate(over="ignore"):
-                factor = a * b * self.network.readout_scale
-                new[...] = xp.ldexp(old * factor, scaled.exponents[t] + (a_power + b_power))
+                factor = one * two * self.network.readout_scale
+                new[...] = xp.ldexp(old * factor, scaled.exponents[t] + (power + other_power))
             finite = xp.isfinite(new).all() & finite
         self._check_finite(finite, remedy="; normalized=True has no such limit")
         return result
@@ -155,12 +156,15 @@ class KernelCall:
         """Raise an OverflowError unless all results are finite; `remedy` is for ReLU networks."""
         if bool(finite):
             return
-        if self.network.activation != "relu":
-            remedy = ""
         raise OverflowError(
             f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
             f"depth and with the signals){remedy}"
         )
+
+
+def _like(exponents: Array | int, scale: Array) -> Array | int:
+    """Return numbers of the cases with the axes of `scale`."""
+    return exponents if isinstance(exponents, int) else exponents.reshape(scale.shape)
 
 
 _PIECE = 1 << 16

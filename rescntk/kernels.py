@@ -90,7 +90,8 @@ class Kernel:
         Raises
         ------
         ValueError
-            If signals or options are not as described above.
+            If signals or options are not as described above, or if rounding errors have
+            covered a kernel of nearly equal signals (deep erf networks: docs/erf.md).
         OverflowError
             If a value exceeds the dtype. Deep kernels need ``normalized=True``.
         """

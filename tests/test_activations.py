@@ -92,7 +92,7 @@ def closed_form(name, unit, q1, q2, s):
 @given(st.floats(0.1, 9), st.floats(0.1, 9), st.floats(-0.99, 0.99), st.sampled_from([1.0, 0.3]))
 def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
     s = rho * np.sqrt(q1 * q2)
-    K, distance, K_dot = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
+    K, distance, K_dot, _ = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
     expected, expected_slope = closed_form(name, unit, q1, q2, s)
     bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
     assert abs(K[0] - 0.7 * expected) <= bar
@@ -101,10 +101,72 @@ def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
     assert abs(distance[0] - 0.7 * (sum(own) / 2 - expected)) <= bar
 
 
+def log_uniform(least, most):
+    return st.floats(least, most).map(lambda exponent: 10.0**exponent)
+
+
+@given(log_uniform(-140, 8), log_uniform(-140, 8) | st.none(), log_uniform(-30, 0), st.booleans())
+def test_distances_of_erf_keep_relative_accuracy(root, other, w, flip):
+    """Nearly equal or opposite, of all sizes: the smaller distance is right in its own digits."""
+    activation = activations.BY_NAME["erf"]
+    roots = [np.array([v]) for v in (root, root if other is None else other)]  # √(q/2)
+    pixels = [activations.Pixels(v, 1 / v, activation.extra(np, 2 * v * v, 1.0)) for v in roots]
+    one, two = (wide.mpf(float(v[0])) for v in roots)
+    near, far = np.array([w]), np.array([2 - w])
+    half_g = roots[0] * roots[1]
+    S = 2 * half_g * (1 - near)
+    result = activation.dual(
+        np,
+        *pixels,
+        activations.DualInput(
+            *((far, near) if flip else (near, far)),
+            half_g=half_g,
+            z=(roots[0] - roots[1]) ** 2,
+            covariance=-S if flip else S,
+        ),
+        activations.Workspace(),
+        unit=1.0,
+        factor=1.0,
+        with_slope=False,
+    )
+    a, b, s = 2 * one**2, 2 * two**2, 2 * one * two * (1 - wide.mpf(w))
+    own = [wide.asin(2 * q / (1 + 2 * q)) for q in (a, b)]
+    K = wide.asin(2 * s / wide.sqrt((1 + 2 * a) * (1 + 2 * b)))
+    distances = result.branch_distance, result.opposite_distance
+    for distance, sign in zip(reversed(distances) if flip else distances, (-1, 1), strict=True):
+        expected = (sum(own) / 2 + sign * K) * 2 / wide.pi
+        assert abs(wide.mpf(float(distance[0])) - expected) <= 12 * EPS * expected
+
+
+def test_ties_and_opposites_have_distance_0(rng):
+    q = np.append(10.0 ** rng.uniform(-100, 100, 50), 0.0)
+    for sign in (1.0, -1.0):
+        K, distance, _, opposite = run_erf_ties(q, sign)
+        near, far = (distance, opposite) if sign > 0 else (opposite, distance)
+        assert (near == 0).all()
+        assert (far == 2 * np.abs(K)).all()
+        assert np.isfinite(K).all()
+
+
+def run_erf_ties(q, sign):
+    """Return the duals of erf of pixels with themselves, or with their negatives."""
+    activation = activations.BY_NAME["erf"]
+    half_root = np.sqrt(q / 2)
+    inverse = np.divide(1, np.sqrt(q), out=np.zeros_like(q), where=q > 0)
+    pixels = activations.Pixels(half_root, inverse, activation.extra(np, q, 1.0))
+    w, v = np.full_like(q, 1 - sign), np.full_like(q, 1 + sign)
+    g = 2 * half_root**2
+    given = activations.DualInput(w, v, g / 2, np.zeros_like(q), sign * g)
+    workspace = activations.Workspace()
+    return activation.dual(
+        np, pixels, pixels, given, workspace, unit=1.0, factor=1.0, with_slope=True
+    )
+
+
 @pytest.mark.parametrize("name", activations.BY_NAME)
 def test_diagonals_are_duals_of_a_pixel_with_itself(name):
     q = np.array([0.01, 0.5, 2.0, 40.0])
-    K, distance, K_dot = run_dual(name, q, q, q, unit=0.5, factor=3.0)
+    K, distance, K_dot, _ = run_dual(name, q, q, q, unit=0.5, factor=3.0)
     own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
     np.testing.assert_allclose(K, own, rtol=8 * EPS)
     np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)
@@ -122,7 +184,7 @@ def test_duals_are_expectations(name, rng):
         erf = np.vectorize(__import__("math").erf)
         slopes = [2 / np.sqrt(np.pi) * np.exp(-(a**2)) for a in (u, v)]
         products = erf(u) * erf(v), slopes[0] * slopes[1]
-    K, _, K_dot = run_dual(name, q1, q2, s)
+    K, _, K_dot, _ = run_dual(name, q1, q2, s)
     for sample, value in zip(products, (K, K_dot), strict=True):
         error = sample.std() / np.sqrt(len(sample))
         assert abs(sample.mean() - value[0]) <= tolerances.STANDARD_ERRORS * error

@@ -35,6 +35,16 @@ def erf_spread(variance):
     return max(1.0, variance)
 
 
+def chaotic(dtype, depth, change):
+    """Return the bar for deep erf networks; `change` is K's per relative change of the input.
+
+    Sums over layers have about one rounding each, as in `KERNEL`. A layer's other roundings act
+    like a relative change of its features by up to a unit: the first layers' changes grow most,
+    and those of all layers together are like some 16 of the input.
+    """
+    return KERNEL[dtype] * max(1, depth / 50) + 16 * EPS[dtype] * change
+
+
 # neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
 # κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
 PEER = {"gpk": 1e-11, "ntk": 2e-8}

@@ -65,6 +65,15 @@ class ScaledKernel:
     left: Array
     right: Array
     exponents: tuple[int, ...]
+    tangent_exponents: tuple[Array, Array] | None = None
+    """Further exponents of "ntk": those of the left cases, (depths, cases), and of the right."""
+
+    def powers(self, kind: str, t: int) -> tuple[Array | int, Array | int]:
+        """Return further exponents of two of the left and right cases at the t-th depth."""
+        if kind != "ntk" or self.tangent_exponents is None:
+            return 0, 0
+        left, right = self.tangent_exponents
+        return left[t], right[t]
 
 
 Tick = Callable[[int], None]

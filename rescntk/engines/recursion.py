@@ -17,6 +17,11 @@ Here t, i, o, r say whether input, inner, outer and readout weights are trained 
 
 Boxes are sums over windows: `Scaling` has the filters' constants. Without skip connections the
 first terms of F, D and A are absent. Without the NTK, A is absent.
+
+For an odd activation (erf), F → −F is a symmetry. The recursion then also carries, like D, ::
+
+    D⁺ = (q1 + q2)/2 + F    half the squared distance to the negated features
+    v = 1 + ρ = (box(D⁺) − z) / g
 """
 
 from __future__ import annotations
@@ -46,6 +51,20 @@ class Side(NamedTuple):
 
     unit_vectors: Array
     layers: list[Pixels]
+    tangent_exponents: list[Array] | None = None
+    """For layers 0 … L the e of `SignalTables.tangent_exponents`; None: no powers are taken out."""
+
+    vectors: Array | None = None
+    """`SignalTables.vectors`."""
+
+
+def tangent_scale(xp: ModuleType, left: Side, right: Side, layer: int, since: int = 0) -> Array:
+    """Return the power of two by which A is multiplied after a layer, over the layer `since`."""
+    exponents = xp.zeros((1, 1, 1), dtype=np.int64)
+    for side in (left, right):
+        if side.tangent_exponents is not None:
+            exponents = exponents + side.tangent_exponents[since] - side.tangent_exponents[layer]
+    return xp.ldexp(xp.ones(1), exponents)
 
 
 class Buffers:
@@ -85,6 +104,7 @@ class Recursion:
         self.xp, self.left, self.right, self._buffers = buffers.xp, left, right, buffers
         self.activation, self.halo = scaling.activation, scaling.halo
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
+        self.want_slope = self.want_ntk
         self.carries_covariance = not self.activation.homogeneous
         _, cases, _, _ = left.layers[0].half_root.shape
         d, _, offsets, right_cases = right.layers[0].half_root.shape
@@ -94,6 +114,9 @@ class Recursion:
         self._distance_ring, self.distance = self._ring("distance")
         self._tangent_ring, self.tangent = self._ring("tangent")
         self._features_ring, self.features = self._ring("features")
+        if self.carries_covariance:
+            self._opposite_ring, self.opposite = self._ring("opposite")
+            self._branch_opposite_ring, self._branch_opposite = self._ring("branch opposite")
         # g/2 and z before the activation, K and D_K after it.
         self._K_ring, self._half_g = self._ring("K")
         self._branch_distance_ring, self._z = self._ring("branch distance")
@@ -104,6 +127,7 @@ class Recursion:
         one, two = (self._ring_array(name)[:d] for name in ("box 1", "box 2"))
         self._workspace = Workspace(K_dot, self._spare, one, two)
         self._linear: tuple[Array, Array] | None = None
+        self._branches: Array | None = None  # F without the part of F⁰, where F is wanted too
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield each depth asked for, and the kernels of each kind at every pixel pair.
@@ -118,7 +142,8 @@ class Recursion:
             dual = self._activate(layer, given)
             self._add_branch(layer, dual, tangent_g)
             if layer in depths:
-                kernels = {"gpk": self.features, "ntk": self.tangent}
+                features = self.features if self._branches is None else self._branches
+                kernels = {"gpk": features, "ntk": self.tangent}
                 yield layer, {kind: kernels[kind] for kind in self.request.kinds}
 
     # -- the steps of a layer
@@ -135,6 +160,8 @@ class Recursion:
         if self.network.skip:
             xp.subtract(left, right, out=self.distance)
             xp.multiply(self.distance, self.distance, out=self.distance)
+            if self.carries_covariance:
+                xp.add(self.distance, g * self._v, out=self.opposite)
             xp.add(self.distance, g_w, out=self.distance)
         if self.want_ntk:
             xp.multiply(self.features, self.network.parts.initial, out=self.tangent)
@@ -143,12 +170,16 @@ class Recursion:
 
     def _set_linear_part_apart(self) -> None:
         """Move F⁰'s part out of F and A; keep what A_g needs, box((t + r) F⁰), in `_linear`."""
-        self.features[...] = 0.0
+        if self.carries_covariance:
+            self._branches = self._buffers.array("branches", self.shape)
+            self._branches[...] = 0.0
         if self.want_ntk:
             ring, linear = self._ring("linear")
             linear[...] = self.tangent
             self.tangent[...] = 0.0
             self._linear = linear, self._box(ring, self.network.filter_size).copy()
+        if not self.carries_covariance:
+            self.features[...] = 0.0
 
     def _correlate_unit_vectors(self) -> None:
         """Set w = |û − v̂|²/2 and v = |û + v̂|²/2 of the input's pixels, without cancellation."""
@@ -190,6 +221,11 @@ class Recursion:
                 total = xp.multiply(total, left.half_root + right.half_root, out=total)
                 total = xp.add(distance, total, out=total)
                 self._add_doubt(layer, total, half_g)
+            else:
+                opposite = self._box(self._opposite_ring, self.network.filter_size)
+                xp.subtract(opposite, z, out=v)
+                xp.multiply(v, spare, out=v)
+                xp.clip(v, 0.0, 2.0, out=v)
         if not self.carries_covariance:
             return DualInput(w, v, half_g, z)
         covariance = self._buffers.array("covariance", self.shape)
@@ -221,8 +257,9 @@ class Recursion:
         tangent_g = self._box(self._tangent_ring, self._inner_size(layer))
         if self._linear is not None:
             linear = self._linear[layer > 1]
-            scale = 2.0 ** -self.scaling.exponents[layer - 1]
-            xp.multiply(linear, scale, out=spare)
+            xp.multiply(linear, 2.0 ** -self.scaling.exponents[layer - 1], out=spare)
+            if self.left.tangent_exponents is not None:
+                spare *= self._tangent_scale(layer - 1)
             tangent_g = xp.add(tangent_g, spare, out=self._tangent_branch)
         weight = self.network.parts.inner_minus_readout
         if weight == 0.0:
@@ -233,6 +270,7 @@ class Recursion:
             xp.multiply(spare, 2.0 * weight, out=spare)
         else:
             xp.multiply(given.covariance, weight, out=spare)
+            spare *= self._tangent_scale(layer - 1)
         return xp.add(tangent_g, spare, out=self._tangent_branch)
 
     def _activate(self, layer: int, given: DualInput) -> DualResult:
@@ -245,7 +283,7 @@ class Recursion:
             self._workspace,
             unit=self.scaling.unit(layer),
             factor=self.scaling.factor(layer),
-            with_slope=self.want_ntk,
+            with_slope=self.want_slope,
         )
 
     def _add_branch(self, layer: int, dual: DualResult, tangent_g: Array | None) -> None:
@@ -255,13 +293,18 @@ class Recursion:
             self._add_tangent_branch(layer, dual, tangent_g)
         if layer < depths[-1]:
             self._add(self._branch_distance_ring, layer, self.distance)
+            if dual.opposite_distance is not None:
+                self._branch_opposite[...] = dual.opposite_distance
+                self._add(self._branch_opposite_ring, layer, self.opposite)
         wanted = self.want_gpk and (self.network.skip or layer in depths)
         if wanted or self.carries_covariance:
             self._add_features_branch(layer)
 
     def _add_features_branch(self, layer: int) -> None:
         """Add box(K) to F."""
-        self._add(self._K_ring, layer, self.features)
+        branch = self._add(self._K_ring, layer, self.features)
+        if self._branches is not None:
+            self.xp.add(self._branches, branch, out=self._branches)
 
     def _add_tangent_branch(self, layer: int, dual: DualResult, tangent_g: Array) -> None:
         """Add box(K̇ ⊙ A_g + (o + r) K) to A."""
@@ -270,19 +313,36 @@ class Recursion:
         weight = self.network.parts.outer_plus_readout
         if weight > 0:
             xp.multiply(dual.K, weight, out=spare)
+            if self.left.tangent_exponents is not None:
+                spare *= self._tangent_scale(layer - 1)
             xp.add(branch, spare, out=branch)
-        self._add(self._tangent_branch_ring, layer, self.tangent)
+        self._add_to_tangents(self._tangent_branch_ring, layer, self.tangent)
 
-    def _add(self, ring: Array, layer: int, state: Array) -> None:
-        """Set `state` to skip · step · state + box(ring), with the outer filter's box."""
+    def _add_to_tangents(self, ring: Array, layer: int, state: Array) -> None:
+        """Add box(ring) to A, and take out the powers of two that A has grown by."""
+        self._add(ring, layer, state)
+        if self.left.tangent_exponents is not None:
+            state *= self._tangent_scale(layer, layer - 1)
+
+    def _tangent_scale(self, layer: int, since: int = 0) -> Array:
+        """Return the power of two by which A is multiplied after a layer, over that `since`."""
+        sides = self.left, self.right
+        return tangent_scale(self.xp, *sides, layer, since).astype(self._w.dtype)
+
+    def _add(self, ring: Array, layer: int, state: Array) -> Array:
+        """Set `state` to skip · step · state + box(ring), with the outer filter's box.
+
+        Return box(ring), which the next box may overwrite.
+        """
         branch = self._box(ring, self.network.outer_filter_size)
         if not self.network.skip:
             state[...] = branch
-            return
+            return branch
         step = self.scaling.step(layer)
         if step != 1.0:
             self.xp.multiply(state, step, out=state)
         self.xp.add(state, branch, out=state)
+        return branch
 
     # -- rows with a halo
 

@@ -24,8 +24,9 @@ import numpy as np
 from ..arrays import Array, array_module
 from . import exact_sum
 from .deficits import DeficitRecursion, RootMasses
+from .errors import ErrorRecursion, ErrorSums, may_be_unresolved
 from .protocol import Request, ScaledKernel, Tick, blocks
-from .recursion import Buffers, Recursion, Side
+from .recursion import Buffers, Recursion, Side, tangent_scale
 from .scaling import Scaling
 from .signal_tables import SignalTables, map_pixels, read_input, signal_tables, wrap
 
@@ -71,16 +72,19 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
     tail = (work.d, work.d) if request.head == "pixels" else ()
     values = work.results((n, m, *tail))
     left_scale, right_scale = work.xp.empty(n), work.xp.empty(m)
+    left_exponents, right_exponents = work.exponents(n), work.exponents(m)
     with ThreadPoolExecutor(request.threads or _THREADS) as pool:
         run_all = pool.map if work.xp is np else map
         for rows in blocks(0, n, work.cases_per_block):
             left = Block(rows.start, signal_tables(work.scaling, X[rows]))
             left_scale[rows] = left.tables.scale
+            left.tables.write_exponents(request.depths, left_exponents[:, rows])
             for columns in blocks(0, m, work.columns_per_tile(m)):
                 if symmetric and columns.stop <= rows.start:
                     continue  # below the diagonal
                 tables = signal_tables(work.scaling, others[columns])
                 right_scale[columns] = tables.scale
+                tables.write_exponents(request.depths, right_exponents[:, columns])
                 right = Block(columns.start, tables.wrapped(work.scaling.offsets))
                 fill = partial(work.fill_tile, values, doubtful, left, right)
                 for done in run_all(fill, work.tiles(rows, columns, symmetric)):
@@ -91,17 +95,19 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
             pass
     for value in values.values():
         work.scaling.finish(value, symmetric)
-    return work.scaling.scaled(values, left_scale, right_scale)
+    exponents = left_exponents, right_exponents
+    return work.scaling.scaled(values, left_scale, right_scale, exponents)
 
 
 def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     work = ReferenceGram(request, X)
     values = work.results((1, len(X)))
-    scale = work.xp.empty(len(X))
+    scale, exponents = work.xp.empty(len(X)), work.exponents(len(X))
     for cases in blocks(0, len(X), work.columns_per_tile(len(X))):
         tables = signal_tables(work.scaling, X[cases])
         scale[cases] = tables.scale
+        tables.write_exponents(request.depths, exponents[:, cases])
         out = {kind: value[:, :, cases] for kind, value in values.items()}
         doubtful = work.compute(tables, tables.wrapped(work.scaling.offsets), out, paired=True)
         again = cases.start + work.xp.flatnonzero(doubtful)
@@ -112,7 +118,8 @@ def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
         tick(cases.stop - cases.start)
     for value in values.values():
         work.scaling.finish(value, symmetric=False)
-    return work.scaling.scaled({kind: v[:, 0] for kind, v in values.items()}, scale, scale)
+    values = {kind: value[:, 0] for kind, value in values.items()}
+    return work.scaling.scaled(values, scale, scale, (exponents, exponents))
 
 
 class Block(NamedTuple):
@@ -141,6 +148,10 @@ class ReferenceGram:
         """Return arrays for the results, (depths, *shape) for each kind."""
         shape = (len(self.request.depths), *shape)
         return {kind: self.xp.empty(shape, dtype=np.float64) for kind in self.request.kinds}
+
+    def exponents(self, cases: int) -> Array:
+        """Return zeros for the exponents of the tangent kernels of some cases."""
+        return self.xp.zeros((len(self.request.depths), cases), dtype=np.int64)
 
     # -- how the work is cut into tiles
 
@@ -227,7 +238,9 @@ class ReferenceGram:
 
         depths, head = self.request.depths, self.request.head
         layers = [map_pixels(pixels, left_axes) for pixels in left.layers]
-        left_side = Side(left_axes(left.unit_vectors), layers)
+        exponents = [left_axes(table[None])[0] for table in left.tangent_exponents] or None
+        given = None if left.vectors is None else left_axes(left.vectors)
+        left_side = Side(left_axes(left.unit_vectors), layers, exponents, given)
         means = None
         if head in ("trace", "gap"):
             means = PixelMeans(self._buffers, self.d, self.offsets)
@@ -237,11 +250,21 @@ class ReferenceGram:
                     if not isinstance(bound, float):
                         bound = left_axes(bound[None])[0]
                     means.start(kind, t, bound * other, out[kind][t])
-        doubt: Array = self.xp.zeros(())
+        doubt: Array = self.xp.zeros((1, 1))
+        errors = None
+        if may_be_unresolved(self.scaling, left, right):
+            errors = ErrorSums(self.scaling)
         for offsets, right_axes in self._offsets(len(right.scale)):
             layers = [map_pixels(pixels, right_axes) for pixels in right.layers]
-            sides = left_side, Side(right_axes(right.unit_vectors), layers)
-            if masses is None:
+            given = None if right.vectors is None else right_axes(right.vectors)
+            exponents = right.tangent_exponents or None
+            sides = left_side, Side(right_axes(right.unit_vectors), layers, exponents, given)
+            recursion: Recursion
+            if errors is not None:
+                recursion = ErrorRecursion(
+                    self.request, self.scaling, self._buffers, *sides, errors
+                )
+            elif masses is None:
                 recursion = Recursion(self.request, self.scaling, self._buffers, *sides)
             else:
                 one = RootMasses(self.scaling, self.xp, masses[0], left_axes)
@@ -261,13 +284,17 @@ class ReferenceGram:
                     else:
                         out[kind][t] = kernel[0, :, 0, :]
             doubt = doubt + recursion.doubt
+        if errors is not None:
+            errors.check(left, right, paired)
         if means is not None:
             means.write()
         if self.scaling.linear_apart:
-            self._add_linear_part(left_axes(left.means), right.means, out)
+            self._add_linear_part(left_axes(left.means), right.means, (left_side, sides[1]), out)
         return doubt > self.scaling.most_doubt
 
-    def _add_linear_part(self, left: Array, right: Array, out: dict[str, Array]) -> None:
+    def _add_linear_part(
+        self, left: Array, right: Array, sides: tuple[Side, Side], out: dict[str, Array]
+    ) -> None:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged.
 
         `left` has the axes (channel, left case, 1, 1), or the right case last.
@@ -275,9 +302,10 @@ class ReferenceGram:
         linear = sum(one[..., 0, :] * other for one, other in zip(left, right, strict=True))
         for t, depth in enumerate(self.request.depths):
             scale = 2.0 ** -self.scaling.exponents[depth]
+            initial = self.request.network.parts.initial
+            tangent = (scale * initial) * tangent_scale(self.xp, *sides, depth)
             for kind, value in out.items():
-                share = scale if kind == "gpk" else scale * self.request.network.parts.initial
-                value[t] += share * linear
+                value[t] += (scale if kind == "gpk" else tangent[..., 0, :]) * linear
 
     def _wrap(self, axes: Callable[[Array], Array], table: Array) -> Array:
         """Return a right table (d, cases) with the axes of the tile."""

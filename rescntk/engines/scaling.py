@@ -70,6 +70,13 @@ not depend on the order. A larger number leaves less room; a smaller one may ove
 pairs among very many.
 """
 
+_MOST_AMPLIFICATION = 2.0**200
+"""The largest amplification of errors that is told apart from larger ones.
+
+A larger number comes nearer to the end of the range, 2^1023; a smaller one must stay above
+1/eps. Chosen by reasoning.
+"""
+
 NEARLY_OPPOSITE = 1.99
 """The w = 1 − ρ above which v = 1 + ρ of the input comes from sums of unit vectors.
 
@@ -95,6 +102,22 @@ class Variances(NamedTuple):
 
     tangent_branches: Array
     """A without the part of F⁰."""
+
+    tangent_exponent: Array
+    """The e of each case, (cases,): both tables of A are stored divided by 4^e."""
+
+    amplification: Array
+    """By how much the layers multiply an error of the distance D: see errors.py."""
+
+
+def _half_bits(xp: ModuleType, table: Array) -> Array:
+    """Return the e of each case, (cases,), such that `table` is to be divided by 4^e.
+
+    The largest number of each case decides. e is at least 0 and changes in steps of 16.
+    """
+    bits = xp.maximum(xp.frexp(table.max(axis=0))[1], 0)
+    halves: Array = xp.floor_divide(bits, _RESCALE_BITS) * (_RESCALE_BITS // 2)
+    return halves
 
 
 class Scaling:
@@ -202,25 +225,42 @@ class Scaling:
         A is right only if `with_tangent` is true: it costs as much as Σ and F together.
         """
         net = self.network
-        parts = net.parts
+        parts, outer = net.parts, net.outer_filter_size
         features, tangent = variance, parts.initial * variance
         own_features = own_tangent = xp.zeros_like(variance)
-        yield Variances(features, features, tangent, own_features, own_tangent)
+        amplification = xp.ones_like(variance)
+        exponent = xp.zeros(variance.shape[1], dtype=np.int64)
+        scale: Array | float = 1.0
+        grows = with_tangent and not self.activation.homogeneous
+
+        def state(window: Array) -> Variances:
+            tangents = tangent, own_features, own_tangent
+            return Variances(window, features, *tangents, exponent, amplification)
+
+        yield state(features)
         for layer in range(1, self.depth + 1):
             size = 1 if layer == 1 else net.filter_size
             window = circular_sum(xp, features, size)
             K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
             skip_scale = self.step(layer) * net.skip
-            branch = circular_sum(xp, K, net.outer_filter_size)
+            branch = circular_sum(xp, K, outer)
             features = skip_scale * features + branch
             own_features = skip_scale * own_features + branch
             if with_tangent:
-                tangent_g = parts.inner_minus_readout * window + circular_sum(xp, tangent, size)
-                branch = parts.outer_plus_readout * K + K_dot * tangent_g
-                branch = circular_sum(xp, branch, net.outer_filter_size)
+                share = parts.inner_minus_readout * scale
+                tangent_g = share * window + circular_sum(xp, tangent, size)
+                branch = parts.outer_plus_readout * scale * K + K_dot * tangent_g
+                branch = circular_sum(xp, branch, outer)
                 tangent = skip_scale * tangent + branch
                 own_tangent = skip_scale * own_tangent + branch
-            yield Variances(window, features, tangent, own_features, own_tangent)
+            if grows:
+                moved = circular_sum(xp, K_dot * circular_sum(xp, amplification, size), outer)
+                amplification = xp.minimum(net.skip * amplification + moved, _MOST_AMPLIFICATION)
+                shift = _half_bits(xp, tangent)
+                exponent = exponent + shift
+                tangent, own_tangent = (xp.ldexp(t, -2 * shift) for t in (tangent, own_tangent))
+                scale = xp.ldexp(xp.ones(exponent.shape), -2 * exponent)
+            yield state(window)
 
     def _common_bounds(self) -> dict[tuple[str, int], float]:
         """Return the bounds for all signals of mean energy 1.
@@ -248,7 +288,7 @@ class Scaling:
         F⁰ = xᵀz/C averages to x̄ · z̄/C over all pixel pairs: 0 for signals of zero mean, while
         its entries are of order 1. Added to branches of order α², it would cost their digits.
         """
-        return self.request_head == "gap" and self.network.skip and self.activation.homogeneous
+        return self.request_head == "gap" and self.network.skip
 
     # -- doubt
 
@@ -317,10 +357,16 @@ class Scaling:
         for t, depth in enumerate(self.depths):
             value[t] *= self.correction(depth)
 
-    def scaled(self, values: Mapping[str, Array], left: Array, right: Array) -> ScaledKernel:
+    def scaled(
+        self,
+        values: Mapping[str, Array],
+        left: Array,
+        right: Array,
+        tangent_exponents: tuple[Array, Array] | None = None,
+    ) -> ScaledKernel:
         """Return finished results with the scales that were taken out of them."""
         exponents = tuple(self.exponents[depth] for depth in self.depths)
-        return ScaledKernel(dict(values), left, right, exponents)
+        return ScaledKernel(dict(values), left, right, exponents, tangent_exponents)
 
     def bytes_per_case(self, n_channels: int) -> int:
         """Return the memory of one signal's tables."""

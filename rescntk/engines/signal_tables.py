@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import NamedTuple
 
@@ -50,6 +50,16 @@ class SignalTables:
         over all pixel pairs.
     scale : array, (cases,), float64
         The number by which each signal was divided.
+    tangent_exponents : list of arrays (cases,), integers
+        For layers 0 … L, the e such that A(x, z) is stored divided by 2^(e(x) + e(z)). Empty
+        for homogeneous activations, whose powers of two are those of `Scaling.exponents`.
+    sizes : dict
+        (kind, depth) → √(kernel of the signal with itself), (cases,): over pixels' mean, or at
+        pixel 1 for the equivariant head. Empty for homogeneous activations.
+    amplification : array, (cases,), or None
+        The largest factor by which the layers multiply an error of D (errors.py).
+    vectors : array, (features, d, cases), float64, or None
+        Each pixel's vector as given: rounded unit vectors may be equal where vectors are not.
     """
 
     unit_vectors: Array
@@ -58,6 +68,10 @@ class SignalTables:
     bounds: Mapping[tuple[str, int], Array | float]
     means: Array
     scale: Array
+    tangent_exponents: list[Array]
+    sizes: Mapping[tuple[str, int], Array]
+    amplification: Array | None = None
+    vectors: Array | None = None
 
     def cases(self, cases: slice) -> SignalTables:
         """Return the tables of some of the signals."""
@@ -68,7 +82,24 @@ class SignalTables:
         layers = [map_pixels(pixels, lambda table: table[:, cases]) for pixels in self.layers]
         vectors, scale = self.unit_vectors[..., cases], self.scale[cases]
         means = self.means[:, cases]
-        return SignalTables(vectors, layers, self.peaks, bounds, means, scale)
+        return replace(
+            self,
+            unit_vectors=vectors,
+            layers=layers,
+            bounds=bounds,
+            means=means,
+            scale=scale,
+            tangent_exponents=[exponents[cases] for exponents in self.tangent_exponents],
+            sizes={key: size[cases] for key, size in self.sizes.items()},
+            amplification=None if self.amplification is None else self.amplification[cases],
+            vectors=None if self.vectors is None else self.vectors[..., cases],
+        )
+
+    def write_exponents(self, depths: tuple[int, ...], out: Array) -> None:
+        """Write the tangents' exponents at some depths to `out`, (depths, cases)."""
+        if self.tangent_exponents:
+            for t, depth in enumerate(depths):
+                out[t] = self.tangent_exponents[depth]
 
     def wrapped(self, offsets: int) -> SignalTables:
         """Return tables with the first offsets − 1 pixels repeated after the last one.
@@ -77,7 +108,8 @@ class SignalTables:
         """
         layers = [map_pixels(pixels, lambda table: wrap(table, offsets)) for pixels in self.layers]
         vectors = wrap(self.unit_vectors, offsets)
-        return SignalTables(vectors, layers, self.peaks, self.bounds, self.means, self.scale)
+        given = None if self.vectors is None else wrap(self.vectors, offsets)
+        return replace(self, unit_vectors=vectors, layers=layers, vectors=given)
 
 
 def wrap(table: Array, offsets: int) -> Array:
@@ -110,6 +142,9 @@ class Input(NamedTuple):
     scale: Array
     """The number by which each signal was divided, (cases,)."""
 
+    vectors: Array
+    """Each pixel's vector, (features, d, cases), float64."""
+
 
 def read_input(scaling: Scaling, X: Array) -> Input:
     """Return the input's pixels of signals `X`, (cases, channels, d)."""
@@ -134,7 +169,7 @@ def read_input(scaling: Scaling, X: Array) -> Input:
         variance = xp.where(size > 0, variance / xp.where(size > 0, size, 1.0) ** 2, 0.0)
         means = means / xp.where(size > 0, size, 1.0)
         scale = size * scale
-    return Input(unit_vectors, variance, means, scale)
+    return Input(unit_vectors, variance, means, scale, X)
 
 
 def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
@@ -146,10 +181,13 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
         If the signals are too large for an activation that is not homogeneous.
     """
     xp = array_module(X)
-    unit_vectors, variance, means, scale = read_input(scaling, X)
+    unit_vectors, variance, means, scale, vectors = read_input(scaling, X)
     layers: list[Pixels] = []
     peaks: list[Array] = []
     bounds: dict[tuple[str, int], Array | float] = {}
+    exponents: list[Array] = []
+    sizes: dict[tuple[str, int], Array] = {}
+    amplification = None
     own_bounds = scaling.common_bounds is None
     recursion = scaling.variances(xp, variance, with_tangent=own_bounds)
     with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
@@ -157,12 +195,26 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
             peaks.append(at.window.max())  # stays on its device
             layers.append(_pixels(scaling, xp, at.window, scaling.unit(layer)))
             if own_bounds:
-                bounds["gpk", layer] = xp.sqrt(at.features.max(axis=0))
-                bounds["ntk", layer] = xp.sqrt(at.tangent.max(axis=0))
+                apart = scaling.linear_apart
+                gpk, ntk = (
+                    (at.branches, at.tangent_branches) if apart else (at.features, at.tangent)
+                )
+                bounds["gpk", layer] = xp.sqrt(gpk.max(axis=0))
+                bounds["ntk", layer] = xp.sqrt(ntk.max(axis=0))
+                exponents.append(at.tangent_exponent)
+                if layer in scaling.depths:
+                    for kind, table in (("gpk", at.features), ("ntk", at.tangent)):
+                        own = table[0] if scaling.equivariant else mean(xp, table)
+                        sizes[kind, layer] = xp.sqrt(own)
+                largest = at.amplification.max(axis=0)
+                amplification = largest if layer == 0 else xp.maximum(amplification, largest)
     if own_bounds:
         scaling.check_peaks(xp, peaks)
-    common = scaling.common_bounds or bounds
-    return SignalTables(unit_vectors, layers, peaks, common, means, scale)
+    bounds.update(scaling.common_bounds or {})
+    return SignalTables(
+        unit_vectors, layers, peaks, bounds, means, scale, exponents, sizes, amplification,
+        vectors if own_bounds else None,
+    )  # fmt: skip
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:

@@ -39,7 +39,12 @@ def normalized_signals_of_any_size(engine, head, rng):
     kernel = rk.ResCNTK(3, head=head, normalized=True, activation="erf")
     K = kernel(X * 1e-90, engine=engine)
     assert (K.diagonal() == 1).all()
-    assert np.abs(K - kernel(X * 1e-40, engine=engine)).max() <= tolerances.ROUTES
+    difference = np.abs(K - kernel(X * 1e-40, engine=engine))
+    if head == "gap":  # an odd activation's terms cancel: as shares of the trace head's kernel
+        share = kernel.replace(normalized=False).diag(X * 1e-40)
+        share /= kernel.replace(normalized=False, head="trace").diag(X * 1e-40)
+        difference *= np.sqrt(np.outer(share, share))
+    assert difference.max() <= tolerances.ROUTES
 
 
 def the_diagonal_on_the_multisphere_is_known(engine, rng):

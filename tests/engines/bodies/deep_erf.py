@@ -1,0 +1,138 @@
+"""Deep erf networks, on an engine, against the definition in hundreds of digits."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.vocabulary import HEADS, KINDS
+from tests import tolerances
+from tests.difficult_signals import near
+from tests.engine_names import skip_unless_taken
+from tests.oracles import definition
+
+CONSTANTS = {"default": {}, "four": {"c_v": 4.0, "c_w": 4.0}}
+LADDER = (6, 50, 200, 1000)
+
+
+def signals(d, number=4):
+    """A signal, near copies at 1e-3 and, negated, at 1e-6, and another signal."""
+    rng = np.random.default_rng(d)
+    x, z = rng.standard_normal((2, 2, d))
+    return np.stack([x, near(x, rng), -near(x, rng, 1e-6), z])[:number]
+
+
+def network(depth, skip, constants):
+    return rk.Network(depth, activation="erf", skip=skip, **CONSTANTS[constants])
+
+
+@functools.cache
+def exact(d, depth, skip, constants, number):
+    """Return the definition's results, and the largest change by relative changes of 1e-30.
+
+    The layers multiply errors by 10^0.45 at most, so that half a digit a layer is enough.
+    """
+    X = signals(d, number)
+    signs = np.random.default_rng(1).choice([-1, 1], X.shape)
+    with definition.mp.workdps(60 + depth // 2):
+        moved = X * (1 + signs * definition.mp.mpf("1e-30"))
+        return tuple(definition.pixel_pairs(x, network(depth, skip, constants)) for x in (X, moved))
+
+
+def compared(computed, P, moved, head):
+    """Return the largest error of a normalized Gram, and its change per relative change of X.
+
+    An odd activation has terms of both signs, which GAP may cancel altogether: for GAP both
+    are shares of the trace head's kernel.
+    """
+    mp = definition.mp
+    H, M = definition.head(P, head), definition.head(moved, head)
+    size = definition.head(P, "trace" if head == "gap" else head).diagonal()
+    error = change = 0.0
+    for (i, k), value in np.ndenumerate(computed):
+        yardstick = mp.sqrt(size[i] * size[k])
+        wanted = mp.mpf(float(value)) * mp.sqrt(H[i, i] * H[k, k])
+        error = max(error, float(abs(wanted - H[i, k]) / yardstick))
+        change = max(change, float(abs(M[i, k] - H[i, k]) / yardstick / mp.mpf("1e-30")))
+    return error, change
+
+
+def as_resolved(engine, d, depth, skip, constants, dtype):
+    net = network(depth, skip, constants)
+    skip_unless_taken(engine, net)
+    number = 3 if depth == 1000 else 4
+    X = signals(d, number)
+    P, moved = exact(d, depth, skip, constants, number)
+    depths = [layer for layer in LADDER if layer <= depth]
+    kept = np.arange(number)
+    if dtype == "float32":  # 1e-6 is 8 of its rounding units
+        kept = np.delete(kept, 2)
+    for head in HEADS:
+        for normalized in (True, False):
+            kinds = KINDS if normalized else ("gpk",)
+            grams = rk.gram(
+                net, X[kept], head=head, kinds=kinds, depths=depths, normalized=normalized,
+                engine=engine, dtype=dtype,
+            )  # fmt: skip
+            for index, Ks in enumerate(grams):
+                for layer, K in zip(depths, Ks, strict=True):
+                    H, M = (table[layer][index][np.ix_(kept, kept)] for table in (P, moved))
+                    with definition.mp.workdps(60 + depth // 2):
+                        if not normalized:
+                            own = np.sqrt(definition.head(H, head).diagonal().astype(float))
+                            K = K / np.outer(own, own)
+                        error, change = compared(K, H, M, head)
+                    bar = tolerances.chaotic(dtype, layer, change)
+                    assert error <= bar, (head, normalized, index, layer, error, bar)
+
+
+def duplicates_and_opposites_stay_exact(engine, head, depth, skip, constants, dtype):
+    """D = 0 at every layer, whatever the growth of errors: in all digits."""
+    net = network(depth, skip, constants)
+    skip_unless_taken(engine, net)
+    x, z = np.random.default_rng(5).standard_normal((2, 3, 7))
+    X = np.stack([x, x.copy(), -x, z])
+    for K in rk.gram(net, X, head=head, engine=engine, dtype=dtype, normalized=True):
+        assert K[0, 1] == 1
+        assert abs(K[0, 2] + 1) <= 4 * tolerances.EPS[dtype]
+        assert abs(K[0, 3] + K[2, 3]) <= 4 * tolerances.EPS[dtype] * depth
+
+
+def gap_of_zero_mean_signals(engine, dtype, alpha):
+    """The input's linear part averages to 0: errors are shares of the branches, of order α²."""
+    net = rk.Network(3, activation="erf", alpha=alpha)
+    skip_unless_taken(engine, net)
+    X = np.random.default_rng(2).standard_normal((3, 2, 6))
+    X -= X.mean(axis=2, keepdims=True)
+    exact = definition.pixel_pairs(X, net)[3]
+    entering = np.square(definition._mpf(X)).sum(axis=(1, 2)) / X[0].size  # the trace of F⁰
+    for K, P in zip(rk.gram(net, X, head="gap", engine=engine, dtype=dtype), exact, strict=True):
+        branches = definition.head(P, "trace").diagonal() - entering
+        error = definition.errors(K, definition.head(P, "gap"), branches)
+        assert error <= tolerances.KERNEL[dtype]
+
+
+def refusals(engine, kind, head):
+    """A near copy separates at some depths: its kernel there is lost in rounding errors."""
+    net = network(50, False, "four")
+    skip_unless_taken(engine, net)
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((1, 2, 5))
+    X = np.concatenate([x, near(x, rng, 1e-12)])
+    kernel = rk.Kernel(net, kind, head, normalized=True)
+    with pytest.raises(
+        ValueError, match=r"at depth 50 is not resolved in float64: .* fewer layers"
+    ):
+        kernel(X, engine=engine)
+    with pytest.raises(ValueError, match=r"not resolved in float32: .* remedies: dtype='float64'"):
+        kernel(X, engine=engine, dtype="float32")
+    shallow, deep = (kernel.replace(depth=depth)(X, engine=engine) for depth in (6, 1000))
+    assert abs(shallow[0, 1] - 1) <= tolerances.KERNEL["float64"]
+    assert abs(deep[0, 1]) <= tolerances.KERNEL["float64"]
+    with pytest.raises(ValueError, match="not resolved"):  # equal when rounded, but not equal
+        kernel.replace(depth=1000)(X, engine=engine, dtype="float32")
+    assert (kernel.diag(X, engine=engine) == 1).all()
+    # Signals that differ, and equal ones, are resolved at any depth.
+    far = np.concatenate([x, x, -x, rng.standard_normal((2, 2, 5))])
+    assert np.isfinite(kernel(far, engine=engine)).all()
