@@ -7,7 +7,7 @@ import rescntk as rk
 from rescntk.matrices import correlation
 from rescntk.theory import multisphere
 from tests import tolerances
-from tests.engine_names import ENGINES
+from tests.engine_names import ENGINES, serves
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -40,6 +40,8 @@ def test_normalized_signals_of_any_size(engine, head, rng):
     assert np.abs(K - kernel(X, engine=engine)).max() <= tolerances.ROUTES
     # Of tiny signals erf sees the linear part alone, and its kernels are as small as they are.
     kernel = rk.ResCNTK(3, head=head, normalized=True, activation="erf")
+    if not serves(engine, kernel.network):
+        return
     K = kernel(X * 1e-90, engine=engine)
     assert (K.diagonal() == 1).all()
     assert np.abs(K - kernel(X * 1e-40, engine=engine)).max() <= tolerances.ROUTES

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import rescntk as rk
 from tests import tolerances
-from tests.engine_names import ENGINES
+from tests.engine_names import ENGINES, serves
 from tests.strategies import heads, kinds, networks, signals
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
@@ -22,6 +22,7 @@ def relative(A, B, own, other):
 
 @given(networks(), signals(), heads)
 def test_a_gram_is_symmetric_to_the_bit_and_semidefinite(engine, network, X, head):
+    assume(serves(engine, network))
     for K in rk.gram(network, X, head=head, engine=engine):
         assert (K == K.T).all()
         eigenvalues = np.linalg.eigvalsh(K)
@@ -31,6 +32,7 @@ def test_a_gram_is_symmetric_to_the_bit_and_semidefinite(engine, network, X, hea
 
 @given(networks(), signals(), heads, kinds)
 def test_one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, X, head, kind):
+    assume(serves(engine, network))
     kernel = rk.Kernel(network, kind, head)
     K = kernel(X, engine=engine)
     assert (kernel(X, X, engine=engine) == K).all()
@@ -40,6 +42,7 @@ def test_one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, 
 
 @given(networks(), signals(batches=2), heads, kinds, st.data())
 def test_a_pair_depends_on_itself_alone(engine, network, batches, head, kind, data):
+    assume(serves(engine, network))
     X, Z = batches
     kernel = rk.Kernel(network, kind, head)
     K = kernel(X, Z, engine=engine)
@@ -55,6 +58,7 @@ def test_a_pair_depends_on_itself_alone(engine, network, batches, head, kind, da
 @given(networks(), signals(batches=2), kinds, st.integers(-9, 9), st.integers(-9, 9))
 def test_shifts(engine, network, batches, kind, one, other):
     """GAP is invariant to any shifts, trace to joint ones; to the bit."""
+    assume(serves(engine, network))
     X, Z = batches
     gap, trace = rk.Kernel(network, kind, "gap"), rk.Kernel(network, kind, "trace")
     X1, Z1, Z2 = np.roll(X, one, 2), np.roll(Z, one, 2), np.roll(Z, other, 2)
@@ -65,6 +69,7 @@ def test_shifts(engine, network, batches, kind, one, other):
 @given(networks(), signals(batches=2), kinds)
 def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
     """Trace and GAP are averages of the equivariant kernel over shifts (theorem 4.2)."""
+    assume(serves(engine, network))
     X, Z = batches
     d = X.shape[2]
     P = rk.pixel_pairs(network, X, Z, kind=kind, engine=engine)
@@ -105,6 +110,7 @@ def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
 
 @given(networks(), signals(batches=2), heads, kinds, st.integers(0, 2**32 - 1))
 def test_orthogonal_mixing_of_channels_changes_nothing(engine, network, batches, head, kind, seed):
+    assume(serves(engine, network))
     X, Z = batches
     yardstick = "trace" if network.activation == "erf" and head == "gap" else head
     mixer = np.linalg.qr(np.random.default_rng(seed).standard_normal((X.shape[1],) * 2))[0]
@@ -137,6 +143,7 @@ def test_relu_kernels_are_homogeneous(engine, network, batches, head, kind, c, c
 
 @given(networks(), signals(), heads, kinds)
 def test_normalized(engine, network, X, head, kind):
+    assume(serves(engine, network))
     kernel = rk.Kernel(network, kind, head)
     raw, own = kernel(X, engine=engine), kernel.diag(X, engine=engine)
     normalized = kernel.replace(normalized=True)
@@ -158,6 +165,7 @@ def test_normalized(engine, network, X, head, kind):
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
 def test_depths_from_one_pass(engine, network, batches, head, depths):
+    assume(serves(engine, network))
     X, Z = batches
     both = rk.gram(network, X, Z, head=head, depths=depths, engine=engine)
     for t, depth in enumerate(depths):
@@ -171,6 +179,7 @@ def test_depths_from_one_pass(engine, network, batches, head, depths):
 
 @given(networks(), signals(batches=2), heads)
 def test_float32_is_float64_rounded(engine, network, batches, head):
+    assume(serves(engine, network))
     X, Z = batches
     fine = rk.gram(network, X, Z, head=head, engine=engine)
     coarse = rk.gram(network, X, Z, head=head, dtype="float32", engine=engine)
@@ -189,6 +198,7 @@ def test_float32_is_float64_rounded(engine, network, batches, head):
 
 @given(networks(), signals(), heads)
 def test_kinds_may_be_asked_for_one_by_one(engine, network, X, head):
+    assume(serves(engine, network))
     both = rk.gram(network, X, head=head, engine=engine)
     for kind in ("gpk", "ntk"):
         (alone,) = rk.gram(network, X, head=head, kinds=(kind,), engine=engine)
@@ -199,6 +209,7 @@ def test_kinds_may_be_asked_for_one_by_one(engine, network, X, head):
 
 @given(networks(), signals(batches=2), heads)
 def test_inputs_stay_as_they_are(engine, network, batches, head):
+    assume(serves(engine, network))
     X, Z = batches
     before = X.copy(), Z.copy()
     X.flags.writeable = Z.flags.writeable = False

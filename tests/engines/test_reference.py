@@ -62,9 +62,9 @@ CUTS = {
         {"_TILE_ENTRIES": 10**6},
     ],
     "numba": [
-        {"_GROUP": 1, "_TASK": 1, "_TABLE_BYTES": 1},
-        {"_GROUP": 100, "_TASK": 300, "_TABLE_BYTES": 10_000},
-        {"_GROUP": 10**5, "_TASK": 10**9},
+        {"_GROUP_BYTES": 1, "_TASK_PAIRS": 1, "_TABLE_BYTES": 1},
+        {"_GROUP_BYTES": 100, "_TASK_PAIRS": 300, "_TABLE_BYTES": 10_000},
+        {"_GROUP_BYTES": 10**5, "_TASK_PAIRS": 10**9},
     ],
     # Devices with so much memory free, whatever they have.
     "cuda": [
@@ -94,7 +94,8 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monke
         ]
 
     whole = everything(1)
-    module = import_module(f"rescntk.engines.{'numba_rows' if engine == 'numba' else engine}")
+    module = {"numba": "cpu.engine", "cuda": "cuda.engine"}.get(engine, engine)
+    module = import_module(f"rescntk.engines.{module}")
     for cut, threads in zip(CUTS[engine] + [{}], (1, 3, 2, 7, None), strict=False):
         with monkeypatch.context() as patch:
             for name, value in cut.items():

@@ -30,7 +30,12 @@ from .vectors import (
 )
 
 SHORT_FILTER = 15
-"""Longest filter, in pixels, whose moving sums are made of windows of 3 and 9 pixels."""
+"""Longest filter, in pixels, whose moving sums are three windows of 1, 3 or 9 pixels.
+
+It cannot be raised: 15 = 9 + 3 + 3 is the longest sum of three such windows. Longer filters are
+summed in blocks: 17 pixels cost 8 % more time than 15 in float64, and 4 % in float32 (GAP, d =
+100, AMD EPYC Zen 5).
+"""
 
 
 @compiled
