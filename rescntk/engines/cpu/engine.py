@@ -103,7 +103,7 @@ def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
 
 
 class NumbaRun:
-    """One request on signals of one shape, cut into tasks for the compiled loops."""
+    """A request on signals of one shape, cut into tasks for the compiled loops."""
 
     def __init__(self, request: Request, X: Array) -> None:
         _, n_channels, self.d = X.shape

@@ -1,4 +1,4 @@
-"""Sums over pixels, to the bit those of exact_sum.py."""
+"""Sums over pixels: equal to exact_sum.py to the bit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One ReLU layer of vectors, against 40-digit arithmetic."""
+"""A ReLU layer of vectors, against 40-digit arithmetic."""
 
 import mpmath
 import numpy as np
