@@ -1,7 +1,7 @@
 """The hardware's limit for a compiled engine: the arithmetic that no layer can do without.
 
-For each pixel pair and layer the limit counts one square root, the two polynomials of the
-arc-cosine kernels, and the loads of the four numbers that they depend on. The loops are of the
+For each pixel pair and layer the limit counts one square root, two polynomials of the arc-cosine
+kernels, and loads of the four numbers that the polynomials depend on. The loops are of the
 engine's kind, run over arrays in the cache, and use the engine's number of threads.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from numba import njit
 
