@@ -7,9 +7,12 @@ each value depends on its pair of signals alone. See docs/stored.md.
 
 try:
     import psutil
-    import zarr
-except ModuleNotFoundError as error:
-    raise ImportError(f"rescntk.stored needs {error.name}: pip install 'rescntk[stored]'") from None
+    from zarr.codecs import Crc32cCodec
+except ImportError:
+    raise ImportError(
+        "rescntk.stored needs zarr 3.1.3 or later and dask's distributed: "
+        "pip install 'rescntk[stored]'"
+    ) from None
 
 from .description import RECURSION
 from .matrix import StoredMatrix
@@ -17,4 +20,4 @@ from .store import StoredGram, gram, open
 
 __all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open"]
 
-del psutil, zarr
+del psutil, Crc32cCodec

@@ -72,7 +72,7 @@ def describe(
 
 def describe_signals(X: np.ndarray) -> dict[str, Any]:
     """Return shape and checksum of signals, a float64 array."""
-    data = np.ascontiguousarray(X, dtype="<f8")
+    data = np.ascontiguousarray(X, dtype="<f8").data
     return {"shape": list(X.shape), "sha256": hashlib.sha256(data).hexdigest()}
 
 
@@ -82,11 +82,13 @@ def engine_name(engine: str, request: engines.Request, X: np.ndarray) -> str:
     Every process of a computation uses the engine of this name: engines differ in their last
     bits.
     """
-    if engine != "auto":
-        engines.choose(engine, request, X)
-        return engine
-    fastest = engines.choose("auto", request, X)
-    return "numba" if fastest.__name__.endswith("cpu.engine") else "reference"
+    if engine == "auto":  # for NumPy's arrays: numba, if it serves
+        try:
+            return engine_name("numba", request, X)
+        except ValueError:
+            return "reference"
+    engines.choose(engine, request, X)
+    return engine
 
 
 def network_of(description: dict[str, Any]) -> Network:

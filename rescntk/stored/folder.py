@@ -35,8 +35,13 @@ class Folder:
     def __init__(self, path: Path, writable: bool) -> None:
         self.path = path
         self.group = zarr.open_group(path, mode="r+" if writable else "r", zarr_format=3)
-        self.description: dict[str, Any] = dict(self.group.attrs[ATTRIBUTE])  # type: ignore[arg-type]
+        self.description = self._described()
         self.record = path / "record" / "blocks.txt"
+
+    def _described(self) -> dict[str, Any]:
+        """Return the description, which is on disk."""
+        attributes: Any = self.group.attrs
+        return dict(attributes[ATTRIBUTE])
 
     @property
     def grid(self) -> Grid:
@@ -145,7 +150,7 @@ class Folder:
             synchronize(file)
         self.group.attrs[ATTRIBUTE] = {**self.description, "X": described}
         synchronize(self.path / "zarr.json")
-        self.description = dict(self.group.attrs[ATTRIBUTE])  # type: ignore[arg-type]
+        self.description = self._described()
         self.fit_arrays()
 
 

@@ -33,7 +33,7 @@ def compute_block(path: Path, block: Block, threads: int | None) -> None:
     here = {"version": __version__, "recursion": RECURSION}
     if any(description[name] != value for name, value in here.items()):
         there = {name: description[name] for name in here}
-        raise ValueError(f"this worker has rescntk of {here}, expected {there} of {path}")
+        raise ValueError(f"rescntk here is {here}, expected {there} as in {path}")
     symmetric = folder.grid.symmetric
     diagonal = symmetric and block.row == block.column
     _, rows, columns = folder.region(block)
@@ -42,7 +42,7 @@ def compute_block(path: Path, block: Block, threads: int | None) -> None:
     values = _with_corner(folder, block)
     for rows, columns in missing_parts(block, symmetric):
         same = diagonal and rows == columns
-        found = gram(
+        found: Any = gram(
             network_of(description),
             left[rows],
             None if same else right[columns],

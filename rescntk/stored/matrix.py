@@ -1,4 +1,4 @@
-"""One kernel matrix of a stored Gram, multiplied block by block."""
+"""`StoredMatrix`: a kernel matrix on disk, multiplied block by block."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class StoredGram:
 
     @property
     def complete(self) -> bool:
-        """Whether all blocks are done."""
+        """True if all blocks are done."""
         return not self.missing
 
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:

@@ -1,6 +1,9 @@
 """Stored Grams hold the bits of Grams in memory: all options, resumed, repaired, extended."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +16,10 @@ import zarr
 import rescntk as rk
 from rescntk import regression, stored
 from rescntk.stored import jobs
+from rescntk.stored.progress import Progress
 from tests.stored.cases import BLOCK, NET, assert_same, compute, in_memory, signals
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -161,7 +167,7 @@ def test_another_version_is_refused(path, monkeypatch):
 
 def test_a_worker_of_another_version_refuses(path, monkeypatch):
     monkeypatch.setattr(jobs, "RECURSION", 99)
-    with pytest.raises(ValueError, match="this worker has rescntk of .*99"):
+    with pytest.raises(ValueError, match="rescntk here is .*99.*expected"):
         compute(path, signals(5))
 
 
@@ -285,3 +291,23 @@ def test_lines_in_a_log(path, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("K.zarr: 1 of 3 blocks, 33 %, 0:00:0") and "about" in lines[0]
     assert lines[-1].startswith("K.zarr: 3 of 3 blocks, 100 %") and "\r" not in "".join(lines)
+
+
+def test_one_line_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    report = Progress("K.zarr", 2, 40, True)
+    report.add(10)
+    report.add(30)
+    said = capsys.readouterr().err
+    assert said.count("\r") == 2 and said.count("\n") == 1 and said.endswith("\n")
+    report.finished_pairs = 10
+    assert report.line(60.0) == "K.zarr: 2 of 2 blocks, 25 %, 0:01:00, about 0:03:00 left"
+
+
+@pytest.mark.parametrize("package", ["zarr", "psutil"])
+def test_without_the_extra_an_error_names_it(package):
+    script = f"import sys; sys.modules[{package!r}] = None; import rescntk.stored"
+    run = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert run.stderr.splitlines()[-1].endswith("pip install 'rescntk[stored]'")
