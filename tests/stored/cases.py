@@ -1,6 +1,10 @@
 """A small computation that tests of stored Grams share, and its values in memory."""
 
 import numpy as np
+import pytest
+
+pytest.importorskip("zarr")
+pytest.importorskip("distributed")
 
 import rescntk as rk
 from rescntk import stored
