@@ -6,6 +6,7 @@ Arguments are checked. Results are multiplied by their scale, or normalized, pie
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from . import engines
 from .arrays import Array, array_module
+from .engines.footprint import result_bytes, table_bytes
 from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
 from .network import Network
@@ -21,6 +23,7 @@ from .validation import (
     check_depths,
     check_dtype,
     check_flag,
+    check_free_memory,
     check_kinds,
     check_match,
     check_network,
@@ -52,6 +55,7 @@ class KernelCall:
         engine: str,
         dtype: str,
         threads: int | None,
+        progress: bool = False,
     ) -> None:
         check_network(network)
         self.network = network
@@ -68,18 +72,45 @@ class KernelCall:
         self.in_place = self.depths == ladder and self.dtype == np.float64
         copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
         self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads, copied)
-        self.engine = engines.choose(engine, self.request, self.X)
+        self.progress = check_flag(progress, "progress")
+        self._check_tables()
+        announce = _announce if self.progress else None
+        self.engine = engines.choose(engine, self.request, self.X, announce)
 
-    def gram(self, progress: bool) -> ScaledKernel:
+    def check_memory(self) -> None:
+        """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
+        n, m = len(self.X), len(self.X if self.Z is None else self.Z)
+        pairs, size = n * m, f"{n} × {m}"
+        if self.request.head == "pixels":
+            d = self.X.shape[2]
+            pairs, size = pairs * d * d, f"{size} × {d} × {d}"
+        if isinstance(self.X, np.ndarray):  # a device's memory is the engine's affair
+            held = engines.held_results(self.engine, self.request)
+            kinds = " and ".join(kind.upper() for kind in self.kinds)
+            check_free_memory(
+                result_bytes(self.request, pairs, held),
+                f"the {kinds} of X, {size} numbers at {len(self.depths)} depths,",
+                "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
+            )
+
+    def _check_tables(self) -> None:
+        """Raise a MemoryError if the layers of one pair of signals exceed the free memory."""
+        depth = max(self.depths)
+        check_free_memory(
+            table_bytes(self.request, self.X.shape[2]),
+            f"depth {depth} for signals of {self.X.shape[2]} timepoints",
+            "give a smaller depth",
+        )
+
+    def gram(self) -> ScaledKernel:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
-        with progress_bar(progress, pairs) as tick:
+        with progress_bar(self.progress, pairs) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
-    def diagonal(self, progress: bool, signals: Array | None = None) -> ScaledKernel:
-        """Return the kernels of each signal with itself; the default `signals` are X."""
-        signals = self.X if signals is None else signals
+    def diagonal(self, signals: Array, progress: bool = False) -> ScaledKernel:
+        """Return the kernels of each signal with itself."""
         with progress_bar(progress, len(signals)) as tick:
             return self.engine.diagonal(self.request, signals, tick)
 
@@ -179,6 +210,11 @@ def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield (rows,)
         else:
             yield from ((rows, *rest) for rest in _cut(shape[1:], most))
+
+
+def _announce(text: str) -> None:
+    """Write a line to the screen, where progress bars are."""
+    print(f"rescntk: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager

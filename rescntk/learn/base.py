@@ -18,17 +18,12 @@ from ..validation import (
     check_depth,
     check_filter_size,
     check_flag,
+    check_max_length,
     check_positive,
 )
 from ..vocabulary import HEADS, KINDS
 from .inputs import read_signals
-from .parameters import (
-    check_max_length,
-    constraints,
-    dimension,
-    estimator,
-    parameter,
-)
+from .parameters import constraints, dimension, estimator, parameter
 from .readouts import Readout
 from .search import Finalist, Found, Space, as_table, search
 
