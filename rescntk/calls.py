@@ -80,16 +80,17 @@ class KernelCall:
     def check_memory(self) -> None:
         """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
-        pairs, size = n * m, f"{n} × {m}"
+        d = self.X.shape[2]
+        numbers, shape = (n * m, f"{n} × {m}")
         if self.request.head == "pixels":
-            d = self.X.shape[2]
-            pairs, size = pairs * d * d, f"{size} × {d} × {d}"
+            numbers, shape = numbers * d * d, f"{shape} × {d} × {d}"
         if isinstance(self.X, np.ndarray):  # a device's memory is the engine's affair
             held = engines.held_results(self.engine, self.request)
             kinds = " and ".join(kind.upper() for kind in self.kinds)
+            depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
             check_free_memory(
-                result_bytes(self.request, pairs, held),
-                f"the {kinds} of X, {size} numbers at {len(self.depths)} depths,",
+                result_bytes(self.request, numbers, held),
+                f"the {kinds}, {shape} numbers{depths}",
                 "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
             )
 

@@ -66,6 +66,7 @@ from .signals import (
 )
 from .theory import (
     MOST_AXES,
+    MOST_LAYERS,
     MOST_PIXELS,
     check_channels,
     check_cutoff,
@@ -80,6 +81,7 @@ from .theory import (
 
 __all__ = [
     "MOST_AXES",
+    "MOST_LAYERS",
     "MOST_PIXELS",
     "MULTISPHERE_TOLERANCE",
     "check_cases",
