@@ -9,6 +9,8 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +31,23 @@ from .validation import (
     check_network,
     check_signals,
 )
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_default_errors(function: F) -> F:
+    """Decorate a function to compute under NumPy's default handling of floating-point errors.
+
+    Underflow is an ordinary event in the engines: ``np.errstate(all="raise")`` around a call must
+    not stop the call.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+            return function(*arguments, **options)
+
+    return cast(F, call)
 
 
 class KernelCall:
@@ -73,6 +92,7 @@ class KernelCall:
         copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
         self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads, copied)
         self.progress = check_flag(progress, "progress")
+        self._check_branch()
         self._check_tables()
         announce = _announce if self.progress else None
         self.engine = engines.choose(engine, self.request, self.X, announce)
@@ -92,6 +112,17 @@ class KernelCall:
                 result_bytes(self.request, numbers, held),
                 f"the {kinds}, {shape} numbers{depths}",
                 "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
+            )
+
+    def _check_branch(self) -> None:
+        """Raise a ValueError if the NTK is made of branches alone, too weak for the dtype."""
+        net = self.network
+        least = 2**32 * float(np.finfo(self.dtype).tiny)
+        if "ntk" in self.kinds and net.parts.initial == 0 and 0 < net.branch_gain < least:
+            raise ValueError(
+                f"network has the branch gain α² c_v c_w / 2 = {net.branch_gain:.3g} and trains "
+                f"{' and '.join(net.trained)} alone: {self.dtype.name} resolves this tangent "
+                f"kernel from a gain of {least:.2g} on"
             )
 
     def _check_tables(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple
 
 from .arrays import ArrayT
-from .calls import KernelCall
+from .calls import KernelCall, with_default_errors
 from .network import Network
 from .validation import check_choice, check_flag, check_network
 from .vocabulary import HEADS, KINDS
@@ -111,6 +111,7 @@ class Kernel:
         )
         return matrices[0]
 
+    @with_default_errors
     def diag(
         self,
         X: ArrayT,
@@ -239,6 +240,7 @@ def CNTK(
     return Kernel(Network(depth, filter_size, skip=False, **network), "ntk", head, normalized)
 
 
+@with_default_errors
 def gram(
     network: Network,
     X: ArrayT,
@@ -309,6 +311,7 @@ def gram(
     return _GRAMS[call.kinds](*results.values())
 
 
+@with_default_errors
 def pixel_pairs(
     network: Network,
     X: ArrayT,
