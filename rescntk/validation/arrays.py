@@ -53,12 +53,16 @@ def check_real(values: Any, name: str, expected: str, finite: bool = True) -> An
     return array
 
 
-def check_unmasked(values: Any, name: str, expected: str) -> None:
-    """Raise a ValueError if `values` is a masked array, or a list with masked arrays in it."""
+def check_unmasked(values: Any, name: str, expected: str, tools: str = "") -> None:
+    """Raise a ValueError if `values` is a masked array, or a list with masked arrays in it.
+
+    `expected` is as for `check_real`; `tools` names more ways to fill in masked values.
+    """
     if _is_masked(values, 2):
+        ways = ", ".join(filter(None, (f"{name}.filled(…)", tools)))
         raise ValueError(
             f"{name} is a masked array, expected real numbers {expected} without a mask: fill in "
-            f"masked values first ({name}.filled(…)), or leave masked cases out"
+            f"masked values first ({ways}), or leave masked cases out"
         )
 
 
