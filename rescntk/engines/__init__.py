@@ -107,7 +107,7 @@ def choose(
 ) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
-    `announce`, if given, is called with a sentence where the engine's code has to be compiled.
+    `announce`, if given, is called with a sentence when the engine's code is being compiled.
 
     For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
     "reference". For CuPy's arrays it is "cuda", unless the signals are longer than "cuda" takes

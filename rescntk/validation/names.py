@@ -57,6 +57,6 @@ def check_trained(trained: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_named(named: Any, name: str) -> None:
-    """Say so if `named` is not a mapping of names to the objects of a picture."""
+    """Raise a ValueError if `named` is not a mapping of names to the objects of a picture."""
     if not isinstance(named, Mapping) or not named:
         raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")

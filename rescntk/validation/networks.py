@@ -29,7 +29,7 @@ def check_library_kernel(kernel: Any) -> None:
 
 
 def check_relu(network: Any, reason: str) -> None:
-    """Say so if `network` is not one with ReLU, and the `reason` that it has to be."""
+    """Raise a ValueError, with the `reason`, if the activation of `network` is not ReLU."""
     check_network(network)
     if network.activation != "relu":
         raise ValueError(f"network has activation {network.activation!r}{reason}")
