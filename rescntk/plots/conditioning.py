@@ -18,8 +18,9 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     """Draw condition numbers of CGPK and ResCGPK over depth, with bounds and asymptotes.
 
     Figure 3 of Barzilai et al. 2022. Markers are condition numbers, and dashed lines are lower
-    bounds. A band reaches up to the upper bound where there is one. Dotted lines are the
-    asymptotic law from depth 10 on. Both axes are logarithmic.
+    bounds. A band reaches up to the upper bound where there is one, and a line of dashes and
+    dots is the improved upper bound. Dotted lines are the asymptotic law from depth 10 on. Both
+    axes are logarithmic.
 
     Parameters
     ----------
@@ -54,8 +55,9 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
         ("cgpk", "CGPK (no skip connections)", BLUE, "o"),
         ("rescgpk", "ResCGPK", VERMILION, "s"),
     ):
-        value, lower, upper, law = (
-            comparison.column(name + suffix) for suffix in ("", "_lower", "_upper", "_asymptote")
+        value, lower, upper, improved, law = (
+            comparison.column(name + suffix)
+            for suffix in ("", "_lower", "_upper", "_improved", "_asymptote")
         )
         value = np.where(np.isfinite(value), value, np.nan)
         ax.plot(depth, value, marker, color=colour, markersize=5, label=label, zorder=4)
@@ -72,6 +74,8 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
                 linewidth=0,
                 label="   up to upper bound",
             )
+            improved = np.where(np.isfinite(improved), improved, np.nan)
+            ax.plot(depth, improved, "-.", color=colour, label="   improved upper bound")
         else:
             ax.plot([], [], " ", color=colour, label="   no upper bound: ε ≥ 1 − b")
         deep = depth >= 10
