@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from .extrapolation import PowerLaw
 from .limits import Prediction
+from .power_law import NO_FIT, PowerLaw
 
 AS_PREDICTED = "converges as predicted"
 ELSEWHERE = "converges to something else"
@@ -21,12 +21,13 @@ DEGENERATES = "degenerates"
 UNDECIDED = "undecided"
 VERDICTS = (AS_PREDICTED, ELSEWHERE, DEGENERATES, UNDECIDED)
 
-# The constants below were chosen by hand. "Sweep" is the measurement of docs/depth_limits.md,
-# section 7: each constant alone was changed to 0.5 and to 1.5 times its value.
+TOLERANCE = 0.01
+"""Largest relative difference of two exponents, or constants, that count as equal, beside their
+uncertainty. Larger: fewer rates are refuted. Chosen by hand: fits of the default ladder resolve
+a thousandth of most rates, and every predicted constant is exact."""
 
-# Largest relative difference of two exponents, or constants, that count as equal. Larger: fewer
-# rates are refuted. Sweep: no ladder changes.
-_EQUAL_WITHIN = 0.05
+# The constants below were chosen by hand. "Sweep" is the measurement of docs/depth_limits.md,
+# section 8: each constant alone was changed to 0.5 and to 1.5 times its value.
 
 # Largest relative uncertainty of an exponent, or constant, that is compared: 0.3 tells p from p/2
 # and 2p. Larger: vaguer rates are confirmed. Sweep: 4 ladders become undecided with 0.15; 0.45
@@ -65,6 +66,16 @@ _LEAST_POWER = 100.0
 # decided, all rightly; with 3.0, 14 become undecided.
 _OUT_OF_REACH_FACTOR = 2.0
 
+# Least remainder that is out of reach wherever the kernels still move, in units of its
+# uncertainty, and least fall of the steps over the ladder. Larger: fewer limits are refuted that
+# are off by less than the kernels still move. Chosen by hand: see docs/depth_limits.md, section 8.
+_SURE_FACTOR, _SURE_FALL = 30.0, 100.0
+
+# Least fall of the steps over a ladder, largest over last, beside which fits that decide nothing
+# are printed. Larger: fewer numbers are printed. Chosen by hand: of 300 random sequences, 15
+# remainders are outside their uncertainty with 1, and 0 with 2 (docs/depth_limits.md, section 8).
+_LEAST_STEP_FALL = 2.0
+
 # Largest change per unit of log depth that counts as none, relative to the values, where values
 # end in rounding errors. Larger: convergence that is faster than any power ends earlier. Sweep: no
 # ladder changes.
@@ -76,13 +87,19 @@ class Evidence:
     """The fits of a ladder and the quantities derived from them, by name."""
 
     distance_fit: PowerLaw
-    """The fit of the distance from the predicted limit."""
+    """The fit of the distances from the predicted limit."""
+    logarithm_fit: PowerLaw
+    """The same with a factor log L, where the predicted rate has none."""
     step_fit: PowerLaw
     """The fit of the change per unit of log depth."""
     spread_fit: PowerLaw
-    """The fit of the standard deviation over pairs."""
+    """The fit of the deviations of the pairs from their mean."""
     last_step_rate: float
     """The change per unit of log depth between the two deepest networks."""
+    distance_rate: float
+    """The same of the pair that is the worst of `distance_fit`."""
+    spread_rate: float
+    """The same of the pair that is the worst of `spread_fit`."""
     last_size: float
     """The root mean square of the complements at the deepest network."""
     prediction: Prediction | None
@@ -94,6 +111,20 @@ class Evidence:
     """The depth of the deepest network."""
     needed: float
     """The least depth at which the signals can refute a prediction."""
+    tolerance: float
+    """Largest relative difference of exponents, or constants, that counts as none."""
+
+    def without_fits(self) -> Evidence:
+        """Return the evidence of a ladder that is too shallow for its fits to mean anything."""
+        return replace(
+            self, distance_fit=NO_FIT, logarithm_fit=NO_FIT, step_fit=NO_FIT, spread_fit=NO_FIT
+        )
+
+    @property
+    def is_too_shallow(self) -> bool:
+        """Return whether uncertainties of the fits tell nothing, as most of the way is ahead."""
+        slow = not self.stopped and self.step_fit.fall_factor < _LEAST_STEP_FALL
+        return slow or self.deepest < self.needed
 
     # ---- the rate
 
@@ -144,25 +175,17 @@ class Evidence:
         return self.constant is not None and fitted <= _RESOLVED_WITHIN * self.constant
 
     @property
-    def constant_is_comparable(self) -> bool:
-        """Return whether a constant is predicted and fitted at an exponent that is nearly exact."""
-        vague = 2.0 * _EQUAL_WITHIN * (self.expected or 0.0)
-        known = self.distance_fit.exponent.uncertainty <= vague
-        fitted = math.isfinite(self.distance_fit.constant.uncertainty)
-        return self.constant is not None and known and fitted
-
-    @property
     def law_is_found(self) -> bool:
         """Return whether exponent and constant of the distance are the predicted ones."""
         fit, constant = self.distance_fit, self.constant or 0.0
-        found = self.constant_is_resolved and fit.constant.admits(constant)
-        return found and fit.exponent.admits(self.expected or 0.0)
+        found = self.constant_is_resolved and not self.constants_differ
+        return found and constant > 0 and fit.exponent.admits(self.expected or 0.0)
 
     @property
     def exponents_differ(self) -> bool:
         """Return whether the exponent is not the predicted one."""
         expected = self.expected or 0.0
-        return not self.distance_fit.exponent.admits(expected, _EQUAL_WITHIN * expected)
+        return not self.distance_fit.exponent.admits(expected, self.tolerance * expected)
 
     @property
     def decays_faster(self) -> bool:
@@ -174,14 +197,22 @@ class Evidence:
 
     @property
     def constants_differ(self) -> bool:
-        """Return whether the constant is not the predicted one.
+        """Return whether the constant is not the predicted one."""
+        constant = self.constant or 0.0
+        return not self.distance_fit.constant.admits(constant, self.tolerance * constant)
 
-        Beside a log L is a constant; in root mean square over pairs it leaves 1/log L behind.
-        """
-        constant, slack = self.constant or 0.0, _EQUAL_WITHIN
-        if self.has_logarithm:
-            slack = max(slack, 1.0 / math.log(self.deepest))
-        return not self.distance_fit.constant.admits(constant, slack * constant)
+    @property
+    def levels_off(self) -> bool:
+        """Return whether distances over the predicted rate tend to a constant."""
+        return self.distance_fit.levels_off
+
+    @property
+    def hides_logarithm(self) -> bool:
+        """Return whether distances have a factor log L that is not predicted."""
+        fit, expected = self.logarithm_fit, self.expected or 0.0
+        exponent = fit.exponent
+        error = abs(exponent.value - expected) + exponent.uncertainty
+        return fit.levels_off and error <= _EXACT_EXPONENT_WITHIN * expected
 
     @property
     def has_logarithm(self) -> bool:
@@ -222,7 +253,11 @@ class Evidence:
 
     @property
     def way_to_go(self) -> float:
-        """The largest distance that the kernels may still move.
+        """The largest distance that the worst pair of `distance_fit` may still move."""
+        return self._way_to_go(self.distance_rate)
+
+    def _way_to_go(self, rate: float) -> float:
+        """Return the largest distance that a pair may still move, from its last step rate.
 
         Steps fall as L^-p, and so their sum is at most the last step rate over p.
         """
@@ -231,17 +266,17 @@ class Evidence:
         if not self.converges:
             return math.inf
         exponent = self.step_fit.exponent
-        return self.last_step_rate / (exponent.value - exponent.uncertainty)
+        return rate / (exponent.value - exponent.uncertainty)
 
     @property
     def misses_prediction(self) -> bool:
         """Return whether the distance stays positive, and the kernels cannot get over it."""
-        return self._is_out_of_reach(self.distance_fit)
+        return self._is_out_of_reach(self.distance_fit, self.distance_rate)
 
     @property
     def spread_stays(self) -> bool:
         """Return whether the spread stays positive: the limit remembers the signals."""
-        return self._is_out_of_reach(self.spread_fit)
+        return self._is_out_of_reach(self.spread_fit, self.spread_rate)
 
     @property
     def spread_is_unknown(self) -> bool:
@@ -253,10 +288,12 @@ class Evidence:
         """Return whether the kernels converge, and all pairs to the same value."""
         return self.converges and self.spread_fit.tends_to_zero(_LARGEST_REMAINDER, _LEAST_FALL)
 
-    def _is_out_of_reach(self, fit: PowerLaw) -> bool:
+    def _is_out_of_reach(self, fit: PowerLaw, rate: float) -> bool:
         deep_enough = self.deepest >= self.needed
-        far = fit.last_value > _OUT_OF_REACH_FACTOR * self.way_to_go
-        return fit.stays_positive and far and deep_enough
+        far = fit.worst_last > _OUT_OF_REACH_FACTOR * self._way_to_go(rate)
+        sure = fit.remainder.value > _SURE_FACTOR * fit.remainder.uncertainty
+        followed = sure and self.converges and self.step_fit.fall_factor >= _SURE_FALL
+        return fit.stays_positive and (far or followed) and deep_enough
 
     # ---- the parts of sentences
 
@@ -271,7 +308,7 @@ class Evidence:
         return (
             f"the distance from the predicted limit falls with exponent "
             f"{self.distance_fit.exponent}{rate}, and {self.distance_fit.remainder} of it is "
-            f"left at infinite depth"
+            f"left at infinite depth of any pair"
         )
 
     @property
@@ -279,8 +316,8 @@ class Evidence:
         """The sentence for a distance that stays positive."""
         return (
             f"{self.distance_fit.remainder} of the distance from the predicted limit is left at "
-            f"infinite depth, and the kernels move by no more than {self.way_to_go:.2g} from "
-            f"here on"
+            f"infinite depth, of the worst pair, and it moves by no more than "
+            f"{self.way_to_go:.2g} from here on"
         )
 
     @property
@@ -345,11 +382,16 @@ def _always(value: bool | None) -> Callable[[Evidence], bool | None]:
 
 
 _OTHER_EXPONENT = "the exponent predicted is {e.expected:g}"
+_LOGARITHM = (
+    "there is a factor log(L), of constant {e.logarithm_fit.constant}, which is not predicted"
+)
+_DRIFTS = "over the predicted rate it does not yet tend to a constant"
 _OTHER_CONSTANT = "the constant is {e.distance_fit.constant}, where {e.constant:.4g} is predicted"
 
 # The rate of the distance against the predicted rate: the first row that applies counts.
 _RATES = (
     _Rate(lambda e: e.expected is None, _always(True), ""),
+    _Rate(lambda e: e.hides_logarithm and not e.levels_off, _always(False), _LOGARITHM),
     _Rate(lambda e: e.law_is_found, _always(True), ""),
     _Rate(
         lambda e: not e.exponent_is_resolved,
@@ -357,10 +399,14 @@ _RATES = (
         "too vague for the {e.expected:g} that is predicted",
     ),
     _Rate(lambda e: e.exponents_differ, lambda e: e.decays_faster, _OTHER_EXPONENT),
-    _Rate(lambda e: not e.constant_is_comparable, _always(True), ""),
-    _Rate(lambda e: not e.constants_differ, _always(True), ""),
-    # Beside a logarithm the constant is not seen while constants differ more from pair to pair.
-    _Rate(lambda e: True, lambda e: None if e.has_logarithm else False, _OTHER_CONSTANT),
+    _Rate(lambda e: not e.levels_off, _always(None), _DRIFTS),
+    _Rate(lambda e: e.constant is None, _always(True), ""),
+    _Rate(lambda e: e.constants_differ, _always(False), _OTHER_CONSTANT),
+    _Rate(
+        lambda e: True,
+        _always(None),
+        "too vague, constant {e.distance_fit.constant}, for the {e.constant:.4g} that is predicted",
+    ),
 )
 
 
