@@ -28,12 +28,13 @@ from ..validation import (
 )
 from ..vocabulary import HEADS, KINDS
 from . import multisphere
+from .evidence import TOLERANCE
 from .extrapolation import extrapolate_limit
 from .families import Family
 from .findings import Findings, Row, judge
 from .limits import FAR, ROUNDING, Prediction, dot_product
 from .power_law import LEAST_DEPTHS, root_mean_square
-from .verdict import AS_PREDICTED, DEGENERATES, ELSEWHERE, TOLERANCE, UNDECIDED, VERDICTS
+from .verdict import AS_PREDICTED, DEGENERATES, ELSEWHERE, UNDECIDED, VERDICTS
 
 __all__ = [
     "AS_PREDICTED",

@@ -90,7 +90,7 @@ def extrapolate_limit(depths: np.ndarray, values: np.ndarray, noise: np.ndarray)
     >>> depths = 2.0 ** np.arange(3, 13)
     >>> limit = extrapolate_limit(depths, 0.25 + depths**-0.5 - 3 / depths, np.full(10, 1e-16))
     >>> print(limit)
-    0.2494 ± 0.0048
+    0.249 ± 0.013
     """
     limits, uncertainties = extrapolate_limits(depths, np.asarray(values)[:, None], noise)
     return Estimate(float(limits[0]), float(uncertainties[0]))

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .evidence import TOLERANCE, Evidence
 from .extrapolation import Estimate
 from .limits import ROUNDING, Prediction
 from .power_law import NO_FIT, fit_power_law, root_mean_square
 from .report_table import ReportTable
-from .verdict import TOLERANCE, UNDECIDED, Evidence, decide
+from .verdict import UNDECIDED, decide
 
 
 class Row(NamedTuple):
@@ -192,8 +193,8 @@ def judge(
 def _last_rate(rates: np.ndarray, pair: int) -> float:
     """Return the change of a pair per unit of log depth at the end of the ladder.
 
-    A change that is about to change its sign is small by chance: half of the previous change
-    counts, too, and so does the root mean square over pairs.
+    A change that is about to change its sign is small by chance. So half of the previous change
+    counts, too, and the root mean square over pairs.
     """
     previous, last = np.abs(rates[-2:, pair])
     return float(max(last, 0.5 * previous, root_mean_square(rates[-1])))

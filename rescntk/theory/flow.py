@@ -128,8 +128,8 @@ class _Start(NamedTuple):
 class _Pairs:
     """Some pairs of signals on their way from time 0 to time 1.
 
-    The state is the variances q of all signals, (d, n_cases), and, of the pairs, half the
-    squared distances D and the tangent kernel T, (d, n_offsets, n_pairs) each.
+    The state has three parts: the variances q of all signals, (d, n_cases), half the squared
+    distances D and the tangent kernel T, both of the pairs, (d, n_offsets, n_pairs).
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class _Pairs:
         return Pixels(root * np.sqrt(0.5), inverse, extra)
 
     def _sides(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the variances at both pixels of each pair, from those of the signals."""
+        """Return the variances at the left and the right pixel of each pair."""
         return q[:, None, self.one], q[self.partners[..., None], self.other]
 
     def _covariance(self, q: np.ndarray, D: np.ndarray) -> np.ndarray:

@@ -189,8 +189,8 @@ def _limits(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the limits of the pairs and their uncertainties.
 
-    Sequences are extrapolated as they are, and without the terms L^-p, L^-2p, … that are
-    expected. Of the limits of a pair the least uncertain limit is taken.
+    Sequences are extrapolated with and without the expected terms L^-p, L^-2p, …. Of the limits
+    of a pair the least uncertain limit is taken.
     """
     limits, uncertainties = extrapolate_limits(depths, pairs, noise)
     if not expected:
