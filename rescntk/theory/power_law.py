@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from .extrapolation import UNKNOWN, Estimate, extrapolate_limit, extrapolate_limits
+from .extrapolation import UNKNOWN, Estimate, extrapolate_limits
 
 LEAST_DEPTHS = 6
 """Fewest depths of a fit, a count: five slopes, three curves through them, two to compare.
@@ -157,7 +157,8 @@ def fit_power_law(
     at, exponents = _local_exponents(depths, size, log_power)
     steps = np.diff(np.log(depths))[-len(exponents) :]
     exponent_noise = 2.0 * (noise / size)[-len(exponents) :] / steps
-    exponent = _limit_or_range(at, exponents, exponent_noise)
+    known = None if log_power else expected  # corrections of L^-p have the relative size L^-p
+    exponent = _limit_or_range(at, exponents, exponent_noise, known)
     constant = UNKNOWN
     if expected is not None:
         constant = _constant(depths, pairs, noise, log_power, expected)
@@ -190,26 +191,31 @@ def _limits(
     """Return the limits of the pairs and their uncertainties.
 
     Sequences are extrapolated with and without the expected terms L^-p, L^-2p, …. Of the limits
-    of a pair the least uncertain limit is taken.
+    of a pair the least uncertain limit is taken. Its distance from the next limit counts as
+    uncertainty, too, as an uncertainty can be small by chance. Where no other limit is found,
+    the distance from the deepest value counts.
     """
-    limits, uncertainties = extrapolate_limits(depths, pairs, noise)
+    start, found = pairs[-1], [extrapolate_limits(depths, pairs, noise)]
     if not expected:
-        return limits, uncertainties
+        return found[0]
     removals = [(expected, log_power)]
     if not log_power:
         removals += [(k * expected, 0) for k in range(2, 1 + _MOST_REMOVALS)]
     share = (depths[0] / depths[-1]) ** expected
-    unseen = float(root_mean_square(pairs[-1])) * share**_UNSEEN_POWER
+    unseen = root_mean_square(pairs[-1]) * share**_UNSEEN_POWER
     for exponent, power in removals:
         depths, pairs, noise = _without(depths, pairs, noise, exponent, power)
         if len(depths) < LEAST_DEPTHS - 1:
             break
-        others, other_uncertainties = extrapolate_limits(depths, pairs, noise)
-        other_uncertainties += unseen
-        better = other_uncertainties < uncertainties
-        limits = np.where(better, others, limits)
-        uncertainties = np.where(better, other_uncertainties, uncertainties)
-    return limits, uncertainties
+        limits, uncertainties = extrapolate_limits(depths, pairs, noise)
+        found.append((limits, uncertainties + unseen))
+    limits, uncertainties = (np.array(part) for part in zip(*found, strict=True))
+    order = np.argsort(uncertainties, axis=0)
+    (limit, other, *_), (least, more, *_) = (
+        np.take_along_axis(part, order, axis=0) for part in (limits, uncertainties)
+    )
+    alone = np.abs(limit - start)
+    return limit, np.maximum(least, np.where(np.isfinite(more), np.abs(limit - other), alone))
 
 
 def _without(
@@ -262,7 +268,8 @@ def _constant(
             np.diff(scaled, axis=0) / steps[:, None],
             (error[1:] + error[:-1]) / steps,
         )
-    limits, uncertainties = extrapolate_limits(depths[log_power:], sequences, error)
+    known = None if log_power else expected  # corrections of L^-p have the relative size L^-p
+    limits, uncertainties = _limits(depths[log_power:], sequences, error, 0, known)
     vague = ~np.isfinite(uncertainties)
     limits[vague] = sequences[-1, vague]
     uncertainties[vague] = _RANGE_FACTOR * np.ptp(sequences[-3:, vague], axis=0)
@@ -280,14 +287,16 @@ def _local_exponents(
     return depths[2:], np.array([_log_exponent(logs[i], values[i]) for i in triples])
 
 
-def _limit_or_range(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimate:
+def _limit_or_range(
+    depths: np.ndarray, values: np.ndarray, noise: np.ndarray, expected: float | None
+) -> Estimate:
     """Return the limit of a sequence; where it has none, the last value.
 
     The uncertainty of the last value is `_RANGE_FACTOR` times the range of the last three.
     """
-    limit = extrapolate_limit(depths, values, noise)
-    if math.isfinite(limit.uncertainty):
-        return limit
+    limits, uncertainties = _limits(depths, values[:, None], noise, 0, expected)
+    if math.isfinite(uncertainties[0]):
+        return Estimate(float(limits[0]), float(uncertainties[0]))
     if not np.isfinite(values[-3:]).all():
         return UNKNOWN
     return Estimate(float(values[-1]), _RANGE_FACTOR * float(np.ptp(values[-3:])))
