@@ -18,9 +18,10 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     """Draw condition numbers of CGPK and ResCGPK over depth, with bounds and asymptotes.
 
     Figure 3 of Barzilai et al. 2022. Markers are condition numbers, and dashed lines are lower
-    bounds. A band reaches up to the upper bound where there is one. Dotted lines are the
-    asymptotic law from depth 10 on. Both axes are logarithmic. Open markers at the upper edge are
-    infinite condition numbers, as of signals that are there twice.
+    bounds. A band reaches up to the upper bound where there is one, and a line of dashes and
+    dots is the improved upper bound. Dotted lines are the asymptotic law from depth 10 on. Both
+    axes are logarithmic. Open markers at the upper edge are infinite condition numbers, as of
+    signals that are there twice.
 
     Parameters
     ----------
@@ -55,8 +56,9 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
         ("cgpk", "CGPK (no skip connections)", BLUE, "o"),
         ("rescgpk", "ResCGPK", VERMILION, "s"),
     ):
-        value, lower, upper, law = (
-            comparison.column(name + suffix) for suffix in ("", "_lower", "_upper", "_asymptote")
+        value, lower, upper, improved, law = (
+            comparison.column(name + suffix)
+            for suffix in ("", "_lower", "_upper", "_improved", "_asymptote")
         )
         infinite = ~np.isfinite(value)
         value, lower = (np.where(np.isfinite(v), v, np.nan) for v in (value, lower))
@@ -74,6 +76,8 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
                 linewidth=0,
                 label="   up to upper bound",
             )
+            improved = np.where(np.isfinite(improved), improved, np.nan)
+            ax.plot(depth, improved, "-.", color=colour, label="   improved upper bound")
         else:
             ax.plot([], [], " ", color=colour, label="   no upper bound: ε ≥ 1 − b")
         if infinite.any():  # open markers at the upper edge, the ResCGPK's below the CGPK's
