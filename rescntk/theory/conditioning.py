@@ -45,8 +45,8 @@ class Bounds(NamedTuple):
     there 1−b is B's largest eigenvalue, 1−b+nb its smallest, and the bound is
     (1−b+ε)/(1−b+nb−ε)."""
     upper_equal_rows: float
-    """(1−b+nb)/(1−b−ε), valid where all rows have the same sum; inf where ε ≥ 1−b. For b < 0
-    equal to `upper`."""
+    """The improved bound of figure 3, for any matrix. Where all rows have the same sum and nb ≥ ε,
+    (1−b+nb)/(1−b−ε); inf where `upper` is. At most `upper`. Proof: docs/conditioning.md."""
 
 
 def condition_number(A: np.ndarray) -> float:
@@ -83,7 +83,10 @@ def bounds(A: np.ndarray) -> Bounds:
     Lemma 6.1 of Barzilai et al. 2022. With b the mean off-diagonal entry and
     :math:`\epsilon = \max_i \sum_j |A_{ij} - B_{ij}|`: if :math:`b \ge 0`,
     :math:`1 + nb/(1-b) \le \mathrm{cond}(A)`; if :math:`\epsilon < 1 - b`,
-    :math:`\mathrm{cond}(A) \le (1-b+nb+\epsilon)/(1-b-\epsilon)`.
+    :math:`\mathrm{cond}(A) \le (1-b+nb+\epsilon)/(1-b-\epsilon)`. The paper leaves out the
+    :math:`\epsilon` above where the constant vector is the eigenvector of the largest
+    eigenvalue. The field `Bounds.upper_equal_rows` is this bound, with the correction of
+    docs/conditioning.md where the constant vector is not.
 
     Parameters
     ----------
@@ -118,13 +121,22 @@ def bounds(A: np.ndarray) -> Bounds:
     # Eigenvalues of B: 1 − b + nb for the constant vector, 1 − b for all others.
     constant = mean_complement + n * b
     smallest, largest = sorted((mean_complement, constant))
-    upper = (largest + epsilon) / (smallest - epsilon) if epsilon < smallest else math.inf
-    if b < 0:
-        return Bounds(b, epsilon, 1.0, upper, upper)
-    lower = constant / mean_complement if mean_complement > 0 else math.inf
-    resolved = epsilon < mean_complement
-    equal_rows = constant / (mean_complement - epsilon) if resolved else math.inf
-    return Bounds(b, epsilon, lower, upper, equal_rows)
+    least, most = smallest - epsilon, largest + epsilon
+    # The same with the constant vector apart from all others (docs/conditioning.md).
+    spread = float(np.std(complements.sum(axis=1)))
+    most_apart = min(most, _largest_of(constant, mean_complement + epsilon, spread))
+    least_apart = max(least, -_largest_of(-constant, epsilon - mean_complement, spread))
+    upper = most / least if least > 0 else math.inf
+    equal_rows = most_apart / least_apart if least_apart > 0 else math.inf
+    lower = 1.0
+    if b >= 0:
+        lower = constant / mean_complement if mean_complement > 0 else math.inf
+    return Bounds(b, epsilon, lower, upper, min(equal_rows, upper))
+
+
+def _largest_of(one: float, other: float, beside: float) -> float:
+    """Return the largest eigenvalue of a symmetric matrix (2, 2), `beside` off its diagonal."""
+    return 0.5 * (one + other) + math.hypot(0.5 * (one - other), beside)
 
 
 def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> float:
@@ -213,10 +225,13 @@ class Row(NamedTuple):
     cgpk: float
     cgpk_lower: float
     cgpk_upper: float
+    cgpk_improved: float
+    """The improved upper bound, `Bounds.upper_equal_rows`."""
     cgpk_asymptote: float
     rescgpk: float
     rescgpk_lower: float
     rescgpk_upper: float
+    rescgpk_improved: float
     rescgpk_asymptote: float
     ratio: float
     """Ratio of the condition numbers, CGPK over ResCGPK."""
@@ -239,11 +254,11 @@ class Comparison(ReportTable[Row]):
 
     def __str__(self) -> str:
         """Return the table as text."""
-        sides = ("condition", "lower", "upper", "asymptote")
+        sides = ("condition", "lower", "upper", "improved", "asymptote")
         header = ["depth", *sides, *sides, "ratio", "of lower", "limit"]
         lines = []
         for cells in self._cells(header):
-            groups = cells[:1], cells[1:5], cells[5:9], cells[9:]
+            groups = cells[:1], cells[1:6], cells[6:11], cells[11:]
             lines.append(" | ".join("  ".join(group) for group in groups))
         head, *body = lines
         first, second, third = (i for i, c in enumerate(head) if c == "|")
@@ -293,7 +308,7 @@ def compare(
     X, depths = check_signals(X, "X"), check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
     check_cases(X, 2, "the bounds are about pairs of signals")
-    sides: list[list[tuple[float, float, float, float]]] = []
+    sides: list[list[tuple[float, ...]]] = []
     for skip in (False, True):
         matrices = gram(
             network.replace(skip=skip),
@@ -320,13 +335,11 @@ def compare(
     )
 
 
-def _numbers(
-    A: np.ndarray, depth: int, alpha: float, skip: bool
-) -> tuple[float, float, float, float]:
-    """Return condition number, lower and upper bound, and asymptote of a normalized matrix."""
+def _numbers(A: np.ndarray, depth: int, alpha: float, skip: bool) -> tuple[float, ...]:
+    """Return condition number, its three bounds, and the asymptote of a normalized matrix."""
     found = bounds(A)
     asymptote = asymptotic_condition_number(len(A), depth, alpha, skip)
-    return condition_number(A), found.lower, found.upper, asymptote
+    return condition_number(A), found.lower, found.upper, found.upper_equal_rows, asymptote
 
 
 def _check_energy(matrices: np.ndarray, X: np.ndarray) -> None:

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .extrapolation import NO_FIT, Estimate, fit_power_law
-from .limits import ROUNDING, Prediction, root_mean_square
+from .evidence import TOLERANCE, Evidence
+from .extrapolation import Estimate
+from .limits import ROUNDING, Prediction
+from .power_law import NO_FIT, fit_power_law, root_mean_square
 from .report_table import ReportTable
-from .verdict import Evidence, decide
+from .verdict import UNDECIDED, decide
 
 
 class Row(NamedTuple):
@@ -62,13 +64,16 @@ class Findings(ReportTable[Row]):
     constant: Estimate
     """The constant of the predicted rate."""
     remainder: Estimate
-    """The distance at infinite depth."""
+    """The distance at infinite depth, of the pair that is the worst."""
     step_exponent: Estimate
     """Exponent of the change per unit of log depth: the kernels converge where it is positive."""
     spread_exponent: Estimate
     """Exponent of the spread of the pairs."""
     spread_remainder: Estimate
-    """The spread at infinite depth: 0 where the limit forgets the signals."""
+    """The deviation from the pairs' mean at infinite depth, of the pair that is the worst: 0
+    where the limit forgets the signals."""
+    tolerance: float
+    """Largest relative difference of an exponent, or a constant, from the predicted number."""
 
     @property
     def law(self) -> np.ndarray:
@@ -94,6 +99,7 @@ def judge(
     prediction: Prediction | None = None,
     constant: float | None = None,
     needed: float = 0.0,
+    tolerance: float = TOLERANCE,
 ) -> Findings:
     """Judge whether kernels over a ladder of depths converge, and to what.
 
@@ -111,7 +117,10 @@ def judge(
     constant : float, optional
         The predicted constant of the distance, for these signals.
     needed : float, default 0
-        The least depth at which these signals can refute a prediction.
+        The least depth at which these signals can refute a prediction. Fits of a shallower
+        ladder that decide nothing are unknown: nothing tells how uncertain they are.
+    tolerance : float
+        Largest relative difference of an exponent, or a constant, that counts as none.
 
     Returns
     -------
@@ -119,37 +128,48 @@ def judge(
     """
     L = np.array(depths, dtype=np.float64)
     nan = np.full(len(L), np.nan)
-    spread = values.std(axis=1)
-    steps = root_mean_square(np.diff(values, axis=0))
-    step_rates = steps / np.diff(np.log(L))
-    step_noise = 2.0 * (noise[1:] + noise[:-1])
+    deviations = values - values.mean(axis=1, keepdims=True)
+    rates = np.diff(values, axis=0) / np.diff(np.log(L))[:, None]
     # The spread of one pair is 0 at every depth, and tells nothing.
-    spread_fit = fit_power_law(L, spread, noise) if values.shape[1] > 1 else NO_FIT
-    distance, largest, law, slope, distance_fit = nan, nan, nan, nan, NO_FIT
+    spread_fit = fit_power_law(L, deviations, noise) if values.shape[1] > 1 else NO_FIT
+    distance, largest, law, slope = nan, nan, nan, nan
+    distance_fit, logarithm_fit = NO_FIT, NO_FIT
     if limit is not None and prediction is not None:
-        distance = root_mean_square(values - limit)
-        largest = np.abs(values - limit).max(axis=1)
+        errors = values - limit
+        distance, largest = root_mean_square(errors), np.abs(errors).max(axis=1)
         slope = np.append(np.nan, _log_slopes(L, distance))
         log_power, exponent = prediction.log_power, prediction.exponent
-        distance_fit = fit_power_law(L, distance, noise, log_power, exponent)
+        distance_fit = fit_power_law(L, errors, noise, log_power, exponent)
+        if exponent and not log_power:
+            logarithm_fit = fit_power_law(L, errors, noise, 1, exponent)
         if constant is not None and exponent is not None:
             law = constant * L**-exponent * np.log(L) ** log_power
     evidence = Evidence(
         distance_fit=distance_fit,
-        step_fit=fit_power_law(np.sqrt(L[1:] * L[:-1]), step_rates, step_noise),
+        logarithm_fit=logarithm_fit,
+        step_fit=fit_power_law(
+            np.sqrt(L[1:] * L[:-1]), root_mean_square(rates), 2.0 * (noise[1:] + noise[:-1])
+        ),
         spread_fit=spread_fit,
-        last_step_rate=float(step_rates[-1]),
+        last_step_rate=float(root_mean_square(rates[-1])),
+        distance_rate=_last_rate(rates, distance_fit.worst),
+        spread_rate=_last_rate(rates, spread_fit.worst),
         last_size=float(root_mean_square(values[-1])),
         prediction=prediction,
         constant=constant,
         limit_forgets=_forgets(limit, prediction),
         deepest=float(L[-1]),
         needed=needed,
+        tolerance=tolerance,
     )
     decision = decide(evidence)
+    if decision.verdict == UNDECIDED and evidence.is_too_shallow:
+        evidence = evidence.without_fits()
+        decision = decide(evidence)
+        distance_fit, spread_fit = evidence.distance_fit, evidence.spread_fit
     mean = values.mean(axis=1)
-    step = np.append(np.nan, steps)
-    columns = (1.0 - mean, mean, spread, step, distance, largest, law, slope)
+    step = np.append(np.nan, root_mean_square(np.diff(values, axis=0)))
+    columns = (1.0 - mean, mean, values.std(axis=1), step, distance, largest, law, slope)
     rows = zip(depths, *(column.tolist() for column in columns), strict=True)
     exponent = None if prediction is None else prediction.exponent
     return Findings(
@@ -166,7 +186,18 @@ def judge(
         step_exponent=evidence.step_fit.exponent,
         spread_exponent=spread_fit.exponent,
         spread_remainder=spread_fit.remainder,
+        tolerance=tolerance,
     )
+
+
+def _last_rate(rates: np.ndarray, pair: int) -> float:
+    """Return the change of a pair per unit of log depth at the end of the ladder.
+
+    A change that is about to change its sign is small by chance. So half of the previous change
+    counts, too, and the root mean square over pairs.
+    """
+    previous, last = np.abs(rates[-2:, pair])
+    return float(max(last, 0.5 * previous, root_mean_square(rates[-1])))
 
 
 def _log_slopes(depths: np.ndarray, values: np.ndarray) -> np.ndarray:

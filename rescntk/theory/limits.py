@@ -8,7 +8,7 @@ The derivations are in docs/depth_limits.md. For networks with α = a·depth^-γ
 γ > ½                     dot product, L^(1−2γ)           dot product, L^(1−2γ); with a
                                                           frozen readout the kernel of
                                                           one layer, L^-min(2γ−1, 1)
-γ = ½                     no theorem                      no theorem
+γ = ½                     flow to time 1, L^-1            flow to time 1, L^-1
 0 < γ < ½                 1, L^(4γ−2)                     ¼, L^(2γ−1)
 0 (α fixed) or no skips   1, (9π²/2) s² L^-2              ¼, (3/8) log(L) L^-1
 ========================  ==============================  =============================
@@ -25,7 +25,8 @@ import numpy as np
 from ..kernels import Kernel, gram
 from ..network import Network
 from ..validation import check_constant
-from . import conditioning, degeneracy, multisphere
+from . import conditioning, degeneracy, flow, multisphere
+from .power_law import root_mean_square
 
 LimitFunction = Callable[[np.ndarray, str], np.ndarray]
 ConstantFunction = Callable[[np.ndarray, str], "float | None"]
@@ -33,7 +34,7 @@ ConstantFunction = Callable[[np.ndarray, str], "float | None"]
 FAR = 10.0
 """Depth at which a law is seen, in units of the depth where the law sets in. Larger: fewer
 predictions are refuted, more ladders are undecided. Chosen by hand. A multiple of the depth needed
-by the signals, 0.1 to 10 times, changes no ladder (docs/depth_limits.md, section 7)."""
+by the signals, 0.1 to 10 times, changes no ladder (docs/depth_limits.md, section 8)."""
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """Largest difference of two correlations that counts as a rounding error. Larger: more pairs
@@ -69,6 +70,8 @@ class Prediction:
         The depth below which the rate is not seen.
     rate_at : callable, optional
         A function of signals and head that returns p and `onset`, where they depend on both.
+    error : float, default 0
+        Largest error of an entry of the limit.
 
     Examples
     --------
@@ -86,6 +89,7 @@ class Prediction:
     requires_multisphere: bool = False
     onset: float = 0.0
     rate_at: Callable[[np.ndarray, str], tuple[float, float]] | None = None
+    error: float = 0.0
 
     def __post_init__(self) -> None:
         if self.exponent is not None:
@@ -245,8 +249,8 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     Returns
     -------
     Prediction or None
-        For γ = ½ there is no theorem: the limit for larger γ, with exponent 0. For smaller γ
-        None where `fixed` returns None.
+        For γ = ½ the limit is a flow (theory/flow.py): not in the papers. For smaller γ None
+        where `fixed` returns None.
 
     Examples
     --------
@@ -264,13 +268,13 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
         return fixed(network, kind)
     if gamma < 0.5:
         return _slowed(network, gamma, kind)
+    if gamma == 0.5:
+        return _flow(network, kind)
     frozen = kind == "ntk" and network.parts.initial == 0
     one_window = 1 in (network.filter_size, network.input_filter_size)
     if frozen and not one_window:
         return None
     limit = two_layer(network) if frozen else dot_product(network)
-    if gamma == 0.5:
-        return Prediction(limit, 0.0, source="no theorem: γ > 1/2 is required; its limit")
     if frozen:
         return _one_layer(network, gamma, limit)
 
@@ -290,6 +294,16 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
         constant=constant if one_window else None,
         source="Barzilai et al., theorem 6.1: the dot product",
     )
+
+
+def _flow(network: Network, kind: str) -> Prediction:
+    """Return the prediction for γ = ½: layers are steps of Euler's method, of error O(1/L)."""
+
+    def complements(X: np.ndarray, head: str) -> np.ndarray:
+        return flow.complements(network, kind, X, head)
+
+    source = "the flow dF/dt = a² box K(box F) at time 1"
+    return Prediction(complements, 1.0, source=source, error=flow.ERROR)
 
 
 def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
@@ -419,11 +433,6 @@ def _where_different(network: Network, X: np.ndarray, head: str, value: float) -
         return value * different[None]
 
     return multisphere.over_pairs(X, head, function)[0]
-
-
-def root_mean_square(values: np.ndarray) -> np.ndarray:
-    """Return the root mean square over the last axis, pairs of different signals."""
-    return np.sqrt((values * values).mean(axis=-1))
 
 
 def _over_pairs(A: np.ndarray) -> float:

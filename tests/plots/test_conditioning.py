@@ -33,6 +33,10 @@ def test_condition_numbers(table):
         assert (line.get_xdata() == table.column("depth")).all()
         assert (line.get_ydata() == table.column(name)).all()
         assert (drawn["lower bound" + colour].get_ydata() == table.column(name + "_lower")).all()
+        improved = drawn["improved upper bound" + colour].get_ydata()
+        expected = table.column(name + "_improved")
+        assert (improved[np.isfinite(expected)] == expected[np.isfinite(expected)]).all()
+        assert np.isnan(improved[~np.isfinite(expected)]).all()
         law = drawn["asymptotic law" + colour]
         assert (law.get_ydata() == table.column(name + "_asymptote")[2:]).all()
     assert len(ax.collections) == 2  # a band for each, where the upper bound exists

@@ -75,6 +75,45 @@ def test_rows_of_equal_sum_have_the_sharper_bound():
     assert found.upper_equal_rows < found.upper < np.inf
 
 
+def test_rows_of_equal_sum_do_not_make_the_constant_vector_the_top_one():
+    """Circulant (1, .16, −.3, .16): the top eigenvalue is 1.3, the constant vector has 1.02."""
+    row = np.array([1.0, 0.16, -0.3, 0.16])
+    A = np.stack([np.roll(row, i) for i in range(4)])
+    found = conditioning.bounds(A)
+    value = conditioning.condition_number(A)
+    assert abs(value - 1.3 / 0.38) <= 100 * EPS
+    b, epsilon = found.off_diagonal, found.epsilon
+    assert (1 + 3 * b) / (1 - b - epsilon) < value  # the paper's formula, which wants the top one
+    assert value <= found.upper_equal_rows <= found.upper
+    assert abs(found.upper_equal_rows - (1 - b + epsilon) / (1 - b - epsilon)) <= 100 * EPS
+
+
+@given(
+    st.integers(2, 9),
+    st.floats(-0.1, 0.9),
+    st.floats(0, 1),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_improved_bound_holds_for_any_matrix(n, b, spread, circulant, seed):
+    """Rows of equal sums or not, negative entries or not: it is a bound, and the sharper one."""
+    noise = np.random.default_rng(seed).uniform(-spread, spread, (n, n)) / n
+    if circulant:
+        noise = np.stack([np.roll(noise[0], i) for i in range(n)])
+    A = np.clip(b + (noise + noise.T) / 2, -1, 1)
+    np.fill_diagonal(A, 1.0)
+    values, found = np.linalg.eigvalsh(A), conditioning.bounds(A)
+    assert found.upper_equal_rows <= found.upper
+    if found.upper_equal_rows < np.inf:
+        assert values[0] > 0
+        slack = 1 + 1e3 * EPS * n * found.upper_equal_rows
+        assert values[-1] / values[0] <= found.upper_equal_rows * slack
+    b, epsilon = found.off_diagonal, found.epsilon
+    if circulant and n * b >= epsilon and epsilon < 0.99 * (1 - b):  # the paper's formula
+        paper = (1 - b + n * b) / (1 - b - epsilon)
+        assert abs(found.upper_equal_rows / paper - 1) <= 1e4 * EPS
+
+
 def test_condition_numbers():
     assert conditioning.condition_number(np.eye(3)) == 1
     assert conditioning.condition_number(np.ones((3, 3))) == np.inf
@@ -120,7 +159,11 @@ def test_comparison(rng, tmp_path):
             assert abs(getattr(row, name + "_lower") / found.lower - 1) <= 1e3 * EPS * value
             asymptote = conditioning.asymptotic_condition_number(40, depth, 1.0, skip)
             assert getattr(row, name + "_asymptote") == asymptote
-            assert found.lower <= value <= found.upper
+            assert found.lower <= value <= found.upper_equal_rows <= found.upper
+            improved = getattr(row, name + "_improved")
+            assert improved == found.upper_equal_rows or abs(
+                improved / found.upper_equal_rows - 1
+            ) <= 1e3 * EPS * min(improved, value)
         assert row.ratio == row.cgpk / row.rescgpk
     for name in ("ratio", "ratio_lower"):
         assert (table.column(name) > 1).all()  # part 3 of the theorem
@@ -132,7 +175,10 @@ def test_comparison(rng, tmp_path):
         rows = list(csv.DictReader(file))
     assert [int(row["depth"]) for row in rows] == list(depths)
     assert [float(row["rescgpk"]) for row in rows] == table.column("rescgpk").tolist()
+    deepest = table.rows[-1]
+    assert deepest.rescgpk <= deepest.rescgpk_improved < deepest.rescgpk_upper < np.inf
     text = str(table).splitlines()
+    assert text[1].count("improved") == 2
     assert len(text) == 3 + len(depths)
     assert len({len(line) for line in text[1:]}) == 1
     with pytest.raises(ValueError, match="column is 'kappa'"):

@@ -44,7 +44,10 @@ def test_two_signals_are_one_pair():
     quarter = depth.check(families.cnn(), X, depths=powers(13))
     assert (quarter.verdict, quarter.as_predicted) == (depth.DEGENERATES, True)
     half = depth.check(families.resnet(0.5), X, depths=SHORT)
-    assert half.verdict == depth.ELSEWHERE
+    assert (half.verdict, half.as_predicted) == (depth.AS_PREDICTED, True)
+    linear = families.resnet(1.0).predict("ntk")
+    wrong = depth.check(families.resnet(0.5), X, depths=SHORT, prediction=linear)
+    assert (wrong.verdict, wrong.as_predicted) == (depth.ELSEWHERE, False)
 
 
 def test_predictions_as_people_write_them():
@@ -158,7 +161,8 @@ def test_profiles():
     assert np.abs(curve.limit[:-1] - expected).max() <= 1e-7  # κ0 at t = −1
     assert np.abs(curve.values[1] - curve.limit)[1:].max() <= 1e-3
     assert abs(curve.values[1] - curve.limit)[0] <= 1000**-0.5  # κ0 at t = −1
-    assert depth.profile(families.resnet(0.5), (10,), n_points=3).limit is None
+    half = depth.profile(families.resnet(0.5), (1000,), n_points=5)
+    assert np.abs(half.values[0] - half.limit).max() <= 1e-3  # a flow; layers are steps of 1/L
     assert depth.profile(lambda n: rk.Network(n), (1,), kind="gpk", n_points=3).limit is None
 
 
@@ -171,6 +175,7 @@ def test_profiles():
         ({"depths": (8, 16, 32, 64, 65, 128)}, "depths has 64 and then 65, expected each"),
         ({"depths": (8, 16, 32, 64, 128, 16)}, "depths has 128 and then 16"),
         ({"depths": 5}, "depths is 5"),
+        ({"tolerance": -0.1}, "tolerance is -0.1, expected a finite number of at least 0"),
         ({"kind": "nngp"}, "kind is 'nngp'"),
         ({"head": "mean"}, "head is 'mean'"),
         ({"X": np.ones((3, 4))}, r"X has shape \(3, 4\)"),

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rescntk.theory.extrapolation import Estimate, extrapolate_limit, fit_power_law
+from rescntk.theory.extrapolation import Estimate, extrapolate_limit
+from rescntk.theory.power_law import fit_power_law
 from tests import tolerances
 
 EPS = tolerances.EPS["float64"]

@@ -171,3 +171,30 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=says):
             make()
+
+
+@pytest.mark.parametrize(
+    ("trained", "pixels"),
+    [
+        (("inner", "outer", "readout"), 1 / 4),
+        (("inner",), 1 / 4),
+        (("outer",), 1 / 4),
+        (("inner", "input"), 1 / 4),
+        (("outer", "readout"), 1 / 4),
+        (("readout",), 1.0),
+        (("input", "readout"), 1 / 2),
+        (("input",), 0.0),
+    ],
+)
+@pytest.mark.parametrize("skip", [True, False])
+def test_the_table_of_ntk_limits(trained, pixels, skip):
+    """c at different pixels, 1 at equal ones; GAP makes cd/(1 + (d − 1)c) of it. Any signals."""
+    pytest.importorskip("numba")
+    X, depth = np.random.default_rng(0).standard_normal((3, 2, 4)), 10_000
+    network = rk.Network(1, 3, skip=skip, trained=trained)
+    pooled = 4 * pixels / (1 + 3 * pixels)
+    bar = tolerances.deep_tangent_kernel(depth, 2 if skip else 1)
+    for head, limit in (("equivariant", pixels), ("trace", pixels), ("gap", pooled)):
+        options = {"kinds": ("ntk",), "depths": [depth], "normalized": True, "engine": "numba"}
+        K = rk.gram(network, X, head=head, **options).ntk[0]
+        assert np.abs(pairs(K) - limit).max() <= bar

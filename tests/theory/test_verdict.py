@@ -61,14 +61,17 @@ def test_verdicts_on_sequences():
     st.floats(-1.0, 1.0),
     st.sampled_from([0.0, 1e-6, 1e-3, 0.1, 0.3]),
     st.integers(9, 17),
+    st.booleans(),
 )
-def test_verdicts_are_never_wrong(p, b, left, last):
-    """limit + left + u L^-p (1 + b u L^-p): as predicted only if what is left is hidden below
-    the distance at the deepest; something else only if something is left."""
+def test_verdicts_are_never_wrong(p, b, left, last, one):
+    """limit + left + u L^-p (1 + b u L^-p): as predicted only if what is left, of all pairs or of
+    one pair, is hidden below the distance at the deepest; something else only if something is
+    left."""
     limit = 0.7 + 0.1 * np.linspace(-1, 1, 10)
+    rest = left * (np.arange(10) == 3) if one else left
 
     def kernel(n, u):
-        return limit + left + 0.3 * u * n**-p * (1 + b * u * n**-p)
+        return limit + rest + 0.3 * u * n**-p * (1 + b * u * n**-p)
 
     found = judged(kernel, last, limit=limit, exponent=p)
     deepest = 0.3 * 2.0 ** (-p * last)

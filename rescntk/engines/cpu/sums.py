@@ -8,8 +8,8 @@ A ring repeats some of its pixels at both ends, the halo. Arrays are rounded up 
 numbers after the last pixel are never read as results.
 
 All quantities lie in one array, `memory`, and each is named by the place where it begins. Views
-would be slower: each view of an array costs two atomic operations, a tenth of the time in all
-(measured with views of each quantity, before `memory` was introduced).
+would be slower: each view of an array costs two atomic operations. With a view of each quantity
+the atomic operations took a tenth of the time (AMD EPYC Zen 5).
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ from .vectors import (
 )
 
 SHORT_FILTER = 15
-"""Longest filter, in pixels, whose moving sums are made of windows of 3 and 9 pixels."""
+"""Longest filter, in pixels, whose moving sums are three windows of 1, 3 or 9 pixels.
+
+It cannot be raised: 15 = 9 + 3 + 3 is the longest sum of three such windows. Longer filters are
+summed in blocks: 17 pixels cost 8 % more time than 15 in float64, and 4 % in float32 (GAP, d =
+100, AMD EPYC Zen 5).
+"""
 
 
 @compiled

@@ -1,0 +1,103 @@
+"""The flow at γ = ½ against deep networks, closed forms and its own convergence."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import rescntk as rk
+from rescntk.theory import depth, families, flow, multisphere
+from tests import tolerances
+from tests.ladders import SHORT, pairs
+from tests.oracles.papers import kappa1
+
+NETWORKS = (
+    rk.Network(1),
+    rk.Network(1, 5, outer_filter_size=1, alpha=2.0, c_v=1.3, c_w=0.7),
+    rk.Network(1, trained=("inner", "outer")),
+    rk.Network(1, input_filter_size=3, trained=("input", "outer")),
+    rk.Network(1, activation="erf", alpha=1.5, trained=("input", "inner", "readout")),
+)
+
+
+def romberg(network, kind, head, X, rounds=7):
+    """Return 1 − (kernel) at infinite depth from depths 8, 16, …: Euler's steps, extrapolated.
+
+    The error of Euler's method is a power series in 1/L; round k removes L^-k.
+    """
+    depths = [8 * 2**k for k in range(rounds)]
+    columns = [
+        1
+        - rk.Kernel(
+            network.replace(depth=n, alpha=network.alpha * n**-0.5), kind, head, normalized=True
+        )(X)
+        for n in depths
+    ]
+    for k in range(1, rounds):
+        columns = [(2**k * b - a) / (2**k - 1) for a, b in pairwise(columns)]
+    return columns[0]
+
+
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_deep_networks_tend_to_the_flow(network, kind, head, rng):
+    for X in (multisphere.sample(3, 3, 5, 0), rng.standard_normal((3, 2, 5))):
+        found = flow.complements(network, kind, X, head)
+        assert np.abs(found - romberg(network, kind, head, X)).max() <= tolerances.FLOW
+
+
+def test_the_flow_of_one_pixel_in_closed_form():
+    """dρ/dt = β (κ1(ρ) − ρ): the time from t to ρ is an integral."""
+    X = multisphere.sample(3, 3, 1, rng=4)
+    network = rk.Network(1, alpha=0.7, c_v=1.5)
+    rho = 1 - pairs(flow.complements(network, "gpk", X, "trace"))
+    for start, end in zip(pairs(multisphere.dot_products(X)[..., 0]), rho, strict=True):
+        time = quad(lambda u: 1 / (kappa1(u) - u), start, end, epsabs=1e-13, epsrel=1e-13)[0]
+        assert abs(time - network.branch_gain) <= 1e-10
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_the_integration_converges(kind, rng):
+    """The error follows the tolerance, where pixels of one channel are opposite, too."""
+    for X in (rng.standard_normal((3, 2, 4)), rng.standard_normal((3, 1, 4))):
+        for size in (1, 3):
+            best = flow.complements(rk.Network(1, size), kind, X, "gap")
+            for bar in (1e-6, 1e-9, 1e-12):
+                found = flow.complements(rk.Network(1, size), kind, X, "gap", bar)
+                assert np.abs(found - best).max() <= tolerances.integration(bar)
+
+
+def test_signals_in_their_own_units(rng):
+    """ReLU: a factor on a signal is seen by no normalized kernel; equal signals have kernel 1."""
+    X = rng.standard_normal((4, 2, 5))
+    X[3] = 3 * X[0]
+    found = flow.complements(rk.Network(1, 3), "ntk", X, "trace")
+    scaled = flow.complements(
+        rk.Network(1, 3), "ntk", X * np.array([1e-9, 1, 7, 1e9])[:, None, None], "trace"
+    )
+    assert np.abs(found - scaled).max() <= flow.ERROR
+    assert abs(found[0, 3]) <= flow.ERROR
+    assert (found.diagonal() == 0).all()
+    # Pixels of one channel without filters: correlations are 1 and −1 to start with.
+    signs = rng.standard_normal((3, 1, 4))
+    one = flow.complements(rk.Network(1, 1), "ntk", signs, "trace")
+    deep = rk.ResCNTK(4096, 1, alpha=1 / 64, head="trace", normalized=True)(signs)
+    assert np.abs(1 - one - deep).max() <= 10 / 4096
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_the_checker_sees_the_flow(kind, rng):
+    for X in (None, rng.standard_normal((3, 2, 4))):
+        ladder = SHORT if X is None else SHORT[:6]
+        report = depth.check(families.resnet(0.5), X, kind=kind, depths=ladder)
+        assert (report.verdict, report.as_predicted) == (depth.AS_PREDICTED, True)
+        assert report.predicted_exponent == 1
+    slow = depth.check(
+        families.resnet(0.51),
+        kind=kind,
+        depths=SHORT,
+        prediction=families.resnet(0.5).predict(kind),
+    )
+    assert slow.as_predicted is not True
