@@ -8,13 +8,14 @@ from importlib.util import find_spec
 import pytest
 
 NEEDED = {
+    "rescntk/finite": "jax",
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",
     "rescntk/learn/sktime.py": "sktime",
 }
 
 # All of the extra "all": tests that need one of them skip themselves without it.
-OPTIONAL = ("numba", "matplotlib", "tqdm", "aeon", "sklearn", "sktime")
+OPTIONAL = ("numba", "matplotlib", "tqdm", "aeon", "sklearn", "sktime", "jax", "optax")
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
 

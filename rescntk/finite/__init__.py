@@ -1,0 +1,18 @@
+"""Finite networks: any `Network`, finitely wide. Initialize, apply, train, and take its kernels.
+
+A `Network` describes an infinitely wide network. Here the same object is a network of a given
+width, in the parametrization of ``rescntk.network``, in JAX.
+"""
+
+try:
+    import jax
+    import optax
+except ModuleNotFoundError:
+    raise ImportError("rescntk.finite needs jax and optax: pip install 'rescntk[finite]'") from None
+
+del jax, optax
+
+from .forward import apply  # noqa: E402
+from .parameters import Layer, Parameters, init  # noqa: E402
+
+__all__ = ["Layer", "Parameters", "apply", "init"]
