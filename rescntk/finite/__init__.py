@@ -14,5 +14,6 @@ del jax, optax
 
 from .forward import apply  # noqa: E402
 from .parameters import Layer, Parameters, init  # noqa: E402
+from .tangent import ntk  # noqa: E402
 
-__all__ = ["Layer", "Parameters", "apply", "init"]
+__all__ = ["Layer", "Parameters", "apply", "init", "ntk"]

@@ -24,8 +24,8 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "erf": jax.scipy.special.erf,
 }
 
-LayerCall = Callable[[Convolution, Layer, jax.Array], jax.Array]
-"""Computes one layer's output (n, d, outputs) from its input (n, d, inputs)."""
+LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
+"""Computes one layer of a part: its output (n, d, outputs) from its input (n, d, inputs)."""
 
 
 def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> jax.Array:
@@ -93,7 +93,7 @@ def _outputs(network: Network, head: str, params: Parameters, signals: jax.Array
     return read(network, head, params, features(network, params, signals))
 
 
-def call_layer(convolution: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:
+def call_layer(part: str, convolution: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:
     """Return factor · W * signal, plus the biases where there are any."""
     result = convolution.factor * convolve(signal, layer.weights, convolution.step)
     return result if layer.biases is None else result + layer.biases
@@ -117,13 +117,14 @@ def features(
     x = signals.swapaxes(1, 2)
     f = None
     if plan.input is not None and params.input is not None:
-        f = call(plan.input, params.input, x)
+        f = call("input", plan.input, params.input, x)
     for index in range(network.depth):
         reads_signal = index == 0 and not first_layer_reads_features(network)
-        g = call(plan.inner[index], params.inner[index], x if reads_signal or f is None else f)
+        read_by_g = x if reads_signal or f is None else f
+        g = call("inner", plan.inner[index], params.inner[index], read_by_g)
         branch = activation(g)
         if plan.outer is not None and params.outer is not None:
-            branch = call(plan.outer[index], params.outer[index], branch)
+            branch = call("outer", plan.outer[index], params.outer[index], branch)
         elif params.initialization == "ntk":
             branch = math.sqrt(network.c_v) * branch
         f = f + network.alpha * branch if network.skip and f is not None else branch
