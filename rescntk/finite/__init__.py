@@ -12,8 +12,22 @@ except ModuleNotFoundError:
 
 del jax, optax
 
+from .concentration import Concentration, ConcentrationRow, concentration  # noqa: E402
 from .forward import apply  # noqa: E402
 from .parameters import Layer, Parameters, init  # noqa: E402
+from .sampling import Estimate, gpk, samples  # noqa: E402
 from .tangent import ntk  # noqa: E402
 
-__all__ = ["Layer", "Parameters", "apply", "init", "ntk"]
+__all__ = [
+    "Concentration",
+    "ConcentrationRow",
+    "Estimate",
+    "Layer",
+    "Parameters",
+    "apply",
+    "concentration",
+    "gpk",
+    "init",
+    "ntk",
+    "samples",
+]
