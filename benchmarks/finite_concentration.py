@@ -7,8 +7,8 @@ system of the papers, heads, activations, filter sizes, skip connections and fro
 go to benchmarks/results/finite_concentration.json, and the table of them to the .md file beside
 it. An interrupted sweep goes on where it was left; --table writes the table alone.
 
-The bar for each row: the slope is −½ within 3 of its standard errors, and every entry of the
-mean over samples is within 3 standard errors of the kernel. A row that misses the bar is
+Each row has two bars. The slope is −½ within 3 of its standard errors. Every entry of the mean
+over samples is within 3 standard errors of the kernel. A row that misses the bar is
 repeated once, with another seed and four times the samples, and both results are kept. Of some
 hundred rows, a few miss by chance: their repetition has to pass.
 """

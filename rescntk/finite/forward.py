@@ -31,13 +31,13 @@ LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
 def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> jax.Array:
     r"""Return the outputs f(x) of a finite network.
 
-    Layers :math:`l = 1 \dots L` are those of `Network`, at the width C of `params`,
+    At the width C of `params`, layers :math:`l = 1 \dots L` are
 
     .. math::
         g^l = \sqrt{c_w/(q C)}\, W^l * f^{l-1}, \qquad
         f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
 
-    and with the readout's variance r the heads are :math:`\sqrt{r/C}\, w \cdot f^L_1`
+    as in `Network`. With the readout's variance r the heads are :math:`\sqrt{r/C}\, w \cdot f^L_1`
     ("equivariant"), :math:`\sqrt{r/(dC)}\, \langle W, f^L \rangle` ("trace") and
     :math:`\sqrt{r/C}\, w \cdot \frac1d \sum_j f^L_j` ("gap").
 

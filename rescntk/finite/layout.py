@@ -10,7 +10,7 @@ from ..network import Network
 
 @dataclass(frozen=True)
 class Convolution:
-    """One convolution y_j = factor · Σ_k W_k x_{j + step·k}: its sizes and its variance."""
+    """Sizes and variance of a convolution y_j = factor · Σ_k W_k x_{j + step·k}."""
 
     taps: int
     """Filter size q, odd; the taps are k = −(q−1)/2 … (q−1)/2."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -75,6 +75,10 @@ class Parameters:
     def dtype(self) -> np.dtype[Any]:
         """Precision of the parameters and of all that is computed with them."""
         return np.dtype(self.readout.weights.dtype)
+
+    def replace(self, **parts: Any) -> Parameters:
+        """Return the same parameters with some parts replaced."""
+        return replace(self, **parts)
 
 
 def init(

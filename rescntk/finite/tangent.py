@@ -101,6 +101,20 @@ def ntk(
     right = left if Z is None else as_batch(Z, "Z", params.dtype)
     check_batch(left, "X", params, head)
     check_batch(right, "Z", params, head)
+    return ntk_of_batches(network, params, left, None if Z is None else right, head, max_bytes)
+
+
+def ntk_of_batches(
+    network: Network,
+    params: Parameters,
+    left: Batch,
+    right: Batch | None,
+    head: str,
+    max_bytes: int = MAX_BYTES,
+) -> np.ndarray:
+    """Return the tangent kernel of checked signals, of `left` with itself where `right` is None."""
+    symmetric = right is None
+    right = left if right is None else right
     size = _block_size(network, params, left, right, max_bytes)
     k = params.n_outputs or 1
     result = np.empty((left.n_cases, right.n_cases, k, k), params.dtype)
@@ -108,19 +122,19 @@ def ntk(
         columns = _blocks(right, size)
         for index, (rows, signals) in enumerate(_blocks(left, size)):
             notes = _take_notes(network, head, params, signals)
-            for others, theirs in columns[index:] if Z is None else columns:
-                same = Z is None and others is columns[index][0]
+            for others, theirs in columns[index:] if symmetric else columns:
+                same = symmetric and others is columns[index][0]
                 other_notes = notes if same else _take_notes(network, head, params, theirs)
                 block = np.asarray(_contract(network, params, notes, other_notes))
                 block = (block + _transpose(block)) / 2 if same else block
                 result[np.ix_(rows, others)] = block
-                if Z is None:
+                if symmetric:
                     result[np.ix_(others, rows)] = _transpose(block)
     return result if params.n_outputs else result[:, :, 0, 0]
 
 
 class _Notes(NamedTuple):
-    """What a block of signals leaves behind on its way through the network and back."""
+    """Inputs and derivatives of all trained convolutions for a block of signals."""
 
     inputs: tuple[jax.Array, ...]
     """u, (n, d, inputs) of each trained convolution."""
@@ -180,7 +194,7 @@ def _contract(network: Network, params: Parameters, x: _Notes, z: _Notes) -> jax
 
 
 def pooled_products(x: jax.Array, z: jax.Array) -> jax.Array:
-    """Return the inner products (n, m) of what the readout's weights multiply."""
+    """Return the inner products (n, m) of pooled features, as from `pool`."""
     return jnp.matmul(
         x.reshape(len(x), -1), z.reshape(len(z), -1).T, precision=jax.lax.Precision.HIGHEST
     )

@@ -85,7 +85,7 @@ def test_parameters_that_no_layer_reads_are_left_out():
 
 @pytest.fixture
 def double():
-    """What users set who compute with float64 parameters themselves."""
+    """Set float64, as users do who compute with float64 parameters themselves."""
     with jax.enable_x64(True):
         yield
 
