@@ -8,7 +8,7 @@ figure 1a).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -135,20 +135,43 @@ def concentration(
     check_samples(n_samples)
     check_choice(kind, "kind", KINDS)
     exact = np.asarray(gram(network, X, head=head, kinds=(kind,))[0])
+    keys = jax.random.split(as_key(key), len(widths))
+    return summarize(
+        exact,
+        {
+            width: samples(own, network, X, width, n_samples, head, kind, dtype=dtype)
+            for own, width in zip(keys, widths, strict=True)
+        },
+    )
+
+
+def summarize(exact: np.ndarray, sampled: Mapping[int, np.ndarray]) -> Concentration:
+    """Return the distance of sampled kernels from the exact kernel, over widths.
+
+    Parameters
+    ----------
+    exact : ndarray, (n_cases, n_cases)
+        From ``rescntk.gram``.
+    sampled : mapping of width to ndarray, (n_samples, n_cases, n_cases)
+        From ``finite.samples``, the widths rising.
+
+    Raises
+    ------
+    ValueError
+        If the exact kernel is 0.
+    """
     size = np.linalg.norm(exact)
     if size == 0:
         raise ValueError("the exact kernel of X is 0, expected a kernel to be relative to")
-    rows, kernels = [], np.empty(0)
-    for own, width in zip(jax.random.split(as_key(key), len(widths)), widths, strict=True):
-        kernels = samples(own, network, X, width, n_samples, head, kind, dtype=dtype)
+    rows = []
+    for width, kernels in sampled.items():
         squares = ((kernels.astype(np.float64) - exact) ** 2).sum(axis=(1, 2)) / size**2
         root = float(np.sqrt(squares.mean()))
-        error = float(squares.std(ddof=1) / np.sqrt(n_samples) / (2 * root)) if root else 0.0
+        error = float(squares.std(ddof=1) / np.sqrt(len(kernels)) / (2 * root)) if root else 0.0
         rows.append(ConcentrationRow(width, root, error))
     slope, slope_error = fit_power_law(rows)
-    return Concentration(
-        tuple(rows), slope, slope_error, exact, estimate(kernels.astype(np.float64))
-    )
+    widest = estimate(sampled[rows[-1].width].astype(np.float64))
+    return Concentration(tuple(rows), slope, slope_error, exact, widest)
 
 
 def fit_power_law(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
