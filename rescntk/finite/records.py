@@ -40,7 +40,8 @@ class Training:
     """Θ̂_0 of the training signals, as from ``finite.ntk``."""
     linearized_distance: np.ndarray | None = None
     """(R,), largest |f − f_lin| over the training and the test signals. The linearized network
-    is trained for itself: same start, same optimizer, same batches."""
+    is trained for itself: same start, same optimizer, same batches. Infinite from where the
+    linearized network has diverged."""
 
 
 class Records:
@@ -78,7 +79,7 @@ class Records:
             if self._test is not None and others is not None:
                 there = np.abs(others - runs[1].outputs(self._test.arrays)).max()
                 distance = max(distance, there)
-            self._add(linearized_distance=float(distance))
+            self._add(linearized_distance=float(np.nan_to_num(distance, nan=np.inf)))
 
     def result(self, batch_losses: np.ndarray) -> Training:
         """Return all records."""

@@ -152,6 +152,16 @@ def test_wide_networks_follow_the_kernels_gradient_flow():
     assert distances[1][0] <= 0.2
 
 
+def test_a_linearized_network_that_diverges_is_infinitely_far(task):
+    """A rate beyond 2/λ_max: a network may survive it, its linearization cannot."""
+    params, X, y = task
+    largest = np.linalg.eigvalsh(finite.ntk(NETWORK, params, X))[-1]
+    run = finite.train(
+        NETWORK, params, X, y, 2.2 / largest, 4000, record=("linearized",), every=4000
+    )
+    assert np.isfinite(run.loss).all() and run.linearized_distance[-1] == np.inf
+
+
 def test_losses_that_are_not_finite_stop_with_the_step(task):
     params, X, y = task
     with pytest.raises(
