@@ -55,7 +55,7 @@ def systems() -> dict[str, tuple[rk.Network, int]]:
 
 
 class Case(NamedTuple):
-    """One network, and the rows that are measured with the same draws."""
+    """A network, and the rows that are measured with the same draws."""
 
     network: rk.Network
     length: int

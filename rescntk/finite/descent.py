@@ -71,16 +71,17 @@ class Descent:
         self.task = task
         self.trained = trained_parts(task.network, task.params)
         self._memory = optimizer.init(self.trained)
-        self._outputs = jax.jit(partial(outputs, task.network, task.head))
-        self._advance = jax.jit(partial(_advance, self._outputs, optimizer))
+        self._rule = (outputs, optimizer, task.network, task.head)
 
     def outputs(self, groups: tuple[Any, ...]) -> np.ndarray:
         """Return the outputs of signals now, in the order of the groups."""
-        return np.asarray(self._outputs(self.task.params, self.trained, groups))
+        outputs, _, network, head = self._rule
+        return np.asarray(_evaluate(outputs, network, head, self.task.params, self.trained, groups))
 
     def advance(self, batches: np.ndarray) -> np.ndarray:
         """Take one step for each row of `batches`; return the losses before the steps."""
-        self.trained, self._memory, losses = self._advance(
+        self.trained, self._memory, losses = _advance(
+            *self._rule,
             self.task.params,
             self.trained,
             self._memory,
@@ -91,9 +92,24 @@ class Descent:
         return np.asarray(losses)
 
 
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _evaluate(
+    outputs: OutputsOf,
+    network: Network,
+    head: str,
+    params: Parameters,
+    trained: Trained,
+    groups: tuple[jax.Array, ...],
+) -> jax.Array:
+    return outputs(network, head, params, trained, groups)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _advance(
-    outputs: Callable[..., jax.Array],
+    outputs: OutputsOf,
     optimizer: optax.GradientTransformation,
+    network: Network,
+    head: str,
     params: Parameters,
     trained: Trained,
     memory: Any,
@@ -111,7 +127,7 @@ def _advance(
         goals = targets if everything else targets[chosen]
 
         def loss(parts: Trained) -> jax.Array:
-            return 0.5 * jnp.sum((outputs(params, parts, signals) - goals) ** 2)
+            return 0.5 * jnp.sum((outputs(network, head, params, parts, signals) - goals) ** 2)
 
         value, gradient = jax.value_and_grad(loss)(now)
         updates, memory = optimizer.update(gradient, memory, now)

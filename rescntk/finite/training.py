@@ -7,6 +7,7 @@ The loss is :math:`\frac12 \sum_i (f(x_i) - y_i)^2` over a batch, as in theorem 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -126,10 +127,16 @@ def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
     if isinstance(optimizer, optax.GradientTransformation):
         return optimizer
     if isinstance(optimizer, int | float | np.number):
-        return optax.sgd(check_positive(optimizer, "optimizer"))
+        return _gradient_descent(check_positive(optimizer, "optimizer"))
     raise ValueError(
         f"optimizer is {optimizer!r}, expected a learning rate or an optimizer of optax"
     )
+
+
+@lru_cache
+def _gradient_descent(rate: float) -> optax.GradientTransformation:
+    """Return the same object for the same rate, so that JAX compiles its steps once."""
+    return optax.sgd(rate)
 
 
 def _order(batch: Batch) -> np.ndarray:

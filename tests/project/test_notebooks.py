@@ -10,7 +10,11 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(FOLDER))
 import run  # noqa: E402
 
-NEEDED = {"gaussian_process": "sktime"}  # the others' data come with aeon
+NEEDED = {
+    "gaussian_process": "sktime",
+    "finite_networks": "jax",
+    "beyond_the_kernel_regime": "jax",
+}  # the others' data come with aeon
 
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
