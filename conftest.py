@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 NEEDED = {
+    "rescntk/finite": "jax",
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",
     "rescntk/learn/sktime.py": "sktime",
@@ -15,7 +16,18 @@ NEEDED = {
 }
 
 # Packages of the extra "all". A test that needs a missing package skips itself.
-OPTIONAL = ("numba", "matplotlib", "tqdm", "aeon", "sklearn", "sktime", "zarr", "distributed")
+OPTIONAL = (
+    "numba",
+    "matplotlib",
+    "tqdm",
+    "aeon",
+    "sklearn",
+    "sktime",
+    "zarr",
+    "distributed",
+    "jax",
+    "optax",
+)
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
 

@@ -38,7 +38,8 @@ _LARGEST_REMAINDER = 0.02
 # undecided with 1.5, 115 with 3.0 and 127 with 4.5, and no verdict is wrong.
 _LEAST_FALL = 3.0
 
-# Largest relative error of an exponent that alone shows a remainder of 0. A remainder of a share r
+# Largest relative error of an exponent, or relative uncertainty of a constant beside the predicted
+# power, that alone shows a remainder of 0. A remainder of a share r
 # of the distance makes an exponent p appear as (1 − r) p. Larger: more limits are confirmed, and
 # with 0.1 the first 2 of 800 sequences wrongly. Sweep: 3 ladders become undecided with 0.0125;
 # 0.0375 changes none.
@@ -168,6 +169,15 @@ class Evidence:
         return self.constant is not None and fitted <= _RESOLVED_WITHIN * self.constant
 
     @property
+    def constant_is_exact(self) -> bool:
+        """Return whether distances over the predicted rate tend to a well-known constant.
+
+        A remainder would make them grow.
+        """
+        fitted = self.distance_fit.constant
+        return fitted.uncertainty <= _EXACT_EXPONENT_WITHIN * fitted.value
+
+    @property
     def law_is_found(self) -> bool:
         """Return whether exponent and constant of the distance are the predicted ones."""
         fit, constant = self.distance_fit, self.constant or 0.0
@@ -225,6 +235,7 @@ class Evidence:
             elif (
                 abs(exponent.value - self.expected) + exponent.uncertainty
                 <= _EXACT_EXPONENT_WITHIN * self.expected
+                or self.constant_is_exact
             ):
                 share = math.inf
         return self.predicted and self.distance_fit.tends_to_zero(share, fall)

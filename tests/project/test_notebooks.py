@@ -11,13 +11,19 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(FOLDER))
 import run  # noqa: E402
 
-NEEDED = {"gaussian_process": "sktime"}
-"""Packages that notebooks take their data from; all other notebooks take them from aeon."""
+NEEDED = {
+    "gaussian_process": "sktime",
+    "finite_networks": "jax",
+    "beyond_the_kernel_regime": "jax",
+}
+"""Packages that notebooks need or take their data from; all other notebooks use aeon's data."""
 
 # Seconds of processor time, one run each. A notebook without an entry counts as the longest: a new
 # one, and time_series_classification, which takes more than a minute. The longest run first, so
 # that no worker has one left when the others have finished.
 SECONDS = {
+    "beyond_the_kernel_regime": 81,
+    "finite_networks": 53,
     "infinite_depth": 30,
     "gaussian_process": 27,
     "condition_numbers": 25,

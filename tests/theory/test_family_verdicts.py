@@ -60,9 +60,15 @@ def test_gamma_one_half_from_gamma_six_tenths(readout):
     handed = depth.check(families.resnet(0.5, readout=readout), depths=SHORT, prediction=wrong)
     assert handed.verdict == depth.ELSEWHERE
     assert handed.as_predicted is False
-    assert handed.exponent.admits(0.0)
-    assert handed.exponent.uncertainty <= 1e-4
-    assert handed.remainder.value >= 0.03
+    stays = depth.check(
+        families.resnet(0.5, readout=readout),
+        depths=SHORT,
+        prediction=dataclasses.replace(wrong, exponent=0.0, constant=None, rate_at=None),
+    )
+    assert (stays.verdict, stays.as_predicted) == (depth.ELSEWHERE, None)
+    assert stays.exponent.admits(0.0)
+    assert stays.exponent.uncertainty <= 1e-4
+    assert stays.remainder.value >= 0.03
     # Nor is it told from γ = 0.51 wrongly: that is too slow for any ladder.
     slow = depth.check(families.resnet(0.51, readout=readout), depths=SHORT)
     assert slow.verdict == depth.UNDECIDED

@@ -1,0 +1,256 @@
+r"""Empirical tangent kernel of a finite network: exact, without any Jacobian in memory.
+
+The kernel is :math:`\hat\Theta(x, z) = \sum_p \partial_p f(x)\, \partial_p f(z)` over the trained
+parameters p. A convolution :math:`y_j = s \sum_k W_k u_{j+k}` has the gradient
+:math:`\partial f/\partial W_k = s \sum_j u_{j+k}\, \delta_j^\top` with
+:math:`\delta_j = \partial f/\partial y_j`. Its share of the kernel is therefore
+
+.. math:: s^2 \sum_{j,j'} \langle \delta_j(x), \delta_{j'}(z) \rangle
+    \sum_k \langle u_{j+k}(x), u_{j'+k}(z) \rangle .
+
+Two matrices of pixel pairs take the place of a gradient with q C² entries.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..network import Network
+from ..validation import check_depth
+from .batches import Batch, as_batch
+from .circular import box_sum
+from .forward import (
+    call_layer,
+    check_arguments,
+    check_batch,
+    features,
+    plan_of,
+    pool,
+    read,
+    readout_factor,
+)
+from .layout import Convolution
+from .memory import check_memory
+from .parameters import Layer, Parameters
+from .precision import precision
+
+MAX_BYTES = 2**30
+"""Most bytes that the arrays of one call of `ntk` take by default: 1 GiB, chosen by the authors.
+More bytes make larger blocks of signals, and repeat fewer of the passes through the network."""
+
+
+def ntk(
+    network: Network,
+    params: Parameters,
+    X: Any,
+    Z: Any = None,
+    head: str = "gap",
+    *,
+    max_bytes: int = MAX_BYTES,
+) -> np.ndarray:
+    r"""Return the empirical tangent kernel :math:`\hat\Theta(x, z)` of a finite network.
+
+    :math:`\hat\Theta_{ab}(x, z) = \langle \partial f_a(x)/\partial\theta, \partial
+    f_b(z)/\partial\theta \rangle` for outputs a and b (Jacot et al. 2018). The sum is over the
+    parameters of ``network.trained`` alone, and exact. As the width grows, it tends to
+    ``rescntk.gram(...).ntk`` for a = b and to 0 for others.
+
+    Parameters
+    ----------
+    network : Network
+    params : Parameters
+        From ``finite.init`` with the same network.
+    X : array, (n_cases, n_channels, n_timepoints)
+        Signals; for the head "gap" also a list of arrays of different lengths.
+    Z : array, (m_cases, n_channels, n_timepoints), optional
+        Signals; without them the kernel of `X` with itself, exactly symmetric.
+    head : {"equivariant", "trace", "gap"}, default "gap"
+    max_bytes : int, default 2**30
+        Most bytes that the call's arrays may take, parameters and result not counted. The
+        signals go through the network in blocks accordingly.
+
+    Returns
+    -------
+    ndarray, (n_cases, m_cases) or (n_cases, m_cases, n_outputs, n_outputs)
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as described or do not belong together.
+    MemoryError
+        If a single pair of signals takes more than `max_bytes`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk import finite
+    >>> network = rk.Network(depth=2, filter_size=3)
+    >>> X = np.random.default_rng(0).standard_normal((4, 2, 8))
+    >>> finite.ntk(network, finite.init(0, network, 2, width=512), X).shape
+    (4, 4)
+    """
+    check_arguments(network, params, head)
+    max_bytes = check_depth(max_bytes, "max_bytes")
+    left = as_batch(X, "X", params.dtype)
+    right = left if Z is None else as_batch(Z, "Z", params.dtype)
+    check_batch(left, "X", params, head)
+    check_batch(right, "Z", params, head)
+    return ntk_of_batches(network, params, left, None if Z is None else right, head, max_bytes)
+
+
+def ntk_of_batches(
+    network: Network,
+    params: Parameters,
+    left: Batch,
+    right: Batch | None,
+    head: str,
+    max_bytes: int = MAX_BYTES,
+) -> np.ndarray:
+    """Return the tangent kernel of checked signals, of `left` with itself where `right` is None."""
+    symmetric = right is None
+    right = left if right is None else right
+    size = _block_size(network, params, left, right, max_bytes)
+    k = params.n_outputs or 1
+    result = np.empty((left.n_cases, right.n_cases, k, k), params.dtype)
+    with precision(params.dtype):
+        columns = _blocks(right, size)
+        for index, (rows, signals) in enumerate(_blocks(left, size)):
+            notes = _take_notes(network, head, params, signals)
+            for others, theirs in columns[index:] if symmetric else columns:
+                same = symmetric and others is columns[index][0]
+                other_notes = notes if same else _take_notes(network, head, params, theirs)
+                block = np.asarray(_contract(network, params, notes, other_notes))
+                block = (block + _transpose(block)) / 2 if same else block
+                result[np.ix_(rows, others)] = block
+                if symmetric:
+                    result[np.ix_(others, rows)] = _transpose(block)
+    return result if params.n_outputs else result[:, :, 0, 0]
+
+
+class _Notes(NamedTuple):
+    """Inputs and derivatives of all trained convolutions for a block of signals."""
+
+    inputs: tuple[jax.Array, ...]
+    """u, (n, d, inputs) of each trained convolution."""
+    derivatives: tuple[jax.Array, ...]
+    """δ, (n_outputs, n, d, outputs) of each trained convolution."""
+    pooled: jax.Array
+    """(n, …), what the readout's weights multiply."""
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _take_notes(network: Network, head: str, params: Parameters, signals: jax.Array) -> _Notes:
+    n, _, d = signals.shape
+
+    def outputs(nudges: list[jax.Array]) -> tuple[jax.Array, tuple[tuple[jax.Array, ...], Any]]:
+        seen: list[jax.Array] = []
+
+        def call(part: str, conv: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:
+            result = call_layer(part, conv, layer, signal)
+            if part not in network.trained:
+                return result
+            seen.append(signal)
+            return result + nudges[len(seen) - 1]
+
+        f = features(network, params, signals, call)
+        return read(network, head, params, f), (tuple(seen), pool(f, head))
+
+    zeros = [jnp.zeros((n, d, conv.outputs), params.dtype) for conv, _ in _trained(network, params)]
+    result, pull_back, (inputs, pooled) = jax.vjp(outputs, zeros, has_aux=True)
+    of_outputs = jnp.eye(params.n_outputs or 1, dtype=params.dtype)
+
+    def derivatives(of: jax.Array) -> list[jax.Array]:
+        return pull_back(jnp.broadcast_to(of, (n, len(of))).reshape(result.shape))[0]
+
+    return _Notes(inputs, tuple(jax.vmap(derivatives)(of_outputs)), pooled)
+
+
+@partial(jax.jit, static_argnums=0)
+def _contract(network: Network, params: Parameters, x: _Notes, z: _Notes) -> jax.Array:
+    """Return the kernel of two blocks of signals, (n, m, n_outputs, n_outputs)."""
+    product = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
+    k, n, m = params.n_outputs or 1, len(x.pooled), len(z.pooled)
+    result = jnp.zeros((n, m, k, k), params.dtype)
+    trained = _trained(network, params)
+    for (conv, layer), u, v, du, dv in zip(
+        trained, x.inputs, z.inputs, x.derivatives, z.derivatives, strict=True
+    ):
+        windows = box_sum(product("njc,mic->nmji", u, v), conv.taps, conv.step)
+        pairs = product("anjc,bmic->nmabji", du, dv)
+        result += conv.factor**2 * product("nmabji,nmji->nmab", pairs, windows)
+        if layer.biases is not None:
+            result += product("anc,bmc->nmab", du.sum(axis=2), dv.sum(axis=2))
+    if "readout" in network.trained:
+        gpk = readout_factor(network, params) ** 2 * pooled_products(x.pooled, z.pooled)
+        biases = 0 if params.readout.biases is None else 1
+        result += (gpk + biases)[:, :, None, None] * jnp.eye(k)
+    return result
+
+
+def pooled_products(x: jax.Array, z: jax.Array) -> jax.Array:
+    """Return the inner products (n, m) of pooled features, as from `pool`."""
+    return jnp.matmul(
+        x.reshape(len(x), -1), z.reshape(len(z), -1).T, precision=jax.lax.Precision.HIGHEST
+    )
+
+
+def _trained(network: Network, params: Parameters) -> list[tuple[Convolution, Layer]]:
+    """Return the trained convolutions, in the order in which the layers are computed."""
+    plan = plan_of(network, params)
+    found: list[tuple[Convolution, Layer]] = []
+    if "input" in network.trained and plan.input is not None and params.input is not None:
+        found.append((plan.input, params.input))
+    for index in range(network.depth):
+        if "inner" in network.trained:
+            found.append((plan.inner[index], params.inner[index]))
+        if "outer" in network.trained and plan.outer is not None and params.outer is not None:
+            found.append((plan.outer[index], params.outer[index]))
+    return found
+
+
+def _blocks(batch: Batch, size: int) -> list[tuple[np.ndarray, Any]]:
+    """Return blocks of at most `size` signals of one length: their places, and the signals."""
+    return [
+        (group.indices[start : start + size], group.signals[start : start + size])
+        for group in batch.groups
+        for start in range(0, len(group.indices), size)
+    ]
+
+
+def _transpose(K: np.ndarray) -> np.ndarray:
+    """Return K (n, m, k, k) with x and z exchanged."""
+    return K.transpose(1, 0, 3, 2)
+
+
+def _block_size(
+    network: Network, params: Parameters, left: Batch, right: Batch, max_bytes: int
+) -> int:
+    """Return the number of signals in a block for which `max_bytes` suffice."""
+    d, m = max(left.lengths), max(right.lengths)
+    k, item = params.n_outputs or 1, params.dtype.itemsize
+    plan = plan_of(network, params)
+    layers = (*plan.inner, *(plan.outer or ()), *([] if plan.input is None else [plan.input]))
+    # A layer's windows, its output, the nudge and the pass back, for each output another one.
+    of_pixel = sum(min(c.taps, max(d, m)) * c.inputs + (2 + 2 * k) * c.outputs for c in layers)
+    signal = item * of_pixel * (d + m)
+    pair = item * d * m * (k * k + 4)  # derivatives' products; windows, rolled and summed
+
+    def needed(size: int) -> int:
+        return size * signal + size * size * pair
+
+    check_memory(
+        needed(1),
+        max_bytes,
+        f"the tangent kernel of two signals of {d} and {m} pixels at width {params.width}",
+        "a larger max_bytes, a smaller width or shorter signals",
+    )
+    size = max(left.n_cases, right.n_cases)
+    while needed(size) > max_bytes:
+        size = (size + 1) // 2
+    return size

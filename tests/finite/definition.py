@@ -1,0 +1,59 @@
+"""A finite network from its definition, in NumPy: pixel by pixel, tap by tap."""
+
+import math
+
+import numpy as np
+import scipy.special
+
+
+def convolve(weights, signal, step=1):
+    """Return y[:, j] = Σ_k W_k x[:, j + step·k]; weights (taps, in, out), signal (in, d)."""
+    taps, _, outputs = weights.shape
+    d = signal.shape[1]
+    result = np.zeros((outputs, d))
+    for j in range(d):
+        for index in range(taps):
+            k = step * (index - taps // 2)
+            result[:, j] += weights[index].T @ signal[:, (j + k) % d]
+    return result
+
+
+def output(network, params, x, head):
+    """Return f(x) of one signal (n_channels, d), eq. 1-3 of Barzilai et al. 2022."""
+    f = features(network, params, x)
+    d, width, r = x.shape[1], len(f), network.readout_scale
+    w = np.asarray(params.readout.weights)
+    if head == "equivariant":
+        return math.sqrt(r / width) * w.T @ f[:, 0]
+    if head == "gap":
+        return math.sqrt(r / width) * w.T @ f.mean(axis=1)
+    return math.sqrt(r / (d * width)) * sum(w[j].T @ f[:, j] for j in range(d))
+
+
+def features(network, params, x):
+    """Return f^L, (width, d)."""
+    channels = len(x)
+    scale = 1 / channels if network.input_scale is None else network.input_scale
+    window = network.input_filter_size
+    activation = {"relu": lambda g: np.maximum(g, 0), "erf": scipy.special.erf}[network.activation]
+
+    def layer(weights, signal, variance):
+        taps, inputs, _ = weights.shape
+        return math.sqrt(variance / (taps * inputs)) * convolve(np.asarray(weights), signal)
+
+    f = None
+    if params.input is not None:
+        f = math.sqrt(scale / window) * convolve(np.asarray(params.input.weights), x)
+    for index in range(network.depth):
+        W = np.asarray(params.inner[index].weights)
+        if index > 0 or "input" in network.trained:
+            g = layer(W, f, network.c_w)
+        else:
+            g = math.sqrt(network.c_w * scale / window) * convolve(W, x)
+        branch = activation(g)
+        if params.outer is None:
+            branch = math.sqrt(network.c_v) * branch
+        else:
+            branch = layer(params.outer[index].weights, branch, network.c_v)
+        f = f + network.alpha * branch if network.skip else branch
+    return f

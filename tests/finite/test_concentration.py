@@ -1,0 +1,91 @@
+"""Sampled networks against the exact kernels: the strongest independent check there is."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import literature
+from tests import tolerances
+
+jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
+pytest.importorskip("optax", reason="rescntk.finite needs optax")
+from rescntk import finite  # noqa: E402
+from rescntk.finite.concentration import fit_power_law  # noqa: E402
+from rescntk.finite.sampling import features_kernel  # noqa: E402
+
+WIDTHS, SAMPLES = (32, 256), 48
+
+# Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
+CASES = {
+    "ResCNTK": (rk.Network(2, 3, alpha=0.8), "ntk", "gap", 4),
+    "ResCGPK": (rk.Network(2, 5), "gpk", "trace", 4),
+    "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),
+    "ResNet of Tirer": (literature.tirer_resnet(2, 0.5, 1.2, 0.9), "ntk", "gap", 1),
+    "erf, window, frozen readout": (
+        rk.Network(2, 3, activation="erf", input_filter_size=3, trained=("inner", "outer")),
+        "ntk",
+        "gap",
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_finite_networks_concentrate_on_the_kernels(name, rng):
+    network, kind, head, d = CASES[name]
+    X = rng.standard_normal((3, 2, d))
+    table = finite.concentration(1, network, X, WIDTHS, SAMPLES, head, kind)
+    assert abs(table.slope + 0.5) <= tolerances.STANDARD_ERRORS * table.slope_error
+    assert np.abs(table.deviations).max() <= tolerances.STANDARD_ERRORS
+    # The test has teeth: the slopes 0 and −1, and means a tenth away, would not pass.
+    assert table.slope_error <= 0.5 / tolerances.STANDARD_ERRORS
+    assert table.widest.standard_error.max() <= 0.1 * np.abs(table.exact).max()
+    assert "theory: −1/2" in str(table)
+    assert table.column("width").tolist() == list(WIDTHS) and len(table) == 2
+
+
+def test_gpk_is_the_mean_over_the_readout(rng):
+    """Networks with 20 000 outputs have independent readouts on the same features."""
+    network = rk.Network(2, 3, readout_scale=0.5)
+    X = [rng.standard_normal((2, d)) for d in (4, 2, 4)]
+    params = finite.init(3, network, 2, 8, n_outputs=20_000)
+    f = np.asarray(finite.apply(network, params, X))
+    mean = f @ f.T / f.shape[1]
+    own = np.sqrt(mean.diagonal())
+    kernel = features_kernel(network, params, X)
+    # A product of two normal variables has a standard deviation of at most √2 own own'.
+    bar = tolerances.STANDARD_ERRORS * np.sqrt(2 / f.shape[1]) * np.outer(own, own)
+    assert (np.abs(kernel - mean) <= bar).all()
+
+
+def test_mean_and_standard_error(rng):
+    network, X = rk.Network(1, 3), rng.standard_normal((2, 2, 3))
+    found = finite.gpk(0, network, X, 8, 5, "trace")
+    kernels = finite.samples(0, network, X, 8, 5, "trace", "gpk")
+    assert kernels.shape == (5, 2, 2)
+    assert (found.mean == kernels.mean(axis=0)).all()
+    deviation = kernels.std(axis=0, ddof=1) / np.sqrt(5)
+    assert np.abs(found.standard_error / deviation - 1).max() <= tolerances.ROUTES
+    assert finite.samples(0, network, X, 8, 2, dtype="float32").dtype == np.float32
+
+
+def test_the_power_law_fit():
+    rows = [finite.ConcentrationRow(c, 3 * c**-0.5, 0.1 * c**-0.5) for c in (10, 100, 1000)]
+    slope, error = fit_power_law(rows)
+    assert abs(slope + 0.5) <= tolerances.ROUTES
+    assert abs(error - 1 / 30 / (np.sqrt(2) * np.log(10))) <= tolerances.ROUTES
+
+
+def test_refusals(rng):
+    network, X = rk.Network(1), rng.standard_normal((2, 2, 3))
+    for match, arguments in {
+        "n_samples is 1, expected at least 2": (0, network, X, (4, 8), 1),
+        r"widths is \(8, 4\), expected at least two rising": (0, network, X, (8, 4), 2),
+        r"widths is \(8,\), expected": (0, network, X, (8,), 2),
+        "widths is 3, expected a sequence": (0, network, X, 3, 2),
+        "kind is 'nngp', expected one of": (0, network, X, (4, 8), 2, "gap", "nngp"),
+        "head is 'max'": (0, network, X, (4, 8), 2, "max"),
+        "the exact kernel of X is 0": (0, network, 0 * X, (4, 8), 2),
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            finite.concentration(*arguments)

@@ -1,0 +1,233 @@
+"""Outputs of finite networks against their definition."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from tests import tolerances
+from tests.finite import definition
+from tests.finite.networks import NETWORKS
+
+jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
+pytest.importorskip("optax", reason="rescntk.finite needs optax")
+from rescntk import finite  # noqa: E402
+from rescntk.finite import circular  # noqa: E402
+
+HEADS = ("equivariant", "trace", "gap")
+WIDTH, D = 6, 4
+
+
+def make(network, head, **options):
+    pixels = D if head == "trace" else None
+    return finite.init(1, network, 2, WIDTH, n_timepoints=pixels, **options)
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((3, 2, D))
+
+
+def close(here, there):
+    """Two float64 routes: roundings of sums of some hundred terms a layer."""
+    bar = 10 * tolerances.ROUTES * max(1.0, np.abs(there).max())
+    return np.shape(here) == np.shape(there) and np.abs(here - there).max() <= bar
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("head", HEADS)
+def test_outputs_are_the_definition(name, head, X):
+    network = NETWORKS[name]
+    params = make(network, head)
+    expected = [definition.output(network, params, x, head) for x in X]
+    computed = finite.apply(network, params, X, head)
+    assert computed.dtype == np.float64
+    assert close(np.asarray(computed), np.array(expected))
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_several_outputs(head, X):
+    network = rk.Network(2, 3)
+    params = make(network, head, n_outputs=3)
+    assert params.n_outputs == 3
+    expected = [definition.output(network, params, x, head) for x in X]
+    assert close(np.asarray(finite.apply(network, params, X, head)), np.array(expected))
+
+
+def test_signals_of_different_lengths(rng):
+    network = rk.Network(2, 5, input_filter_size=3)
+    params = make(network, "gap")
+    X = [rng.standard_normal((2, d)) for d in (7, 2, 1, 7, 4)]
+    expected = [definition.output(network, params, x, "gap") for x in X]
+    assert close(np.asarray(finite.apply(network, params, X)), np.array(expected))
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 12])
+@pytest.mark.parametrize("taps", [1, 3, 11])
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_convolution_with_any_step(d, taps, step, rng):
+    weights, signal = rng.standard_normal((taps, 2, 3)), rng.standard_normal((1, 2, d))
+    with jax.enable_x64(True):
+        computed = circular.convolve(signal.swapaxes(1, 2), weights, step)
+        box = circular.box_sum(np.eye(d) + signal[0, 0], taps, step)
+    assert close(np.asarray(computed)[0].T, definition.convolve(weights, signal[0], step))
+    A = np.eye(d) + signal[0, 0]
+    offsets = step * (np.arange(taps) - taps // 2)
+    index = np.arange(d)
+    expected = sum(A[np.ix_((index + k) % d, (index + k) % d)] for k in offsets)
+    assert close(np.asarray(box), expected)
+
+
+def test_parameters_that_no_layer_reads_are_left_out():
+    assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
+    assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer is None
+    assert finite.init(0, rk.Network(2, 1, trained="inner"), 2, 4).outer is not None
+
+
+@pytest.fixture
+def double():
+    """Set float64, as users do who compute with float64 parameters themselves."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.usefixtures("double")
+def test_practical_initializations_carry_their_scale_and_have_no_factors(X):
+    """Dividing by the factors gives parameters of "ntk" with the same outputs."""
+    network = rk.Network(2, 3, alpha=0.3, c_v=1.3, c_w=0.7, readout_scale=2.0, input_scale=3.0)
+    for initialization in ("pytorch", "xavier"):
+        params = make(network, "gap", initialization=initialization)
+        plain = network.replace(c_v=1.0, c_w=1.0, readout_scale=1.0, input_scale=None)
+
+        def stretched(layer):
+            taps, inputs, _ = layer.weights.shape
+            return finite.Layer(layer.weights * np.sqrt(taps * inputs))
+
+        same = finite.Parameters(
+            stretched(params.input),
+            tuple(map(stretched, params.inner)),
+            tuple(map(stretched, params.outer)),
+            finite.Layer(params.readout.weights * WIDTH**0.5),
+        )
+        here = finite.apply(network, params, X)
+        assert close(np.asarray(here), np.asarray(finite.apply(plain, same, X)))
+
+
+def test_variances_of_initializations():
+    network = rk.Network(2, 3)
+    wide = {
+        style: finite.init(0, network, 2, 100, initialization=style, biases=True)
+        for style in ("ntk", "pytorch", "xavier")
+    }
+    variances = {"ntk": 1.0, "pytorch": 1 / 900, "xavier": 2 / 600}
+    for style, params in wide.items():
+        weights = np.asarray(params.inner[1].weights)
+        # 30 000 weights: the variance is known to √(2/30 000), under 1 percent.
+        assert abs(weights.var() / variances[style] - 1) <= tolerances.STANDARD_ERRORS * 0.0082
+        assert params.inner[1].biases.shape == (100,)
+    assert np.abs(wide["pytorch"].inner[1].weights).max() <= 300**-0.5
+    assert np.abs(wide["pytorch"].inner[1].biases).max() <= 300**-0.5
+    assert (np.asarray(wide["xavier"].inner[1].biases) == 0).all()
+
+
+@pytest.mark.usefixtures("double")
+def test_biases_are_added_in_every_layer(X):
+    """A network of biases alone: f⁰ = b⁰, one layer σ(b) on top of it, readout's b last."""
+    network = rk.Network(1, 3, alpha=0.5)
+    params = make(network, "gap", initialization="pytorch", biases=True, n_outputs=2)
+    only = jax.tree.map(lambda a: a if a.ndim == 1 else 0 * a, params)
+    only = finite.Parameters(
+        only.input, only.inner, only.outer, params.readout, "pytorch", only.n_timepoints
+    )
+    f = np.asarray(only.input.biases) + 0.5 * np.asarray(only.outer[0].biases)
+    expected = f @ np.asarray(params.readout.weights) + np.asarray(params.readout.biases)
+    assert close(np.asarray(finite.apply(network, only, X)), np.array([expected] * 3))
+    # Scalar inputs: signals of one channel and one pixel.
+    scalar = finite.init(0, network, 1, 5, initialization="pytorch", biases=True)
+    assert finite.apply(network, scalar, np.zeros((4, 1, 1))).shape == (4,)
+
+
+def test_precision_is_the_parameters_and_the_users_settings_stay(X):
+    network = rk.Network(2, 3)
+    before = jax.config.jax_enable_x64
+    single = make(network, "gap", dtype="float32")
+    with jax.enable_x64(True):
+        double = jax.tree.map(lambda a: a.astype(np.float64), single)
+    assert finite.apply(network, single, X).dtype == np.float32
+    f = np.asarray(finite.apply(network, double, X))
+    error = np.abs(f - finite.apply(network, single, X)).max()
+    assert 0 < error <= 100 * tolerances.EPS["float32"]
+    assert jax.config.jax_enable_x64 == before
+    assert jax.numpy.ones(2).dtype == (np.float64 if before else np.float32)
+
+
+def test_jax_differentiates_and_compiles(X):
+    network = rk.Network(2, 3)
+    params = make(network, "gap", dtype="float32")
+    X = X.astype(np.float32)
+    f = finite.apply(network, params, X)
+    compiled = jax.jit(lambda p, x: finite.apply(network, p, x))(params, X)
+    assert np.abs(compiled - f).max() <= 100 * tolerances.EPS["float32"]
+    gradient = jax.grad(lambda p: finite.apply(network, p, X).sum())(params)
+    assert jax.tree.structure(gradient) == jax.tree.structure(params)
+    # f is homogeneous of degree 1 in the readout's weights.
+    along = np.vdot(gradient.readout.weights, params.readout.weights)
+    assert abs(along - f.sum()) <= 1000 * tolerances.EPS["float32"]
+
+
+def test_seeds_and_keys(X):
+    network = rk.Network(1)
+    one, two, other = (finite.init(k, network, 2, 3) for k in (5, jax.random.key(5), 6))
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        assert (a == b).all()
+    assert (one.readout.weights != other.readout.weights).any()
+
+
+REFUSED = [
+    ({"key": "a"}, "key is 'a', expected an integer"),
+    ({"key": np.ones(3)}, "key is .*expected an integer"),
+    ({"network": 3}, "network is 3, expected a rescntk.Network"),
+    ({"width": 0}, "width is 0, expected an integer of at least 1"),
+    ({"n_channels": 1.5}, "n_channels is 1.5, expected an integer"),
+    (
+        {"initialization": "he"},
+        "initialization is 'he', expected one of 'ntk', 'pytorch', 'xavier'",
+    ),
+    ({"biases": 1}, "biases is 1, expected True or False"),
+    ({"dtype": "int8"}, "dtype is"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_init_refuses(change, message):
+    arguments = {"key": 0, "network": rk.Network(1), "n_channels": 2, "width": 3} | change
+    with pytest.raises(ValueError, match=message):
+        finite.init(**arguments)
+
+
+def test_networks_that_will_not_fit_are_refused_with_the_figure():
+    with pytest.raises(MemoryError, match=r"width 10000000 with 2.9e\+15 parameters .* GiB"):
+        finite.init(0, rk.Network(4, 3, outer_filter_size=5), 1, 10_000_000)
+
+
+def test_apply_refuses(X):
+    network = rk.Network(2, 3)
+    params = make(network, "gap")
+    deeper, trace = network.replace(depth=3), make(network, "trace")
+    for match, arguments in {
+        "params.inner has weights": (deeper, params, X),
+        "params is dict, expected Parameters": (network, {}, X),
+        "head is 'max', expected one of": (network, params, X, "max"),
+        "expected one with weights for every pixel": (network, params, X, "trace"),
+        'expected "trace"': (network, trace, X),
+        "X has signals of length 3, expected 4": (network, trace, X[:, :, :3], "trace"),
+        "X has signals of 1 channels, expected 2": (network, params, X[:, :1]),
+        "X has shape .*, expected": (network, params, X[0]),
+        "NaN or infinity": (network, params, X * np.nan),
+        r"X has signals of lengths \[2, 4\]": (
+            network, params, [X[0], X[1, :, :2]], "equivariant"),
+        "X is empty": (network, params, []),
+        r"X\[1\] has shape": (network, params, [X[0], X]),
+        r"X has signals of \[1, 2\] channels": (network, params, [X[0], X[0, :1]]),
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=match):
+            finite.apply(*arguments)

@@ -1,0 +1,109 @@
+"""Empirical tangent kernels against Jacobians, written out."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from tests import tolerances
+from tests.finite.networks import NETWORKS
+
+jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
+pytest.importorskip("optax", reason="rescntk.finite needs optax")
+from rescntk import finite  # noqa: E402
+from rescntk.finite import tangent  # noqa: E402
+
+WIDTH, D = 5, 4
+
+
+def jacobian(network, params, X, head):
+    """Return ∂f/∂θ of the trained parts, (n, n_outputs, n_parameters)."""
+    parts = {part: getattr(params, part) for part in network.trained}
+
+    def outputs(trained):
+        changed = {name: getattr(params, name) for name in ("input", "inner", "outer", "readout")}
+        changed |= trained
+        own = finite.Parameters(**changed, n_timepoints=params.n_timepoints)
+        return finite.apply(network, own, X, head)
+
+    with jax.enable_x64(True):
+        leaves = jax.tree.leaves(jax.jit(jax.jacrev(outputs))(parts))
+    n, k = len(X), params.n_outputs or 1
+    return np.concatenate([np.reshape(leaf, (n, k, -1)) for leaf in leaves], axis=2)
+
+
+def error(computed, exact):
+    return np.abs(computed - exact).max() / np.abs(exact).max()
+
+
+# Every network with the head "gap", which mixes all pixels; some with the other heads.
+CASES = [(name, "gap") for name in NETWORKS]
+CASES += [(name, head) for name in ("resnet", "window") for head in ("equivariant", "trace")]
+
+
+@pytest.mark.parametrize(("name", "head"), CASES)
+def test_the_contraction_is_exact(name, head, rng):
+    network = NETWORKS[name]
+    X, Z = rng.standard_normal((3, 2, D)), rng.standard_normal((2, 2, D))
+    pixels = D if head == "trace" else None
+    params = finite.init(1, network, 2, WIDTH, n_timepoints=pixels)
+    of_both = jacobian(network, params, np.concatenate([X, Z]), head)[:, 0]
+    of_X, of_Z = of_both[:3], of_both[3:]
+    assert error(finite.ntk(network, params, X, Z, head), of_X @ of_Z.T) <= 10 * tolerances.ROUTES
+    K = finite.ntk(network, params, X, head=head)
+    assert error(K, of_X @ of_X.T) <= 10 * tolerances.ROUTES
+    assert (K == K.T).all()
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_several_outputs_and_biases(head, rng):
+    network = rk.Network(2, 3, trained=("input", "inner", "outer", "readout"))
+    X, Z = rng.standard_normal((3, 2, D)), rng.standard_normal((2, 2, D))
+    pixels = D if head == "trace" else None
+    params = finite.init(1, network, 2, WIDTH, n_outputs=2, n_timepoints=pixels, biases=True)
+    of_both = jacobian(network, params, np.concatenate([X, Z]), head)
+    of_X, of_Z = of_both[:3], of_both[3:]
+    exact = np.einsum("nap,mbp->nmab", of_X, of_Z)
+    computed = finite.ntk(network, params, X, Z, head)
+    assert computed.shape == (3, 2, 2, 2)
+    assert error(computed, exact) <= 10 * tolerances.ROUTES
+    K = finite.ntk(network, params, X, head=head)
+    assert (K == K.transpose(1, 0, 3, 2)).all()
+
+
+def test_blocks_and_lengths_do_not_matter(rng):
+    """Signals of several lengths, in blocks as small as the bound makes them."""
+    network = rk.Network(2, 3, input_filter_size=3)
+    params = finite.init(1, network, 2, WIDTH)
+    X = [rng.standard_normal((2, d)) for d in (5, 2, 5, 2, 5)]
+    of_length = {
+        d: jacobian(network, params, np.array(x), "gap") for d, x in ((5, X[::2]), (2, X[1::2]))
+    }
+    one = np.array([of_length[x.shape[1]][k // 2, 0] for k, x in enumerate(X)])
+    bounds = (20_000, 60_000, 2**30)
+    sizes = set()
+    for max_bytes in bounds:
+        batch = tangent.as_batch(X, "X", params.dtype)
+        sizes.add(tangent._block_size(network, params, batch, batch, max_bytes))
+        K = finite.ntk(network, params, X, max_bytes=max_bytes)
+        assert error(K, one @ one.T) <= 10 * tolerances.ROUTES
+        assert (K == K.T).all()
+        K = finite.ntk(network, params, X, X[::2], max_bytes=max_bytes)
+        assert error(K, one @ one[::2].T) <= 10 * tolerances.ROUTES
+    assert min(sizes) == 1 and max(sizes) == 5 and len(sizes) == 3
+
+
+def test_nothing_is_trained():
+    network = rk.Network(2, trained=())
+    params = finite.init(0, network, 1, 3)
+    assert (finite.ntk(network, params, np.ones((2, 1, 3))) == 0).all()
+
+
+def test_refusals(rng):
+    network = rk.Network(2, 3)
+    params, X = finite.init(0, network, 2, 3), rng.standard_normal((2, 2, 4))
+    with pytest.raises(MemoryError, match=r"of two signals of 4 and 4 pixels at width 3 .* GiB"):
+        finite.ntk(network, params, X, max_bytes=1000)
+    with pytest.raises(ValueError, match="Z has signals of 1 channels, expected 2"):
+        finite.ntk(network, params, X, X[:, :1])
+    with pytest.raises(ValueError, match="max_bytes is 0, expected an integer of at least 1"):
+        finite.ntk(network, params, X, max_bytes=0)

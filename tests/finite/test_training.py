@@ -1,0 +1,204 @@
+"""Training of finite networks, against steps written out and the kernels' gradient flow."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import literature
+from tests import tolerances
+
+jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
+optax = pytest.importorskip("optax", reason="rescntk.finite needs optax")
+from rescntk import finite  # noqa: E402
+from rescntk.finite.descent import draw_batches  # noqa: E402
+
+NETWORK = rk.Network(1, 3, alpha=0.5)
+
+
+@pytest.fixture
+def task(rng):
+    """Parameters, signals and targets."""
+    X, y = rng.standard_normal((3, 2, 4)), rng.standard_normal(3)
+    return finite.init(0, NETWORK, 2, 6), X, y
+
+
+def steps_written_out(network, params, X, y, rate, batches):
+    """Return the parameters after gradient steps on ½ Σ (f − y)² of each batch."""
+
+    def loss(p, rows):
+        return 0.5 * ((finite.apply(network, p, X[rows]) - y[rows]) ** 2).sum()
+
+    with jax.enable_x64(True):
+        for rows in batches:
+            gradient = jax.grad(loss)(params, np.array(rows))
+            params = params.replace(
+                **{
+                    part: jax.tree.map(
+                        lambda a, g: a - rate * g, getattr(params, part), getattr(gradient, part)
+                    )
+                    for part in network.trained
+                }
+            )
+    return params
+
+
+def same(here, there):
+    leaves = zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True)
+    return all(
+        np.abs(np.asarray(a) - np.asarray(b)).max() <= 100 * tolerances.ROUTES for a, b in leaves
+    )
+
+
+@pytest.mark.parametrize("trained", [("inner", "outer", "readout"), ("outer",)])
+def test_gradient_descent(task, trained):
+    params, X, y = task
+    network = NETWORK.replace(trained=trained)
+    expected = steps_written_out(network, params, X, y, 0.1, [range(3)] * 3)
+    found = finite.train(network, params, X, y, 0.1, 3)
+    assert same(found.params, expected)
+    for part in {"input", "inner", "outer", "readout"} - set(trained):
+        pairs = zip(
+            jax.tree.leaves(getattr(found.params, part)),
+            jax.tree.leaves(getattr(params, part)),
+            strict=True,
+        )
+        assert all((a == b).all() for a, b in pairs)
+    assert same(finite.train(network, params, X, y, optax.sgd(0.1), 3).params, expected)
+
+
+def test_batches_take_turns(task):
+    params, X, y = task
+    found = finite.train(NETWORK, params, X, y, 0.1, 7, batch_size=1, key=3)
+    order = draw_batches(jax.random.key(3), 3, 1, 7)
+    assert sorted(order[:3, 0]) == sorted(order[3:6, 0]) == [0, 1, 2]
+    assert same(found.params, steps_written_out(NETWORK, params, X, y, 0.1, order))
+    assert found.batch_losses.shape == (7,)
+    again = finite.train(NETWORK, params, X, y, 0.1, 7, batch_size=1, key=3, every=2)
+    assert same(found.params, again.params) and again.steps.tolist() == [0, 2, 4, 6, 7]
+
+
+def test_records(task):
+    params, X, y = task
+    Z = X[:2] + 1
+    record = ("outputs", "kernel", "linearized")
+    found = finite.train(NETWORK, params, X, y, optax.adam(0.01), 6, Z=Z, record=record, every=3)
+    assert found.steps.tolist() == [0, 3, 6]
+    assert found.outputs.shape == (3, 3) and found.test_outputs.shape == (3, 2)
+    bar = 100 * tolerances.ROUTES
+    assert np.abs(found.outputs[0] - np.asarray(finite.apply(NETWORK, params, X))).max() <= bar
+    assert (
+        np.abs(found.test_outputs[-1] - np.asarray(finite.apply(NETWORK, found.params, Z))).max()
+        <= bar
+    )
+    losses = 0.5 * ((found.outputs - y) ** 2).sum(axis=1)
+    assert np.abs(found.loss - losses).max() <= bar
+    assert found.batch_losses[[0, 3]] == pytest.approx(losses[:2], rel=bar)
+    assert found.best is found.params or found.loss.argmin() < 2
+    change = finite.ntk(NETWORK, found.params, X) - finite.ntk(NETWORK, params, X)
+    assert abs(found.kernel_change[-1] - np.linalg.norm(change)) <= bar
+    assert found.kernel_change[0] == 0 and found.linearized_distance[0] <= bar
+    assert 0 < found.linearized_distance[-1] < np.abs(found.outputs[-1] - found.outputs[0]).max()
+
+
+def test_a_network_with_a_trained_readout_alone_is_its_own_linearization(task):
+    params, X, y = task
+    network = NETWORK.replace(trained="readout")
+    found = finite.train(network, params, X, y, 0.2, 20, record=("linearized", "kernel"))
+    assert found.linearized_distance.max() <= 100 * tolerances.ROUTES
+    assert found.kernel_change.max() <= 100 * tolerances.ROUTES
+    assert found.outputs is None
+
+
+def test_signals_of_different_lengths_and_several_outputs(rng):
+    X = [rng.standard_normal((2, d)) for d in (4, 2, 4)]
+    y = rng.standard_normal((3, 2))
+    params = finite.init(0, NETWORK, 2, 6, n_outputs=2)
+    found = finite.train(NETWORK, params, X, y, 0.05, 5, every=5)
+    assert (
+        np.abs(found.outputs[0] - np.asarray(finite.apply(NETWORK, params, X))).max()
+        <= tolerances.ROUTES
+    )
+    losses = 0.5 * ((found.outputs - y) ** 2).sum(axis=(1, 2))
+    assert np.abs(found.loss - losses).max() <= 100 * tolerances.ROUTES
+    assert found.loss[1] < found.loss[0]
+
+
+def test_wide_networks_follow_the_kernels_gradient_flow():
+    """Figure 1b of Tirer et al. in small: a wide network, its linearization and the kernel."""
+    network = literature.tirer_resnet(2, alpha=0.5)
+    angles = 2 * np.pi * np.arange(7) / 7
+    circle = np.array([np.cos(angles), np.sin(angles)]).T[:, :, None] * 2
+    X, Z, y = circle[[0, 2, 4]], circle[[1, 3, 5, 6]], np.array([1.0, -1, 0])
+    distances = []
+    for width in (32, 256):
+        params = finite.init(1, network, 2, width)
+        rate, record = 0.1, ("outputs", "kernel", "linearized")
+        found = finite.train(network, params, X, y, rate, 400, Z=Z, record=record, every=50)
+        flow = finite.kernel_flow(
+            network, X, y, rate * found.steps, Z=Z,
+            start=found.outputs[0], test_start=found.test_outputs[0],
+        )  # fmt: skip
+        distances.append(
+            [
+                np.abs(found.test_outputs - flow.test_outputs).max(),
+                found.linearized_distance.max(),
+                found.kernel_change.max(),
+            ]
+        )
+        assert found.loss[-1] < 1e-2 * found.loss[0]
+    # Linearization and kernel: at eight times the width 8^(-1/2) = 0.35 of the distance at most.
+    assert (np.array(distances[1][1:]) <= 0.35 * np.array(distances[0][1:])).all()
+    # The drawn kernel itself is some 256^(-1/2) = 6 percent away at the start, and f with it.
+    assert distances[1][0] <= 0.2
+
+
+def test_a_linearized_network_that_diverges_is_infinitely_far(task):
+    """A rate beyond 2/λ_max: a network may survive it, its linearization cannot."""
+    params, X, y = task
+    largest = np.linalg.eigvalsh(finite.ntk(NETWORK, params, X))[-1]
+    run = finite.train(
+        NETWORK, params, X, y, 2.2 / largest, 4000, record=("linearized",), every=4000
+    )
+    assert np.isfinite(run.loss).all() and run.linearized_distance[-1] == np.inf
+
+
+def test_losses_that_are_not_finite_stop_with_the_step(task):
+    params, X, y = task
+    with pytest.raises(
+        FloatingPointError, match=r"the loss is (inf|nan) before step \d+, expected"
+    ):
+        finite.train(NETWORK, params, X, y, 1e6, 100)
+
+
+def test_flow_of_several_outputs(rng):
+    X, y = rng.standard_normal((3, 2, 4)), rng.standard_normal((3, 2))
+    both = finite.kernel_flow(
+        NETWORK, X, y, [0.5, np.inf], Z=X, start=0 * y + 1, test_start=0 * y + 1
+    )
+    for k in range(2):
+        one = finite.kernel_flow(NETWORK, X, y[:, k], [0.5, np.inf], start=np.ones(3))
+        assert np.abs(both.outputs[:, :, k] - one.outputs).max() <= tolerances.ROUTES
+    assert np.abs(both.outputs - both.test_outputs).max() <= tolerances.ROUTES
+    assert np.abs(both.outputs[1] - y).max() <= tolerances.solution(3, 100)
+
+
+def test_refusals(task):
+    params, X, y = task
+    for match, change in {
+        "optimizer is 'adam', expected a learning rate": {"optimizer": "adam"},
+        "optimizer is -1, expected": {"optimizer": -1},
+        "y has shape .*, expected": {"y": y[:2]},
+        r"y has shape \(3, 2\), expected \(3,\)": {"y": np.ones((3, 2))},
+        "batch_size is 4, expected at most 3": {"batch_size": 4},
+        "record is 'weights', expected one of": {"record": ("weights",)},
+        "steps is 0": {"steps": 0},
+        "expected None: batches are drawn from signals of one length": {
+            "X": [X[0], X[1], X[2, :, :2]],
+            "batch_size": 1,
+        },
+    }.items():
+        arguments = {"X": X, "y": y, "optimizer": 0.1, "steps": 2} | change
+        with pytest.raises(ValueError, match=match):
+            finite.train(NETWORK, params, **arguments)
+    with pytest.raises(ValueError, match=r"start has shape \(2,\), expected \(3,\)"):
+        finite.kernel_flow(NETWORK, X, y, [1.0], start=np.ones(2))
