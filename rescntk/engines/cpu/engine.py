@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Lock
 from typing import NamedTuple
 
 import numba
@@ -19,12 +20,21 @@ from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
-from ..reference import ReferenceGram
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
-from ..signal_tables import SignalTables, signal_tables
+from ..signal_tables import SignalTables, read_input, signal_tables
+from .deficits import compute_in_deficits
 from .heads import CODES
 from .layers import coefficients
-from .records import Block, NetworkConstants, PackedTables, Results, Wanted, layer_constants
+from .masses import mass_tables
+from .records import (
+    Block,
+    MassTables,
+    NetworkConstants,
+    PackedTables,
+    Results,
+    Wanted,
+    layer_constants,
+)
 from .rows import compute
 from .vectors import LINE_BYTES
 
@@ -34,6 +44,9 @@ _GROUP_BYTES = 25600
 With fewer bytes loops spend their time starting; with more they wait for the second-level cache.
 Time is flat within 5 % from 13 to 26 kB (AMD EPYC Zen 5, 48 KiB and 1 MiB of cache).
 """
+
+_DEFICIT_GROUP_BYTES = 12800
+"""Bytes of one quantity in a group of the recursion of deficits, which has twice as many."""
 
 _GROUP_TABLE_BYTES = 16 * 2**20
 """Most bytes of a group's own tables of all layers.
@@ -98,6 +111,17 @@ class LeftBlock:
         self.start, self.stop, self.signals = start, stop, X[start:stop]
         self.tables = signal_tables(run.scaling, self.signals)
         self.packed = run.pack_left(self.tables)
+        self._run, self._lock = run, Lock()
+        self._masses: MassTables | None = None
+
+    @property
+    def masses(self) -> MassTables:
+        """The tables for the recursion of deficits, made when a task first asks for them."""
+        with self._lock:
+            if self._masses is None:
+                scaling, flat = self._run.scaling, self._run.pack_flat(self.tables, 1)
+                self._masses = mass_tables(scaling, flat, read_input(scaling, self.signals), 1)
+            return self._masses
 
     def part(self, start: int, stop: int) -> SignalTables | None:
         """Return the tables of the cases `start` to `stop` of the batch, if all are here."""
@@ -233,6 +257,15 @@ class NumbaRun:
         few = total < 4 * line or whole * self.d > 2 * numbers
         return rows if few else whole  # of many rows, the last group repeats few
 
+    def rows_of_deficits(self, total: int) -> int:
+        """Return the number of rows in a group of the recursion of deficits."""
+        itemsize = np.dtype(self.request.dtype).itemsize
+        line = LINE_BYTES // itemsize
+        rows = max(1, _DEFICIT_GROUP_BYTES // (self.d * itemsize))
+        if rows > line:
+            rows = rows // line * line
+        return min(rows, total)
+
     def task(
         self,
         values: np.ndarray,
@@ -279,16 +312,44 @@ class NumbaRun:
             values[:, :, *here] = self.sums(results)
         if scaling.linear_apart:
             means = left.tables.means[:, :, None], right.tables.means[:, None, :]
-            products = (one * other for one, other in zip(*means, strict=True))
-            self.add_linear_part(values[:, :, *here], exact_sum.pairwise(products))
+            self.add_linear_part(values[:, :, *here], *means)
         doubtful = results.doubt > scaling.most_doubt
         doubtful &= np.arange(lefts)[:, None] <= np.arange(rights) + shift
-        rows, columns = np.nonzero(doubtful)
-        if len(rows):
-            reference = ReferenceGram(self.request, left.signals)
-            again = reference.in_deficits(left.signals[rows], right.signals[columns])
-            for kind, value in zip(self.kinds, values, strict=True):
-                value[:, left.start + rows, right.start + columns] = again[kind]
+        pairs = np.nonzero(doubtful)
+        if len(pairs[0]):
+            self.repeat(values, left, right, flat, pairs)
+
+    def repeat(
+        self,
+        values: np.ndarray,
+        left: LeftBlock,
+        right: Right,
+        flat: PackedTables,
+        pairs: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        """Compute some pairs of left with right cases of `values` again, in deficits.
+
+        `flat` are the right cases' tables, and `pairs` the numbers of cases in both blocks.
+        """
+        scaling, offsets = self.scaling, self.scaling.offsets
+        others = mass_tables(scaling, flat, read_input(scaling, right.signals), offsets)
+        some = max(1, _TASK_PAIRS // (self.d * offsets))
+        for first in range(0, len(pairs[0]), some):
+            rows, columns = (cases[first : first + some] for cases in pairs)
+            number = len(rows)
+            block = Block(0, 0, 1, offsets, self.rows_of_deficits(number * offsets), scaling.halo)
+            shape = (1, number, self.d, self.d) if self.has_pixels else (0,) * 4
+            own = np.empty((*values.shape[:2], *shape))
+            results = self.results(own, 1, number)
+            compute_in_deficits(
+                left.masses, others, rows, columns, self.constants, self.wanted, block, results
+            )
+            own = own[:, :, 0] if self.has_pixels else self.sums(results)[:, :, 0]
+            if scaling.linear_apart:
+                self.add_linear_part(
+                    own, left.tables.means[:, rows], right.tables.means[:, columns]
+                )
+            values[:, :, left.start + rows, right.start + columns] = own
 
     def sums(self, results: Results) -> np.ndarray:
         """Return the kernels of a block, (kind, depth, left case, right case), from its sums."""
@@ -297,8 +358,13 @@ class NumbaRun:
         total = exact_sum.total(results.sums)
         return total / (self.d * self.scaling.offsets)
 
-    def add_linear_part(self, values: np.ndarray, linear: Array) -> None:
-        """Add the mean of F⁰ over pixel pairs, `linear`, to kernels (kind, depth, …)."""
+    def add_linear_part(self, values: np.ndarray, left: Array, right: Array) -> None:
+        """Add the mean of F⁰ over pixel pairs, x̄ · z̄, to kernels (kind, depth, …).
+
+        `left` and `right` are the means of the signals, channel by channel.
+        """
+        products = (one * other for one, other in zip(left, right, strict=True))
+        linear = exact_sum.pairwise(products)
         for kind, value in zip(self.kinds, values, strict=True):
             share = 1.0 if kind == "gpk" else self.network.parts.initial
             for t, depth in enumerate(self.request.depths):

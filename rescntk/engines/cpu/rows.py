@@ -104,6 +104,16 @@ def box_linear_part(
 
 
 @compiled
+def add_tangent_branch(
+    memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants, layer: Any
+) -> None:
+    """Add the residual branch of a layer to A, behind its outer filter."""
+    outer, room, length = constants.outer_size, places.room1, places.length
+    taps = moving_sum(memory, places.tangent_branch, outer, group, room, length)
+    add_branch(memory, places.tangent + group.start, layer.skip_scale, taps, group.size)
+
+
+@compiled
 def add_to_states(
     memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants, layer: Any,
     with_distance: bool, with_tangent: bool, with_features: bool,
@@ -115,8 +125,7 @@ def add_to_states(
         taps = moving_sum(memory, places.branch_distance, outer, group, room, length)
         add_branch(memory, places.distance + start, scale, taps, size)
     if with_tangent:
-        taps = moving_sum(memory, places.tangent_branch, outer, group, room, length)
-        add_branch(memory, places.tangent + start, scale, taps, size)
+        add_tangent_branch(memory, places, group, constants, layer)
     if with_features:
         taps = moving_sum(memory, places.K, outer, group, room, length)
         add_branch(memory, places.features + start, scale, taps, size)
@@ -213,9 +222,7 @@ def compute(
         used = min(block.rows, total - first)
         rows = GroupRows(numbers[0], numbers[1], numbers[2], used)
         find_rows(rows, first, block, per_case)
-        gather_tables(
-            memory, places, group, right, rows.begin, per_table, layers, right_layers
-        )
+        gather_tables(memory, places, group, right, rows.begin, per_table, layers, right_layers)
         last = rows.right_case[block.rows - 1]
         for case in range(min(cases, last + block.diagonal_shift + 1)):
             if all_doubtful(rows, case, results):

@@ -20,6 +20,7 @@ from .compilation import compiled
 from .records import Group, Taps
 from .vectors import LINE_BYTES, VECTOR_BYTES, Vector, load, load_line, repeat_like, store
 
+
 @compiled
 def aligned_zeros(size: int, like: np.ndarray) -> np.ndarray:
     """Return `size` zeros that begin on a cache line, of the dtype of `like`.
@@ -123,6 +124,21 @@ def piece_levels(size: int) -> int:
     while 3 * width < size:
         levels, width = levels + 1, 3 * width
     return levels
+
+
+@compiled
+def piece_count(size: int) -> int:
+    """Return how many pieces and parts of a window `moving_sum` makes for `size` pixels."""
+    if size == 1:
+        return 0
+    count = piece_levels(size)
+    width = 3**count
+    while True:
+        second = widest_piece(size - width - 1)[1]
+        width += second + widest_piece(size - width - second)[1]
+        if width == size:
+            return count
+        count += 1
 
 
 @compiled

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
