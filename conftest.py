@@ -11,10 +11,11 @@ NEEDED = {
     "rescntk/learn": "sklearn",
     "rescntk/learn/aeon.py": "aeon",
     "rescntk/learn/sktime.py": "sktime",
+    "rescntk/stored": "zarr",
 }
 
 # Packages of the extra "all". A test that needs a missing package skips itself.
-OPTIONAL = ("numba", "matplotlib", "tqdm", "aeon", "sklearn", "sktime")
+OPTIONAL = ("numba", "matplotlib", "tqdm", "aeon", "sklearn", "sktime", "zarr", "distributed")
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
 

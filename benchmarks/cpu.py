@@ -2,10 +2,12 @@
 
     python benchmarks/cpu.py [--quick]
 
-The peer lives in an environment of its own, which the script makes (later versions of JAX
-break it). For each case every contestant first looks for the batch at which it is fastest per
-pair; then all of them take turns, and medians over the turns are compared. Written to
-benchmarks/results/: cpu.json, cpu.md with the table, cpu.png with the cost against each size.
+The peer lives in an environment of its own, which the script makes: neural-tangents does not run
+on later versions of JAX. For each case every contestant first looks for the batch at which it is
+fastest per pair. Then all contestants take turns, and medians over the turns are compared.
+
+The script writes to benchmarks/results/: cpu.json; cpu.md, the table; cpu.png, the cost against
+each size.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q
 BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
 OUR_BATCHES = {"gap": (16, 32, 96), "trace": (128, 512, 1024)}
 DTYPES = ("float64", "float32")
-# A batch that would take longer is not tried: by then time grows with the number of pairs.
 LONGEST_CALL = 4.0
+"""Longest expected time of a call, in seconds; larger batches are not tried.
+
+A larger value tries larger batches, and takes longer. Chosen: at 4 s time grows with the number
+of pairs, so that larger batches are no faster per pair.
+"""
 
 
 class Peer:
@@ -62,7 +68,7 @@ class Peer:
 
 
 class Ours:
-    """One of the library's engines, in one precision."""
+    """An engine of the library, in one precision."""
 
     def __init__(self, engine: str, dtype: str) -> None:
         self.engine, self.dtype = engine, dtype
@@ -113,15 +119,15 @@ def race(contestants: dict[str, Peer | Ours], case: tuple, rounds: int) -> dict:
     """Return median nanoseconds a pair, batches and the largest disagreement in one case."""
     head = case[0]
     batches = {
-        name: best_batch(one, case, (BATCHES if isinstance(one, Peer) else OUR_BATCHES)[head])
-        for name, one in contestants.items()
+        name: best_batch(who, case, (BATCHES if isinstance(who, Peer) else OUR_BATCHES)[head])
+        for name, who in contestants.items()
     }
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
-        for name, one in contestants.items():
-            one(case, batches[name])  # not timed: the others' turns have cooled the caches
-            times[name].append(one(case, batches[name])["seconds"] / batches[name] ** 2)
-    same = {name: one(case, 2, seed=1) for name, one in contestants.items()}
+        for name, contestant in contestants.items():
+            contestant(case, batches[name])  # not timed: other contestants have cooled the caches
+            times[name].append(contestant(case, batches[name])["seconds"] / batches[name] ** 2)
+    same = {name: contestant(case, 2, seed=1) for name, contestant in contestants.items()}
     first = next(iter(same.values()))
     worst = {
         name: max(
@@ -140,7 +146,7 @@ def race(contestants: dict[str, Peer | Ours], case: tuple, rounds: int) -> dict:
 
 def peak_memory(engine: str) -> float:
     """Return MB above the imports at the peak of a 500 x 500 GAP Gram, d = 100, GPK and NTK."""
-    # Linux's VmHWM starts anew with the process; getrusage would include its parent's peak.
+    # Linux's VmHWM is the peak of this process; getrusage would include the parent's peak.
     code = f"""
 import numpy as np, rescntk as rk
 def peak():
@@ -157,7 +163,7 @@ print(peak() - before)
 
 
 def machine() -> dict:
-    """Return what the numbers were measured on."""
+    """Return the machine, the versions and the date of the measurement."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -1,31 +1,33 @@
 """The hardware's limit for a compiled engine: the arithmetic that no layer can do without.
 
-For each pixel pair and layer one square root, the two polynomials of the arc-cosine kernels,
-and the loads of the four numbers that they depend on; nothing else, in loops of the same kind
-on arrays in the cache, on as many threads.
+For each pixel pair and layer the limit counts one square root, two polynomials of the arc-cosine
+kernels, and loads of the four numbers that the polynomials depend on. The loops are of the
+engine's kind, run over arrays in the cache, and use the engine's number of threads.
 """
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from rescntk.engines.cpu import layers as loops
-from rescntk.engines.cpu.vectors import WIDE, load, sqrt, store
+from rescntk.engines.cpu.layers import coefficients, p_poly, r_poly
+from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, sqrt, store
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def _limit(x: Any, z: Any, d: Any, a: Any, out: Any, p: Any, r: Any, repeats: int) -> None:
+def _limit(
+    root1: np.ndarray, root2: np.ndarray, w: np.ndarray, tangent: np.ndarray, out: np.ndarray,
+    p: np.ndarray, r: np.ndarray, repeats: int,
+) -> None:  # fmt: skip
     for _ in range(repeats):
-        for t in range(0, len(out), WIDE // out.itemsize):
-            w = load(d, t)
-            s = sqrt(w)
-            far = load(x, t) * load(z, t) * (s * w * loops.gap(w, r))
-            store(out, t, s * loops.angle(w, p) * load(a, t) + far)
+        for at in range(0, len(out), VECTOR_BYTES // out.itemsize):
+            a = load(w, at)
+            s = sqrt(a)
+            k1 = load(root1, at) * load(root2, at) * (s * a * r_poly(a, r))
+            store(out, at, s * p_poly(a, p) * load(tangent, at) + k1)
 
 
 def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 40_000) -> float:
@@ -36,7 +38,7 @@ def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 40_000) 
         arrays = [rng.random(n).astype(dtype) for _ in range(5)]
         _limit(*arrays, *polynomial, repeats)
 
-    polynomial = loops.coefficients(dtype)
+    polynomial = coefficients(dtype)
     _limit(*[np.ones(n, dtype) for _ in range(5)], *polynomial, 1)
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()

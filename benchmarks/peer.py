@@ -1,7 +1,8 @@
 """neural-tangents as a worker: runs in its own environment, one JSON request a line.
 
-A request {"head", "depth", "filter_size", "d", "channels", "n", "m", "seed"} is answered by
-{"seconds"} of one call on warmed-up, compiled code, and {"gpk", "ntk"} of a corner to compare.
+A request has the keys "head", "depth", "filter_size", "d", "channels", "n", "m" and "seed". The
+answer has "seconds", the time of one call on warmed-up, compiled code, and "gpk" and "ntk", the
+first two rows and columns of both kernels.
 """
 
 import json
@@ -21,7 +22,7 @@ def main(dtype):
     from neural_tangents import stax
 
     def network(head, depth, filter_size):
-        """Barzilai et al.'s ResNet with α = 1; the input layer is trained, as all are here."""
+        """Return the kernels of Barzilai et al.'s ResNet with α = 1, all layers trained."""
 
         def conv(size, std):
             return stax.Conv(1, (size,), padding="CIRCULAR", W_std=std, b_std=None)

@@ -1,4 +1,4 @@
-"""What a pixel pair and layer costs: against the limit, one kind against both, and any size."""
+"""Cost of a pixel pair and layer: against the limit, of one kind and both, at any size."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def entries(**sizes) -> int:
 
 
 def median_ratio(above: dict, below: dict, rounds: int = 5) -> float:
-    """Return how many times longer the first takes, the median of interleaved rounds."""
+    """Return the time of `above` over the time of `below`, the median of interleaved rounds."""
     return statistics.median(seconds(**above) / seconds(**below) for _ in range(rounds))
 
 

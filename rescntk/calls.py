@@ -6,13 +6,17 @@ Arguments are checked. Results are multiplied by their scale, or normalized, pie
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from . import engines
 from .arrays import Array, array_module
+from .engines.footprint import result_bytes, table_bytes
 from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
 from .network import Network
@@ -21,11 +25,29 @@ from .validation import (
     check_depths,
     check_dtype,
     check_flag,
+    check_free_memory,
     check_kinds,
     check_match,
     check_network,
     check_signals,
 )
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_default_errors(function: F) -> F:
+    """Decorate a function to compute under NumPy's default handling of floating-point errors.
+
+    Underflow is an ordinary event in the engines: ``np.errstate(all="raise")`` around a call must
+    not stop the call.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+            return function(*arguments, **options)
+
+    return cast(F, call)
 
 
 class KernelCall:
@@ -52,6 +74,7 @@ class KernelCall:
         engine: str,
         dtype: str,
         threads: int | None,
+        progress: bool = False,
     ) -> None:
         check_network(network)
         self.network = network
@@ -68,18 +91,58 @@ class KernelCall:
         self.in_place = self.depths == ladder and self.dtype == np.float64
         copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
         self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads, copied)
-        self.engine = engines.choose(engine, self.request, self.X)
+        self.progress = check_flag(progress, "progress")
+        self._check_branch()
+        self._check_tables()
+        announce = _announce if self.progress else None
+        self.engine = engines.choose(engine, self.request, self.X, announce)
 
-    def gram(self, progress: bool) -> ScaledKernel:
+    def check_memory(self) -> None:
+        """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
+        n, m = len(self.X), len(self.X if self.Z is None else self.Z)
+        d = self.X.shape[2]
+        numbers, shape = (n * m, f"{n} × {m}")
+        if self.request.head == "pixels":
+            numbers, shape = numbers * d * d, f"{shape} × {d} × {d}"
+        if isinstance(self.X, np.ndarray):  # a device's memory is the engine's affair
+            held = engines.held_results(self.engine, self.request)
+            kinds = " and ".join(kind.upper() for kind in self.kinds)
+            depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
+            check_free_memory(
+                result_bytes(self.request, numbers, held),
+                f"the {kinds}, {shape} numbers{depths}",
+                "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
+            )
+
+    def _check_branch(self) -> None:
+        """Raise a ValueError if the NTK is made of branches alone, too weak for the dtype."""
+        net = self.network
+        least = 2**32 * float(np.finfo(self.dtype).tiny)
+        if "ntk" in self.kinds and net.parts.initial == 0 and 0 < net.branch_gain < least:
+            raise ValueError(
+                f"network has the branch gain α² c_v c_w / 2 = {net.branch_gain:.3g} and trains "
+                f"{' and '.join(net.trained)} alone: {self.dtype.name} resolves this tangent "
+                f"kernel from a gain of {least:.2g} on"
+            )
+
+    def _check_tables(self) -> None:
+        """Raise a MemoryError if the layers of one pair of signals exceed the free memory."""
+        depth = max(self.depths)
+        check_free_memory(
+            table_bytes(self.request, self.X.shape[2]),
+            f"depth {depth} for signals of {self.X.shape[2]} timepoints",
+            "give a smaller depth",
+        )
+
+    def gram(self) -> ScaledKernel:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
-        with progress_bar(progress, pairs) as tick:
+        with progress_bar(self.progress, pairs) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
-    def diagonal(self, progress: bool, signals: Array | None = None) -> ScaledKernel:
-        """Return the kernels of each signal with itself; the default `signals` are X."""
-        signals = self.X if signals is None else signals
+    def diagonal(self, signals: Array, progress: bool = False) -> ScaledKernel:
+        """Return the kernels of each signal with itself."""
         with progress_bar(progress, len(signals)) as tick:
             return self.engine.diagonal(self.request, signals, tick)
 
@@ -179,6 +242,11 @@ def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield (rows,)
         else:
             yield from ((rows, *rest) for rest in _cut(shape[1:], most))
+
+
+def _announce(text: str) -> None:
+    """Write a line to the screen, where progress bars are."""
+    print(f"rescntk: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -218,7 +219,7 @@ def _compare(options: argparse.Namespace) -> None:
         raise ValueError("both SIGNALS and --data are given, expected one of them")
     if options.signals is None and options.array is not None:
         raise ValueError("--array is given without a file of named arrays")
-    _check_out(options)
+    _check_out(options, "compare.csv", "compare.png")
     picture = plots.figure(plots.SIZE)  # first: a missing matplotlib is found before computing
     if options.signals is not None:
         X, name = datasets.read(options.signals, options.array), options.signals.name
@@ -245,10 +246,46 @@ def _compare(options: argparse.Namespace) -> None:
     print(f"written: {options.out / 'compare.csv'}, {options.out / 'compare.png'}")
 
 
-def _check_out(options: argparse.Namespace) -> None:
-    """Raise ValueError if the folder for the results is a file."""
-    if options.out.exists() and not options.out.is_dir():
+def _check_out(options: argparse.Namespace, *names: str) -> None:
+    """Raise a ValueError if files of these names cannot be written to the folder of results."""
+    if os.path.isfile(options.out):
         raise ValueError(f"out is {options.out}, which is a file, expected a folder")
+    for name in names:
+        _check_writable(options.out / name, "out", options.signals)
+
+
+def _check_writable(path: Path, name: str, signals: Path | None) -> None:
+    """Raise a ValueError if a file cannot be written; nothing is left behind.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Folders above it that are missing are made for the test, and removed.
+    name : str
+        The option's name in messages.
+    signals : Path or None
+        The file of signals, which must not be overwritten.
+    """
+    made: list[Path] = []
+    try:
+        if signals is not None and path.exists() and signals.exists() and path.samefile(signals):
+            raise ValueError(f"{name} is {path}, the file of signals, expected another file")
+        for folder in reversed(path.parents):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        there = path.exists()
+        with path.open("ab"):
+            pass
+        if not there:
+            made.append(path)
+    except OSError as error:
+        raise ValueError(
+            f"{name} is {path}, which cannot be written: {error.strerror or error}"
+        ) from None
+    finally:
+        for new in reversed(made):
+            new.rmdir() if new.is_dir() else new.unlink()
 
 
 def _projected(X: np.ndarray, name: str, options: argparse.Namespace) -> np.ndarray:
@@ -266,7 +303,7 @@ def _projected(X: np.ndarray, name: str, options: argparse.Namespace) -> np.ndar
 def _limits(options: argparse.Namespace) -> None:
     if options.signals is None and (options.array is not None or options.raw):
         raise ValueError("--array and --raw are about SIGNALS, which are not given")
-    _check_out(options)
+    _check_out(options, "limits.csv", "limits.png")
     family = _family(options)
     picture = plots.figure(plots.SIZE)  # first: a missing matplotlib is found before computing
     X = None
@@ -317,6 +354,7 @@ def _gram(options: argparse.Namespace) -> None:
         raise ValueError(f"output is {options.output}, expected a name that ends in .npy")
     if not options.output.parent.is_dir():
         raise ValueError(f"output is {options.output}, expected a folder that is there")
+    _check_writable(options.output, "output", options.signals)
     network = Network(
         options.depth,
         options.filter_size,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,17 +50,29 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
         raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
     if path.suffix == ".ts":
         return _read_ts(path)[0]
-    try:
+    with _readable(path):
         content = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a readable {path.suffix} file: {error}") from None
     if path.suffix == ".npz":
         with content:
             names = content.files
             if array is None and len(names) != 1:
                 raise ValueError(f"{path} holds the arrays {names}: say which one (--array NAME)")
-            content = content[check_choice(names[0] if array is None else array, "array", names)]
+            name = check_choice(names[0] if array is None else array, "array", names)
+            with _readable(path):
+                content = content[name]
     return check_signals(content, f"the array in {path.name}")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn the many errors of reading a damaged file into a ValueError of one line."""
+    try:
+        yield
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:  # of NumPy, zipfile, zlib or aeon
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} is not a readable {path.suffix} file: {said}") from None
 
 
 def bundled() -> list[str]:
@@ -154,10 +167,8 @@ def _equal_length(name: str) -> bool:
 def _read_ts(path: Path) -> tuple[np.ndarray, Any]:
     """Return the signals of a ``.ts`` file, and its labels or None."""
     datasets = _aeon_datasets()
-    try:
+    with _readable(path):
         signals = datasets.load_from_ts_file(str(path))
-    except OSError as error:
-        raise ValueError(f"{path} is not a readable .ts file: {error}") from None
     labels = None
     if isinstance(signals, tuple):
         signals, labels = signals[:2]

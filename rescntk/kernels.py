@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple
 
 from .arrays import ArrayT
-from .calls import KernelCall
+from .calls import KernelCall, with_default_errors
 from .network import Network
 from .validation import check_choice, check_flag, check_network
 from .vocabulary import HEADS, KINDS
@@ -93,6 +93,9 @@ class Kernel:
             If signals or options are not as described above.
         OverflowError
             If a value exceeds the dtype. Deep kernels need ``normalized=True``.
+        MemoryError
+            If the matrix takes more memory than this machine has free. The message has both
+            figures.
         """
         matrices = gram(
             self.network,
@@ -108,6 +111,7 @@ class Kernel:
         )
         return matrices[0]
 
+    @with_default_errors
     def diag(
         self,
         X: ArrayT,
@@ -123,9 +127,9 @@ class Kernel:
         diagonal of the kernel matrix.
         """
         call = KernelCall(
-            self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads
+            self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads, progress
         )
-        scaled = call.diagonal(progress)
+        scaled = call.diagonal(call.X, call.progress)
         if self.normalized:
             return (scaled.values[self.kind][0] > 0).astype(call.dtype)
         return call.unscale(scaled, self.kind, scaled.left, scaled.right)[0]
@@ -236,6 +240,7 @@ def CNTK(
     return Kernel(Network(depth, filter_size, skip=False, **network), "ntk", head, normalized)
 
 
+@with_default_errors
 def gram(
     network: Network,
     X: ArrayT,
@@ -283,12 +288,13 @@ def gram(
     """
     check_choice(head, "head", HEADS)
     check_flag(normalized, "normalized")
-    call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads)
+    call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads, progress)
+    call.check_memory()
     results = {}
     if normalized:
         # The diagonals take less memory than the Gram matrix, and come first.
-        diagonals = [] if call.Z is None else [call.diagonal(False), call.diagonal(False, call.Z)]
-        scaled = call.gram(progress)
+        diagonals = [] if call.Z is None else [call.diagonal(call.X), call.diagonal(call.Z)]
+        scaled = call.gram()
         for kind in call.kinds:
             if diagonals:
                 own, other = (diagonal.values[kind] for diagonal in diagonals)
@@ -296,7 +302,7 @@ def gram(
                 own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
             results[kind] = call.normalize(scaled, kind, own, other)
     else:
-        scaled = call.gram(progress)
+        scaled = call.gram()
         left, right = scaled.left[:, None], scaled.right[None, :]
         for kind in call.kinds:
             results[kind] = call.unscale(scaled, kind, left, right)
@@ -305,6 +311,7 @@ def gram(
     return _GRAMS[call.kinds](*results.values())
 
 
+@with_default_errors
 def pixel_pairs(
     network: Network,
     X: ArrayT,
@@ -343,8 +350,9 @@ def pixel_pairs(
     (2, 2, 8, 8)
     """
     check_choice(kind, "kind", KINDS)
-    call = KernelCall(network, X, Z, "pixels", (kind,), None, engine, dtype, threads)
-    scaled = call.gram(progress)
+    call = KernelCall(network, X, Z, "pixels", (kind,), None, engine, dtype, threads, progress)
+    call.check_memory()
+    scaled = call.gram()
     left = scaled.left[:, None, None, None]
     return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
 

@@ -37,7 +37,7 @@ SLOW = (
     "tests/engines/cuda/",
     "tests/engines/test_accuracy.py::test_any_network_on_any_signals",
     "tests/engines/test_accuracy.py::test_difficult_signals",
-    "tests/engines/test_cpu.py::test_compiled_code_is_kept_on_disk",
+    "tests/engines/cpu/test_compilation.py",
     "tests/engines/test_deep.py::test_normalized_at_depth_5000",
     "tests/engines/test_properties.py::test_heads_are_means_of_pixel_pairs",
     "tests/learn/test_checks.py",

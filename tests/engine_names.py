@@ -11,6 +11,7 @@ GPU = (
     pytest.mark.gpu,
     pytest.mark.skipif(STATES["cuda"] is not True, reason=str(STATES["cuda"])),
 )
+needs_numba = pytest.mark.skipif(STATES["numba"] is not True, reason=str(STATES["numba"]))
 ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
 GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=GPU)]
 """Engines in groups, for tests that compare all of a group with one slow oracle."""

@@ -124,6 +124,17 @@ def test_engines(capsys):
         assert f"{name:10s} {'ready' if state is True else state}" in printed
 
 
+def damaged_files(folder, signals):
+    """Write files of signals that were cut short or overwritten in the middle."""
+    np.savez_compressed(folder / "damaged.npz", X=signals)
+    content = (folder / "damaged.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(content[: len(content) // 2])
+    (folder / "damaged.npz").write_bytes(content[:60] + b"x" * 60 + content[120:])
+    (folder / "cut.npy").write_bytes((folder / "X.npy").read_bytes()[:200])
+    (folder / "empty.npy").write_bytes(b"")
+    (folder / "broken.ts").write_text("@problemName broken\n@timestamps maybe\n@data\n1,x:2\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -163,6 +174,25 @@ def test_engines(capsys):
         (["limits", "X.npy", "--raw", "--out", "X.csv"], "out is X.csv, which is a file"),
         (["limits", "doubled.npy", "--raw", "--family", "cnn"], "is not on the multi-sphere"),
         (["limits", "one.npy"], "one channel"),
+        (["gram", "cut.npz", "-o", "K.npy"], "cut.npz is not a readable .npz file: "),
+        (["gram", "damaged.npz", "-o", "K.npy"], "damaged.npz is not a readable .npz file: "),
+        (["gram", "cut.npy", "-o", "K.npy"], "cut.npy is not a readable .npy file: "),
+        (["gram", "empty.npy", "-o", "K.npy"], "empty.npy is not a readable .npy file: "),
+        (["gram", "broken.ts", "-o", "K.npy"], "broken.ts is not a readable .ts file: "),
+        (
+            ["gram", "X.npy", "-o", "X.npy"],
+            "output is X.npy, the file of signals, expected another file",
+        ),
+        (["gram", "X.npy", "-o", "./folder.npy"], "which cannot be written: Is a directory"),
+        (["gram", "X.npy", "-o", "link.npy"], "output is link.npy, the file of signals"),
+        (["gram", "X.npy", "-o", "K" * 300 + ".npy"], "which cannot be written: File name too"),
+        (["compare", "X.npy", "--out", "o" * 300], "cannot be written: File name too long"),
+        (["compare", "X.npy", "--out", "X.csv/sub"], "cannot be written: "),
+        (["compare", "X.npy", "--out", "taken"], "compare.csv, which cannot be written: Is a"),
+        (["limits", "--out", "taken"], "limits.png, which cannot be written: Is a directory"),
+        (["limits", "--depths", "8,16,32,64,128,99999999999"], "expected at most 100000000"),
+        (["compare", "X.npy", "--depths", "99999999999"], "depth 99999999999 for signals of 8"),
+        (["gram", "X.npy", "-o", "K.npy", "--depth", "99999999999"], "are free: give a smaller"),
     ],
 )
 def test_errors_are_one_line_and_exit_status_2(
@@ -174,6 +204,11 @@ def test_errors_are_one_line_and_exit_status_2(
     (tmp_path / "text.npy").write_text("hello")
     (tmp_path / "X.csv").write_text("1,2")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 not a zip file")
+    damaged_files(tmp_path, signals)
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "link.npy").symlink_to(tmp_path / "X.npy")
+    for name in ("compare.csv", "limits.png"):
+        (tmp_path / "taken" / name).mkdir(parents=True)
     before = sorted(path.name for path in tmp_path.iterdir())
     assert cli.main(arguments) == 2
     captured = capsys.readouterr()
@@ -181,6 +216,43 @@ def test_errors_are_one_line_and_exit_status_2(
     assert captured.err.startswith("rescntk: ")
     assert captured.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_outputs_are_checked_before_the_work(signals, tmp_path, monkeypatch, capsys):
+    """Folders that are missing, or may not be written, are found before a kernel is computed."""
+    monkeypatch.chdir(tmp_path)
+    works = []
+    monkeypatch.setattr(cli, "Kernel", lambda *arguments: works.append(arguments))
+    monkeypatch.setattr(cli.conditioning, "compare", lambda *a, **k: works.append(a))
+
+    def refuse(path, *arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    before = (tmp_path / "X.npy").read_bytes()
+    assert cli.main(["gram", "X.npy", "-o", "X.npy"]) == 2
+    monkeypatch.setattr(cli.Path, "open", refuse)
+    for arguments in (
+        ["gram", "X.npy", "-o", "K.npy"],
+        ["compare", "X.npy", "--out", "new/folder"],
+        ["limits", "--out", "new"],
+    ):
+        assert cli.main(arguments) == 2
+        assert "which cannot be written: Permission denied\n" in capsys.readouterr().err
+        assert not (tmp_path / "new").exists()
+    assert not works
+    monkeypatch.undo()
+    assert (tmp_path / "X.npy").read_bytes() == before
+
+
+def test_identical_signals_are_drawn(signals, tmp_path, capsys):
+    """All condition numbers are infinite, and so are the lower bounds."""
+    for name, X in (("same", signals[[0, 0, 0]]), ("two", signals[[0, 0, 1, 2]])):
+        np.save(tmp_path / f"{name}.npy", X)
+        out = tmp_path / name
+        command = ["compare", str(tmp_path / f"{name}.npy"), "--depths", "1,2,20"]
+        assert cli.main([*command, "--out", str(out)]) == 0
+        assert " inf " in capsys.readouterr().out
+        assert (out / "compare.png").stat().st_size > 10_000
 
 
 def test_as_a_module():

@@ -210,3 +210,54 @@ A = np.array([[1.0, 0.5], [0.5, 1.0]])
 def test_theory(call, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         call()
+
+
+MASKED = np.ma.masked_array(X, X == 5)
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        MASKED,
+        np.ma.masked_array(X),  # nothing is masked: refused by its type, not by its values
+        list(MASKED),
+        [list(case) for case in MASKED],
+    ],
+)
+def test_masked_signals_are_refused(masked):
+    says = r"is a masked array, expected real numbers .* without a mask: fill in masked values"
+    for call in (
+        lambda: KERNEL(masked),
+        lambda: KERNEL.diag(masked),
+        lambda: rk.gram(KERNEL.network, masked),
+        lambda: rk.pixel_pairs(KERNEL.network, masked),
+        lambda: multisphere.project(masked),
+        lambda: conditioning.compare(masked, (1, 2)),
+        lambda: rk.regression.interpolate(KERNEL, masked, np.ones(2), X),
+        lambda: rk.derivative.alpha_derivative(KERNEL, masked),
+    ):
+        with pytest.raises(ValueError, match=f"^X {says}"):
+            call()
+    with pytest.raises(ValueError, match=f"^Z {says}"):
+        KERNEL(X, masked)
+
+
+def test_masked_targets_and_matrices_are_refused():
+    K, y = np.eye(2), np.ones(2)
+    masked_K, masked_y = np.ma.masked_array(K, K == 1), np.ma.masked_array(y, [True, False])
+    regression = rk.regression
+    for name, call in (
+        ("K", lambda: regression.solve(masked_K, y)),
+        ("y", lambda: regression.solve(K, masked_y)),
+        ("y", lambda: regression.interpolate(KERNEL, X, masked_y, X)),
+        ("K", lambda: regression.decompose(masked_K)),
+        ("y", lambda: regression.decompose(K).coefficients(masked_y)),
+        ("y", lambda: regression.decompose(K).flow(masked_y, 1.0)),
+        ("ridge", lambda: regression.decompose(K).coefficients(y, masked_y)),
+        ("cross", lambda: regression.posterior(K, masked_K, y, y)),
+        ("prior", lambda: regression.posterior(K, K, masked_y, y)),
+        ("A", lambda: conditioning.condition_number(masked_K)),
+        ("A", lambda: conditioning.bounds(masked_K)),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} is a masked array"):
+            call()

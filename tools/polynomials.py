@@ -1,17 +1,20 @@
 """Derive the polynomials of the compiled engines, and write rescntk/engines/polynomials.py.
 
-With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functions,
+With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functions:
 
-    p(a) = arccos(1 − a) / (π √a),     r(a) = (√(a(2 − a)) − (1 − a) arccos(1 − a)) / (π a^(3/2)),
+    p(a) = arccos(1 − a) / (π √a),     r(a) = (√(a(2 − a)) − (1 − a) arccos(1 − a)) / (π a^(3/2)).
 
-analytic up to a = 2. They are interpolated at the zeros of a Chebyshev polynomial of [0, 1] in
-60 digits, rewritten in powers of a, and rounded once. Powers are harmless here: all
-coefficients fall off like 2^-n, so nothing cancels. The degrees are the least that keep the
-truncation error under a quarter of a rounding unit. Even and odd powers are summed apart, each
-by Horner's rule: two chains of half the length keep a processor busier than one.
+Both functions are analytic up to a = 2.
+
+- They are interpolated at the zeros of a Chebyshev polynomial of [0, 1], in 60 digits.
+- The interpolants are rewritten in powers of a, and rounded once. The coefficients fall off like
+  2^-n, so that nothing cancels.
+- The degrees are the least whose truncation error is under a quarter of a rounding unit.
+- Even and odd powers are summed apart, each by Horner's rule: two chains of half the length keep
+  a processor busier than one chain.
 
     python tools/polynomials.py            # write the file
-    python tools/polynomials.py --check    # only say whether it is what would be written
+    python tools/polynomials.py --check    # only say whether the file is up to date
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ TARGET = Path(__file__).parent.parent / "rescntk" / "engines" / "polynomials.py"
 
 
 def p(a: mpmath.mpf) -> mpmath.mpf:
-    """p(a); its limit √2/π at 0."""
+    """Return p(a), at 0 its limit √2/π."""
     return mp.acos(1 - a) / (mp.pi * mp.sqrt(a)) if a else mp.sqrt(2) / mp.pi
 
 
 def r(a: mpmath.mpf) -> mpmath.mpf:
-    """r(a); its limit (2/3) √2/π at 0."""
+    """Return r(a), at 0 its limit (2/3) √2/π."""
     if not a:
         return 2 * mp.sqrt(2) / (3 * mp.pi)
     return (mp.sqrt(a * (2 - a)) - (1 - a) * mp.acos(1 - a)) / (mp.pi * a ** mp.mpf("1.5"))
@@ -75,15 +78,18 @@ def derive(function, dtype: type) -> tuple[list[float], float]:
 HEADER = """\
 \"\"\"The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
 
-That file says what they are and derives them; this one is not to be edited. The functions
-take numbers or arrays, and compilers that unroll them.
+tools/polynomials.py defines the polynomials and derives their coefficients; change the script,
+not this file. The functions take numbers or arrays; rescntk/engines/cpu/layers.py compiles them.
 \"\"\"
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from ..arrays import Array
 """
 
 
@@ -103,7 +109,7 @@ def source() -> str:
             ]
             functions += [
                 "",
-                f"def {name}{bits}(a: Any, c: Any = {name.upper()}{bits}) -> Any:",
+                f"def {name}{bits}(a: Array, c: Coefficients = {name.upper()}{bits}) -> Array:",
                 f'    """Return {letter}(a) for float{bits} a in [0, 1], c the coefficients."""',
                 "    b = a * a",
             ]
@@ -112,11 +118,13 @@ def source() -> str:
                 functions.append(f"    {half} = c[{powers[0]}] * b + c[{powers[1]}]")
                 functions += [f"    {half} = {half} * b + c[{k}]" for k in powers[2:]]
             functions += ["    return odd * a + even", ""]
-    return "\n".join([HEADER, *constants, *functions])
+    alias = 'Coefficients = Sequence[np.floating[Any]]\n"""Coefficients, constant first."""'
+    return "\n".join([HEADER, alias, "", *constants, *functions])
 
 
 if __name__ == "__main__":
     text = source()
     if "--check" in sys.argv[1:]:
-        sys.exit(0 if TARGET.read_text() == text else f"{TARGET.name} is not what is derived here")
+        same = TARGET.read_text() == text
+        sys.exit(0 if same else f"{TARGET.name} is not what this script derives")
     TARGET.write_text(text)

@@ -7,9 +7,11 @@ two functions, ``gram`` and ``diagonal``, that take a `Request` and return a `Sc
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Timer
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -18,20 +20,22 @@ from ..arrays import Array
 from ..validation import check_choice
 from .protocol import Engine, Request, ScaledKernel
 
-__all__ = ["Engine", "Request", "ScaledKernel", "available", "choose"]
+__all__ = ["Engine", "Request", "ScaledKernel", "available", "choose", "held_results"]
+
+_ANNOUNCE_AFTER = 1.0
+"""Seconds after which the compilation of an engine is announced.
+
+Raising it announces later. Code that was compiled before is read from disk in less than a second:
+chosen so that only compilation is announced.
+"""
 
 
-def _numba_is_missing() -> str | None:
-    """Return the reason why numba does not work on this machine, or None."""
+def _numba_is_missing(dtype: str = "float64") -> str | None:
+    """Return the reason why numba does not work on this machine in a precision, or None."""
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'rescntk[cpu]'"
-    try:
-        import_module(f"{__name__}.cpu.engine")
-    except (ImportError, RuntimeError, OSError) as error:
-        # A numba that does not fit this NumPy, or no folder to keep compiled code in
-        # (NUMBA_CACHE_DIR names one).
-        return f"numba does not work here: {' '.join(str(error).split())}"
-    return None
+    reason = import_module(f"{__name__}.cpu.probe").why_not(dtype)
+    return None if reason is None else f"numba does not work here: {reason}"
 
 
 def _numba_refuses(request: Request, X: Array) -> str | None:
@@ -47,8 +51,11 @@ def _numba_refuses(request: Request, X: Array) -> str | None:
     return None
 
 
-def _cuda_is_missing() -> str | None:
-    """Return the reason why CuPy or the GPU does not work on this machine, or None."""
+def _cuda_is_missing(dtype: str = "float64") -> str | None:
+    """Return the reason why CuPy or the GPU does not work on this machine, or None.
+
+    The check of the engine "cuda" covers both precisions.
+    """
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
             "CuPy is not installed: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
@@ -64,13 +71,16 @@ class _Entry(NamedTuple):
     """An engine: its module, and the reasons, or None, why it cannot serve."""
 
     module: str
-    is_missing: Callable[[], str | None] = lambda: None
+    is_missing: Callable[[str], str | None] = lambda dtype: None
     refuses: Callable[[Request, Array], str | None] = lambda request, X: None
+    held: int = 1
+    """Arrays of the size of all results that the engine holds at once."""
 
 
 _ENGINES = {
     "reference": _Entry("reference"),
-    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses),
+    # The compiled loops keep a sum over pixels as two numbers, whose sum it is.
+    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses, held=2),
     "cuda": _Entry("cuda.engine", _cuda_is_missing),
 }
 
@@ -78,8 +88,10 @@ _ENGINES = {
 def available() -> dict[str, bool | str]:
     """Return each engine's name with True, or with the reason why it cannot serve here.
 
-    With a CUDA device, the first call in a process compares the engine "cuda" with the reference
-    engine on a few small Grams. An engine that fails does not serve; its reason has the figures.
+    The first call in a process tries the engines. "numba" computes one small kernel, for which
+    its loops are compiled or read from disk; compilation takes about 20 s, once on a machine.
+    With a CUDA device, the engine "cuda" is compared with the reference engine on a few small
+    Grams. An engine that fails does not serve; its reason has the error, or the figures.
 
     Examples
     --------
@@ -87,11 +99,15 @@ def available() -> dict[str, bool | str]:
     >>> rescntk.engines.available()["reference"]
     True
     """
-    return {name: entry.is_missing() or True for name, entry in _ENGINES.items()}
+    return {name: entry.is_missing("float64") or True for name, entry in _ENGINES.items()}
 
 
-def choose(name: str, request: Request, X: Array) -> Engine:
+def choose(
+    name: str, request: Request, X: Array, announce: Callable[[str], None] | None = None
+) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
+
+    `announce`, if given, is called with a sentence when the engine's code is being compiled.
 
     For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
     "reference". For CuPy's arrays it is "cuda", unless the signals are longer than "cuda" takes
@@ -104,15 +120,16 @@ def choose(name: str, request: Request, X: Array) -> Engine:
         If there is no engine of that name, or it cannot serve; the message names the reason.
     """
     check_choice(name, "engine", ["auto", *_ENGINES])
-    if name == "auto":
-        name = _fastest(request, X)
-    entry = _ENGINES[name]
-    reason = entry.is_missing() or entry.refuses(request, X)
+    with _announced(announce):
+        if name == "auto":
+            name = _fastest(request, X)
+        entry = _ENGINES[name]
+        reason = entry.refuses(request, X) or entry.is_missing(request.dtype)
     if reason is not None:
         serving = [
             other
             for other, it in _ENGINES.items()
-            if it.is_missing() is None and it.refuses(request, X) is None
+            if it.refuses(request, X) is None and it.is_missing(request.dtype) is None
         ]
         raise ValueError(
             f"engine is {name!r}, which cannot serve here: {reason}; "
@@ -121,10 +138,34 @@ def choose(name: str, request: Request, X: Array) -> Engine:
     return cast(Engine, import_module(f"{__name__}.{entry.module}"))
 
 
+def held_results(engine: Engine, request: Request) -> int:
+    """Return the number of arrays of the size of all results that an engine holds at once."""
+    if request.head == "pixels":
+        return 1
+    modules = {f"{__name__}.{entry.module}": entry.held for entry in _ENGINES.values()}
+    return modules.get(getattr(engine, "__name__", ""), 1)
+
+
+@contextmanager
+def _announced(announce: Callable[[str], None] | None) -> Iterator[None]:
+    """Announce that an engine is being compiled, if the block takes longer than a moment."""
+    if announce is None:
+        yield
+        return
+    said = "compiling the engine's loops, about 20 s, once for this machine and precision"
+    timer = Timer(_ANNOUNCE_AFTER, announce, [said])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _fastest(request: Request, X: Array) -> str:
     """Return the name of the fastest engine that can serve."""
     if isinstance(X, np.ndarray):
-        serves = _numba_refuses(request, X) is None and _numba_is_missing() is None
+        serves = _numba_refuses(request, X) is None and _numba_is_missing(request.dtype) is None
         return "numba" if serves else "reference"
     cuda = _cuda_is_missing() is None and import_module(f"{__name__}.cuda.engine").takes(
         request, X.shape[2]

@@ -1,14 +1,20 @@
 """The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
 
-That file says what they are and derives them; this one is not to be edited. The functions
-take numbers or arrays, and compilers that unroll them.
+tools/polynomials.py defines the polynomials and derives their coefficients; change the script,
+not this file. The functions take numbers or arrays; rescntk/engines/cpu/layers.py compiles them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from ..arrays import Array
+
+Coefficients = Sequence[np.floating[Any]]
+"""Coefficients, constant first."""
 
 # Degree 18, constant first; truncated by 2e-17, relatively.
 P64 = (
@@ -78,7 +84,7 @@ R32 = (
 )
 
 
-def p64(a: Any, c: Any = P64) -> Any:
+def p64(a: Array, c: Coefficients = P64) -> Array:
     """Return p(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[18] * b + c[16]
@@ -101,7 +107,7 @@ def p64(a: Any, c: Any = P64) -> Any:
     return odd * a + even
 
 
-def r64(a: Any, c: Any = R64) -> Any:
+def r64(a: Array, c: Coefficients = R64) -> Array:
     """Return r(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[16] * b + c[14]
@@ -122,7 +128,7 @@ def r64(a: Any, c: Any = R64) -> Any:
     return odd * a + even
 
 
-def p32(a: Any, c: Any = P32) -> Any:
+def p32(a: Array, c: Coefficients = P32) -> Array:
     """Return p(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[6] * b + c[4]
@@ -134,7 +140,7 @@ def p32(a: Any, c: Any = P32) -> Any:
     return odd * a + even
 
 
-def r32(a: Any, c: Any = R32) -> Any:
+def r32(a: Array, c: Coefficients = R32) -> Array:
     """Return r(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
     even = c[6] * b + c[4]

@@ -116,9 +116,11 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     xp, net = array_module(X), scaling.network
     homogeneous = scaling.activation.homogeneous
     X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
+    if scaling.equivariant:  # other pixels may be larger by any factor
+        X = xp.where(_reaching(scaling, xp), X, 0.0)
     scale = xp.ones(X.shape[2])
-    if homogeneous:  # a power of two: squares stay within float64
-        scale = xp.ldexp(scale, xp.frexp(xp.abs(X).max(axis=(0, 1)))[1])
+    if homogeneous:  # a power of two, at most 2^1023: squares stay within float64
+        scale = xp.ldexp(scale, xp.frexp(xp.abs(X).max(axis=(0, 1)))[1] - 1)
     X = X / scale
     means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
     X = _windows(xp, X, net.input_filter_size)
@@ -163,6 +165,15 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
         scaling.check_peaks(xp, peaks)
     common = scaling.common_bounds or bounds
     return SignalTables(unit_vectors, layers, peaks, common, means, scale)
+
+
+def _reaching(scaling: Scaling, xp: ModuleType) -> Array:
+    """Return whether each pixel is in the receptive field of pixel 1, (d, 1)."""
+    net, depth = scaling.network, scaling.depth
+    inner, outer = net.filter_size // 2, net.outer_filter_size // 2
+    radius = net.input_filter_size // 2 + (depth - 1) * inner + depth * outer
+    pixels = xp.arange(scaling.d)
+    return (xp.minimum(pixels, scaling.d - pixels) <= radius)[:, None]
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:

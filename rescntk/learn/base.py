@@ -18,17 +18,13 @@ from ..validation import (
     check_depth,
     check_filter_size,
     check_flag,
+    check_max_length,
     check_positive,
+    check_unmasked,
 )
 from ..vocabulary import HEADS, KINDS
 from .inputs import read_signals
-from .parameters import (
-    check_max_length,
-    constraints,
-    dimension,
-    estimator,
-    parameter,
-)
+from .parameters import constraints, dimension, estimator, parameter
 from .readouts import Readout
 from .search import Finalist, Found, Space, as_table, search
 
@@ -44,6 +40,10 @@ the two threads wait for each other, up to a hundred times as long."""
 _SCORE_FOLDS = 10
 """Folds of the score (`search.OutOfFoldDecisions`). Raising it leaves more cases to each choice.
 Chosen by custom, not measured."""
+
+
+_FILTER_DOC = """As for `rescntk.Network`. Of several filters, filters longer than the signals are
+left out, but for the shortest."""
 
 
 @estimator
@@ -95,13 +95,13 @@ class ResidualKernelEstimator(BaseEstimator):
         default=(3, 9, 31),
         type="int or sequence",
         check=check_filter_size,
-        doc="As for `rescntk.Network`. Filters longer than the signals are left out.",
+        doc=_FILTER_DOC,
     )
     input_filter_size: int | Iterable[int] = dimension(
         default=(1, 9),
         type="int or sequence",
         check=check_filter_size,
-        doc="As for `rescntk.Network`. Filters longer than the signals are left out.",
+        doc=_FILTER_DOC,
     )
     head: str | Iterable[str] = dimension(
         default=("trace", "gap"),
@@ -171,7 +171,7 @@ class ResidualKernelEstimator(BaseEstimator):
         """
         space = self._space(checked)
         if 2 * counted.sum() < len(X):
-            space, counted = space.middle(), np.ones(len(X), dtype=bool)
+            space, counted = space.middle(X.shape[2]), np.ones(len(X), dtype=bool)
         with threadpool_limits(1 if len(X) <= _ONE_THREAD_CASES else None, "blas"):
             found = search(
                 space,
@@ -218,7 +218,8 @@ class ResidualKernelEstimator(BaseEstimator):
 
 
 def check_given(model: Any, y: Any) -> None:
-    """Refuse y = None, in the words of scikit-learn."""
+    """Refuse masked targets, and y = None in the words of scikit-learn."""
+    check_unmasked(y, "y", "or labels, one a case,")
     if y is None:
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None"

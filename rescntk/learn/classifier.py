@@ -14,10 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from ..arrays import Array
-from ..validation import check_choice, check_depth, check_positive
+from ..validation import check_choice, check_depth, check_folds, check_positive
+from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
 from .inputs import read_signals
-from .parameters import check_folds, check_parameters, estimator, parameter
+from .parameters import check_parameters, estimator, parameter
 from .readouts import calibrate, margins, one_against_rest, probabilities
 from .selection import READOUTS, Choice, Folds, choose_machines, choose_ridge
 
@@ -134,6 +135,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         `best_score_`.""",
     )
 
+    @atomic
     def fit(self, X: Array, y: Array) -> ResidualKernelClassifier:
         """Choose a kernel and a readout, and fit the readout.
 

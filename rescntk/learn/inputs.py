@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ..validation import check_depth, check_signals
+from ..validation import check_depth, check_signals, check_unmasked
 
 RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
 """Tools that give signals one length, for messages."""
 
 IMPUTE = "numpy.interp, aeon's collection.SimpleImputer or sktime's Imputer"
 """Tools that fill in missing values, for messages."""
+
+UNNEST = "sktime.datatypes.convert_to(X, 'numpy3D') or np.array([list(row) for row in X.values])"
+"""Ways from a nested table to an array, for messages."""
 
 _SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
 """Accepted shapes, for messages."""
@@ -30,18 +33,18 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
         (n_cases, n_channels, n_timepoints), or (n_cases, n_channels · n_timepoints) with one
         channel after the other.
     reset : bool
-        True in ``fit``; False elsewhere, where signals must have the remembered shape.
+        True in ``fit`` (an `atomic` method); False elsewhere, where signals must have the
+        remembered shape.
     n_channels : int, default 1
         Number of channels in arrays of two axes.
 
     Raises
     ------
     ValueError
-        For unequal lengths, missing values and other shapes, with a remedy.
+        For unequal lengths, missing values, masked arrays, tables of whole signals and other
+        shapes, with a remedy.
     """
     signals = three_axes(X, "X")
-    if reset:
-        _forget(estimator)
     if signals is None:
         signals = split_channels(_read_flat(estimator, X, reset), n_channels, "X")
     channels, length = signals.shape[1:]
@@ -63,7 +66,9 @@ def is_flat(X: Any) -> bool:
 
 def three_axes(X: Any, name: str) -> np.ndarray | None:
     """Return `X` as checked signals if it has three axes, None if it has fewer axes."""
+    _refuse_nested(X, name)
     X = _as_list(X)
+    check_unmasked(X, name, _SHAPES, IMPUTE)
     axes = _count_axes(X, name)
     if axes < 3:
         return None
@@ -133,6 +138,17 @@ def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:
     return shapes
 
 
+def _refuse_nested(X: Any, name: str) -> None:
+    """Raise a ValueError if `X` is a table (pandas) whose cells are whole signals."""
+    if hasattr(X, "iloc") and np.ndim(X) == 2 and 0 not in X.shape:
+        cell = X.iloc[0, 0]
+        if not isinstance(cell, str) and np.ndim(cell) > 0:
+            raise ValueError(
+                f"{name} is a nested table, whose cells hold whole signals, expected an array "
+                f"{_SHAPES}: convert it first ({UNNEST})"
+            )
+
+
 def _refuse(shapes: set[tuple[int, ...]], name: str) -> None:
     """Raise a ValueError that says in which axis the shapes of cases differ."""
     if len({len(shape) for shape in shapes}) > 1:
@@ -148,10 +164,8 @@ def _refuse(shapes: set[tuple[int, ...]], name: str) -> None:
 
 
 def _as_numbers(X: Any, name: str) -> np.ndarray:
-    """Return `X` as a NumPy array; masked values and None become NaN."""
+    """Return `X` as a NumPy array; None becomes NaN."""
     try:
-        if isinstance(X, np.ma.MaskedArray):
-            X = np.ma.filled(X.astype(np.float64), np.nan)
         array = np.asarray(X)
         return array.astype(np.float64) if array.dtype == object else array
     except (TypeError, ValueError, RuntimeError) as error:
@@ -170,13 +184,6 @@ def _check_finite(array: np.ndarray, name: str) -> None:
             f"{name} contains NaN or infinity (first in case {int(np.argmin(good))}), expected "
             f"finite numbers: fill in missing values first ({IMPUTE})"
         )
-
-
-def _forget(estimator: Any) -> None:
-    """Delete number and names of the columns of an earlier fit."""
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(estimator, name):
-            delattr(estimator, name)
 
 
 def _say(channels: int, length: int) -> str:

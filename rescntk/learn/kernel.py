@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -45,8 +46,10 @@ class SignalKernel(SklearnKernel):
         Bounds between which α is learned. A network without skip connections has no α.
     kind, head, normalized
         As for `rescntk.Kernel`; the default is the normalized NTK with GAP.
-    n_channels : int, default 1
-        Number of channels of flat arrays. Arrays of three axes have the number in their shape.
+    n_channels : int, optional
+        Number of channels of flat arrays. Without it flat arrays have one channel, with a
+        warning: the columns of several channels would be taken for one long signal. Arrays of
+        three axes have the number in their shape.
     engine, dtype, threads
         As for calling a `rescntk.Kernel`.
 
@@ -78,7 +81,7 @@ class SignalKernel(SklearnKernel):
         alpha: float = 1.0,
         alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
         normalized: bool = True,
-        n_channels: int = 1,
+        n_channels: int | None = None,
         outer_filter_size: int | None = None,
         input_filter_size: int = 1,
         skip: bool = True,
@@ -262,9 +265,15 @@ class SignalKernel(SklearnKernel):
         if signals is not None:
             return signals
         flat = np.asarray(X)
+        if flat.ndim == 2 and self.n_channels is None:
+            warnings.warn(
+                f"{name} of shape {flat.shape} is flat, and is taken for signals of one channel: "
+                f"give n_channels (n_channels=1 confirms one)",
+                stacklevel=3,
+            )
         if flat.ndim != 2:
             raise ValueError(
                 f"{name} has shape {flat.shape}, expected (n_cases, n_channels, n_timepoints) "
                 f"or (n_cases, n_channels · n_timepoints)"
             )
-        return split_channels(flat, self.n_channels, name)
+        return split_channels(flat, 1 if self.n_channels is None else self.n_channels, name)

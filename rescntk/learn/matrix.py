@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
 from ..kernels import Kernel, ResCNTK
+from .atomic import atomic
 from .inputs import read_signals
 from .kernel import SignalKernel
 
@@ -98,6 +99,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         return super().set_params(**params)
 
+    @atomic
     def fit(self, X: Array, y: Any = None) -> KernelMatrix:
         """Keep the signals.
 
@@ -121,6 +123,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._keep(X)
         return self
 
+    @atomic
     def fit_transform(self, X: Array, y: Any = None) -> np.ndarray:
         """Keep the signals, and return their kernel matrix K, (n_cases, n_cases).
 
@@ -186,7 +189,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                         f"{name} is {options[name]!r}, expected it as a parameter of the "
                         f"SignalKernel"
                     )
-            self._flat_channels, options = kernel.n_channels, kernel.options()
+            self._flat_channels = 1 if kernel.n_channels is None else kernel.n_channels
+            options = kernel.options()
             kernel = kernel.kernel
         elif not isinstance(kernel, Kernel):
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")

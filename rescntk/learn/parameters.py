@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
-from ..validation import check_depth, check_integer
-
 Check = Callable[[Any, str], Any]
 """Check of one value: (value, name) → the value in its final type, or a ValueError."""
 
@@ -111,16 +109,3 @@ def check_each(values: Any, name: str, check: Check) -> tuple[Any, ...]:
     if not checked:
         raise ValueError(f"{name} is empty, expected at least one value")
     return checked
-
-
-def check_max_length(value: Any, name: str) -> int | None:
-    """Return `value` as None or an int of at least 1, or say what is wrong with it."""
-    return None if value is None else check_depth(value, name)
-
-
-def check_folds(value: Any, name: str) -> int:
-    """Return `value` as an int of at least 2, or say what is wrong with it."""
-    number = check_integer(value, name)
-    if number < 2:
-        raise ValueError(f"{name} is {value!r}, expected at least 2 folds")
-    return number

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from ..arrays import Array
+from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
 from .inputs import read_signals
+from .moderate import moderate
 from .parameters import check_parameters, estimator
 
 
@@ -55,6 +58,7 @@ n_timepoints_, fit_seconds_
     True
     """
 
+    @atomic
     def fit(self, X: Array, y: Array) -> ResidualKernelRegressor:
         """Choose a kernel and a penalty, and fit ridge regression.
 
@@ -84,12 +88,14 @@ n_timepoints_, fit_seconds_
         check_consistent_length(signals, y)
         if len(signals) < 2:
             raise ValueError("n_samples=1: expected at least two signals, to leave one out")
-        targets = y.reshape(len(y), -1)
-        self.target_mean_ = targets.mean(axis=0)
-        deviation = targets.std(axis=0)
-        self.target_scale_ = np.where(deviation > 0, deviation, 1.0)
         self._flat = y.ndim == 1
-        Y = (targets - self.target_mean_) / self.target_scale_
+        targets, self._exponents = _moderate_columns(y.reshape(len(y), -1))
+        mean, deviation = targets.mean(axis=0), targets.std(axis=0)
+        varies = deviation > 0
+        Y = (targets - mean) / np.where(varies, deviation, 1.0)
+        self.target_mean_ = np.ldexp(mean, self._exponents)
+        self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
+        self._moderate_mean, self._moderate_scale = mean, np.where(varies, deviation, 1.0)
         counted = np.ones(len(signals), dtype=bool)
         found = self._search(checked, signals, Y, counted, 1, check_random_state(0))
         best = found.finalists[0]
@@ -119,11 +125,49 @@ n_timepoints_, fit_seconds_
             For signals of another length or number of channels than those fitted.
         NotFittedError
             Before `fit`.
+        OverflowError
+            If a prediction exceeds float64.
         """
-        predictions = self._decide(X) * self.target_scale_ + self.target_mean_
+        moderate = self._decide(X) * self._moderate_scale + self._moderate_mean
+        with np.errstate(over="ignore", under="ignore"):
+            predictions = np.ldexp(moderate, self._exponents)
+        if not np.isfinite(predictions).all():
+            raise OverflowError("predictions exceed float64: fit smaller targets")
         return predictions[:, 0] if self._flat else predictions
+
+    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """Return R² of predictions, the mean over targets.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+        y : array, (n_cases,) or (n_cases, n_targets)
+            Each target is divided by a power of two first if its squares would leave float64.
+        sample_weight : array, (n_cases,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError, NotFittedError, OverflowError
+            As for `predict`.
+        """
+        check_given(self, y)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        predictions = self.predict(X)
+        targets, exponents = _moderate_columns(y.reshape(len(y), -1))
+        predicted = np.ldexp(predictions.reshape(len(predictions), -1), -exponents)
+        return float(r2_score(targets, predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _moderate_columns(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each column of targets divided by a power of two (`moderate`), and the powers."""
+    columns = [moderate(column) for column in targets.T]
+    return np.stack([c for c, _ in columns], axis=1), np.array([e for _, e in columns])

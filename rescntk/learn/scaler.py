@@ -9,7 +9,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
+from .atomic import atomic
 from .inputs import is_flat, read_signals
+from .moderate import moderate
 
 _ROUNDING = 10
 """Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
@@ -48,6 +50,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.with_mean = with_mean
         self.with_std = with_std
 
+    @atomic
     def fit(self, X: Array, y: Any = None) -> SignalScaler:
         """Measure mean and standard deviation of each channel.
 
@@ -66,13 +69,13 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             If the signals are not as described.
         """
-        signals = read_signals(self, X, reset=True)
-        channels = signals.shape[1]
-        self.mean_ = signals.mean(axis=(0, 2)) if self.with_mean else np.zeros(channels)
-        deviation = signals.std(axis=(0, 2)) if self.with_std else np.ones(channels)
+        signals, exponent = moderate(read_signals(self, X, reset=True))
+        mean, deviation = signals.mean(axis=(0, 2)), signals.std(axis=(0, 2))
         # The deviation of a constant channel is a rounding error of its mean.
         rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
-        self.scale_ = np.where(deviation > rounding, deviation, 1.0)
+        varies = self.with_std & (deviation > rounding)
+        self.mean_ = np.ldexp(mean if self.with_mean else np.zeros(len(mean)), exponent)
+        self.scale_ = np.where(varies, np.ldexp(deviation, exponent), 1.0)
         return self
 
     def transform(self, X: Array) -> np.ndarray:

@@ -13,14 +13,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engines import Request, choose
 from ..kernels import Kernel, gram
 from ..matrices import correlation
 from ..network import Network
+from ..vocabulary import KINDS
+from .moderate import moderate
 from .readouts import RidgePath
 from .views import FittedView, View, block_size, is_standard, shorten
 
@@ -52,12 +56,14 @@ class Space:
     penalties: tuple[float, ...]
     alpha: float = 1.0
 
-    def middle(self) -> Space:
+    def middle(self, n_timepoints: int) -> Space:
         """Return the space of one kernel and penalty: the middle value of each dimension.
 
         Of two values the second counts as the middle. The maximum length is the least one.
+        Filters that do not fit signals of `n_timepoints` are left out first.
         """
         values = {**self.values, "max_length": self.values["max_length"][:1]}
+        values |= self._fitting_filters(n_timepoints)
         middle = {name: _middle(given) for name, given in values.items()}
         return Space(middle, _middle(self.penalties), self.alpha)
 
@@ -84,10 +90,10 @@ class Space:
         * block_statistics: False where there are no blocks.
         * standardize: of several values False, where the signals are (nearly) standardized.
         * first_differences: of several values False, where signals have one time point.
-        * filter sizes: sizes up to the signals' length; if there are none, the least size.
+        * filter sizes: see `_fitting_filters`.
         """
         length = self.values["max_length"][0]
-        short = shorten(X, length)
+        short = shorten(moderate(X)[0], length)
         effective: dict[str, tuple[Any, ...]] = {"max_length": (length,)}
         if short.shape == X.shape:
             effective["block_statistics"] = (False,)
@@ -95,10 +101,16 @@ class Space:
             effective["standardize"] = (False,)
         if len(self.values["first_differences"]) > 1 and short.shape[2] == 1:
             effective["first_differences"] = (False,)
+        return effective | self._fitting_filters(X.shape[2])
+
+    def _fitting_filters(self, n_timepoints: int) -> dict[str, tuple[int, ...]]:
+        """Return the filter sizes up to the length of shortened signals, or the least size."""
+        length = -(-n_timepoints // block_size(n_timepoints, self.values["max_length"][0]))
+        fitting = {}
         for name in ("filter_size", "input_filter_size"):
             sizes = self.values[name]
-            effective[name] = tuple(q for q in sizes if q <= short.shape[2]) or (min(sizes),)
-        return effective
+            fitting[name] = tuple(q for q in sizes if q <= length) or (min(sizes),)
+        return fitting
 
 
 def _middle(values: tuple[Any, ...]) -> tuple[Any]:
@@ -232,10 +244,12 @@ def search(
     finalists : int
         Number of candidates that are kept with their matrices.
     verbose : int
-        Not 0: print a line for each pass.
+        Not 0: print a line for each pass, and first that engines are compiled, if so.
     options : dict
         Engine, dtype and threads, as for `rescntk.gram`.
     """
+    if verbose:
+        _choose_engine(space, X, options)
     out_of_fold = OutOfFoldDecisions(Y, folds, counted)
     found = Found([], [], out_of_fold.decisions)
     begin, count = time.perf_counter(), 0
@@ -266,6 +280,14 @@ def search(
             flush=True,
         )
     return found
+
+
+def _choose_engine(space: Space, X: np.ndarray, options: dict[str, Any]) -> None:
+    """Choose the engine before the first pass, which says so where code is being compiled."""
+    dtype = np.dtype(options.get("dtype", "float64")).name
+    request = Request(Network(1), space.values["head"][0], KINDS, (1,), dtype)
+    say = partial(print, flush=True)
+    choose(options.get("engine", "auto"), request, X, say)
 
 
 def _keep(found: Found, entry: Finalist, finalists: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .moderate import moderate, scaled_down
 from .scaler import SignalScaler
 
 _STANDARD_TOLERANCE = 0.05
@@ -47,6 +48,7 @@ class View:
     def fit(self, X: np.ndarray) -> FittedView:
         """Measure the scales of training signals X (n_cases, n_channels, n_timepoints)."""
         blocks = block_size(X.shape[2], self.max_length) > 1
+        X, exponent = moderate(X)
         X = shorten(X, self.max_length, self.block_statistics)
         channel_scale = np.ones(X.shape[1])
         if self.block_statistics and blocks:
@@ -62,7 +64,7 @@ class View:
             ratio = X.std(axis=(0, 2)) / np.where(rise > 0, rise, 1)
             difference_scale = np.where(rise > 0, ratio, 0)
         level = float(np.sqrt(np.mean(X**2))) or 1.0
-        return FittedView(self, channel_scale, scaler, difference_scale, level)
+        return FittedView(self, exponent, channel_scale, scaler, difference_scale, level)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class FittedView:
     Attributes
     ----------
     view : View
+    exponent : int
+        Signals are divided by 2 to this power first; 0 unless their squares would leave float64.
     channel_scale : ndarray, (n_channels,)
         Divisor of each channel, after shortening.
     scaler : SignalScaler or None
@@ -83,6 +87,7 @@ class FittedView:
     """
 
     view: View
+    exponent: int
     channel_scale: np.ndarray
     scaler: SignalScaler | None
     difference_scale: np.ndarray
@@ -91,6 +96,7 @@ class FittedView:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the signals as the network sees them, (n_cases, more channels, shorter)."""
         view = self.view
+        X = scaled_down(X, self.exponent)
         X = shorten(X, view.max_length, view.block_statistics) / self.channel_scale[:, None]
         if self.scaler is not None:
             X = self.scaler.transform(X)

@@ -19,7 +19,8 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
 
     Figure 3 of Barzilai et al. 2022. Markers are condition numbers, and dashed lines are lower
     bounds. A band reaches up to the upper bound where there is one. Dotted lines are the
-    asymptotic law from depth 10 on. Both axes are logarithmic.
+    asymptotic law from depth 10 on. Both axes are logarithmic. Open markers at the upper edge are
+    infinite condition numbers, as of signals that are there twice.
 
     Parameters
     ----------
@@ -57,7 +58,8 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
         value, lower, upper, law = (
             comparison.column(name + suffix) for suffix in ("", "_lower", "_upper", "_asymptote")
         )
-        value = np.where(np.isfinite(value), value, np.nan)
+        infinite = ~np.isfinite(value)
+        value, lower = (np.where(np.isfinite(v), v, np.nan) for v in (value, lower))
         ax.plot(depth, value, marker, color=colour, markersize=5, label=label, zorder=4)
         ax.plot(depth, lower, "--", color=colour, linewidth=1.2, label="   lower bound")
         bounded = np.isfinite(upper)
@@ -74,9 +76,22 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             )
         else:
             ax.plot([], [], " ", color=colour, label="   no upper bound: ε ≥ 1 − b")
+        if infinite.any():  # open markers at the upper edge, the ResCGPK's below the CGPK's
+            edge = np.full(infinite.sum(), 0.99 if name == "cgpk" else 0.95)
+            ax.plot(
+                depth[infinite],
+                edge,
+                marker,
+                color=colour,
+                markerfacecolor="none",
+                transform=ax.get_xaxis_transform(),
+                label="   infinite: singular up to rounding",
+            )
         deep = depth >= 10
         if deep.any():
             ax.plot(depth[deep], law[deep], ":", color=colour, label="   asymptotic law")
+    if not any(np.isfinite(line.get_ydata()).any() for line in _drawn(ax)):
+        ax.set_ylim(1, 10)  # identical signals: nothing is finite, and an axis needs some numbers
     ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="condition number")
     if title is None:
         c = comparison
@@ -87,6 +102,11 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     ax.set_title(title, fontsize="medium")
     finish(ax, 2)
     return ax
+
+
+def _drawn(ax: Any) -> list[Any]:
+    """Return the lines whose heights are numbers of the vertical axis."""
+    return [line for line in ax.lines if line.get_transform() == ax.transData]
 
 
 def condition_ratios(comparisons: Iterable[Comparison], ax: Any = None) -> Any:

@@ -5,12 +5,26 @@ matrix and return coefficients β; ``kernel(Z, X) @ coefficients`` predicts. The
 kernel of a network gives Bayesian inference under the network's prior: training the last layer
 alone. The neural tangent kernel gives the network that gradient descent on all parts arrives at.
 
-`solve` takes one ridge; its Cholesky factorization is the cheapest way. `decompose` takes one
+`solve` takes one ridge; its Cholesky factorization is the cheapest way. For matrices that are too
+large, `solve` multiplies them only, and `pivoted_cholesky` speeds it up. `decompose` takes one
 eigendecomposition, after which any ridge, all leave-one-out errors and any time of gradient flow
 cost O(n²).
 """
 
+from .conjugate_gradients import Solution, conjugate_gradients, solve
 from .decomposition import Decomposition, decompose
-from .ridge import Posterior, interpolate, posterior, solve
+from .pivoted_cholesky import LowRank, pivoted_cholesky
+from .ridge import Posterior, interpolate, posterior
 
-__all__ = ["Decomposition", "Posterior", "decompose", "interpolate", "posterior", "solve"]
+__all__ = [
+    "Decomposition",
+    "LowRank",
+    "Posterior",
+    "Solution",
+    "conjugate_gradients",
+    "decompose",
+    "interpolate",
+    "pivoted_cholesky",
+    "posterior",
+    "solve",
+]

@@ -218,7 +218,7 @@ def test_singletons_count_in_no_score(rng):
 def test_cv_of_one_fold_is_refused(rng):
     X, y = waves(rng, 10, 2)
     for readout in ("svm", "ridge", ("ridge", "svm")):
-        with pytest.raises(ValueError, match="cv is 1, expected at least 2 folds"):
+        with pytest.raises(ValueError, match="cv is 1, expected an integer of at least 2"):
             ResidualKernelClassifier(cv=1, readout=readout, **QUICK).fit(X, y)
 
 

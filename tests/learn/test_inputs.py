@@ -79,7 +79,7 @@ def test_not_finite(axes, bad, model, X):
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-def test_none_and_masked_are_missing(axes, model, X):
+def test_none_is_missing(axes, model, X):
     good = X if axes == 3 else X[:, 0]
     some = good.astype(object)
     some[5, ..., 7] = None
@@ -88,9 +88,33 @@ def test_none_and_masked_are_missing(axes, model, X):
     if axes == 3:
         with pytest.raises(ValueError, match=rf"first in case 5\).*{FILLED}"):
             model.fit(some.tolist(), y)
-        masked = np.ma.masked_array(X, np.arange(8)[:, None, None] * np.ones_like(X) == 5)
-        with pytest.raises(ValueError, match=rf"first in case 5\).*{FILLED}"):
-            model.fit(masked, y)
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_masked_arrays_are_refused(axes, model, X):
+    good = X if axes == 3 else X[:, 0]
+    masked = np.ma.masked_array(good, good > 1)
+    held = np.empty(8, dtype=object)
+    held[:] = list(masked)
+    model.fit(good, y)
+    for case in (masked, np.ma.masked_array(good), list(masked), held):
+        for attempt in (lambda case=case: model.fit(case, y), lambda case=case: use(model, case)):
+            with pytest.raises(ValueError, match=rf"^X is a masked array, .*{FILLED}"):
+                attempt()
+    if hasattr(model, "predict"):
+        with pytest.raises(ValueError, match=r"^y is a masked array, .*y\.filled"):
+            model.fit(good, np.ma.masked_array(y, y == 1))
+
+
+def test_tables_of_whole_signals(model, X):
+    pd = pytest.importorskip("pandas")
+    nested = pd.DataFrame({f"c{c}": [pd.Series(case[c]) for case in X] for c in range(2)})
+    model.fit(X, y)
+    for attempt in (lambda: model.fit(nested, y), lambda: use(model, nested)):
+        with pytest.raises(ValueError, match=r"^X is a nested table, .*sktime\.datatypes.*np\.arr"):
+            attempt()
+    told = np.array([list(row) for row in nested.values])  # as the message says
+    assert (use(model, told) == use(model, X)).all()
 
 
 def test_other_lengths_than_in_fit(model, X):

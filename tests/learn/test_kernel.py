@@ -1,5 +1,7 @@
 """SignalKernel within scikit-learn: what takes kernels takes it, and gets the right ones."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -294,7 +296,7 @@ def test_kernel_matrix_reads_flat_signals_like_its_kernel(kernel, rng):
     matrix = KernelMatrix(kernel)
     assert (matrix.fit_transform(F) == kernel(F)).all()
     assert (matrix.transform(F[:2]) == kernel(F[:2], F)).all()
-    deep = F.reshape(6, kernel.n_channels, -1)
+    deep = F.reshape(6, kernel.n_channels or 1, -1)
     assert (matrix.transform(deep[:2]) == kernel(deep[:2], deep)).all()
     assert (matrix.n_channels_, matrix.n_timepoints_) == deep.shape[1:]
     assert (matrix.fit(deep).transform(F[:2]) == kernel(deep[:2], deep)).all()
@@ -351,3 +353,16 @@ def test_parameters_of_a_plain_kernel_are_not_searched():
             matrix.set_params(kernel__depth=2)
     matrix = KernelMatrix().set_params(kernel=SignalKernel(), kernel__depth=2)
     assert matrix.kernel.depth == 2
+
+
+def test_flat_signals_without_a_number_of_channels_warn(rng):
+    X = rng.standard_normal((4, 2, 6))
+    flat_X = X.reshape(4, -1)
+    with pytest.warns(UserWarning, match=r"X of shape \(4, 12\) is flat.*give n_channels"):
+        K = SignalKernel(2)(flat_X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (SignalKernel(2, n_channels=1)(flat_X) == K).all()
+        assert not np.allclose(SignalKernel(2, n_channels=2)(flat_X), K)
+        SignalKernel(2)(X)
+        KernelMatrix(SignalKernel(2)).fit_transform(flat_X)  # documented: one channel

@@ -12,6 +12,7 @@ from rescntk import Kernel, Network
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, parameters, search
 from rescntk.learn.base import ResidualKernelEstimator
 from rescntk.learn.views import View
+from rescntk.validation import check_folds
 from tests.learn.cases import QUICK, waves
 
 
@@ -67,7 +68,7 @@ def test_a_subclass_adds_parameters_to_those_of_its_base():
         """
 
         width: int = parameters.dimension(
-            default=(1, 2), type="int or sequence", check=parameters.check_folds, doc="A width."
+            default=(1, 2), type="int or sequence", check=check_folds, doc="A width."
         )
 
     model = clone(Wider(width=[3, 2, 3], depth=2))
@@ -77,7 +78,7 @@ def test_a_subclass_adds_parameters_to_those_of_its_base():
     assert checked["width"] == (3, 2) and checked["depth"] == (2,) and checked["alpha"] == 1.0
     assert model._space(checked).values["width"] == (3, 2)
     assert "\nwidth : int or sequence, default (1, 2)\n    A width." in inspect.getdoc(Wider)
-    with pytest.raises(ValueError, match="width is 1, expected at least 2 folds"):
+    with pytest.raises(ValueError, match="width is 1, expected an integer of at least 2"):
         parameters.check_parameters(Wider(width=1))
 
 

@@ -319,3 +319,30 @@ def test_noise_scores_as_noise():
     error = tolerances.STANDARD_ERRORS * 0.5 / np.sqrt(12 * 20)
     assert abs(np.mean(scores) - 0.5) <= error
     assert np.mean(optimistic) > np.mean(scores) + 0.03
+
+
+def test_filters_that_do_not_fit_are_left_out_also_where_nothing_is_searched(rng):
+    """With one case in most classes the middle value is taken, of the filters that fit."""
+    X = rng.standard_normal((5, 1, 7))
+    model = ResidualKernelClassifier(readout="ridge").fit(X, np.array([0, 0, 1, 2, 3]))
+    assert model.best_params_["filter_size"] == 3
+    assert model.best_params_["input_filter_size"] == 1
+    alone = ResidualKernelClassifier(readout="ridge", filter_size=9, depth=1)
+    assert alone.fit(X, np.array([0, 0, 1, 2, 3])).best_params_["filter_size"] == 9
+    assert "longer than the signals are left out, but" in " ".join(alone.__doc__.split())
+
+
+def test_compilation_is_announced_before_the_first_pass(rng, monkeypatch, capsys):
+    X, y = waves(rng, 8, 2)
+    seen = []
+
+    def choose(name, request, signals, announce):
+        seen.append((name, request.dtype))
+        announce("compiling")
+
+    monkeypatch.setattr(search, "choose", choose)
+    ResidualKernelClassifier(**QUICK, readout="ridge").fit(X, y)
+    assert not seen
+    ResidualKernelClassifier(**QUICK, readout="ridge", dtype="float32", verbose=1).fit(X, y)
+    assert seen == [("auto", "float32")]
+    assert capsys.readouterr().out.startswith("compiling\n[1/")

@@ -108,11 +108,13 @@ def load_taps(memory: np.ndarray, taps: Taps, at: int) -> tuple[Vector, Vector, 
 
 @compiled
 def merged_box(
-    memory: np.ndarray, parts: MergedTaps, left: int, right: int, tiny: float, at: int
-) -> Vector:
+    memory: np.ndarray, parts: MergedTaps, left: int, right: int, twice: float, tiny: float,
+    at: int,
+) -> Vector:  # fmt: skip
     """Return the deficit of three parts together: Σ u_p + N (Lagrange's identity).
 
-    `left` and `right` are the places of the root masses of all three together.
+    `left` and `right` are the places of the root masses of all three together. `twice` is twice
+    the unit of masses, in the unit of deficits.
     """
     deficit = box(memory, parts.deficits, at)
     if parts.deficits.single:
@@ -124,16 +126,17 @@ def merged_box(
     scale = 1.0 / total
     squares = difference(a, x, b, y, scale) + difference(a, x, c, z, scale)
     squares = squares + difference(b, y, c, z, scale)
-    return deficit + 2.0 * total * squares
+    return deficit + twice * total * squares
 
 
 @compiled
 def write_merged(
-    memory: np.ndarray, parts: MergedTaps, left: int, right: int, out: int, tiny: float, size: int
-) -> None:
+    memory: np.ndarray, parts: MergedTaps, left: int, right: int, out: int, twice: float,
+    tiny: float, size: int,
+) -> None:  # fmt: skip
     """Write the deficits of three parts together to `size` places from `out` on."""
     for at in range(0, size, VECTOR_BYTES // memory.itemsize):
-        store(memory, out + at, merged_box(memory, parts, left, right, tiny, at))
+        store(memory, out + at, merged_box(memory, parts, left, right, twice, tiny, at))
 
 
 @compiled
@@ -145,7 +148,7 @@ def thirds(place: int, shift: int) -> Taps:
 @compiled
 def merged_window(
     memory: np.ndarray, ring: int, left: int, right: int, left_pieces: int, right_pieces: int,
-    size: int, group: Group, room: int, length: int, tiny: float,
+    size: int, group: Group, room: int, length: int, twice: float, tiny: float,
 ) -> MergedTaps:  # fmt: skip
     """Return the last three parts of windows of `size` pixels: `sums.moving_sum` of deficits.
 
@@ -171,7 +174,7 @@ def merged_window(
         window = room + levels * length
         one, other = left_pieces + levels * length, right_pieces + levels * length
         count = group.size + (size - 3 * width) * rows
-        write_merged(memory, parts, one, other, window, tiny, count)
+        write_merged(memory, parts, one, other, window, twice, tiny, count)
         width, levels = 3 * width, levels + 1
     pieces = levels
     while True:
@@ -183,7 +186,7 @@ def merged_window(
             return parts
         window = room + levels * length
         one, other = left_pieces + pieces * length, right_pieces + pieces * length
-        write_merged(memory, parts, one, other, window, tiny, group.size)
+        write_merged(memory, parts, one, other, window, twice, tiny, group.size)
         pieces += 1
 
 
@@ -196,11 +199,11 @@ def inner_layer(
     """Compute the branch of layer 2, 3, …, before its outer filter: its deficit, K if `summed`
     is true, and its part of A (layers.inner_layer).
     """
-    start = group.start
+    start, twice = group.start, layer.one + layer.one
     K = start + places.features
     for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
         window1, window2 = left.window + start, right.window + start
-        deficit = merged_box(memory, parts, window1, window2, layer.tiny, at)
+        deficit = merged_box(memory, parts, window1, window2, twice, layer.tiny, at)
         root1, root2 = load(memory, window1 + at), load(memory, window2 + at)
         inverse = load(memory, left.inverse + at) * load(memory, right.inverse + at)
         w = in_range(deficit * inverse)
@@ -335,7 +338,8 @@ def pass_layers(
                 gather_window(memory, number, side, group, length, inner, outer)
             parts = merged_window(
                 memory, places.distance, before.first - start, before.second - start, one.inner,
-                other.inner, inner_size, group, places.room1, length, layer.tiny,
+                other.inner, inner_size, group, places.room1, length, layer.one + layer.one,
+                layer.tiny,
             )  # fmt: skip
             tangents = parts.deficits
             if wanted.ntk:
@@ -351,7 +355,7 @@ def pass_layers(
             gather_ring(memory, ring, side.tables.features, number, side, group)
         parts = merged_window(
             memory, places.branch_distance, one.window, other.window, one.outer, other.outer,
-            outer_size, group, places.room1, length, layer.tiny,
+            outer_size, group, places.room1, length, layer.factor, layer.tiny,
         )  # fmt: skip
         add_branch_deficit(memory, places, group, parts, before, after, layer)
         if wanted.ntk:

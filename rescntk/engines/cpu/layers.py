@@ -1,8 +1,11 @@
 """The way of a group of rows through one layer: from pixel pairs to what the branch brings.
 
-Symbols are those of the theory: for a pixel pair with variances q1, q2 of the pre-activations,
-g = √(q1 q2), z = (√q1 − √q2)²/2, w = 1 − ρ = (D − z)/g and v = 1 + ρ. `root1` and `root2` are
-√(q1/2) and √(q2/2), so that g/2 = root1 · root2 and z = (root1 − root2)².
+The symbols of a pixel pair, with variances q1 and q2 of the pre-activations:
+
+- g = √(q1 q2), z = (√q1 − √q2)²/2, w = 1 − ρ = (D − z)/g, v = 1 + ρ.
+- `root1` = √(q1/2), `root2` = √(q2/2): g/2 = root1 · root2, z = (root1 − root2)².
+
+Sums over a filter's window stand for box averages; `layer.factor` contains both filters' sizes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 numba compiles a NamedTuple of arrays and numbers as an argument, at no cost within the loops. A
 NumPy array of a structured dtype gives the constants of a layer their names.
 
-*Places* are indices into the one array `memory` that holds all quantities of a group of rows.
+*Places* are indices into `memory`, the array that holds all quantities of a group of rows.
 """
 
 from __future__ import annotations

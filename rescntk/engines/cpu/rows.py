@@ -29,24 +29,24 @@ from .sums import (
     repeat_over_rows,
     write_box,
 )
-from .vectors import LINE_BYTES
-
-PADDING = 256
-"""Arrays are rounded up to this many bytes: whole vectors of any kind."""
+from .vectors import LINE_BYTES, VECTOR_BYTES
 
 
 @compiled
 def group_of(like: np.ndarray, d: int, block: Block) -> Group:
     """Return the shape of a group of rows of `d` pixels, of the dtype of `like`."""
-    width = PADDING // like.itemsize
+    width = VECTOR_BYTES // like.itemsize
     size = (d * block.rows + width - 1) // width * width
     return Group(d, block.rows, block.halo, block.halo * block.rows, size)
 
 
 @compiled
 def length_of(like: np.ndarray, group: Group) -> int:
-    """Return the numbers that one quantity takes: pixels, halo at both ends, and padding."""
-    width = PADDING // like.itemsize
+    """Return the numbers that one quantity takes: pixels, halo at both ends, and padding.
+
+    The padding of two vectors or more leaves room for loops that pass whole vectors.
+    """
+    width = VECTOR_BYTES // like.itemsize
     return (group.size + 2 * group.start + 3 * width - 1) // width * width
 
 

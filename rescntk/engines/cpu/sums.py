@@ -8,8 +8,8 @@ A ring repeats some of its pixels at both ends, the halo. Arrays are rounded up 
 numbers after the last pixel are never read as results.
 
 All quantities lie in one array, `memory`, and each is named by the place where it begins. Views
-would be slower: each view of an array costs two atomic operations, a tenth of the time in all
-(measured with views of each quantity, before `memory` was introduced).
+would be slower: each view of an array costs two atomic operations. With a view of each quantity
+the atomic operations took a tenth of the time (AMD EPYC Zen 5).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from .compilation import compiled
 from .records import Group, Taps
 from .vectors import LINE_BYTES, VECTOR_BYTES, Vector, load, load_line, repeat_like, store
+
 
 
 @compiled

@@ -1,0 +1,23 @@
+"""Gram matrices on disk: computed block by block, resumed, extended, on many machines.
+
+`gram` computes a Gram matrix into a Zarr folder; the same call goes on after an interruption.
+`open` returns the stored Gram. The values are bit for bit the values of `rescntk.gram`, because
+each value depends on its pair of signals alone. See docs/stored.md.
+"""
+
+try:
+    import psutil
+    from zarr.codecs import Crc32cCodec
+except ImportError:
+    raise ImportError(
+        "rescntk.stored needs zarr 3.1.3 or later and dask's distributed: "
+        "pip install 'rescntk[stored]'"
+    ) from None
+
+from .description import RECURSION
+from .matrix import StoredMatrix
+from .store import StoredGram, gram, open
+
+__all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open"]
+
+del psutil, Crc32cCodec

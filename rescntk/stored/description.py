@@ -1,0 +1,120 @@
+"""The description of a stored computation: everything that its values depend on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .. import engines
+from .._version import __version__
+from ..network import Network
+from ..validation import (
+    check_choice,
+    check_depth,
+    check_depths,
+    check_dtype,
+    check_flag,
+    check_kinds,
+    check_network,
+)
+from ..vocabulary import HEADS
+
+RECURSION = 1
+"""Version of the recursion's arithmetic, an integer.
+
+It is to be raised by each change of an engine that changes a bit of a result. Raising it makes
+stored Grams of the older arithmetic impossible to continue.
+"""
+
+FORMAT = 1
+"""Version of the folder's layout, an integer."""
+
+
+def describe(
+    network: Network,
+    X: np.ndarray,
+    Z: np.ndarray | None,
+    *,
+    head: str,
+    kinds: Iterable[str],
+    depths: Iterable[int] | None,
+    normalized: bool,
+    dtype: str,
+    block: int,
+    engine: str,
+) -> dict[str, Any]:
+    """Return the checked description of a computation, of JSON's types alone."""
+    check_network(network)
+    kinds, dtype = check_kinds(kinds), check_dtype(dtype)
+    ladder = None if depths is None else check_depths(depths)
+    head = check_choice(head, "head", HEADS)
+    request = engines.Request(network, head, kinds, ladder or (network.depth,), dtype)
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "recursion": RECURSION,
+        "engine": engine_name(engine, request, X),
+        "network": {field.name: _plain(getattr(network, field.name)) for field in fields(network)},
+        "head": head,
+        "kinds": sorted(kinds),
+        "depths": _plain(ladder),
+        "normalized": check_flag(normalized, "normalized"),
+        "dtype": dtype,
+        "block": check_depth(block, "block"),
+        "X": describe_signals(X),
+        "Z": None if Z is None else describe_signals(Z),
+    }
+
+
+def describe_signals(X: np.ndarray) -> dict[str, Any]:
+    """Return shape and checksum of signals, a float64 array."""
+    data = np.ascontiguousarray(X, dtype="<f8").data
+    return {"shape": list(X.shape), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def engine_name(engine: str, request: engines.Request, X: np.ndarray) -> str:
+    """Return the name of the engine that `engine` stands for; "auto" is resolved.
+
+    Every process of a computation uses the engine of this name: engines differ in their last
+    bits.
+    """
+    if engine == "auto":  # for NumPy's arrays: numba, if it serves
+        try:
+            return engine_name("numba", request, X)
+        except ValueError:
+            return "reference"
+    engines.choose(engine, request, X)
+    return engine
+
+
+def network_of(description: dict[str, Any]) -> Network:
+    """Return the network of a description."""
+    return Network(**description["network"])
+
+
+def differences(stored: dict[str, Any], given: dict[str, Any]) -> list[str]:
+    """Return a phrase for each part in which two descriptions differ."""
+    found = []
+    for name, value in given.items():
+        old = stored.get(name)
+        if old == value:
+            continue
+        if name == "network":
+            found += [f"network {phrase}" for phrase in differences(old or {}, value)]
+        elif name in ("X", "Z") and old and value and old["shape"] == value["shape"]:
+            found.append(f"{name} has other values")
+        elif name in ("X", "Z"):
+            shapes = [None if it is None else tuple(it["shape"]) for it in (old, value)]
+            found.append(f"{name} has shape {shapes[0]} there, {shapes[1]} here")
+        else:
+            found.append(f"{name} is {old!r} there, {value!r} here")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in JSON's types: tuples become lists."""
+    return list(value) if isinstance(value, tuple) else value

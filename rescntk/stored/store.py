@@ -1,0 +1,341 @@
+"""`gram` and `open`: Gram matrices on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..network import Network
+from ..validation import check_choice, check_depth, check_flag, check_match, check_signals
+from . import jobs
+from .blocks import Block
+from .description import describe, describe_signals, differences, network_of
+from .folder import Folder, create
+from .lock import locked
+from .matrix import StoredMatrix
+from .progress import Progress
+
+
+def gram(
+    path: str | os.PathLike[str],
+    network: Network,
+    X: np.ndarray,
+    Z: np.ndarray | None = None,
+    *,
+    head: str = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"),
+    depths: Iterable[int] | None = None,
+    normalized: bool = False,
+    dtype: str = "float32",
+    block: int = 1024,
+    engine: str = "auto",
+    threads: int | None = None,
+    client: Any = None,
+    progress: bool = True,
+) -> StoredGram:
+    """Compute a Gram matrix into a folder block by block, or go on with the computation there.
+
+    The values are bit for bit the values of `rescntk.gram`. A block counts as done once its
+    chunks are on disk. After an interruption the same call reads all finished blocks once, and
+    computes the missing and the damaged blocks.
+
+    Parameters
+    ----------
+    path : path
+        A folder, new or of the same computation: a Zarr group with an array for each kind.
+    network, X, Z, head, kinds, depths, normalized
+        As for `rescntk.gram`; signals are NumPy's arrays.
+    dtype : {"float32", "float64"}
+        Precision of the computation and of the arrays.
+    block : int, default 1024
+        Rows and columns of a block, which is one chunk of each array and depth.
+    engine : str, default "auto"
+        As for `rescntk.gram`. All processes and all later calls use the same engine.
+    threads : int, optional
+        Threads of one process. The default is the engine's choice. On dask's workers the
+        number is at most the host's cores divided by the threads of its workers.
+    client : dask.distributed.Client, optional
+        Compute on the client's workers, which reach `path` under the same name. The default
+        is this process.
+    progress : bool, default True
+        Whether to report blocks and the time left to stderr.
+
+    Returns
+    -------
+    StoredGram
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described above, or the folder holds a computation that
+        differs in signals, network, options or version. The message names what differs.
+    RuntimeError
+        If another job is computing into the folder.
+    OSError
+        If the folder cannot be written. Blocks finished before stay finished.
+    OverflowError
+        As for `rescntk.gram`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk import stored
+    >>> X, net = np.random.default_rng(0).standard_normal((10, 2, 8)), rk.Network(depth=2)
+    >>> path = tempfile.mkdtemp() + "/K.zarr"
+    >>> K = stored.gram(path, net, X, block=4, progress=False)
+    >>> K.complete, K.ntk.shape, bool((K.ntk[:] == rk.gram(net, X, dtype="float32").ntk).all())
+    (True, (10, 10), True)
+    """
+    path = Path(path).resolve()
+    X = np.asarray(check_signals(X, "X"))
+    Z = None if Z is None or Z is X else np.asarray(check_signals(Z, "Z"))
+    if Z is not None:
+        check_match(X, Z)
+    given = describe(
+        network,
+        X,
+        Z,
+        head=head,
+        kinds=kinds,
+        depths=depths,
+        normalized=normalized,
+        dtype=dtype,
+        block=block,
+        engine=engine,
+    )
+    if not path.exists():
+        try:
+            create(path, given, X, Z)
+        except OSError:
+            if not path.exists():  # else another job has just made the folder
+                raise
+    opened = open(path)
+    different = differences(opened.description, given)
+    if different:
+        raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
+    return opened.resume(threads=threads, client=client, progress=progress)
+
+
+def open(path: str | os.PathLike[str]) -> StoredGram:
+    """Return the Gram stored in a folder, complete or not, for reading.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    ValueError
+        If the folder holds something else.
+    """
+    return StoredGram(Path(path).resolve())
+
+
+class StoredGram:
+    """A Gram on disk; made by `gram` and `open`.
+
+    The arrays are ordinary Zarr arrays: a symmetric Gram is stored with both halves, although
+    one half is computed. Values that are missing are NaN.
+
+    Attributes
+    ----------
+    path : Path
+    description : dict
+        The computation: network, head, dtype, versions, shapes and checksums of the signals.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+        try:
+            self._folder = Folder(path, writable=False)
+        except (FileNotFoundError, NotADirectoryError, KeyError, ValueError) as error:
+            raise ValueError(f"{path} is not a Gram of rescntk.stored") from error
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The computation: network, head, dtype, versions, shapes and checksums of signals."""
+        return self._folder.description
+
+    @property
+    def network(self) -> Network:
+        """The network."""
+        return network_of(self.description)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of each array: (n, m) or (n_depths, n, m)."""
+        return self._folder.shape
+
+    @property
+    def gpk(self) -> Any:
+        """The Gaussian process kernel, a zarr.Array."""
+        return self._array("gpk")
+
+    @property
+    def ntk(self) -> Any:
+        """The neural tangent kernel, a zarr.Array."""
+        return self._array("ntk")
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """The blocks (row, column) not yet done; of a symmetric Gram the upper half."""
+        return [(block.row, block.column) for block in self._missing()]
+
+    @property
+    def complete(self) -> bool:
+        """True if all blocks are done."""
+        return not self.missing
+
+    def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
+        """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
+
+        Parameters
+        ----------
+        kind : {"gpk", "ntk"}, optional
+            Not needed for a Gram of one kind.
+        depth : int, optional
+            One of the Gram's depths. Not needed for a Gram of one depth.
+
+        Raises
+        ------
+        ValueError
+            If blocks are missing, or kind or depth are not in the Gram or ambiguous.
+        """
+        kinds, depths = self.description["kinds"], self.description["depths"]
+        if kind is None and len(kinds) == 1:
+            kind = kinds[0]
+        check_choice(kind, "kind", kinds)
+        index = None
+        if depths is not None:
+            depth = depths[0] if depth is None and len(depths) == 1 else depth
+            if depth not in depths:
+                raise ValueError(f"depth is {depth!r}, expected one of {depths}")
+            index = depths.index(depth)
+        elif depth not in (None, self.network.depth):
+            raise ValueError(f"depth is {depth!r}, expected {self.network.depth}")
+        count = len(self.missing)
+        if count:
+            raise ValueError(f"{self.path} has {count} missing blocks, expected none: resume it")
+        return StoredMatrix(self._folder, str(kind), index)
+
+    def __matmul__(self, v: Any) -> np.ndarray:
+        """Return K v for a Gram of one kind and one depth; `matrix` chooses among several."""
+        return self.matrix() @ v
+
+    def append(
+        self,
+        X_new: np.ndarray,
+        *,
+        threads: int | None = None,
+        client: Any = None,
+        progress: bool = True,
+    ) -> StoredGram:
+        """Append signals to X, and compute the new rows; of a symmetric Gram new columns, too.
+
+        After an interruption the signals are there: `resume`, or `gram` with all signals, goes
+        on.
+
+        Parameters
+        ----------
+        X_new : ndarray, (k_cases, n_channels, n_timepoints)
+        threads, client, progress
+            As for `gram`.
+
+        Returns
+        -------
+        StoredGram
+            This object.
+
+        Raises
+        ------
+        ValueError, RuntimeError, OSError
+            As for `gram`.
+        """
+        X_new = np.asarray(check_signals(X_new, "X_new"))
+        with locked(self.path):
+            folder = Folder(self.path, writable=True)
+            X = folder.signals("X")
+            check_match(X, X_new)
+            folder.fit_arrays()
+            folder.grow(X_new, describe_signals(np.concatenate([X, X_new])))
+        return self.resume(threads=threads, client=client, progress=progress)
+
+    def resume(
+        self, *, threads: int | None = None, client: Any = None, progress: bool = True
+    ) -> StoredGram:
+        """Check the blocks on disk, and compute the missing and the damaged blocks.
+
+        Parameters
+        ----------
+        threads, client, progress
+            As for `gram`.
+
+        Returns
+        -------
+        StoredGram
+            This object.
+
+        Raises
+        ------
+        ValueError, RuntimeError, OSError
+            As for `gram`.
+        """
+        threads = None if threads is None else check_depth(threads, "threads")
+        check_flag(progress, "progress")
+        self._folder = Folder(self.path, writable=False)
+        damaged = self._damaged()
+        if damaged or self.missing or self._arrays_differ():
+            with locked(self.path):
+                self._compute(threads, client, progress)
+            self._folder = Folder(self.path, writable=False)
+        return self
+
+    def _compute(self, threads: int | None, client: Any, progress: bool) -> None:
+        """Compute the missing and damaged blocks, under the lock."""
+        self._folder = folder = Folder(self.path, writable=True)
+        folder.fit_arrays()
+        for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
+            scrap.unlink(missing_ok=True)
+        # Another job may have changed the folder before the lock: the blocks are read again.
+        folder.mark((block.row, block.column, 0, 0) for block in self._damaged())
+        blocks = list(self._missing())
+        report = Progress(self.path.name, len(blocks), sum(it.pairs for it in blocks), progress)
+
+        def finish(block: Block) -> None:
+            folder.mark([block[:4]])
+            report.add(block.pairs)
+
+        if client is None:
+            jobs.run_here(self.path, blocks, threads, finish)
+        else:
+            jobs.run_on(client, self.path, blocks, threads, finish)
+
+    def _missing(self) -> Iterable[Block]:
+        """Return the blocks with values that are not on disk."""
+        blocks = self._folder.grid.blocks(self._folder.done())
+        return (block for block in blocks if not block.is_done)
+
+    def _damaged(self) -> list[Block]:
+        """Return the blocks recorded as done whose checksums are wrong; all are read."""
+        blocks = self._folder.grid.blocks(self._folder.done())
+        return [block for block, good in jobs.intact(self._folder, blocks) if not good]
+
+    def _arrays_differ(self) -> bool:
+        """Return True if an interrupted `append` has left arrays of another shape."""
+        return any(array.shape != self.shape for array in self._folder.arrays().values())
+
+    def _array(self, kind: str) -> Any:
+        """Return the array of a kind, or raise ValueError."""
+        check_choice(kind, "kind", self.description["kinds"])
+        return self._folder.arrays()[kind]
+
+    def __repr__(self) -> str:
+        state = "complete" if self.complete else f"{len(self.missing)} blocks missing"
+        kinds = ", ".join(self.description["kinds"])
+        return f"StoredGram({str(self.path)!r}, {kinds}, shape={self.shape}, {state})"

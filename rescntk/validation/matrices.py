@@ -1,0 +1,90 @@
+"""Checks of kernel matrices, of their eigenvalues, and of the targets of a regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import rounding_unit
+from ..matrices import resolution
+from .arrays import check_shape
+
+
+def check_symmetric(A: Any, name: str) -> np.ndarray:
+    """Return `A`, a symmetric matrix, as a float64 array.
+
+    Parameters
+    ----------
+    A : array_like, (n, n)
+        Real, finite, and symmetric up to √eps times its largest entry, with the eps of its
+        dtype.
+    name : str
+        The argument's name in messages.
+    """
+    given, A = A, check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
+    if np.abs(A - A.T).max() > np.sqrt(rounding_unit(given)) * np.abs(A).max():
+        raise ValueError(f"{name} of shape {A.shape} is not symmetric")
+    return A
+
+
+def check_targets(y: Any, n: int) -> np.ndarray:
+    """Return targets `y` of n signals, (n,) or (n, n_targets), as a float64 array."""
+    expected = f"({n},) or ({n}, n_targets)"
+    return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)
+
+
+def check_cross_kernel(cross: Any, n: int) -> np.ndarray:
+    """Return `cross`, kernel(Z, X), as a float64 array (m, n), or raise ValueError."""
+    return check_shape(cross, "cross", f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
+
+
+def check_prior_variance(prior: Any, m: int) -> np.ndarray:
+    """Return `prior`, kernel.diag(Z), as a float64 array (m,), or raise ValueError."""
+    return check_shape(prior, "prior", f"({m},)", lambda s: s == (m,))
+
+
+def check_posterior_variance(variance: np.ndarray, prior: np.ndarray, eps: float) -> None:
+    """Raise ValueError if a variance lies below −√eps times its prior: no rounding error does."""
+    relative = np.where(variance < 0, -np.inf, 0.0)  # where the prior is 0
+    with np.errstate(over="ignore"):
+        np.divide(variance, prior, out=relative, where=prior > 0)
+    worst = int(np.argmin(relative))
+    if relative[worst] < -np.sqrt(eps):
+        raise ValueError(
+            f"cross and prior do not belong to K: the posterior variance at point {worst} would "
+            f"be {variance[worst]:.3g}, expected matrices of one kernel"
+        )
+
+
+def check_semidefinite(eigenvalues: np.ndarray, eps: float) -> None:
+    """Raise ValueError if the smallest eigenvalue of K, (n,) rising, is clearly below 0.
+
+    The bound is −10·n·eps·λ_max. An eigendecomposition errs by about n·eps·λ_max; the factor 10
+    leaves room for the rounding errors of the kernel matrix itself.
+    """
+    n = len(eigenvalues)
+    if eigenvalues[0] < -10 * resolution(eigenvalues, eps):
+        raise ValueError(
+            f"K of shape {(n, n)} has the eigenvalue {eigenvalues[0]:.3g}, "
+            f"expected a positive semidefinite matrix"
+        )
+
+
+def check_resolved(eigenvalues: np.ndarray, eps: float, remedy: str = "") -> None:
+    """Raise ValueError if the smallest eigenvalue of K, (n,) rising, is at most n·eps·λ_max."""
+    if eigenvalues[0] <= resolution(eigenvalues, eps):
+        raise singular_matrix(eigenvalues, eps, remedy)
+
+
+def singular_matrix(eigenvalues: np.ndarray, eps: float, remedy: str) -> ValueError:
+    """Return the error of a numerically singular K, with its smallest eigenvalue and remedies."""
+    n = len(eigenvalues)
+    remedies = ["points that differ", remedy]
+    if eps > np.finfo(np.float64).eps:
+        remedies.append("a matrix in float64")
+    return ValueError(
+        f"K of shape {(n, n)} is numerically singular: its smallest eigenvalue (ridge included) "
+        f"is {eigenvalues[0]:.3g}, expected above n·eps·λ_max = {resolution(eigenvalues, eps):.3g} "
+        f"for eps = {eps:.3g} of its dtype ({' or '.join(filter(None, remedies))})"
+    )

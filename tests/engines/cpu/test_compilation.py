@@ -1,0 +1,57 @@
+"""Compiled code on disk: found again, and compiled again after a change of any source file."""
+
+import os
+from pathlib import Path
+
+from rescntk.engines.cpu import compilation
+from tests.engine_names import needs_numba
+from tests.processes import run
+
+pytestmark = needs_numba
+
+
+def test_compiled_code_is_kept_on_disk(tmp_path):
+    code = (
+        "import numpy as np, rescntk as rk; rk.ResCGPK(2)(np.ones((2, 1, 3)), engine='numba')\n"
+        "from rescntk.engines.cpu.rows import compute\n"
+        "s = compute.stats; print(sum(s.cache_hits.values()), sum(s.cache_misses.values()))"
+    )
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(code, **cache) == "0 1"
+    assert run(code, **cache) == "1 0"
+
+
+def test_the_stamp_follows_every_file_that_is_compiled(monkeypatch):
+    stamp, read = compilation.source_stamp(), Path.read_bytes
+    for name in ("vectors.py", "sums.py", "layers.py", "heads.py", "rows.py", "polynomials.py"):
+
+        def changed(path, name=name):
+            return read(path) + b"#" * (path.name == name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", changed)
+            assert compilation.source_stamp() != stamp
+    assert compilation.source_stamp() == stamp
+
+
+def test_another_stamp_is_another_key_on_disk(tmp_path):
+    """The stamp is the default of an argument, and numba's key contains defaults."""
+    (tmp_path / "one.py").write_text(
+        "import os; from rescntk.engines.cpu.compilation import compiled_on_disk\n"
+        "@compiled_on_disk\n"
+        "def twice(x: float, stamp: str = os.environ['STAMP']) -> float: return 2 * x\n"
+    )
+    code = (
+        "import one; assert one.twice(2.0) == 4.0; s = one.twice.stats\n"
+        "print(sum(s.cache_hits.values()), sum(s.cache_misses.values()))"
+    )
+    place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": python_path(tmp_path)}
+    assert run(code, STAMP="a", **place) == "0 1"
+    assert run(code, STAMP="a", **place) == "1 0"
+    assert run(code, STAMP="b", **place) == "0 1"
+
+
+def python_path(folder):
+    """Return PYTHONPATH with a folder, and the folder of the library under test."""
+    library = Path(compilation.__file__).parents[3]
+    return os.pathsep.join([str(folder), str(library)])

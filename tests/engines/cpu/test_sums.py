@@ -1,0 +1,85 @@
+"""Moving sums of a group of rows, against sums over shifted arrays."""
+
+import numpy as np
+import pytest
+
+from rescntk.engines.cpu import sums
+from rescntk.engines.cpu.compilation import compiled
+from rescntk.engines.cpu.records import Group
+from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
+from tests import tolerances
+
+
+@compiled
+def moving(values, size, group, length):
+    memory = sums.aligned_zeros(5 * length, values)
+    for at in range(len(values)):
+        memory[group.start + at] = values[at]
+    room = (length, 2 * length, 3 * length)
+    taps = sums.moving_sum(memory, 0, size, group, room)
+    sums.add_branch(memory, 4 * length, 0.0, taps, group.size)
+    return memory[4 * length : 4 * length + len(values)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("rows", [1, 5, 16, 64])
+@pytest.mark.parametrize("d", [1, 2, 7, 20])
+def test_moving_sums(d, rows, dtype, rng):
+    values = rng.standard_normal((d, rows)).astype(dtype)
+    width = VECTOR_BYTES // values.itemsize
+    for size in (1, 3, 5, 7, 9, 11, 13, 15, 17, 31, 63):
+        halo = size // 2
+        padded = -(-d * rows // width) * width
+        group = Group(d, rows, halo, halo * rows, padded)
+        length = (padded + 2 * halo * rows + 3 * width) // width * width
+        computed = moving(values.ravel(), size, group, length).reshape(d, rows)
+        wide = values.astype(np.longdouble)
+        exact = sum(np.roll(wide, -k, axis=0) for k in range(-halo, halo + 1))
+        terms = sum(np.roll(np.abs(wide), -k, axis=0) for k in range(-halo, halo + 1))
+        assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
+
+
+def test_memory_begins_on_a_cache_line():
+    for size in (1, 8, 1000):
+        memory = sums.aligned_zeros(size, np.zeros(1, np.float32))
+        assert memory.shape == (size,) and not memory.any()
+        assert memory.ctypes.data % 64 == 0
+
+
+@compiled
+def spread(values, group, out):
+    sums.repeat_over_rows(out, 0, values, 1, 2, group)
+
+
+@compiled
+def gather(values, table, begin, group, out):
+    sums.gather_rows(out, 0, values, table, begin, group)
+
+
+@pytest.mark.parametrize("rows", [3, 8, 32])
+def test_tables_are_copied_to_rows(rows, rng):
+    d = 6
+    group, out = Group(d, rows, 1, rows, d * rows), np.zeros(d * rows)
+    left = rng.standard_normal((2, 3, d))
+    spread(left, group, out)
+    assert (out.reshape(d, rows) == left[1, 2][:, None]).all()
+    right, begin = rng.standard_normal(500), np.sort(rng.integers(0, 90, rows))
+    begin[: rows // 2] = np.arange(rows // 2)  # some neighbours, some not
+    gather(right, 200, begin, group, out)
+    expected = right[200 + begin[None, :] + np.arange(d)[:, None]]
+    assert (out.reshape(d, rows) == expected).all()
+
+
+@compiled
+def reload(values, out):
+    for at in range(0, len(values), VECTOR_BYTES // values.itemsize):
+        total, lost = sums.add_compensated(load(values, at), 0.0 * load(values, at), 1e-17)
+        total, lost = sums.add_compensated(total, lost, 1e-16)
+        store(out, at, total - lost)
+
+
+def test_additions_are_compensated():
+    values = np.ones(VECTOR_BYTES // 8)
+    out = np.empty_like(values)
+    reload(values, out)
+    assert (out >= 1.0).all()

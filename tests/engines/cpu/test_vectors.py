@@ -1,0 +1,57 @@
+"""Vectors: arithmetic, comparison, loads and stores, against NumPy."""
+
+import numpy as np
+import pytest
+
+from rescntk.engines.cpu import vectors as v
+from rescntk.engines.cpu.compilation import compiled
+
+
+@compiled
+def arithmetic(a, b, out):
+    for at in range(0, len(a), v.VECTOR_BYTES // a.itemsize):
+        x, y = v.load(a, at), v.load(b, at)
+        v.store(out[0], at, x + y)
+        v.store(out[1], at, 2 - x)
+        v.store(out[2], at, x * 0.5)
+        v.store(out[3], at, v.sqrt(v.fabs(x)))
+        v.store(out[4], at, v.where_less(x, y, x, 7.0))
+        v.store(out[5], at, v.repeat_like(a[0], y))
+
+
+@compiled
+def any_less(a, bound):
+    return v.any_less(v.load(a, 0), bound)
+
+
+@compiled
+def widen(a, out):
+    v.store(out, 0, v.load_doubles(a, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_vectors_are_numbers_side_by_side(dtype, rng):
+    count = 3 * v.VECTOR_BYTES // np.dtype(dtype).itemsize
+    a, b = rng.standard_normal((2, count)).astype(dtype)
+    a[1] = np.nan
+    out = np.empty((6, count), dtype)
+    arithmetic(a, b, out)
+    expected = [a + b, 2 - a, a * 0.5, np.sqrt(np.abs(a)), np.where(a < b, a, 7), a * 0 + a[0]]
+    expected[5][:] = a[0]
+    for ours, theirs in zip(out, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs.astype(dtype))
+
+
+def test_any_less_finds_the_one_and_ignores_nan():
+    a = np.ones(v.VECTOR_BYTES // 8)
+    a[3] = np.nan
+    assert not any_less(a, 1.0)
+    a[-1] = 0.5
+    assert any_less(a, 1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_load_doubles_widens(dtype, rng):
+    a, out = rng.standard_normal(32).astype(dtype), np.zeros(8)
+    widen(a, out)
+    assert (out == a[1:9]).all()

@@ -1,0 +1,67 @@
+"""The choice of an engine: "auto", engines that cannot serve, and the reasons they give."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import engines
+from rescntk.engines.protocol import Request
+from rescntk.vocabulary import KINDS
+from tests.engine_names import needs_numba
+from tests.processes import run
+
+NETWORK = rk.Network(2)
+REQUEST = Request(NETWORK, "gap", KINDS, (2,))
+X = np.ones((2, 1, 3))
+ERF = NETWORK.replace(activation="erf")
+
+
+@needs_numba
+def test_auto_takes_the_fastest_engine_that_can_serve():
+    assert engines.choose("auto", REQUEST, X).__name__.endswith("cpu.engine")
+    erf = replace(REQUEST, network=ERF)
+    assert engines.choose("auto", erf, X).__name__.endswith("reference")
+
+
+@needs_numba
+def test_numba_refuses_erf_with_a_reason():
+    assert engines.available()["numba"] is True
+    with pytest.raises(ValueError, match="NumPy computes the arctangents faster") as refusal:
+        rk.gram(ERF, X, engine="numba")
+    message = str(refusal.value)
+    assert message.startswith("engine is 'numba', which cannot serve here: it takes activation")
+    assert "the network has 'erf'" in message
+    assert "'reference'" in message.split("these can: ")[1]
+    assert "'numba'" not in message.split("these can: ")[1]
+    for call in (
+        lambda: rk.Kernel(ERF, "ntk", "gap").diag(X, engine="numba"),
+        lambda: rk.pixel_pairs(ERF, X, engine="numba"),
+    ):
+        with pytest.raises(ValueError, match="arctangent"):
+            call()
+
+
+@needs_numba
+def test_no_folder_for_compiled_code_is_a_reason_and_no_crash():
+    code = (
+        "import numba.core.caching as c, rescntk as rk, numpy as np\n"
+        "c.CacheImpl._locator_classes = []\n"
+        "print(rk.engines.available()['numba']); rk.ResCGPK(2)(np.ones((2, 1, 3)))\n"
+        "try: rk.ResCGPK(2)(np.ones((2, 1, 3)), engine='numba')\n"
+        "except ValueError as error: print(error)"
+    )
+    reason, refusal = run(code).splitlines()
+    assert reason.startswith("numba does not work here: ")
+    assert "cannot cache" in reason
+    assert refusal.startswith(f"engine is 'numba', which cannot serve here: {reason}; these can: ")
+
+
+def test_without_numba(monkeypatch):
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    reason = "numba is not installed: pip install 'rescntk[cpu]'"
+    assert engines.available()["numba"] == reason
+    assert engines.choose("auto", REQUEST, X).__name__.endswith("reference")
+    with pytest.raises(ValueError, match=r"rescntk\[cpu\].*; these can: 'reference'"):
+        rk.ResCGPK(2)(X, engine="numba")

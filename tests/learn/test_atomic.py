@@ -1,0 +1,88 @@
+"""A fit that is interrupted or refused leaves the estimator as it was."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+from sklearn.exceptions import NotFittedError
+
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalKernel,
+    SignalScaler,
+    search,
+)
+from tests.learn.cases import QUICK, waves
+
+MODELS = [ResidualKernelClassifier(**QUICK), ResidualKernelRegressor(**QUICK)]
+
+
+@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
+def model(request):
+    return type(request.param)(**request.param.get_params())
+
+
+def interrupt(monkeypatch, after):
+    """Interrupt the search as a person does, after some kernels."""
+    judge, judged = search._judge, []
+
+    def judge_some(*arguments):
+        for entry in judge(*arguments):
+            judged.append(entry)
+            if len(judged) > after:
+                raise KeyboardInterrupt
+            yield entry
+
+    monkeypatch.setattr(search, "_judge", judge_some)
+
+
+@pytest.mark.parametrize("after", [0, 5])
+def test_an_interrupted_first_fit_is_no_fit(after, model, rng, monkeypatch):
+    X, y = waves(rng, 12, 2)
+    interrupt(monkeypatch, after)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_an_interrupted_fit_keeps_the_former_fit(model, rng, monkeypatch):
+    X, y = waves(rng, 12, 2)
+    model.fit(X, y)
+    before, predictions = dict(vars(model)), model.predict(X)
+    interrupt(monkeypatch, 3)
+    other, labels = waves(rng, 15, 3, length=30)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(other, labels + 7)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert (model.predict(X) == predictions).all()
+
+
+@pytest.mark.parametrize("model", [SignalScaler(), KernelMatrix(), *MODELS])
+def test_a_refused_fit_keeps_the_former_fit(model, rng):
+    X, y = waves(rng, 12, 2)
+    model.fit(X, y)
+    before = dict(vars(model))
+    for bad in (X[:, :, :5] * np.nan, X[:, 0, 0]):
+        with pytest.raises(ValueError, match="X|Expected 2D"):
+            model.fit(bad, y)
+    assert all(vars(model)[name] is value for name, value in before.items())
+
+
+def test_a_second_fit_forgets_the_first(rng):
+    X, _ = waves(rng, 12, 2)
+    model = KernelMatrix(SignalKernel(1, n_channels=1)).fit(X[:, 0])
+    assert model.n_features_in_ == 24
+    assert model.fit(X) is model
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_other_attributes_stay(rng):
+    X, _ = waves(rng, 12, 2)
+    model = SignalScaler()
+    model.note = "mine"
+    assert model.fit(X).note == "mine"

@@ -1,0 +1,91 @@
+"""Signals and targets near the ends of float64: the same predictions as for ordinary numbers."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+from sklearn.metrics import r2_score
+
+from rescntk.learn import (
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalScaler,
+    views,
+)
+from rescntk.learn.moderate import moderate
+from tests.learn.cases import QUICK, waves
+
+SEARCH = QUICK | {"constant": True, "max_length": (12, 24), "first_differences": (False, True)}
+SEARCH |= {"standardize": (False, True), "head": "trace", "input_filter_size": 3}
+
+
+@pytest.mark.parametrize("power", [-1060, -530, 530, 1020])
+def test_signals(power, rng):
+    """A power of two changes nothing, whatever the search tries; 2^±530 is about 1e±160."""
+    X, y = waves(rng, 24, 2, channels=2)
+    expected = ResidualKernelClassifier(**SEARCH).fit(X[:16], y[:16])
+    found = ResidualKernelClassifier(**SEARCH).fit(np.ldexp(X[:16], power), y[:16])
+    assert found.best_params_ == expected.best_params_
+    scaled, bar = np.ldexp(X, power), 1e-9 if power > -1000 else 1e-3  # subnormal signals
+    np.testing.assert_allclose(
+        found.decision_function(scaled), expected.decision_function(X), rtol=bar, atol=bar
+    )
+    assert found.score(scaled[16:], y[16:]) == expected.score(X[16:], y[16:]) > 0.9
+    K = found.kernel_(found.view_(scaled))
+    assert np.isfinite(K).all() and (K.diagonal() > 0).all()
+
+
+@pytest.mark.parametrize("factor", [1e-320, 1e-300, 1e-170, 1e155, 1e200, 1e307])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_targets(factor, columns, rng):
+    X, _ = waves(rng, 30, 2)
+    y = np.stack([X[:, 0, :5].sum(axis=1), X[:, 0, 5:9].sum(axis=1)], axis=1)[:, :columns] / 10
+    expected = ResidualKernelRegressor(**QUICK).fit(X[:20], y[:20])
+    targets = y * factor
+    model = ResidualKernelRegressor(**QUICK).fit(X[:20], targets[:20])
+    bar = 1e-8 if factor > 1e-310 else 0.05  # subnormal targets have few digits
+    assert model.best_score_ == pytest.approx(expected.best_score_, rel=bar)
+    assert model.score(X[20:], targets[20:]) == pytest.approx(expected.score(X[20:], y[20:]), bar)
+    np.testing.assert_allclose(
+        model.predict(X[20:]) / factor, expected.predict(X[20:]), rtol=bar, atol=bar
+    )
+    assert 0 < model.best_score_ < 1
+    assert np.isfinite(model.target_scale_).all() and (model.target_scale_ > 0).all()
+
+
+def test_predictions_beyond_float64_are_refused(rng):
+    X, _ = waves(rng, 20, 2)
+    y = X[:, 0, 0] * 1e308
+    options = QUICK | {"normalized": False, "standardize": False}
+    model = ResidualKernelRegressor(**options).fit(X, y)
+    with pytest.raises(OverflowError, match="predictions exceed float64"):
+        model.predict(1000 * X)
+
+
+def test_the_score_is_the_score_of_scikit_learn(rng):
+    X, _ = waves(rng, 30, 2)
+    weights = rng.uniform(size=30)
+    for y in (X[:, 0, 0], X[:, 0, :3]):
+        model = ResidualKernelRegressor(**QUICK).fit(X, y)
+        predicted = model.predict(X)
+        assert model.score(X, y) == r2_score(y, predicted)
+        assert model.score(X, y, weights) == r2_score(y, predicted, sample_weight=weights)
+
+
+def test_ordinary_numbers_are_left_alone(rng):
+    X = rng.standard_normal((4, 2, 6)) * 1e80
+    same, exponent = moderate(X)
+    assert same is X and exponent == 0
+    assert moderate(np.zeros((1, 1, 1)))[1] == 0
+    fitted = views.View(standardize=True, first_differences=True, constant=True).fit(X)
+    assert fitted.exponent == 0
+
+
+@pytest.mark.parametrize("power", [-1000, 1020])
+def test_scaler(power, rng):
+    X = 3 + rng.standard_normal((6, 2, 9))
+    X[:, 1] = 2.0
+    expected = SignalScaler().fit(X)
+    found = SignalScaler().fit(np.ldexp(X, power))
+    assert (found.mean_ == np.ldexp(expected.mean_, power)).all()
+    assert found.scale_[0] == np.ldexp(expected.scale_[0], power) and found.scale_[1] == 1

@@ -1,0 +1,169 @@
+"""Randomly pivoted Cholesky against dense matrices, best approximations, and its own promises."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import regression
+from tests import tolerances
+
+EPS = tolerances.EPS["float64"]
+N = 200
+
+
+class MatrixKernel:
+    """A kernel of signals that hold their index; it counts the pairs computed."""
+
+    def __init__(self, K):
+        self.K, self.pairs = K, 0
+
+    def __call__(self, X, Z=None):
+        rows = X[:, 0, 0].astype(int)
+        columns = rows if Z is None else Z[:, 0, 0].astype(int)
+        self.pairs += len(rows) * (len(rows) + 1) // 2 if Z is None else len(rows) * len(columns)
+        return self.K[np.ix_(rows, columns)]
+
+    def diag(self, X):
+        self.pairs += len(X)
+        return self.K.diagonal()[X[:, 0, 0].astype(int)]
+
+
+def indices(n=N):
+    return np.arange(float(n))[:, None, None]
+
+
+def matrix(eigenvalues, seed=0):
+    """Return a matrix with these eigenvalues and random eigenvectors."""
+    n = len(eigenvalues)
+    V = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+    K = (V * eigenvalues) @ V.T
+    return (K + K.T) / 2
+
+
+PLACES = np.arange(1.0, N + 1)
+SPECTRA = {
+    "slow": PLACES**-0.5,
+    "kink": np.minimum(1.0, 30.0 / PLACES) ** 0.75,
+    "step and noise": np.where(PLACES <= 20, 1.0, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("seed", range(3))
+def test_error_is_near_the_best_of_equal_rank(name, seed):
+    eigenvalues, rank = SPECTRA[name], 40
+    low = regression.pivoted_cholesky(MatrixKernel(matrix(eigenvalues)), indices(), rank, seed=seed)
+    assert low.residual <= 1.5 * eigenvalues[rank:].sum()
+
+
+@pytest.mark.parametrize(("decay", "rank"), [(PLACES**-2, 20), (np.exp(-PLACES / 5), 20)])
+def test_fast_decay_needs_more_columns(decay, rank):
+    """Where eigenvectors are random and decay is fast, twice the rank replaces the factor 1.5."""
+    kernel = MatrixKernel(matrix(decay))
+    low = regression.pivoted_cholesky(kernel, indices(), 2 * rank)
+    assert low.residual <= 1.5 * decay[rank:].sum()
+
+
+def test_kernel_of_a_network(rng):
+    X = np.cumsum(rng.standard_normal((120, 2, 16)), axis=2)
+    kernel = rk.ResCGPK(3, normalized=True)
+    best = np.linalg.eigvalsh(kernel(X))[::-1]
+    for rank in (10, 30):
+        low = regression.pivoted_cholesky(kernel, X, 2 * rank)
+        assert low.residual <= 1.5 * best[rank:].sum()
+
+
+@pytest.mark.parametrize("rank", [1, 7, 60, N])
+def test_residual_and_landmarks(rank):
+    K = matrix(PLACES**-1.0)
+    low = regression.pivoted_cholesky(MatrixKernel(K), indices(), rank, seed=rank)
+    left = K - low.factor @ low.factor.T
+    assert low.factor.shape == (N, rank) and len(set(low.landmarks)) == rank
+    assert abs(np.trace(left) - low.residual) <= 100 * N * EPS * np.trace(K)
+    assert np.abs(left[low.landmarks]).max() <= 1e4 * EPS  # columns of landmarks are exact
+    assert np.abs(np.triu(low.factor[low.landmarks], 1)).max(initial=0.0) <= 100 * EPS
+    assert np.linalg.eigvalsh(left)[0] >= -1e3 * N * EPS
+
+
+@pytest.mark.parametrize("rank", [1, 10, 50, 150])
+def test_columns_and_diagonal_are_all_that_is_computed(rank):
+    kernel = MatrixKernel(matrix(PLACES**-1.0))
+    regression.pivoted_cholesky(kernel, indices(), rank)
+    assert kernel.pairs <= (rank + 1) * N
+
+
+def test_seeds_reproduce():
+    K = matrix(PLACES**-1.0)
+    one, same, other = (
+        regression.pivoted_cholesky(MatrixKernel(K), indices(), 30, seed=seed) for seed in (3, 3, 4)
+    )
+    assert (one.landmarks == same.landmarks).all() and (one.factor == same.factor).all()
+    assert one.residual == same.residual
+    assert list(one.landmarks) != list(other.landmarks)
+
+
+def test_pivots_follow_the_residual():
+    """Blocks with rejection draw pairs of pivots as often as single draws do."""
+    K = matrix(np.array([4.0, 2.0, 1.0, 0.5]), seed=1)
+    d = K.diagonal()
+    expected = np.zeros((4, 4))
+    for i in range(4):
+        left = np.maximum(d - K[i] ** 2 / d[i], 0.0)
+        left[i] = 0.0
+        expected[i] = d[i] / d.sum() * left / left.sum()
+    kernel, draws, found = MatrixKernel(K), 1000, np.zeros((4, 4))
+    module = __import__("rescntk.regression.pivoted_cholesky", fromlist=["x"])
+    before, module._ROUNDS = module._ROUNDS, 1  # two proposals a round
+    try:
+        for seed in range(draws):
+            i, j = regression.pivoted_cholesky(kernel, indices(4), 2, seed=seed).landmarks
+            found[i, j] += 1
+    finally:
+        module._ROUNDS = before
+    error = 5 * np.sqrt(expected * (1 - expected) / draws)
+    assert (np.abs(found / draws - expected) <= error).all()
+
+
+def test_duplicates_stop_early(rng):
+    X = np.tile(rng.standard_normal((7, 2, 8)), (5, 1, 1))
+    with pytest.warns(UserWarning, match="rank 7 of 20"):
+        low = regression.pivoted_cholesky(rk.ResCNTK(2), X, 20)
+    K = rk.ResCNTK(2)(X)
+    assert low.factor.shape == (35, 7) and low.residual <= 1e-10 * np.trace(K)
+    assert np.allclose(low.factor @ low.factor.T, K, rtol=1e-10)
+
+
+def test_a_kernel_of_zeros():
+    with pytest.warns(UserWarning, match="rank 0 of 3"):
+        low = regression.pivoted_cholesky(MatrixKernel(np.zeros((5, 5))), indices(5), 3)
+    assert low.factor.shape == (5, 0) and low.residual == 0.0
+
+
+def test_options_reach_the_kernel_and_float32_is_known(rng):
+    X = np.repeat(rng.standard_normal((6, 2, 8)), 3, axis=0)
+    with pytest.warns(UserWarning, match="rank 6 of 12"):
+        low = regression.pivoted_cholesky(rk.ResCNTK(2), X, 12, dtype="float32")
+    assert low.factor.dtype == np.float64
+
+
+def test_a_kernel_without_diag():
+    K = matrix(PLACES**-1.0)
+    counted = MatrixKernel(K)
+    plain = regression.pivoted_cholesky(lambda X, Z=None: counted(X, Z), indices(), 12)
+    assert (plain.factor == regression.pivoted_cholesky(counted, indices(), 12).factor).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rank": 201}, "rank is 201, expected at most the number of signals, 200"),
+        ({"rank": 0}, "rank is 0"),
+        ({"rank": 2, "seed": -1}, "seed is -1"),
+        ({"rank": 2, "kernel": 3}, "kernel is 3"),
+        ({"rank": 2, "kernel": MatrixKernel(-np.eye(N))}, "least value -1"),
+    ],
+)
+def test_messages(arguments, message):
+    arguments = {"kernel": MatrixKernel(np.eye(N)), "X": indices(), **arguments}
+    with pytest.raises(ValueError, match=message):
+        regression.pivoted_cholesky(**arguments)

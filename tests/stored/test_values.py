@@ -1,0 +1,313 @@
+"""Stored Grams hold the bits of Grams in memory: all options, resumed, repaired, extended."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("zarr")
+pytest.importorskip("distributed")
+
+import zarr
+
+import rescntk as rk
+from rescntk import regression, stored
+from rescntk.stored import jobs
+from rescntk.stored.progress import Progress
+from tests.stored.cases import BLOCK, NET, assert_same, compute, in_memory, signals
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "K.zarr"
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Return the list of blocks that this process computes."""
+    found, original = [], jobs.compute_block
+
+    def counted(path, block, threads):
+        original(path, block, threads)
+        found.append((block.row, block.column))
+
+    monkeypatch.setattr(jobs, "compute_block", counted)
+    return found
+
+
+@pytest.mark.parametrize("n", [1, BLOCK, 2 * BLOCK + 5])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": "float64", "head": "trace"},
+        {"normalized": True, "depths": (3, 1)},
+        {"kinds": ("ntk",), "head": "equivariant"},
+        {"kinds": ("ntk", "gpk"), "normalized": True},
+        {"engine": "auto"},
+    ],
+)
+def test_bits(path, n, options):
+    X, Z = signals(n), signals(BLOCK + 3, seed=1)
+    assert_same(compute(path, X, **options), in_memory(X, **options))
+    rectangle = path.with_name("rectangle.zarr")
+    assert_same(compute(rectangle, X, Z, **options), in_memory(X, Z, **options))
+
+
+def test_ordinary_zarr_arrays(path):
+    """Any reader of Zarr gets the whole matrix, checked by its checksums."""
+    X = signals(BLOCK + 2)
+    compute(path, X)
+    group = zarr.open_group(path, mode="r")
+    assert group["ntk"][:].tobytes() == in_memory(X).ntk.tobytes()
+    assert (group["X"][:] == X).all()
+    described = json.loads((path / "ntk" / "zarr.json").read_text())
+    assert [codec["name"] for codec in described["codecs"]] == ["bytes", "crc32c"]
+    assert described["fill_value"] == "NaN"
+    assert described["chunk_grid"]["configuration"]["chunk_shape"] == [BLOCK, BLOCK]
+
+
+def test_a_second_call_computes_nothing(path, computed):
+    X = signals(3 * BLOCK)
+    compute(path, X)
+    assert len(computed) == 6  # the upper half alone
+    record = (path / "record" / "blocks.txt").read_bytes()
+    assert_same(compute(path, X), in_memory(X))
+    assert len(computed) == 6 and (path / "record" / "blocks.txt").read_bytes() == record
+
+
+@pytest.mark.parametrize("damage", ["bit", "cut", "empty", "gone"])
+@pytest.mark.parametrize("chunk", ["0/2", "2/0", "2/2", "1/1"])
+def test_damaged_chunks_are_found_and_computed_again(path, computed, damage, chunk):
+    X = signals(2 * BLOCK + 5)
+    compute(path, X)
+    file = path / "ntk" / "c" / chunk
+    data = bytearray(file.read_bytes())
+    if damage == "gone":
+        file.unlink()
+    else:
+        data[len(data) // 3] ^= 4
+        file.write_bytes({"bit": data, "cut": data[:-40], "empty": b""}[damage])
+    computed.clear()
+    assert_same(compute(path, X), in_memory(X))
+    row, column = sorted(map(int, chunk.split("/")))
+    assert computed == [(row, column)]
+
+
+def test_a_record_cut_by_a_kill(path, computed):
+    X = signals(3 * BLOCK)
+    compute(path, X)
+    record = path / "record" / "blocks.txt"
+    record.write_bytes(record.read_bytes()[:-4])
+    assert stored.open(path).missing == [(2, 2)]
+    computed.clear()
+    assert_same(compute(path, X), in_memory(X))
+    assert computed == [(2, 2)]
+
+
+def test_an_interruption_between_blocks(path, monkeypatch):
+    X, original, count = signals(3 * BLOCK), jobs.compute_block, []
+
+    def interrupted(*arguments):
+        count.append(1)
+        if len(count) == 4:
+            raise KeyboardInterrupt
+        original(*arguments)
+
+    monkeypatch.setattr(jobs, "compute_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compute(path, X)
+    K = stored.open(path)
+    assert len(K.missing) == 3 and not K.complete and "3 blocks missing" in repr(K)
+    assert np.isnan(K.ntk[-1, -1]) and not np.isnan(K.ntk[0, 0])
+    with pytest.raises(ValueError, match="3 missing blocks"):
+        K.matrix("ntk")
+    assert_same(compute(path, X), in_memory(X))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": NET.replace(depth=3)}, "network depth is 2 there, 3 here"),
+        ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here"),
+        ({"head": "trace"}, "head is 'gap' there, 'trace' here"),
+        ({"dtype": "float64"}, "dtype is 'float32' there, 'float64' here"),
+        ({"normalized": True}, "normalized is False there, True here"),
+        ({"kinds": "ntk"}, "kinds is"),
+        ({"depths": (2,)}, r"depths is None there, \[2\] here"),
+        ({"block": 8}, "block is 16 there, 8 here"),
+        ({"engine": "auto"}, "engine is 'reference' there, 'numba' here"),
+        ({"X": signals(20, seed=5)}, "X has other values"),
+        ({"X": signals(21)}, r"X has shape \(20, 2, 8\) there, \(21, 2, 8\) here"),
+        ({"Z": signals(3)}, r"Z has shape None there, \(3, 2, 8\) here"),
+    ],
+)
+def test_other_computations_are_refused_by_name(path, changes, message):
+    if changes.get("engine") == "auto":
+        pytest.importorskip("numba")
+    compute(path, signals(20))
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    arguments = {"network": NET, "X": signals(20), "block": BLOCK, "engine": "reference", **changes}
+    with pytest.raises(ValueError, match=f"another computation: .*{message}"):
+        stored.gram(path, progress=False, **arguments)
+    assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_another_version_is_refused(path, monkeypatch):
+    compute(path, signals(5))
+    monkeypatch.setattr("rescntk.stored.description.RECURSION", 99)
+    with pytest.raises(ValueError, match="recursion is 1 there, 99 here"):
+        compute(path, signals(5))
+
+
+def test_a_worker_of_another_version_refuses(path, monkeypatch):
+    monkeypatch.setattr(jobs, "RECURSION", 99)
+    with pytest.raises(ValueError, match="rescntk here is .*99.*expected"):
+        compute(path, signals(5))
+
+
+def test_a_kernel_that_overflows_is_an_error_as_in_memory(path):
+    with pytest.raises(OverflowError):
+        stored.gram(path, NET, 1e30 * signals(3), block=BLOCK, progress=False)
+
+
+# ---------------------------------------------------------------- growth
+
+
+@pytest.mark.parametrize("start", [BLOCK, BLOCK + 5])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_append(path, monkeypatch, start, normalized):
+    X, pairs, original = signals(3 * BLOCK + 1), [], jobs.gram
+
+    def counted(network, left, right, **options):
+        n = len(left)
+        pairs.append(n * (n + 1) // 2 if right is None else n * len(right))
+        return original(network, left, right, **options)
+
+    monkeypatch.setattr(jobs, "gram", counted)
+    K = compute(path, X[:start], normalized=normalized)
+    assert sum(pairs) == start * (start + 1) // 2
+    for stop in (start + 2, 2 * BLOCK + 7, len(X)):
+        before = K.shape[0]
+        pairs.clear()
+        K.append(X[before:stop], progress=False)
+        assert sum(pairs) == stop * (stop + 1) // 2 - before * (before + 1) // 2
+        assert_same(K, in_memory(X[:stop], normalized=normalized))
+    assert_same(compute(path, X, normalized=normalized), in_memory(X, normalized=normalized))
+
+
+def test_append_rows_to_a_rectangle(path):
+    X, Z = signals(BLOCK + 9), signals(BLOCK + 2, seed=1)
+    K = compute(path, X[:5], Z, depths=(1, 2))
+    K.append(X[5:], progress=False)
+    assert_same(K, in_memory(X, Z, depths=(1, 2)))
+
+
+def test_an_append_that_is_interrupted(path, monkeypatch):
+    X = signals(2 * BLOCK + 3)
+    K = compute(path, X[: BLOCK + 3])
+    with monkeypatch.context() as patch:
+        patch.setattr("rescntk.stored.folder.Folder.fit_arrays", lambda self: None)
+        patch.setattr("rescntk.stored.StoredGram.resume", lambda self, **options: self)
+        K.append(X[BLOCK + 3 :])
+    K = stored.open(path)
+    assert not K.complete and K.shape == (len(X), len(X))
+    assert_same(K.resume(progress=False), in_memory(X))
+
+
+def test_append_refuses_other_signals(path):
+    K = compute(path, signals(5))
+    with pytest.raises(ValueError, match="expected 8 timepoints"):
+        K.append(signals(2, d=9))
+
+
+# ---------------------------------------------------------------- products
+
+
+def test_products_and_regression(path, rng):
+    X = signals(2 * BLOCK + 3)
+    K, dense = compute(path, X, kinds="ntk"), in_memory(X).ntk.astype(float)
+    V = rng.standard_normal((len(X), 3))
+    assert np.allclose(K @ V, dense @ V, rtol=1e-13, atol=1e-13 * np.abs(dense).max())
+    assert np.allclose(K @ V[:, 0], dense @ V[:, 0], rtol=1e-12)
+    low = regression.pivoted_cholesky(rk.Kernel(NET, "ntk"), X, 10, engine="reference")
+    found = regression.solve(K.matrix(), V, 0.5, preconditioner=low, tolerance=1e-10)
+    assert np.allclose(found.coefficients, regression.solve(dense, V, 0.5), rtol=1e-6, atol=1e-8)
+
+
+def test_products_of_rectangles_and_depths(path, rng):
+    X, Z = signals(5), signals(BLOCK + 4, seed=1)
+    K, v = compute(path, X, Z, depths=(1, 3)), rng.standard_normal(BLOCK + 4)
+    expected = in_memory(X, Z, depths=(1, 3)).gpk[1].astype(float) @ v
+    assert np.allclose(K.matrix("gpk", depth=3) @ v, expected, rtol=1e-12)
+
+
+def test_ambiguous_products_are_refused(path):
+    K = compute(path, signals(3), depths=(1, 2))
+    with pytest.raises(ValueError, match="kind is None"):
+        K @ np.ones(3)
+    with pytest.raises(ValueError, match=r"depth is None, expected one of \[1, 2\]"):
+        K.matrix("ntk")
+    with pytest.raises(ValueError, match="v has shape"):
+        K.matrix("ntk", 1) @ np.ones(4)
+
+
+# ---------------------------------------------------------------- opening
+
+
+def test_open_refuses_what_is_no_gram(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        stored.open(tmp_path / "none")
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "empty").mkdir()
+    zarr.open_group(tmp_path / "group", mode="w")
+    for name in ("file", "empty", "group"):
+        with pytest.raises(ValueError, match="not a Gram"):
+            stored.open(tmp_path / name)
+        with pytest.raises(ValueError, match="not a Gram"):
+            compute(tmp_path / name, signals(3))
+
+
+def test_a_kind_that_is_not_there(path):
+    K = compute(path, signals(3), kinds="gpk")
+    with pytest.raises(ValueError, match="kind is 'ntk', expected one of 'gpk'"):
+        _ = K.ntk
+
+
+def test_threads_and_workers_share_the_cores():
+    assert [jobs.threads_for_task(8, tasks, None) for tasks in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]
+    assert jobs.threads_for_task(8, 2, 3) == 3 and jobs.threads_for_task(8, 4, 3) == 2
+    workers = {"tcp://10.0.0.1:1": 2, "tcp://10.0.0.1:2": 1, "tcp://[::1]:3": 4}
+    assert jobs.threads_by_host(workers) == {"10.0.0.1": 3, "::1": 4}
+
+
+def test_lines_in_a_log(path, capsys):
+    compute(path, signals(2 * BLOCK), progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("K.zarr: 1 of 3 blocks, 33 %, 0:00:0") and "about" in lines[0]
+    assert lines[-1].startswith("K.zarr: 3 of 3 blocks, 100 %") and "\r" not in "".join(lines)
+
+
+def test_one_line_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    report = Progress("K.zarr", 2, 40, True)
+    report.add(10)
+    report.add(30)
+    said = capsys.readouterr().err
+    assert said.count("\r") == 2 and said.count("\n") == 1 and said.endswith("\n")
+    report.finished_pairs = 10
+    assert report.line(60.0) == "K.zarr: 2 of 2 blocks, 25 %, 0:01:00, about 0:03:00 left"
+
+
+@pytest.mark.parametrize("package", ["zarr", "psutil"])
+def test_without_the_extra_an_error_names_it(package):
+    script = f"import sys; sys.modules[{package!r}] = None; import rescntk.stored"
+    run = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert run.stderr.splitlines()[-1].endswith("pip install 'rescntk[stored]'")
