@@ -37,7 +37,6 @@ from .exact_sum import pairwise
 from .protocol import Request
 from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
 
-
 _CHANNELS = 16
 """Channels whose squares are added up one after the other; beyond, pairs of sums are added.
 

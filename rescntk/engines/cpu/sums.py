@@ -21,7 +21,6 @@ from .records import Group, Taps
 from .vectors import LINE_BYTES, VECTOR_BYTES, Vector, load, load_line, repeat_like, store
 
 
-
 @compiled
 def aligned_zeros(size: int, like: np.ndarray) -> np.ndarray:
     """Return `size` zeros that begin on a cache line, of the dtype of `like`.
