@@ -59,5 +59,36 @@ def spikes(channels, d, rng):
     return X
 
 
+def uneven(channels, d, rng, closeness=1e-5, cases=3):
+    """Near-parallel windows of different amplitudes: distances of features lose their digits."""
+    x = rng.standard_normal((channels, d))
+    amplitudes = np.exp(rng.standard_normal((cases, 1, d)))
+    return np.stack([near(x, rng, closeness) for _ in range(cases)]) * amplitudes
+
+
+def profile(channels, d, rng, cases=3):
+    """One profile with other amplitudes at each pixel of each signal: exactly parallel pixels."""
+    return rng.standard_normal((channels, d)) * np.exp(rng.standard_normal((cases, 1, d)))
+
+
+def decays(channels, d, rng):
+    """Exponential decays, with rates of their own in each channel."""
+    rates = rng.uniform(0.5, 3, (3, channels, 1))
+    return np.exp(-rates * np.arange(d))
+
+
+def lognormal(channels, d, rng):
+    """Positive values over many orders of magnitude."""
+    return np.exp(4 * rng.standard_normal((3, channels, d)))
+
+
+def scaled_pixels(channels, d, rng):
+    """Pixels that are larger or smaller than others by a factor 1e8."""
+    return rng.standard_normal((3, channels, d)) * 1e8 ** rng.integers(-1, 2, (3, 1, d))
+
+
 SIGNALS = (duplicates, opposites, constants, zero_pixels, steps, smooth, spikes)
-"""All families."""
+"""Families for networks of all activations."""
+
+UNEVEN = (uneven, profile, decays, lognormal, scaled_pixels)
+"""Families of uneven amplitudes, for networks of activations that are homogeneous."""

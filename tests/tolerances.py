@@ -16,14 +16,8 @@ EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
 
-def nearly_tied(dtype, ratio):
-    """Return the bar where features are nearly, not exactly, parallel and unequally long.
-
-    Their distance D exceeds the least that such norms allow, z, by less than both are rounded:
-    what is below TIE_UNITS eps |q1 − q2| counts as nothing. With |q1 − q2| = ratio · g, κ0 =
-    1 − √(2w)/π then misses √(2w)/π at most.
-    """
-    return float(np.sqrt(2 * 16 * EPS[dtype] * ratio) / np.pi)
+# The same at depth 5000, normalized, in float64: a layer may add a tenth of a unit.
+DEEP_KERNEL = 1e-12
 
 
 def erf_spread(variance):

@@ -8,7 +8,7 @@ finer grid (Demmel and Nguyen 2013 call this pre-rounding).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 
 from ..arrays import Array
@@ -71,3 +71,16 @@ def total(sums: Sequence[Array]) -> Array:
     for part in sums[-2::-1]:
         result = part + result
     return result
+
+
+def pairwise(terms: Iterable[Array]) -> Array:
+    """Return the sum of `terms` in pairs, pairs of pairs, …, in the order of the terms.
+
+    Its error grows with the logarithm of the number of terms. There is at least one term.
+    """
+    partial: list[Array] = []
+    for number, term in enumerate(terms, start=1):
+        for _ in range((number & -number).bit_length() - 1):
+            term = partial.pop() + term
+        partial.append(term)
+    return total(partial)

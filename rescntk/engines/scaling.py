@@ -43,7 +43,7 @@ a few units times |q1 − q2|. Without the threshold κ0 = 1 − √(2w)/π woul
 into 1e-8. Used by the engines "numba" and "cuda"; the reference engine doubts ties (`DOUBTFUL`).
 """
 
-DOUBTFUL = 2.0
+DOUBTFUL = 8.0
 """The E = (D + |q1 − q2|/2)/√a, in mean variances of the layer, that makes a pixel pair doubtful.
 
 a = min(w, 2 − w). D − z has a rounding error of about eps (D + |q1 − q2|/2), the second term
@@ -52,7 +52,7 @@ up to this many rounding units. A smaller one counts more pixel pairs of ordinar
 mean E is 0.3 to 1.5 (measured as `MOST_DOUBT`).
 """
 
-MOST_DOUBT = {"float64": 24.0, "float32": 12.0}
+MOST_DOUBT = {"float64": 16.0, "float32": 8.0}
 """The mean of E over pixel pairs and layers, doubtful ones alone, that a kernel may have.
 
 Kernels above it are computed again from deficits (deficits.py). A larger number leaves larger

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..activations import Pixels
 from ..arrays import Array, array_module
-from .exact_sum import mean
+from .exact_sum import mean, pairwise
 from .scaling import Scaling
 
 _OUT_OF_REACH = 1e-30
@@ -238,11 +238,8 @@ def _windows(xp: ModuleType, X: Array, size: int) -> Array:
 
 def _energy(xp: ModuleType, X: Array) -> Array:
     """Return the squared norm of each pixel, (d, cases), of X (channels, d, cases)."""
-    energy = xp.zeros(X.shape[1:])
     with np.errstate(over="ignore"):
-        for channel in X:  # one by one: the order must not depend on the batch
-            energy += channel * channel
-    return energy
+        return pairwise(channel * channel for channel in X)
 
 
 def _pixels(scaling: Scaling, xp: ModuleType, q: Array, unit: float) -> Pixels:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import rescntk as rk
 from rescntk.vocabulary import HEADS, KINDS
 from tests import tolerances
-from tests.difficult_signals import SIGNALS, near
+from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
 from tests.engine_names import ENGINES, GROUPS, skip_unless_taken
 from tests.engines.bodies.accuracy import NETWORKS, assert_accurate
 from tests.oracles import definition
@@ -29,25 +29,80 @@ def test_difficult_signals(engines, name, make, channels, rng):
     assert_accurate(engines, network, X)
 
 
-@pytest.mark.parametrize("closeness", [1e-3, 1e-5, 1e-7])
-@pytest.mark.parametrize("q", [1, 3])
+RELU = [name for name, (network, _) in NETWORKS.items() if network.activation == "relu"]
+
+
+@pytest.mark.parametrize("engines", GROUPS)
+@pytest.mark.parametrize("name", RELU)
+@pytest.mark.parametrize("make", UNEVEN)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_uneven_amplitudes(engines, name, make, channels, rng):
+    network, d = NETWORKS[name]
+    X = make(channels, min(d, 7), rng)
+    if network.depth == 50:
+        X = X[:2]  # keeps the oracle to seconds
+    assert_accurate(engines, network, X)
+
+
+@pytest.mark.parametrize("closeness", [1e-2, 1e-4, 1e-6, 1e-7])
+@pytest.mark.parametrize("q", [1, 3, 5])
 @pytest.mark.parametrize("engines", GROUPS)
 def test_nearly_parallel_at_unequal_amplitudes(engines, closeness, q, rng):
-    """The hardest signals there are for distances: the README states what is lost on them."""
-    x = rng.standard_normal((2, 4))
-    amplitude = np.array([1.0, 1.0, 0.05, 0.05])
-    X = np.stack([x * amplitude, near(x, rng, closeness) * amplitude[::-1]])
-    network = rk.Network(4, q)
-    exact = definition.pixel_pairs(X, network)[network.depth]
+    assert_accurate(engines, rk.Network(4, q), uneven(2, 6, rng, closeness))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_signals_of_one_profile_are_semidefinite(engine, head, dtype, rng):
+    X = profile(2, 6, rng, cases=100)
+    for K in rk.gram(rk.Network(4), X, head=head, engine=engine, dtype=dtype):
+        eigenvalues = np.linalg.eigvalsh(np.asarray(K, np.float64))
+        slack = tolerances.DEFINITE * tolerances.EPS[dtype] * len(K)
+        assert eigenvalues[0] >= -slack * eigenvalues[-1]
+
+
+ALPHAS = [{"alpha": alpha} for alpha in (1e-9, 1e-4, 1e-2, 0.1, 1.0, 30.0, 1e3)]
+WEAK = [
+    {"c_v": 1e-12},
+    {"c_w": 1e-12},
+    {"alpha": 0.01, "trained": ("inner",)},
+    {"alpha": 0.01, "filter_size": 5, "input_filter_size": 3},
+]
+
+
+@pytest.mark.parametrize("constants", ALPHAS + WEAK, ids=str)
+@pytest.mark.parametrize("engines", GROUPS)
+def test_gap_of_signals_of_zero_mean(engines, constants, rng):
+    """The linear part averages to 0 over pixel pairs, and leaves the branch's digits alone."""
+    X = rng.standard_normal((3, 2, 6))
+    X -= X.mean(axis=2, keepdims=True)
+    with definition.mp.workdps(80):  # the oracle itself cancels α^4 = 1e-36
+        assert_accurate(engines, rk.Network(3, **constants), X, heads=("gap",))
+
+
+@pytest.mark.parametrize(("depth", "dtype"), [(50, "float32"), (50, "float64"), (5000, "float64")])
+@pytest.mark.parametrize("engines", GROUPS)
+def test_pixelwise_and_deep(engines, depth, dtype, rng):
+    """With filters of one pixel deep features become parallel by themselves."""
+    X = rng.standard_normal((2, 3, 2 if depth == 50 else 1))
+    network = rk.Network(depth, 1)
+    exact = definition.pixel_pairs(X, network)[depth]
+    bar = tolerances.KERNEL[dtype] if depth == 50 else tolerances.DEEP_KERNEL
     for engine in engines:
-        for dtype in ("float64", "float32"):
-            bar = max(tolerances.KERNEL[dtype], tolerances.nearly_tied(dtype, ratio=20.0))
-            for head in HEADS:
-                for kind, K in zip(
-                    (0, 1), rk.gram(network, X, head=head, dtype=dtype, engine=engine), strict=True
-                ):
-                    P = definition.head(exact[kind], head)
-                    assert definition.errors(K, P, P.diagonal()) <= bar
+        for head in HEADS:
+            options = {"head": head, "dtype": dtype, "engine": engine, "normalized": True}
+            for K, P in zip(rk.gram(network, X, **options), exact, strict=True):
+                P = definition.head(P, head)
+                own = P.diagonal()
+                for i, k in np.ndindex(K.shape):
+                    error = K[i, k] - P[i, k] / definition.mp.sqrt(own[i] * own[k])
+                    assert abs(error) <= bar
+
+
+@pytest.mark.parametrize("engines", GROUPS)
+def test_many_channels(engines, rng):
+    assert_accurate(engines, rk.Network(1, 1), rng.standard_normal((2, 10_000, 1)))
 
 
 @pytest.mark.parametrize("engines", GROUPS)

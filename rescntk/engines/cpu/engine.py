@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Lock
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -18,11 +20,21 @@ from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
-from ..scaling import NEARLY_OPPOSITE, TIE_UNITS, Scaling
-from ..signal_tables import SignalTables, signal_tables
+from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
+from ..signal_tables import SignalTables, read_input, signal_tables
+from .deficits import compute_in_deficits
 from .heads import CODES
 from .layers import coefficients
-from .records import Block, NetworkConstants, PackedTables, Results, Wanted, layer_constants
+from .masses import mass_tables
+from .records import (
+    Block,
+    MassTables,
+    NetworkConstants,
+    PackedTables,
+    Results,
+    Wanted,
+    layer_constants,
+)
 from .rows import compute
 from .vectors import LINE_BYTES
 
@@ -34,6 +46,9 @@ Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache)
 is flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; GAP in float32 is best at 25.6
 kB; trace gains up to 38 kB, and float32 with q = 9 loses 7 % at 12.8 kB.
 """
+
+_DEFICIT_GROUP_BYTES = 12800
+"""Bytes of one quantity in a group of the recursion of deficits, which has twice as many."""
 
 _GROUP_TABLE_BYTES = 16 * 2**20
 """Most bytes of a group's own tables of all layers; it makes groups of deep networks shorter.
@@ -63,43 +78,76 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     run = NumbaRun(request, X)
     n, m = len(X), len(X if Z is None else Z)
-    results = run.results(n, m)
+    values = run.values(n, m)
     left_scale: Array = np.empty(n)
     right_scale: Array = np.empty(m)
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, n, run.cases_per_block):
-            tables = signal_tables(run.scaling, X[first : first + run.cases_per_block])
-            lefts = (first, first + len(tables.scale))
-            left_scale[slice(*lefts)] = tables.scale
-            known, others = (tables, X) if Z is None else (None, Z)
-            task = partial(run.task, run.pack_left(tables), lefts, others, known, results)
+            left = LeftBlock(run, X, first, min(first + run.cases_per_block, n))
+            left_scale[first : left.stop] = left.tables.scale
+            task = partial(run.task, values, left, X if Z is None else Z, Z is None)
             for rights, scale in pool.map(task, run.tasks(n, m, first if Z is None else 0)):
                 right_scale[slice(*rights)] = scale
-                tick(run.pairs(lefts, rights, Z is None))
-    return run.finish(results, left_scale, right_scale, Z is None)
+                tick(run.pairs((first, left.stop), rights, Z is None))
+    return run.finish(values, left_scale, right_scale, Z is None)
 
 
 def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = NumbaRun(request, X)
-    results = run.results(1, len(X))
+    values = run.values(1, len(X))
     scale: Array = np.empty(len(X))
 
-    def task(tables: SignalTables, first: int, k: int) -> None:
-        own = tables.cases(slice(k, k + 1))
-        rights = (first + k, first + k + 1)
-        run.compute(run.pack_left(own), run.pack_right(own), (0, 1), rights, False, results)
+    def task(k: int) -> None:
+        left = LeftBlock(run, X[k : k + 1], 0, 1)
+        scale[k] = left.tables.scale[0]
+        run.fill(values, left, Right(X[k : k + 1], left.tables, k), False)
 
     with ThreadPoolExecutor(run.threads) as pool:
-        for first in range(0, len(X), run.cases_per_block):
-            tables = signal_tables(run.scaling, X[first : first + run.cases_per_block])
-            cases = len(tables.scale)
-            scale[first : first + cases] = tables.scale
-            for _ in pool.map(partial(task, tables, first), range(cases)):
-                tick(1)
-    scaled = run.finish(results, scale, scale, False)
-    values = {kind: value[:, 0] for kind, value in scaled.values.items()}
-    return ScaledKernel(values, scale, scale, scaled.exponents)
+        for _ in pool.map(task, range(len(X))):
+            tick(1)
+    scaled = run.finish(values, scale, scale, False)
+    own = {kind: value[:, 0] for kind, value in scaled.values.items()}
+    return ScaledKernel(own, scale, scale, scaled.exponents)
+
+
+class LeftBlock:
+    """The left cases `start` to `stop` of a batch: signals and tables, for all its tasks."""
+
+    def __init__(self, run: NumbaRun, X: Array, start: int, stop: int) -> None:
+        self.start, self.stop, self.signals = start, stop, X[start:stop]
+        self.tables = signal_tables(run.scaling, self.signals)
+        self.packed = run.pack_left(self.tables)
+        self._run, self._lock = run, Lock()
+        self._masses: MassTables | None = None
+
+    @property
+    def masses(self) -> MassTables:
+        """The tables for the recursion of deficits, made when a task first asks for them."""
+        with self._lock:
+            if self._masses is None:
+                scaling, flat = self._run.scaling, self._run.pack_flat(self.tables, 1)
+                self._masses = mass_tables(scaling, flat, read_input(scaling, self.signals), 1)
+            return self._masses
+
+    def part(self, start: int, stop: int) -> SignalTables | None:
+        """Return the tables of the cases `start` to `stop` of the batch, if all are here."""
+        if start < self.start or stop > self.stop:
+            return None
+        return self.tables.cases(slice(start - self.start, stop - self.start))
+
+
+class Right(NamedTuple):
+    """The right cases of a task, from the case `start` of a batch on."""
+
+    signals: Array
+    tables: SignalTables
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """The case of the batch behind the last one."""
+        return self.start + len(self.signals)
 
 
 class NumbaRun:
@@ -108,7 +156,7 @@ class NumbaRun:
     def __init__(self, request: Request, X: Array) -> None:
         _, n_channels, self.d = X.shape
         net = request.network
-        self.request, self.network = request, net
+        self.request, self.network, self.n_channels = request, net, n_channels
         self.scaling = scaling = Scaling(request, n_channels, self.d)
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
         self.cases_per_block = max(1, _TABLE_BYTES // scaling.bytes_per_case(n_channels))
@@ -125,13 +173,18 @@ class NumbaRun:
             inner_size=net.filter_size,
             outer_size=net.outer_filter_size,
             skip=net.skip,
+            linear_apart=scaling.linear_apart,
         )
         self.wanted = Wanted(
             CODES[request.head], "gpk" in request.kinds, "ntk" in request.kinds, request.summed
         )
+        common = scaling.common_bounds or {}  # ReLU has them
+        bounds = np.array([[common[kind, depth] for depth in request.depths] for kind in KINDS])
+        self.grids = np.stack(exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets))
+        self.weights = scaling.doubt_weights()
 
     def layers(self) -> np.ndarray:
-        """Return the constants of layers 0 … L; `tie_bound` depends on signals (`tied`)."""
+        """Return the constants of layers 0 … L."""
         net, scaling, dtype = self.network, self.scaling, self.request.dtype
         layers = np.zeros(self.request.depths[-1] + 1, layer_constants(dtype))
         for number, layer in enumerate(layers[1:], start=1):
@@ -140,34 +193,32 @@ class NumbaRun:
             layer["factor"], layer["half_factor"] = factor, 0.5 * factor
             layer["skip_scale"] = skip_scale
             layer["sum_scale"] = skip_scale * self.request.summed
+            layer["linear_scale"] = 2.0 ** -scaling.exponents[number - 1]
+            layer["mean"] = scaling.mean_variances[number]
+            layer["doubtful"] = DOUBTFUL * scaling.mean_variances[number]
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
-        layers["tie_scale"] = self.tie_scale
+        layers["tiny"] = np.finfo(dtype).tiny
         layers["one"] = 1
         return layers
 
+    def values(self, n: int, m: int) -> np.ndarray:
+        """Return an array for the kernels of n left with m right cases, (kind, depth, n, m, …)."""
+        shape = (len(self.request.kinds), len(self.request.depths), n, m)
+        return np.empty((*shape, self.d, self.d) if self.has_pixels else shape)
+
     @property
-    def tie_scale(self) -> float:
-        """The multiple of |q1 − q2| / 2 up to which D − z counts as 0."""
-        return 2.0 * TIE_UNITS * float(np.finfo(self.request.dtype).eps)
+    def has_pixels(self) -> bool:
+        """True if kernels of all pixel pairs are asked for."""
+        return self.request.head == "pixels"
 
-    def tied(self, left: PackedTables, right: PackedTables) -> NetworkConstants:
-        """Return the constants with the largest D − z that may count as 0 for some signals."""
-        layers = self.constants.layers.copy()
-        layers["tie_bound"] = self.tie_scale * np.maximum(left.peaks, right.peaks)
-        return self.constants._replace(layers=layers)
-
-    def results(self, n: int, m: int) -> Results:
-        """Return arrays for the kernels of n left with m right cases, filled with zeros."""
-        request, scaling = self.request, self.scaling
-        shape = (len(request.kinds), len(request.depths), n, m)
-        pixels = request.head == "pixels"
-        common = scaling.common_bounds or {}  # ReLU has them
-        bounds = np.array([[common[kind, depth] for depth in request.depths] for kind in KINDS])
-        coarse, fine, *_ = exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets)
-        high, low = (np.zeros((0, 0, 0, 0) if pixels else shape) for _ in range(2))
-        everywhere = np.zeros((*shape, *(2 * (self.d if pixels else 0,))))
-        return Results(high, low, everywhere, np.asarray(coarse), np.asarray(fine))
+    def results(self, values: np.ndarray, n: int, m: int) -> Results:
+        """Return arrays for a block of n left with m right cases of `values`."""
+        shape = (*values.shape[:2], n, m)
+        sums = np.zeros((len(self.grids), *((0,) * 4 if self.has_pixels else shape)))
+        pixels = values if self.has_pixels else np.zeros((0,) * 6)
+        doubt, most = np.zeros((n, m)), self.scaling.most_doubt
+        return Results(sums, pixels, doubt, self.grids, self.weights, most)
 
     def tasks(self, n: int, m: int, first: int) -> list[tuple[int, int]]:
         """Return blocks of right cases; for a symmetric Gram the longest first."""
@@ -182,9 +233,9 @@ class NumbaRun:
         """Return left tables in the layout that the loops read, (case, table, d)."""
         return self._pack(tables, lambda t: np.ascontiguousarray(t.transpose(2, 0, 1)))
 
-    def pack_right(self, tables: SignalTables) -> PackedTables:
-        """Return right tables in the layout that the loops read: flat, (table, case, pixel)."""
-        wrapped = tables.wrapped(self.scaling.offsets)
+    def pack_flat(self, tables: SignalTables, offsets: int) -> PackedTables:
+        """Return flat tables, (table, case, pixel), of pixels that meet `offsets` offsets."""
+        wrapped = tables.wrapped(offsets)
         return self._pack(wrapped, lambda t: np.ascontiguousarray(t.swapaxes(1, 2)).ravel())
 
     def _pack(
@@ -199,14 +250,13 @@ class NumbaRun:
             units=stack(tables.unit_vectors),
             half_root=stack(layer.half_root for layer in tables.layers),
             inverse=stack(layer.inverse for layer in tables.layers),
-            peaks=np.array(tables.peaks, dtype=np.float64),
         )
 
     def rows_per_group(self, total: int) -> int:
         """Return the number of rows in a group, of `total` rows that a task has."""
         itemsize = np.dtype(self.request.dtype).itemsize
-        layers = self.request.depths[-1] + 1
-        numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * layers)) // itemsize
+        tables = self.request.depths[-1] + 1 + self.n_channels
+        numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * tables)) // itemsize
         groups = max(1, round(total * self.d / max(1, numbers)))
         rows = -(-total // groups)
         line = LINE_BYTES // itemsize
@@ -214,25 +264,32 @@ class NumbaRun:
         few = total < 4 * line or whole * self.d > 2 * numbers
         return rows if few else whole  # of many rows, the last group repeats few
 
+    def rows_of_deficits(self, total: int) -> int:
+        """Return the number of rows in a group of the recursion of deficits."""
+        itemsize = np.dtype(self.request.dtype).itemsize
+        line = LINE_BYTES // itemsize
+        rows = max(1, _DEFICIT_GROUP_BYTES // (self.d * itemsize))
+        if rows > line:
+            rows = rows // line * line
+        return min(rows, total)
+
     def task(
         self,
-        left: PackedTables,
-        lefts: tuple[int, int],
-        Z: Array,
-        known: SignalTables | None,
-        results: Results,
+        values: np.ndarray,
+        left: LeftBlock,
+        others: Array,
+        symmetric: bool,
         rights: tuple[int, int],
     ) -> tuple[tuple[int, int], Array]:
         """Compute kernels of all left with some right cases; return `rights` and their scale.
 
-        For a symmetric Gram `known` are the left signals' tables, which may contain the right
-        cases' tables too.
+        `others` are the right signals of the Gram.
         """
-        if known is not None and rights[1] <= lefts[1] and rights[0] >= lefts[0]:
-            tables = known.cases(slice(rights[0] - lefts[0], rights[1] - lefts[0]))
-        else:
-            tables = signal_tables(self.scaling, Z[slice(*rights)])
-        self.compute(left, self.pack_right(tables), lefts, rights, known is not None, results)
+        start, stop = rights
+        tables = left.part(start, stop) if symmetric else None
+        if tables is None:
+            tables = signal_tables(self.scaling, others[start:stop])
+        self.fill(values, left, Right(others[start:stop], tables, start), symmetric)
         return rights, tables.scale
 
     @staticmethod
@@ -242,39 +299,93 @@ class NumbaRun:
             return pairs_above(lefts, rights)
         return (lefts[1] - lefts[0]) * (rights[1] - rights[0])
 
-    def compute(
-        self,
-        left: PackedTables,
-        right: PackedTables,
-        lefts: tuple[int, int],
-        rights: tuple[int, int],
-        symmetric: bool,
-        results: Results,
-    ) -> None:
-        """Compute one block of `results`: left cases `lefts` with right cases `rights`."""
-        scaling = self.scaling
+    def fill(self, values: np.ndarray, left: LeftBlock, right: Right, symmetric: bool) -> None:
+        """Compute one block of `values`: the left cases with the right cases."""
+        scaling, lefts, rights = self.scaling, len(left.signals), len(right.signals)
+        shift = right.start - left.start if symmetric else lefts
         block = Block(
-            first_left=lefts[0],
-            first_right=rights[0],
-            diagonal_shift=rights[0] - lefts[0] if symmetric else lefts[1] - lefts[0],
+            first_left=left.start,
+            first_right=right.start,
+            diagonal_shift=shift,
             offsets=scaling.offsets,
-            rows=self.rows_per_group((rights[1] - rights[0]) * scaling.offsets),
+            rows=self.rows_per_group(rights * scaling.offsets),
             halo=scaling.halo,
         )
-        compute(left, right, self.tied(left, right), self.wanted, block, results)
+        results = self.results(values, lefts, rights)
+        flat = self.pack_flat(right.tables, scaling.offsets)
+        compute(left.packed, flat, self.constants, self.wanted, block, results)
+        here = slice(left.start, left.stop), slice(right.start, right.stop)
+        if not self.has_pixels:
+            values[:, :, *here] = self.sums(results)
+        if scaling.linear_apart:
+            means = left.tables.means[:, :, None], right.tables.means[:, None, :]
+            self.add_linear_part(values[:, :, *here], *means)
+        doubtful = results.doubt > scaling.most_doubt
+        doubtful &= np.arange(lefts)[:, None] <= np.arange(rights) + shift
+        pairs = np.nonzero(doubtful)
+        if len(pairs[0]):
+            self.repeat(values, left, right, flat, pairs)
 
-    def finish(self, results: Results, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
-        """Return the results: sums as means, both triangles, constants corrected."""
-        request, scaling = self.request, self.scaling
-        if request.head == "pixels":
-            stored = results.pixels
-        else:
-            stored = results.high
-            stored += results.low
-            if request.head != "equivariant":
-                stored /= self.d * scaling.offsets
-        ordered = [kind for kind in KINDS if kind in request.kinds]
-        values: dict[str, Array] = {kind: stored[ordered.index(kind)] for kind in request.kinds}
-        for value in values.values():
-            scaling.finish(value, symmetric)
-        return scaling.scaled(values, left, right)
+    def repeat(
+        self,
+        values: np.ndarray,
+        left: LeftBlock,
+        right: Right,
+        flat: PackedTables,
+        pairs: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        """Compute some pairs of left with right cases of `values` again, in deficits.
+
+        `flat` are the right cases' tables, and `pairs` the numbers of cases in both blocks.
+        """
+        scaling, offsets = self.scaling, self.scaling.offsets
+        others = mass_tables(scaling, flat, read_input(scaling, right.signals), offsets)
+        some = max(1, _TASK_PAIRS // (self.d * offsets))
+        for first in range(0, len(pairs[0]), some):
+            rows, columns = (cases[first : first + some] for cases in pairs)
+            number = len(rows)
+            block = Block(0, 0, 1, offsets, self.rows_of_deficits(number * offsets), scaling.halo)
+            shape = (1, number, self.d, self.d) if self.has_pixels else (0,) * 4
+            own = np.empty((*values.shape[:2], *shape))
+            results = self.results(own, 1, number)
+            compute_in_deficits(
+                left.masses, others, rows, columns, self.constants, self.wanted, block, results
+            )
+            own = own[:, :, 0] if self.has_pixels else self.sums(results)[:, :, 0]
+            if scaling.linear_apart:
+                self.add_linear_part(
+                    own, left.tables.means[:, rows], right.tables.means[:, columns]
+                )
+            values[:, :, left.start + rows, right.start + columns] = own
+
+    def sums(self, results: Results) -> np.ndarray:
+        """Return the kernels of a block, (kind, depth, left case, right case), from its sums."""
+        if self.request.head == "equivariant":
+            return results.sums[0]
+        total = exact_sum.total(results.sums)
+        return total / (self.d * self.scaling.offsets)
+
+    def add_linear_part(self, values: np.ndarray, left: Array, right: Array) -> None:
+        """Add the mean of F⁰ over pixel pairs, x̄ · z̄, to kernels (kind, depth, …).
+
+        `left` and `right` are the means of the signals, channel by channel.
+        """
+        products = (one * other for one, other in zip(left, right, strict=True))
+        linear = exact_sum.pairwise(products)
+        for kind, value in zip(self.kinds, values, strict=True):
+            share = 1.0 if kind == "gpk" else self.network.parts.initial
+            for t, depth in enumerate(self.request.depths):
+                value[t] += (share * 2.0 ** -self.scaling.exponents[depth]) * linear
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds asked for, in the order of the results' first axis."""
+        return [kind for kind in KINDS if kind in self.request.kinds]
+
+    def finish(self, values: Array, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
+        """Return the results with both triangles, and with constants corrected."""
+        ordered = dict(zip(self.kinds, values, strict=True))
+        for value in values:
+            self.scaling.finish(value, symmetric)
+        by_kind = {kind: ordered[kind] for kind in self.request.kinds}
+        return self.scaling.scaled(by_kind, left, right)

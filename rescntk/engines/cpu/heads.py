@@ -17,19 +17,45 @@ CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}
 
 @compiled
 def sum_pixels(
-    memory: np.ndarray, pixels: int, group: Group, coarse: float, fine: float,
-    high: np.ndarray, low: np.ndarray,
+    memory: np.ndarray, pixels: int, group: Group, grids: np.ndarray, kind: int, slot: int,
+    sums: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add all pixels of each row on two grids (exact_sum.split), into `high` and `low`."""
-    for row in range(0, group.rows, LINE_BYTES // high.itemsize):
-        upper = lower = repeat_like(0.0, load_doubles(memory, pixels + row))
+    """Add all pixels of each row on each grid (exact_sum.split), into sums[grid, row]."""
+    number = len(grids)
+    for row in range(0, group.rows, LINE_BYTES // sums.itemsize):
+        for first in range(0, number, 2):  # two grids at a time
+            coarse = grids[first, kind, slot]
+            fine = grids[min(first + 1, number - 1), kind, slot]
+            upper = lower = repeat_like(0.0, load_doubles(memory, pixels + row))
+            for j in range(group.d):
+                value = load_doubles(memory, pixels + j * group.rows + row)
+                for before in range(first):
+                    grid = grids[before, kind, slot]
+                    value = value - ((value + grid) - grid)
+                part = (value + coarse) - coarse
+                upper = upper + part
+                lower = lower + (((value - part) + fine) - fine)
+            store(sums, first * sums.shape[1] + row, upper)
+            if first + 1 < number:
+                store(sums, (first + 1) * sums.shape[1] + row, lower)
+
+
+@compiled
+def take_doubts(
+    memory: np.ndarray, places: Places, group: Group, rows: GroupRows, case: int,
+    results: Results, sums: np.ndarray,
+) -> None:  # fmt: skip
+    """Add the weighted sums over each row of E to `results.doubt`, and set E to 0."""
+    for row in range(0, group.rows, LINE_BYTES // sums.itemsize):
+        total = repeat_like(0.0, load_doubles(memory, places.doubt + row))
         for j in range(group.d):
-            value = load_doubles(memory, pixels + j * group.rows + row)
-            part = (value + coarse) - coarse
-            upper = upper + part
-            lower = lower + (((value - part) + fine) - fine)
-        store(high, row, upper)
-        store(low, row, lower)
+            value = load_doubles(memory, places.doubt + j * group.rows + row)
+            total = total + results.weights[j] * value
+        store(sums, row, total)
+    for row in range(rows.used):
+        results.doubt[case, rows.right_case[row]] += sums[0, row]
+    for at in range(group.size):
+        memory[places.doubt + at] = 0.0
 
 
 @compiled
@@ -39,29 +65,26 @@ def write_results(
 ) -> None:  # fmt: skip
     """Write both kernels of one left case with the right cases of a group, at one depth.
 
-    `sums` is scratch space, (2, rows and some more). The sums of F are multiplied by
+    `sums` is scratch space, (grids, rows and some more). The sums of F are multiplied by
     `sum_factor`.
     """
-    left = block.first_left + case
     for kind in range(2):
         if not (wanted.gpk if kind == 0 else wanted.ntk):
             continue
         pixels = group.start + (places.features if kind == 0 else places.tangent)
         stored = kind if wanted.gpk else 0
         if wanted.head == MEAN:
-            coarse, fine = results.coarse[kind, slot], results.fine[kind, slot]
-            high, low = sums[0], sums[1]
-            sum_pixels(memory, pixels, group, coarse, fine, high, low)
+            sum_pixels(memory, pixels, group, results.grids, kind, slot, sums)
             factor = sum_factor if kind == 0 else 1
-            for row in range(rows.used):
-                right = block.first_right + rows.right_case[row]
-                results.high[stored, slot, left, right] += factor * high[row]
-                results.low[stored, slot, left, right] += factor * low[row]
+            for grid in range(len(results.grids)):
+                for row in range(rows.used):
+                    right = rows.right_case[row]
+                    results.sums[grid, stored, slot, case, right] += factor * sums[grid, row]
         elif wanted.head == PIXEL_1:
             for row in range(rows.used):
-                right = block.first_right + rows.right_case[row]
-                results.high[stored, slot, left, right] = memory[pixels + row]
+                results.sums[0, stored, slot, case, rows.right_case[row]] = memory[pixels + row]
         else:
+            left = block.first_left + case
             for row in range(rows.used):
                 right = block.first_right + rows.right_case[row]
                 for j in range(group.d):

@@ -17,19 +17,19 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from .. import polynomials
+from ..scaling import MOST_E
 from .compilation import compiled
-from .records import Group, NetworkConstants, Places, Taps
-from .sums import box
-from .vectors import (
-    VECTOR_BYTES,
-    Vector,
-    any_less,
-    fabs,
-    load,
-    sqrt,
-    store,
-    where_less,
-)
+from .records import Group, InputPlaces, NetworkConstants, Places, Taps
+from .sums import add_compensated, box
+from .vectors import VECTOR_BYTES, Vector, any_less, fabs, floor, load, sqrt, store, where_less
+
+CHANNELS = 16
+"""Channels whose squares are added up without compensation.
+
+More channels lose more digits; fewer cost more additions. Chosen by reasoning: 16 sums of
+positive terms lose at most 16 rounding units, and mostly two.
+"""
+
 
 _p32, _p64 = map(register_jitable, (polynomials.p32, polynomials.p64))
 _r32, _r64 = map(register_jitable, (polynomials.r32, polynomials.r64))
@@ -68,11 +68,11 @@ def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 @compiled
 def relu(
     root1: Vector, root2: Vector, w: Vector, v: Vector, layer: Any, p: np.ndarray, r: np.ndarray
-) -> tuple[Vector, Vector, Vector]:
-    """Return the distance, K and K̇ behind a ReLU, times α² c_v/q of the layer (theory: 4b).
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return g(1 − κ1)/2, K and K̇ behind a ReLU, times α² c_v/q of the layer, and √a.
 
     With a = min(w, v): k0 = √a p(a), k1 = √a a r(a). For w < v, κ0 = 1 − k0 and
-    1 − κ1 = w − k1; otherwise κ0 = k0 and 1 − κ1 = 1 − k1.
+    1 − κ1 = w − k1; otherwise κ0 = k0 and 1 − κ1 = 1 − k1 (theory: 4b).
     """
     a = where_less(w, v, w, v)
     root = sqrt(a)
@@ -80,48 +80,78 @@ def relu(
     k1 = root * a * r_poly(a, r)
     kappa0 = where_less(w, v, 1.0 - k0, k0)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    h = root1 - root2
     g = layer.factor * (root1 * root2)
-    distance = g * one_minus_kappa1  # of the features' directions alone
-    return layer.half_factor * (h * h) + distance, g - distance, layer.half_factor * kappa0
+    deficit = g * one_minus_kappa1
+    return deficit, g - deficit, layer.half_factor * kappa0, root
 
 
 @compiled
-def complement(
-    root1: Vector, root2: Vector, inverse: Vector, distance: Vector, layer: Any
-) -> Vector:
-    """Return w = (D − z)/g of the pre-activations, in [0, 2]; `inverse` is 1/g.
-
-    A D − z within its rounding error is a tie and counts as 0 (`signal_tables.TIE_UNITS`). No
-    D − z above `layer.tie_bound` is a tie.
-    """
-    h = root1 - root2
-    excess = distance - h * h
-    if any_less(excess, layer.tie_bound):
-        tie = layer.tie_scale * fabs(h) * (root1 + root2)
-        excess = where_less(tie, excess, excess, 0.0)
-    w = excess * inverse
+def in_range(w: Vector) -> Vector:
+    """Return w, or the end of [0, 2] that rounding has taken it across."""
+    w = where_less(0.0, w, w, 0.0)
     return where_less(w, 2.0, w, 2.0)
 
 
 @compiled
+def tangent_source(
+    slope: Vector, covariance: Vector, tangent: Vector, half_g: Vector, rho: Vector, layer: Any
+) -> Vector:
+    """Return K̇ ⊙ ((i − r) Σ + box A) + (o + r) K; `tangent` is box A."""
+    tangent = tangent + layer.twice_inner_minus_readout * (half_g * rho)
+    return slope * tangent + layer.outer_plus_readout * covariance
+
+
+@compiled
+def add_doubt(
+    memory: np.ndarray, doubt: int, total: Vector, root: Vector, half_g: Vector, layer: Any
+) -> bool:
+    """Add E of doubtful pixel pairs to the place `doubt`, in whole numbers.
+
+    `total` is D + |q1 − q2|/2, and `root` is √a.
+
+    Returns
+    -------
+    bool
+        Whether there were any.
+    """
+    E = floor(total / (layer.mean * root))
+    E = where_less(E, MOST_E, E, MOST_E)
+    E = where_less(layer.doubtful * root, total, E, 0.0)
+    E = where_less(0.0, half_g, E, 0.0)
+    if any_less(0.0, E):
+        store(memory, doubt, load(memory, doubt) + E)
+        return True
+    return False
+
+
+@compiled
 def half_square(memory: np.ndarray, places: Places, sign: float, at: int) -> Vector:
-    """Return |û + sign · v̂|²/2 of the unit vectors û, v̂ of the input's pixels."""
+    """Return |û + sign · v̂|²/2 of the unit vectors û, v̂ of the input's pixels.
+
+    Sums of `CHANNELS` squares are added with compensation: many channels lose no digits.
+    """
     left, right, length = places.left_units + at, places.right_units + at, places.length
-    term = load(memory, left) + sign * load(memory, right)
-    total = term * term
-    for channel in range(length, places.channels * length, length):
-        term = load(memory, left + channel) + sign * load(memory, right + channel)
-        total = total + term * term
+    total = lost = 0.0 * load(memory, left)
+    for first in range(0, places.channels, CHANNELS):
+        term = load(memory, left + first * length) + sign * load(memory, right + first * length)
+        part = term * term
+        for channel in range(first + 1, min(first + CHANNELS, places.channels)):
+            at = channel * length
+            term = load(memory, left + at) + sign * load(memory, right + at)
+            part = part + term * term
+        if first == 0:
+            total = part
+        else:
+            total, lost = add_compensated(total, lost, part)
     return 0.5 * total
 
 
 @compiled
 def first_layer(
-    memory: np.ndarray, places: Places, group: Group, K: int, constants: NetworkConstants,
-    features_scale: float, careful: bool,
+    memory: np.ndarray, places: Places, given: InputPlaces, group: Group, K: int,
+    constants: NetworkConstants, features_scale: float, deficits: bool, careful: bool,
 ) -> bool:  # fmt: skip
-    """Compute D, A and F of the features that enter, and the branch of layer 1.
+    """Compute D (or u), A and F of the features that enter, and the branch of layer 1.
 
     w of the input's pixels is half the squared distance of their unit vectors. v is 2 − w; if
     `careful`, v is computed from the unit vectors too where w exceeds NEARLY_OPPOSITE. F is
@@ -133,56 +163,87 @@ def first_layer(
         Whether some w exceeds NEARLY_OPPOSITE.
     """
     layer, p, r = constants.layers[1], constants.p, constants.r
-    initial, opposite = constants.initial, constants.nearly_opposite
-    start, right_root = group.start, places.right_layers
-    right_root1 = right_root + 2 * places.length
-    largest = 0.0 * load(memory, places.left_input)
+    initial, opposite, apart = constants.initial, constants.nearly_opposite, constants.linear_apart
+    start = group.start
+    largest = 0.0 * load(memory, given.left)
     for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
         w = half_square(memory, places, -1.0, at)
         v = 2.0 - w
         largest = where_less(largest, w, w, largest)
         if careful:
             v = where_less(opposite, w, half_square(memory, places, 1.0, at), v)
-        root1, root2 = load(memory, places.left_input + at), load(memory, right_root + at)
+        root1, root2 = load(memory, given.left + at), load(memory, given.right + at)
         h = root1 - root2
         g = 2.0 * (root1 * root2)
         gw = g * w
         features = features_scale * (g - gw)
         tangent = initial * (g - gw)
-        store(memory, places.distance + start + at, h * h + gw)
+        if apart:
+            features = 0.0 * features
+            store(memory, places.linear + start + at, tangent)
+            store(memory, places.tangent + start + at, 0.0 * tangent)
+        else:
+            store(memory, places.tangent + start + at, tangent)
         store(memory, places.features + start + at, features)
-        store(memory, places.tangent + start + at, tangent)
-        root1, root2 = load(memory, places.left_root + at), load(memory, right_root1 + at)
-        branch_distance, covariance, slope = relu(root1, root2, w, v, layer, p, r)
+        root1 = load(memory, given.left_first + at)
+        root2 = load(memory, given.right_first + at)
+        branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
+        if deficits:
+            store(memory, places.distance + start + at, gw)
+        else:
+            store(memory, places.distance + start + at, h * h + gw)
+            h = root1 - root2
+            branch_distance = layer.half_factor * (h * h) + branch_distance
         store(memory, places.branch_distance + start + at, branch_distance)
         store(memory, K + at, layer.sum_scale * features + covariance)
-        tangent = tangent + layer.twice_inner_minus_readout * ((root1 * root2) * (layer.one - w))
-        branch = slope * tangent + layer.outer_plus_readout * covariance
+        half_g, rho = root1 * root2, layer.one - w
+        branch = tangent_source(slope, covariance, tangent, half_g, rho, layer)
         store(memory, places.tangent_branch + start + at, branch)
     return any_less(opposite, largest)
 
 
 @compiled
 def inner_layer(
-    memory: np.ndarray, places: Places, group: Group, K: int, right_root: int,
-    distances: Taps, tangents: Taps, with_ntk: bool, layer: Any, p: np.ndarray, r: np.ndarray,
-) -> None:  # fmt: skip
+    memory: np.ndarray, places: Places, group: Group, K: int, left_root: int, right_root: int,
+    distances: Taps, tangents: Taps, with_ntk: bool, with_linear: bool, layer: Any,
+    p: np.ndarray, r: np.ndarray,
+) -> bool:  # fmt: skip
     """Compute the branch of layer 2, 3, …, before its outer filter.
 
-    `distances` and `tangents` are the taps of box D and box A; `right_root` is the place of the
-    right cases' √(q/2). The branch has three parts: its distance; K, to which the place `K` is
-    set after it was multiplied by `sum_scale`; and K̇ ⊙ ((i − r) Σ + box A) + (o + r) K.
+    `distances` and `tangents` are the taps of box D and box A; `left_root` and `right_root` are
+    the places of √(q/2), and 1/√q follows. The branch has three parts: its distance; K, to which
+    the place `K` is set after it was multiplied by `sum_scale`; and
+    K̇ ⊙ ((i − r) Σ + box A) + (o + r) K.
+
+    Returns
+    -------
+    bool
+        Whether some pixel pairs are doubtful; their E is added to `places.doubt`.
     """
-    start, right_inverse = group.start, right_root + places.length
+    start = group.start
+    left_inverse, right_inverse = left_root + places.length, right_root + places.length
+    doubtful = False
     for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
-        root1, root2 = load(memory, places.left_root + at), load(memory, right_root + at)
-        inverse = load(memory, places.left_inverse + at) * load(memory, right_inverse + at)
-        w = complement(root1, root2, inverse, box(memory, distances, at), layer)
-        branch_distance, covariance, slope = relu(root1, root2, w, 2.0 - w, layer, p, r)
-        store(memory, places.branch_distance + start + at, branch_distance)
+        root1, root2 = load(memory, left_root + at), load(memory, right_root + at)
+        h = root1 - root2
+        distance = box(memory, distances, at)
+        inverse = load(memory, left_inverse + at) * load(memory, right_inverse + at)
+        w = in_range((distance - h * h) * inverse)
+        branch_distance, covariance, slope, root = relu(root1, root2, w, 2.0 - w, layer, p, r)
+        store(
+            memory,
+            places.branch_distance + start + at,
+            layer.half_factor * (h * h) + branch_distance,
+        )
         store(memory, K + at, layer.sum_scale * load(memory, K + at) + covariance)
+        total = fabs(h) * (root1 + root2) + distance
+        if any_less(layer.doubtful * root, total):
+            doubt = places.doubt + at
+            doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
         if with_ntk:
             tangent = box(memory, tangents, at)
-            tangent = tangent + layer.twice_inner_minus_readout * ((root1 * root2) * (1.0 - w))
-            branch = slope * tangent + layer.outer_plus_readout * covariance
+            if with_linear:
+                tangent = layer.linear_scale * load(memory, places.linear_box + at) + tangent
+            branch = tangent_source(slope, covariance, tangent, root1 * root2, 1.0 - w, layer)
             store(memory, places.tangent_branch + start + at, branch)
+    return doubtful

@@ -16,8 +16,9 @@ import numpy as np
 class PackedTables(NamedTuple):
     """Tables of some signals, in contiguous arrays of the working precision.
 
-    The pixel is the last axis. Left tables have the axes (case, table, d). Right tables are
-    flat; their axes are (table, case, d), or (table, case, 2d − 1) for heads of all offsets.
+    The pixel is the last axis. Left tables have the axes (case, table, d). Flat tables have the
+    axes (table, case, pixel), in one. A case has d pixels there, or 2d − 1 if it is a right case
+    and the head needs all offsets.
 
     Attributes
     ----------
@@ -27,14 +28,33 @@ class PackedTables(NamedTuple):
         √(q/2) of each pixel's variance q; a table is a layer, 0 … L.
     inverse : array
         1/√q, or 0 where q is 0; a table is a layer, 0 … L.
-    peaks : array, (L + 1,), float64
-        The largest q of each layer.
     """
 
     units: np.ndarray
     half_root: np.ndarray
     inverse: np.ndarray
-    peaks: np.ndarray
+
+
+class MassTables(NamedTuple):
+    """Flat tables of some signals for the recursion of deficits (deficits.py).
+
+    Attributes
+    ----------
+    units, half_root, inverse : array
+        As in `PackedTables`.
+    features : array
+        √(F/2) at x = z, j = j'; a table is a layer, 0 … L.
+    inner_pieces, outer_pieces : array
+        √(m/2) of the pieces of windows (`piece_sizes`) of the inner and of the outer filter,
+        where m is a sum of F, and of Σ in the unit of `half_root`. Layer follows layer.
+    """
+
+    units: np.ndarray
+    half_root: np.ndarray
+    inverse: np.ndarray
+    features: np.ndarray
+    inner_pieces: np.ndarray
+    outer_pieces: np.ndarray
 
 
 def layer_constants(dtype: str) -> np.dtype:
@@ -50,13 +70,15 @@ def layer_constants(dtype: str) -> np.dtype:
     sum_scale : `skip_scale` where K is summed over the layers without its filter, else 0.
     twice_inner_minus_readout : 2 (i − r).
     outer_plus_readout : o + r.
-    tie_scale : D − z counts as 0 up to this multiple of |q1 − q2| / 2.
-    tie_bound : no D − z above it counts as 0, whatever the pixels' variances.
+    linear_scale : the power of two by which F⁰ is multiplied to be stored as the layer's A is.
+    mean : mean of Σ over pixels, the unit of E (`scaling.DOUBTFUL`).
+    doubtful : pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful.
+    tiny : the smallest normal number.
     one : 1. A literal 1 would make LLVM round another product of the first layer.
     """
     names = (
         "factor", "half_factor", "skip_scale", "sum_scale", "twice_inner_minus_readout",
-        "outer_plus_readout", "tie_scale", "tie_bound", "one",
+        "outer_plus_readout", "linear_scale", "mean", "doubtful", "tiny", "one",
     )  # fmt: skip
     return np.dtype([(name, dtype) for name in names])
 
@@ -80,6 +102,8 @@ class NetworkConstants(NamedTuple):
         Pixels of the inner and of the outer filter.
     skip : bool
         Whether there are skip connections.
+    linear_apart : bool
+        Whether F and A are carried without the part of F⁰ (`Scaling.linear_apart`).
     """
 
     layers: np.ndarray
@@ -91,6 +115,7 @@ class NetworkConstants(NamedTuple):
     inner_size: int
     outer_size: int
     skip: bool
+    linear_apart: bool
 
 
 class Wanted(NamedTuple):
@@ -119,7 +144,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     first_left, first_right : int
-        Where the first left and the first right case stand in the results.
+        Where the first left and the first right case stand in `Results.pixels`.
     diagonal_shift : int
         Left case i with right case k is needed where i ≤ k + diagonal_shift. The number of left
         cases makes all pairs needed.
@@ -140,23 +165,31 @@ class Block(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Arrays that the loops write to.
+    """Arrays that the loops write to, and how they sum.
 
     Attributes
     ----------
-    high, low : array, (kind, depth, left case, right case), float64
-        Kernels; for heads that are means, the two parts of sums over pixels (exact_sum.py).
+    sums : array, (grid, kind, depth, left case, right case), float64
+        Of one block: the parts of sums over pixels on each grid (exact_sum.py). For the head
+        "equivariant" the first part is the kernel. It starts as zeros.
     pixels : array, (kind, depth, left case, right case, j, j'), float64
         Kernels of all pixel pairs, for the head "pixels".
-    coarse, fine : array, (2, depth), float64
-        The two grids of each sum, first of F, then of A (`exact_sum.grids`); read only.
+    doubt : array, (left case, right case), float64
+        Of one block: weighted sums of the E of doubtful pixel pairs. It starts as zeros.
+    grids : array, (grid, 2, depth), float64
+        The grids of each sum, first of F, then of A (`exact_sum.grids`); read only.
+    weights : array, (d,), float64
+        Weights of pixels in `doubt` (`Scaling.doubt_weights`); read only.
+    most_doubt : float
+        Pairs with more doubt are computed again: the rest of their rows may be left out.
     """
 
-    high: np.ndarray
-    low: np.ndarray
+    sums: np.ndarray
     pixels: np.ndarray
-    coarse: np.ndarray
-    fine: np.ndarray
+    doubt: np.ndarray
+    grids: np.ndarray
+    weights: np.ndarray
+    most_doubt: float
 
 
 class Group(NamedTuple):
@@ -184,21 +217,25 @@ class Group(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Places of all quantities of a group of rows.
+    """Places of the quantities that any recursion has for a group of rows.
 
     Attributes
     ----------
     distance, tangent, features : int
-        Rings of D, A and F, which all layers carry.
+        Rings of D (or u), A and F, which all layers carry.
     branch_distance, K, tangent_branch : int
         Rings of the residual branch, before its filter: its distance, K, and
         K̇ ⊙ T_g + (o + r) K.
-    room1, room2 : (int, int, int)
-        Scratch space of two filters.
-    left_input, left_root, left_inverse, left_units : int
-        The left case's tables: √(q/2) of layer 0; √(q/2), 1/√q of a layer; û of each channel.
-    right_units, right_layers : int
-        The right cases' tables: û of each channel; √(q/2), 1/√q of layer 0, of layer 1, ….
+    linear, linear_box : int
+        Ring of (t + r) F⁰, and its sums over the inner filter's windows; for `linear_apart`.
+    doubt : int
+        Sums of E over the layers.
+    room1, room2 : int
+        Scratch space of two filters, `rooms` quantities each.
+    left_units, right_units : int
+        û of each channel of the left and of the right case.
+    tables : int
+        The place behind: tables of pixels that a recursion reads.
     length : int
         Distance from one quantity's place to the next.
     channels : int
@@ -211,16 +248,25 @@ class Places(NamedTuple):
     branch_distance: int
     K: int
     tangent_branch: int
-    room1: tuple[int, int, int]
-    room2: tuple[int, int, int]
-    left_input: int
-    left_root: int
-    left_inverse: int
+    linear: int
+    linear_box: int
+    doubt: int
+    room1: int
+    room2: int
     left_units: int
     right_units: int
-    right_layers: int
+    tables: int
     length: int
     channels: int
+
+
+class InputPlaces(NamedTuple):
+    """Places of √(q/2) of both cases: of the input, and of layer 1."""
+
+    left: int
+    right: int
+    left_first: int
+    right_first: int
 
 
 class Taps(NamedTuple):

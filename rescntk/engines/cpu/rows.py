@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
-from .heads import write_results
+from .heads import take_doubts, write_results
 from .layers import first_layer, inner_layer
 from .records import (
     Block,
     Group,
     GroupRows,
+    InputPlaces,
     NetworkConstants,
     PackedTables,
     Places,
     Results,
     Wanted,
 )
-from .sums import add_branch, aligned_zeros, gather_rows, moving_sum, repeat_over_rows
+from .sums import (
+    add_branch,
+    aligned_zeros,
+    gather_rows,
+    moving_sum,
+    piece_levels,
+    repeat_over_rows,
+    write_box,
+)
 from .vectors import LINE_BYTES, VECTOR_BYTES
 
 
@@ -40,13 +51,21 @@ def length_of(like: np.ndarray, group: Group) -> int:
 
 
 @compiled
-def places_of(length: int, channels: int) -> Places:
-    """Return places of all quantities in one memory, `length` apart."""
+def places_of(length: int, channels: int, rooms: int) -> Places:
+    """Return places of all quantities in one memory, `length` apart, with `rooms` a filter."""
     k = length
+    room2 = (9 + rooms) * k
+    units = room2 + rooms * k
     return Places(
-        0, k, 2 * k, 3 * k, 4 * k, 5 * k, (6 * k, 7 * k, 8 * k), (9 * k, 10 * k, 11 * k),
-        12 * k, 13 * k, 14 * k, 15 * k, (15 + channels) * k, (15 + 2 * channels) * k, k, channels,
+        0, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k, 7 * k, 8 * k, 9 * k, room2,
+        units, units + channels * k, units + 2 * channels * k, k, channels,
     )  # fmt: skip
+
+
+@compiled
+def rooms_of(constants: NetworkConstants) -> int:
+    """Return the quantities that the moving sums of a filter need (`sums.moving_sum`)."""
+    return piece_levels(max(constants.inner_size, constants.outer_size)) + 1
 
 
 @compiled
@@ -61,17 +80,55 @@ def find_rows(rows: GroupRows, first: int, block: Block, per_case: int) -> None:
 @compiled
 def gather_tables(
     memory: np.ndarray, places: Places, group: Group, right: PackedTables, begin: np.ndarray,
-    per_table: int, layers: int,
+    per_table: int, layers: int, right_layers: int,
 ) -> None:  # fmt: skip
-    """Copy the right cases' tables to the rows of a group."""
+    """Copy the right cases' tables to the rows of a group: √(q/2) and 1/√q, layer by layer."""
     length = places.length
     for layer in range(layers):
-        at = places.right_layers + 2 * layer * length
+        at = right_layers + 2 * layer * length
         gather_rows(memory, at, right.half_root, layer * per_table, begin, group)
         gather_rows(memory, at + length, right.inverse, layer * per_table, begin, group)
     for channel in range(places.channels):
         at = places.right_units + channel * length
         gather_rows(memory, at, right.units, channel * per_table, begin, group)
+
+
+@compiled
+def box_linear_part(
+    memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants
+) -> None:
+    """Set `linear_box` to the sums of (t + r) F⁰ over the inner filter's windows."""
+    room, length = places.room2, places.length
+    taps = moving_sum(memory, places.linear, constants.inner_size, group, room, length)
+    write_box(memory, taps, places.linear_box, group.size)
+
+
+@compiled
+def add_tangent_branch(
+    memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants, layer: Any
+) -> None:
+    """Add the residual branch of a layer to A, behind its outer filter."""
+    outer, room, length = constants.outer_size, places.room1, places.length
+    taps = moving_sum(memory, places.tangent_branch, outer, group, room, length)
+    add_branch(memory, places.tangent + group.start, layer.skip_scale, taps, group.size)
+
+
+@compiled
+def add_to_states(
+    memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants, layer: Any,
+    with_distance: bool, with_tangent: bool, with_features: bool,
+) -> None:  # fmt: skip
+    """Add the residual branch of a layer to some of D, A and F, behind its outer filter."""
+    start, size, outer = group.start, group.size, constants.outer_size
+    room, length, scale = places.room1, places.length, layer.skip_scale
+    if with_distance:
+        taps = moving_sum(memory, places.branch_distance, outer, group, room, length)
+        add_branch(memory, places.distance + start, scale, taps, size)
+    if with_tangent:
+        add_tangent_branch(memory, places, group, constants, layer)
+    if with_features:
+        taps = moving_sum(memory, places.K, outer, group, room, length)
+        add_branch(memory, places.features + start, scale, taps, size)
 
 
 @inlined
@@ -83,46 +140,60 @@ def pass_layers(
     """Take one left case with the rows of a group through all layers, and write the results."""
     half_root, inverse = left.half_root, left.inverse
     layers, slots, p, r = constants.layers, constants.slots, constants.p, constants.r
-    inner_size, outer_size = constants.inner_size, constants.outer_size
-    size, start = group.size, group.start
-    sum_factor = outer_size if wanted.summed else 1
-    K = start + (places.features if wanted.summed else places.K)
+    inner_size, length = constants.inner_size, places.length
+    left_input, left_root = places.tables, places.tables + length
+    left_inverse, right_layers = places.tables + 2 * length, places.tables + 3 * length
+    sum_factor = constants.outer_size if wanted.summed else 1
+    K = group.start + (places.features if wanted.summed else places.K)
+    with_linear = constants.linear_apart and wanted.ntk
     for channel in range(places.channels):
-        at = places.left_units + channel * places.length
+        at = places.left_units + channel * length
         repeat_over_rows(memory, at, left.units, case, channel, group)
-    repeat_over_rows(memory, places.left_input, half_root, case, 0, group)
-    repeat_over_rows(memory, places.left_root, half_root, case, 1, group)
+    repeat_over_rows(memory, left_input, half_root, case, 0, group)
+    repeat_over_rows(memory, left_root, half_root, case, 1, group)
+    given = InputPlaces(left_input, right_layers, left_root, right_layers + 2 * length)
     for careful in (False, True):
-        if not first_layer(memory, places, group, K, constants, 1.0 / sum_factor, careful):
+        if not first_layer(
+            memory, places, given, group, K, constants, 1.0 / sum_factor, False, careful
+        ):
             break
-
-    depth = len(layers) - 1
+    depth, doubtful = len(layers) - 1, False
+    if with_linear and depth > 1:
+        box_linear_part(memory, places, group, constants)
     for number in range(1, depth + 1):
         layer, slot = layers[number], slots[number]
         if number > 1:
-            repeat_over_rows(memory, places.left_root, half_root, case, number, group)
-            repeat_over_rows(memory, places.left_inverse, inverse, case, number, group)
-            distances = moving_sum(memory, places.distance, inner_size, group, places.room1)
+            repeat_over_rows(memory, left_root, half_root, case, number, group)
+            repeat_over_rows(memory, left_inverse, inverse, case, number, group)
+            room1, room2 = places.room1, places.room2
+            distances = moving_sum(memory, places.distance, inner_size, group, room1, length)
             tangents = distances
             if wanted.ntk:
-                tangents = moving_sum(memory, places.tangent, inner_size, group, places.room2)
-            right_root = places.right_layers + 2 * number * places.length
-            inner_layer(
-                memory, places, group, K, right_root, distances, tangents, wanted.ntk, layer, p, r
-            )
-        if number < depth:
-            taps = moving_sum(memory, places.branch_distance, outer_size, group, places.room1)
-            add_branch(memory, places.distance + start, layer.skip_scale, taps, size)
-        if wanted.ntk:
-            taps = moving_sum(memory, places.tangent_branch, outer_size, group, places.room1)
-            add_branch(memory, places.tangent + start, layer.skip_scale, taps, size)
-        if not wanted.summed and wanted.gpk and (constants.skip or slot >= 0):
-            taps = moving_sum(memory, places.K, outer_size, group, places.room1)
-            add_branch(memory, places.features + start, layer.skip_scale, taps, size)
+                tangents = moving_sum(memory, places.tangent, inner_size, group, room2, length)
+            right_root = right_layers + 2 * number * length
+            doubtful |= inner_layer(
+                memory, places, group, K, left_root, right_root, distances, tangents,
+                wanted.ntk, with_linear, layer, p, r,
+            )  # fmt: skip
+        with_features = not wanted.summed and wanted.gpk and (constants.skip or slot >= 0)
+        add_to_states(
+            memory, places, group, constants, layer, number < depth, wanted.ntk, with_features
+        )
         if slot >= 0:
             write_results(
                 memory, places, group, rows, case, slot, wanted, block, results, sums, sum_factor
             )
+    if doubtful:
+        take_doubts(memory, places, group, rows, case, results, sums)
+
+
+@compiled
+def all_doubtful(rows: GroupRows, case: int, results: Results) -> bool:
+    """Return whether all pairs of a left case with a group have more doubt than allowed."""
+    for row in range(rows.used):
+        if not results.doubt[case, rows.right_case[row]] > results.most_doubt:
+            return False
+    return True
 
 
 @compiled_on_disk
@@ -132,7 +203,9 @@ def compute(
 ) -> None:  # fmt: skip
     """Compute kernels of all left with all right cases, at all offsets and all layers.
 
-    `stamp` is not to be given: it makes the key on disk change with any of the source files.
+    The tables of `right` are flat. Pairs whose `results.doubt` exceeds `most_doubt` may be
+    incomplete. `stamp` is not to be given: it makes the key on disk change with any of the
+    source files.
     """
     cases, layers, d = left.half_root.shape
     channels, per_table = left.units.shape[1], len(right.half_root) // layers
@@ -140,17 +213,20 @@ def compute(
     total = per_table // per_case * block.offsets
     group = group_of(left.half_root, d, block)
     length = length_of(left.half_root, group)
-    places = places_of(length, channels)
-    memory = aligned_zeros(places.right_layers + 2 * layers * length, left.half_root)
-    sums = np.zeros((2, block.rows + LINE_BYTES))
+    places = places_of(length, channels, rooms_of(constants))
+    right_layers = places.tables + 3 * length
+    memory = aligned_zeros(right_layers + 2 * layers * length, left.half_root)
+    sums = np.zeros((len(results.grids), block.rows + LINE_BYTES))
     numbers = np.zeros((3, block.rows), np.int64)
     for first in range(0, total, block.rows):
         used = min(block.rows, total - first)
         rows = GroupRows(numbers[0], numbers[1], numbers[2], used)
         find_rows(rows, first, block, per_case)
-        gather_tables(memory, places, group, right, rows.begin, per_table, layers)
+        gather_tables(memory, places, group, right, rows.begin, per_table, layers, right_layers)
         last = rows.right_case[block.rows - 1]
         for case in range(min(cases, last + block.diagonal_shift + 1)):
+            if all_doubtful(rows, case, results):
+                continue
             pass_layers(
                 memory, places, group, rows, left, case, constants, wanted, block, results, sums
             )

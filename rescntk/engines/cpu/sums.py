@@ -18,24 +18,7 @@ import numpy as np
 
 from .compilation import compiled
 from .records import Group, Taps
-from .vectors import (
-    LINE_BYTES,
-    VECTOR_BYTES,
-    Vector,
-    load,
-    load_like,
-    load_line,
-    repeat_like,
-    store,
-)
-
-SHORT_FILTER = 15
-"""Longest filter, in pixels, whose moving sums are three windows of 1, 3 or 9 pixels.
-
-It cannot be raised: 15 = 9 + 3 + 3 is the longest sum of three such windows. Longer filters are
-summed in blocks: 17 pixels cost 8 % more time than 15 in float64, and 4 % in float32 (GAP, d =
-100, AMD EPYC Zen 5).
-"""
+from .vectors import LINE_BYTES, VECTOR_BYTES, Vector, load, load_line, repeat_like, store
 
 
 @compiled
@@ -77,20 +60,29 @@ def repeat_over_rows(
 def gather_rows(
     memory: np.ndarray, out: int, values: np.ndarray, table: int, begin: np.ndarray, group: Group
 ) -> None:
-    """Copy the right table at `table` to rows, each from its `begin` in the table."""
+    """Copy the flat table at `table` to rows, each from its `begin` in the table."""
     line, rows = LINE_BYTES // memory.itemsize, group.rows
     row = 0
     while row < rows:
-        end = row + 1  # neighbours in the table are copied together
-        while end < rows and begin[end] == begin[end - 1] + 1:
+        end = row + 1  # neighbours in the table, or equal rows, are copied together
+        step = begin[end] - begin[row] if end < rows else 1
+        while end < rows and 0 <= step <= 1 and begin[end] == begin[end - 1] + step:
             end += 1
         whole = (end - row) // line * line
         for j in range(group.d):
             source, target = table + begin[row] + j, out + j * rows + row
-            for at in range(0, whole, line):
-                store(memory, target + at, load_line(values, source + at))
-            for at in range(whole, end - row):
-                memory[target + at] = values[source + at]
+            if step == 0:
+                value = values[source]
+                several = repeat_like(value, load_line(memory, out))
+                for at in range(0, whole, line):
+                    store(memory, target + at, several)
+                for at in range(whole, end - row):
+                    memory[target + at] = value
+            else:
+                for at in range(0, whole, line):
+                    store(memory, target + at, load_line(values, source + at))
+                for at in range(whole, end - row):
+                    memory[target + at] = values[source + at]
         row = end
 
 
@@ -111,69 +103,64 @@ def fill_halo(memory: np.ndarray, ring: int, group: Group) -> None:
 
 
 @compiled
-def add_threes(memory: np.ndarray, values: int, shift: int, out: int, size: int) -> None:
-    """Add three numbers, each `shift` places from the next, for `size` places."""
+def write_box(memory: np.ndarray, taps: Taps, out: int, size: int) -> None:
+    """Write moving sums to `size` places from `out` on."""
     for at in range(0, size, VECTOR_BYTES // memory.itemsize):
-        rest = load(memory, values + shift + at) + load(memory, values + 2 * shift + at)
-        store(memory, out + at, load(memory, values + at) + rest)
+        store(memory, out + at, box(memory, taps, at))
 
 
 @compiled
 def add_compensated(total: Vector, lost: Vector, term: Vector) -> tuple[Vector, Vector]:
-    """Add `term` minus `lost` to `total`; return the sum and its rounding error (Kahan).
-
-    Without compensation, hundreds of terms in float32 lose more than a kernel may err by.
-    """
+    """Add `term` minus `lost` to `total`; return the sum and its rounding error (Kahan)."""
     term = term - lost
     new = total + term
     return new, (new - total) - term
 
 
 @compiled
-def add_blocks(
-    memory: np.ndarray, values: int, size: int, pixels: int, rows: int, kind: Vector, step: int,
-    ends: int, starts: int,
-) -> None:  # fmt: skip
-    """Sum blocks of `size` pixels from each pixel to the end, and from the start to each pixel.
+def piece_levels(size: int) -> int:
+    """Return how many of the widths 3, 9, 27, … are below `size`."""
+    levels, width = 0, 1
+    while 3 * width < size:
+        levels, width = levels + 1, 3 * width
+    return levels
 
-    `starts` at a pixel receives the sum from the start of its block to the pixel. `ends` at a
-    pixel receives the sum from the pixel to the end of its block, or 0 where a block starts. A
-    moving sum of `size` pixels is `ends` at its first pixel plus `starts` at its last pixel.
-    `step` is the length of `kind`, the vector or number in which rows are summed.
-    """
-    for row in range(0, rows, step):
-        for first in range(0, pixels, size):
-            last = min(first + size, pixels) - 1
-            left, right = first * rows + row, last * rows + row
-            up, down = (
-                load_like(memory, values + left, kind),
-                load_like(memory, values + right, kind),
-            )
-            lost_up = lost_down = up - up
-            store(memory, starts + left, up)
-            store(memory, ends + left, lost_up)
-            for k in range(1, last - first + 1):  # two chains of additions at a time
-                above, below = (first + k) * rows + row, (last - k) * rows + row
-                up, lost_up = add_compensated(up, lost_up, load_like(memory, values + above, kind))
-                store(memory, starts + above, up)
-                store(memory, ends + below + rows, down)
-                down, lost_down = add_compensated(
-                    down, lost_down, load_like(memory, values + below, kind)
-                )
+
+@compiled
+def piece_count(size: int) -> int:
+    """Return how many pieces and parts of a window `moving_sum` makes for `size` pixels."""
+    if size == 1:
+        return 0
+    count = piece_levels(size)
+    width = 3**count
+    while True:
+        second = widest_piece(size - width - 1)[1]
+        width += second + widest_piece(size - width - second)[1]
+        if width == size:
+            return count
+        count += 1
+
+
+@compiled
+def widest_piece(size: int) -> tuple[int, int]:
+    """Return the level and the width of the widest of 1, 3, 9, … pixels that fit in `size`."""
+    level, width = 0, 1
+    while 3 * width <= size:
+        level, width = level + 1, 3 * width
+    return level, width
 
 
 @compiled
 def moving_sum(
-    memory: np.ndarray, ring: int, size: int, group: Group, room: tuple[int, int, int]
+    memory: np.ndarray, ring: int, size: int, group: Group, room: int, length: int
 ) -> Taps:
     """Return three places whose sum is the sum over the window of `size` pixels at each pixel.
 
-    Up to SHORT_FILTER the three places are windows of 1, 3 or 9 pixels, each the sum of three
-    smaller windows. The additions are the same at every pixel: a kernel does not change with
-    the pixel that counts as first. Longer windows are sums of two parts of blocks, at the same
-    cost for any size.
+    Pieces of 3, 9, 27, … pixels are sums of three smaller pieces. The widest piece begins the
+    window, and pairs of pieces fill up the rest. The additions are the same at every pixel and
+    for both signals: a kernel does not change with the pixel that counts as first.
 
-    `room` is scratch space. Nothing is written to its third part, which stays 0.
+    `room` is scratch space of `piece_levels` + 1 quantities, `length` apart.
     """
     if size == 1:
         pixels = ring + group.start
@@ -181,40 +168,37 @@ def moving_sum(
     rows = group.rows
     fill_halo(memory, ring, group)
     first = ring + group.start - size // 2 * rows
-    if size == 3:
-        return Taps(first, first + rows, first + 2 * rows, False)
-    if size > SHORT_FILTER:
-        ends, starts, zeros = room
-        sum_blocks(memory, first, size, group, ends, starts)
-        return Taps(ends, starts + (size - 1) * rows, zeros, False)
-    threes, nines, _ = room
-    add_threes(memory, first, rows, threes, group.size + (size - 3) * rows)
-    widest, width = threes, 3
-    if size > 9:
-        add_threes(memory, threes, 3 * rows, nines, group.size + (size - 9) * rows)
-        widest, width = nines, 9
-    rest = size - width  # 2, 4 or 6
-    second, third = threes if rest > 2 else first, threes if rest > 4 else first
-    return Taps(
-        widest, second + width * rows, third + (size - (3 if rest > 4 else 1)) * rows, False
-    )
+    window, width, levels = first, 1, 0
+    while 3 * width < size:
+        piece, count = room + levels * length, group.size + (size - 3 * width) * rows
+        shift = width * rows
+        thirds = Taps(window, window + shift, window + 2 * shift, False)
+        write_box(memory, thirds, piece, count)
+        window, width, levels = piece, 3 * width, levels + 1
+    while True:
+        taps, width = next_taps(window, width, size, rows, first, room, length)
+        if width == size:
+            return taps
+        window = room + levels * length
+        write_box(memory, taps, window, group.size)
 
 
 @compiled
-def sum_blocks(
-    memory: np.ndarray, values: int, size: int, group: Group, ends: int, starts: int
-) -> None:
-    """Call `add_blocks` with the longest vectors that the rows fill."""
-    vector, line = VECTOR_BYTES // memory.itemsize, LINE_BYTES // memory.itemsize
-    pixels, rows = group.d + size - 1, group.rows
-    if rows % vector == 0:
-        kind = load(memory, values)
-        add_blocks(memory, values, size, pixels, rows, kind, vector, ends, starts)
-    elif rows % line == 0:
-        kind = load_line(memory, values)
-        add_blocks(memory, values, size, pixels, rows, kind, line, ends, starts)
-    else:
-        add_blocks(memory, values, size, pixels, rows, memory[values], 1, ends, starts)
+def next_taps(
+    window: int, width: int, size: int, rows: int, first: int, room: int, length: int
+) -> tuple[Taps, int]:
+    """Return the places of a window and of two pieces that widen it, and the new width.
+
+    Pieces of 1 pixel begin at the place `first`, wider ones in `room`. `window` lies at its
+    first pixel. The window's widths `size` and `width` are odd, and `width` is smaller.
+    """
+    level, second_width = widest_piece(size - width - 1)
+    second = first if level == 0 else room + (level - 1) * length
+    level, third_width = widest_piece(size - width - second_width)
+    third = first if level == 0 else room + (level - 1) * length
+    reached = width + second_width
+    taps = Taps(window, second + width * rows, third + reached * rows, False)
+    return taps, reached + third_width
 
 
 @compiled

@@ -7,7 +7,8 @@ after the other, and waits for each.
 Here a vector is as long as several registers of the processor. Independent instructions then
 lie side by side, and a coefficient is read where it is used.
 
-Operators +, − and * take vectors and numbers; a·b + c may be contracted to one rounding.
+Operators +, −, * and / take vectors and numbers. a·b + c may be contracted to one rounding,
+unless the product is `rounded_product`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -102,6 +102,18 @@ def _operator(symbol: Callable[..., Any], instruction: str) -> None:
 _operator(operator.add, "fadd")
 _operator(operator.sub, "fsub")
 _operator(operator.mul, "fmul")
+_operator(operator.truediv, "fdiv")
+
+
+@intrinsic
+def rounded_product(typing: Any, a: Any, b: Any) -> Any:
+    """Return a·b, rounded: sums do not contract it. So a·b − c·d is exactly −(c·d − a·b)."""
+    vector = _common(a, b)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.fmul(*_vectors(context, builder, vector, sig.args, args))
+
+    return vector(a, b), generate
 
 
 def _function(name: str) -> Any:
@@ -123,6 +135,7 @@ def _function(name: str) -> Any:
 
 sqrt = _function("sqrt")
 fabs = _function("fabs")
+floor = _function("floor")
 
 
 @intrinsic
@@ -191,18 +204,6 @@ def _loader(size: int) -> Any:
 
 load = _loader(VECTOR_BYTES)
 load_line = _loader(LINE_BYTES)
-
-
-def load_like(array: np.ndarray, index: int, kind: Vector) -> Vector:
-    """Read a vector as long as `kind` from array[index:], or a number if `kind` is a number."""
-
-
-@overload(load_like, strict=False)
-def _load_like(array: Any, index: Any, kind: Any) -> Any:
-    if not isinstance(kind, VectorType):
-        return lambda array, index, kind: array[index]
-    same = _loader(kind.count * kind.scalar.bitwidth // 8)
-    return lambda array, index, kind: same(array, index)
 
 
 @intrinsic

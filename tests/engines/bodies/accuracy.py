@@ -23,7 +23,7 @@ NETWORKS = {
 }  # fmt: skip
 
 
-def assert_accurate(engines, network, X):
+def assert_accurate(engines, network, X, heads=HEADS):
     """Compare engines in every precision, head and kind with the definition."""
     depths = definition.pixel_pairs(X, network)
     exact = depths[network.depth]
@@ -36,7 +36,7 @@ def assert_accurate(engines, network, X):
         spread = tolerances.erf_spread(network.c_w * variance)
     for engine in filter(lambda engine: takes(engine, network), engines):
         for dtype, bar in tolerances.KERNEL.items():
-            for head in HEADS:
+            for head in heads:
                 # An odd activation has terms of both signs, which GAP may cancel altogether;
                 # its errors are relative to the terms.
                 yardstick = "trace" if network.activation == "erf" and head == "gap" else head

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 import rescntk as rk
+from tests.difficult_signals import uneven
 
 # Module constants of each engine that cut the work up, and values that cut it otherwise.
 CUTS = {
@@ -13,9 +14,9 @@ CUTS = {
         {"_TILE_ENTRIES": 10**6},
     ],
     "numba": [
-        {"_GROUP_BYTES": 1, "_TASK_PAIRS": 1, "_TABLE_BYTES": 1},
+        {"_GROUP_BYTES": 1, "_DEFICIT_GROUP_BYTES": 1, "_TASK_PAIRS": 1, "_TABLE_BYTES": 1},
         {"_GROUP_BYTES": 800, "_TASK_PAIRS": 300, "_TABLE_BYTES": 10_000},
-        {"_GROUP_BYTES": 10**6, "_TASK_PAIRS": 10**9},
+        {"_GROUP_BYTES": 10**6, "_DEFICIT_GROUP_BYTES": 10**6, "_TASK_PAIRS": 10**9},
     ],
     # The bytes that a device says are free.
     "cuda": [
@@ -31,6 +32,7 @@ MODULES = {"reference": "reference", "numba": "cpu.engine", "cuda": "cuda.engine
 def results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monkeypatch, rng):
     """To the bit: not on tiles, blocks of signals and offsets, tasks, or threads."""
     X, Z = rng.standard_normal((7, 2, 9)), rng.standard_normal((5, 2, 9))
+    X[3:], Z[3:] = uneven(2, 9, rng, cases=4), uneven(2, 9, rng, cases=2)
     network = rk.Network(4, 5)
     options = {"engine": engine, "dtype": dtype}
 

@@ -1,14 +1,23 @@
 """The engine "numba" against the reference engine; its threads and its progress."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.vocabulary import HEADS
 from tests import tolerances
 from tests.engine_names import needs_numba
+from tests.engines.bodies import properties
 from tests.processes import run
+from tests.strategies import kinds, networks, signals
 
 pytestmark = needs_numba
+
+odd = st.integers(0, 40).map(lambda k: 2 * k + 1)
 
 
 def test_threads_follow_the_environment_and_the_caller():
@@ -44,17 +53,30 @@ def test_every_length_and_filter(d, head, rng):
                 assert np.abs(A - B).max() <= bar * np.abs(B).max()
 
 
-@pytest.mark.parametrize("head", ["trace", "gap"])
-def test_long_filters(head, rng):
-    """Blocks of a window begin at pixel 0: a shift may change the last bits, nothing else may."""
-    X, Z = rng.standard_normal((2, 9, 2, 20))
-    kernel = rk.ResCNTK(3, 31, head=head)
-    K = kernel(X, Z, engine="numba")
-    assert (kernel(X[2:3], Z[4:5], engine="numba", threads=1) == K[2, 4]).all()
-    assert (kernel(X[::-1], Z, engine="numba", threads=5) == K[::-1]).all()
-    size = np.sqrt(np.outer(kernel.diag(X), kernel.diag(Z)))
-    shifted = kernel(np.roll(X, 7, axis=2), np.roll(Z, 7, axis=2), engine="numba")
-    assert (np.abs(shifted - K) <= tolerances.KERNEL["float64"] * size).all()
-    assert (
-        np.abs(kernel(Z, X, engine="numba").T - K) <= 2 * tolerances.KERNEL["float64"] * size
-    ).all()
+@given(
+    networks(activations=("relu",), max_depth=3), odd, odd, signals(batches=2), kinds,
+    st.integers(-9, 9), st.integers(-9, 9),
+)  # fmt: skip
+@settings(max_examples=40)
+def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
+    """Symmetric, without an order, and free of shifts, to the bit."""
+    network = network.replace(filter_size=inner, outer_filter_size=outer)
+    properties.shifts("numba", network, batches, kind, one, other)
+    X, Z = batches
+    for head in HEADS:
+        kernel = rk.Kernel(network, kind, head)
+        K = kernel(X, Z, engine="numba")
+        assert (kernel(Z, X, engine="numba") == K.T).all()
+        assert (kernel(X[::-1], Z[-1:], engine="numba") == K[::-1, -1:]).all()
+
+
+def test_a_gram_takes_the_memory_of_its_result(rng):
+    X = rng.standard_normal((1500, 1, 4))
+    rk.gram(rk.Network(1), X[:2], head="trace", engine="numba")
+    tracemalloc.start()
+    try:
+        K = rk.gram(rk.Network(1), X, head="trace", engine="numba", threads=2)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 1.25 * sum(kernel.nbytes for kernel in K)

@@ -8,6 +8,7 @@ from rescntk.engines.cpu import layers
 from rescntk.engines.cpu.compilation import compiled
 from rescntk.engines.cpu.records import layer_constants
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
+from rescntk.engines.scaling import DOUBTFUL, MOST_E
 from tests import tolerances
 
 
@@ -17,19 +18,25 @@ def relu(root1, root2, w, constants, p, r, out):
     for at in range(0, len(w), VECTOR_BYTES // w.itemsize):
         complement = load(w, at)
         x, z = load(root1, at), load(root2, at)
-        distance, K, slope = layers.relu(x, z, complement, 2.0 - complement, layer, p, r)
-        store(out[0], at, distance)
+        deficit, K, slope, root = layers.relu(x, z, complement, 2.0 - complement, layer, p, r)
+        store(out[0], at, deficit)
         store(out[1], at, K)
         store(out[2], at, slope)
+        store(out[3], at, root)
 
 
 @compiled
-def complement(root1, root2, inverse, distance, constants, out):
-    layer = constants[0]
+def doubt(total, root, half_g, constants, out):
+    layer, any_doubt = constants[0], False
     for at in range(0, len(out), VECTOR_BYTES // out.itemsize):
-        x, z = load(root1, at), load(root2, at)
-        value = layers.complement(x, z, load(inverse, at), load(distance, at), layer)
-        store(out, at, value)
+        t, r, g = load(total, at), load(root, at), load(half_g, at)
+        any_doubt |= layers.add_doubt(out, at, t, r, g, layer)
+    return any_doubt
+
+
+@compiled
+def clip(w, out):
+    store(out, 0, layers.in_range(load(w, 0)))
 
 
 def constants(dtype, **values):
@@ -48,7 +55,7 @@ def test_relu(dtype, rng):
     w = np.concatenate([np.geomspace(1e-12, 1, count // 2), rng.uniform(1, 2, count // 2)])
     w[:2], w[-1] = 0.0, 2.0
     w, (root1, root2) = w.astype(dtype), rng.uniform(0.1, 3, (2, count)).astype(dtype)
-    out = np.empty((3, count), dtype)
+    out = np.empty((4, count), dtype)
     record = constants(dtype, factor=1.5, half_factor=0.75)
     relu(root1, root2, w, record, *layers.coefficients(dtype), out)
     for x, z, c, ours in zip(root1, root2, w, out.T, strict=True):
@@ -56,26 +63,31 @@ def test_relu(dtype, rng):
         theta = mp.acos(rho)
         kappa0 = 1 - theta / mp.pi
         kappa1 = (mp.sqrt(1 - rho**2) + (mp.pi - theta) * rho) / mp.pi
-        spread = (x - z) ** 2 / 2 + x * z
-        exact = (
-            1.5 * ((x - z) ** 2 / 2 + x * z * (1 - kappa1)), 1.5 * x * z * kappa1, 0.75 * kappa0,
-        )  # fmt: skip
-        for value, true, size in zip(ours, exact, (spread, spread, 1), strict=True):
+        root = mp.sqrt(1 - abs(rho))
+        exact = 1.5 * x * z * (1 - kappa1), 1.5 * x * z * kappa1, 0.75 * kappa0, root
+        for value, true, size in zip(ours, exact, (x * z, x * z, 1, 1), strict=True):
             assert abs(float(value) - true) <= 8 * tolerances.EPS[dtype] * 1.5 * size
 
 
-def test_ties_count_as_parallel():
-    """D − z within its rounding error is 0; negative and too large complements are clipped."""
-    count = VECTOR_BYTES // 8
-    root1, root2 = np.full(count, 1.0), np.full(count, 0.5)
-    z = 0.25
-    distance = np.full(count, z)
-    distance[1], distance[2], distance[3] = z + 1e-15, z + 1e-3, z - 1e-9
-    distance[4] = 100.0
-    tie = 2 * 16 * tolerances.EPS["float64"]
-    record = constants("float64", tie_scale=tie, tie_bound=4 * tie)
-    out = np.empty(count)
-    complement(root1, root2, np.ones(count), distance, record, out)
-    assert (out[[0, 1, 3]] == 0).all()
-    assert abs(out[2] - 1e-3) <= 1e-15
-    assert out[4] == 2.0
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_doubt_is_whole_and_bounded(dtype):
+    """E = total/√a in means, where it exceeds DOUBTFUL; MOST_E on ties; 0 where g is 0."""
+    count = VECTOR_BYTES // np.dtype(dtype).itemsize
+    total, root, half_g = np.ones((3, count), dtype)
+    record = constants(dtype, mean=0.5, doubtful=0.5 * DOUBTFUL)
+    out = np.full(count, 7.0, dtype)
+    assert not doubt(total, root, half_g, record, out)
+    root[1:5] = [0.0, 0.01, 1e-30, 0.0]
+    total[5] = root[5] = 0.0
+    half_g[4] = 0.0
+    total[2] = 1.2345
+    assert doubt(total, root, half_g, record, out)
+    assert (out[:7] == [7, 7 + MOST_E, 7 + 246, 7 + MOST_E, 7, 7, 7]).all()
+
+
+def test_complements_are_clipped():
+    w = np.ones(VECTOR_BYTES // 8)
+    w[:5] = [-1e-9, 0.0, 0.5, 2.0, 100.0]
+    out = np.empty_like(w)
+    clip(w, out)
+    assert (out[:6] == [0, 0, 0.5, 2, 2, 1]).all()
