@@ -33,7 +33,8 @@ import numpy.typing as npt
 from ..activations import DualInput, DualResult, Pixels, Workspace
 from ..arrays import Array
 from ..rings import fill_halo, moving_sum
-from .protocol import Request
+from .exact_sum import LONGEST_SUM
+from .protocol import Request, blocks
 from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
 
 
@@ -163,12 +164,16 @@ class Recursion:
 
     def _half_square(self, combine: Callable[..., Array], out: Array) -> None:
         """Set `out` to |û ± v̂|²/2, with + or − as `combine` adds or subtracts."""
-        xp, spare = self.xp, self._spare
+        xp, spare, block = self.xp, self._spare, self._half_g
+        left, right = self.left.unit_vectors, self.right.unit_vectors
         out[...] = 0.0
-        for left, right in zip(self.left.unit_vectors, self.right.unit_vectors, strict=True):
-            combine(left, right, out=spare)
-            xp.multiply(spare, spare, out=spare)
-            xp.add(out, spare, out=out)
+        for some in blocks(0, len(left), LONGEST_SUM):
+            block[...] = 0.0
+            for one, other in zip(left[some], right[some], strict=True):
+                combine(one, other, out=spare)
+                xp.multiply(spare, spare, out=spare)
+                xp.add(block, spare, out=block)
+            xp.add(out, block, out=out)
         xp.multiply(out, 0.5, out=out)
 
     def _correlate(self, layer: int) -> DualInput:

@@ -272,7 +272,7 @@ class ReferenceGram:
 
         `left` has the axes (channel, left case, 1, 1), or the right case last.
         """
-        linear = sum(one[..., 0, :] * other for one, other in zip(left, right, strict=True))
+        linear = exact_sum.inner_products(left[..., 0, :], right)
         for t, depth in enumerate(self.request.depths):
             scale = 2.0 ** -self.scaling.exponents[depth]
             for kind, value in out.items():

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..activations import Pixels
 from ..arrays import Array, array_module
-from .exact_sum import mean
+from .exact_sum import inner_products, mean
 from .scaling import Scaling
 
 _OUT_OF_REACH = 1e-30
@@ -123,7 +123,7 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
     X = _windows(xp, X, net.input_filter_size)
 
-    energy = _energy(xp, X)
+    energy = _energy(X)
     if not homogeneous:
         scaling.check_energy(bool(xp.isfinite(energy).all()))
     norm = xp.sqrt(energy)
@@ -173,13 +173,10 @@ def _windows(xp: ModuleType, X: Array, size: int) -> Array:
     return xp.concatenate([xp.roll(X, -k, axis=1) for k in range(-half, half + 1)], axis=0)
 
 
-def _energy(xp: ModuleType, X: Array) -> Array:
+def _energy(X: Array) -> Array:
     """Return the squared norm of each pixel, (d, cases), of X (channels, d, cases)."""
-    energy = xp.zeros(X.shape[1:])
     with np.errstate(over="ignore"):
-        for channel in X:  # one by one: the order must not depend on the batch
-            energy += channel * channel
-    return energy
+        return inner_products(X, X)  # in an order that does not depend on the batch
 
 
 def _pixels(scaling: Scaling, xp: ModuleType, q: Array, unit: float) -> Pixels:

@@ -10,11 +10,12 @@
 
 #include "rows.h"
 
-// The sum of E of doubtful pixel pairs among the first `counted` of N, times the pixels' weights.
+// The sum of E of doubtful pixel pairs of a segment, times the pixels' weights. Pairs with
+// g = 0 have no angle, and count nothing.
 // Single precision is enough for E.
 template <int N, class real>
 HD double doubt_of(
-    const real (&g)[N], const real (&h)[N], const real (&w)[N], int counted, real scale,
+    const real (&g)[N], const real (&h)[N], const real (&w)[N], real scale,
     const double *weights)
 {
     // eps²: below, w is a tie's rounding error, which does no harm where D and |q1 − q2| are of
@@ -24,16 +25,12 @@ HD double doubt_of(
 #pragma unroll
     for (int k = 0; k < N; ++k) {
         const float g_ = float(g[k]), h_ = float(h[k]), w_ = float(w[k]), z = h_ * h_;
-        const float size = h_ < 0 ? -h_ : h_;
         // |q1 − q2|/2 = |h| (√(q1/2) + √(q2/2)), where the sum of roots is √(z + 2g).
         const float sum_of_roots = square_root(fused(2.0f, g_, z));
-        const float total = fused(size, sum_of_roots, fused(g_, w_, z));
-        float a = w_ < 2.0f - w_ ? w_ : 2.0f - w_;
-        a = a > least ? a : least;
-        const float found = total * float(scale) * inverse_root_seed(a);
-        const bool counts = k < counted && g_ > 0.0f && found >= float(DOUBTFUL);
-        const float whole = floorf(found < float(MOST_E) ? found : float(MOST_E));
-        E[k] = counts ? whole : 0.0f;
+        const float total = fused(fabsf(h_), sum_of_roots, fused(g_, w_, z));
+        const float a = fmaxf(fminf(w_, 2.0f - w_), least);
+        const float found = g_ > 0.0f ? total * float(scale) * inverse_root_seed(a) : 0.0f;
+        E[k] = found >= float(DOUBTFUL) ? floorf(fminf(found, float(MOST_E))) : 0.0f;
     }
     if (!weights) {
         float sum = 0.0f;  // exact: at most 12 numbers up to MOST_E = 2^20

@@ -181,25 +181,27 @@ __device__ __forceinline__ void first_layer(
 // ---------------------------------------------------------------- further layers
 
 // The branch of a layer, from window sums of D, A and F; and its pixel pairs' E, added to `doubt`.
-// `counted` is the number of the segment's pixels whose E counts.
+// Rows that are not `valid` repeat another row, whose E counts once.
 template <class Net, int P, class real>
 __device__ __forceinline__ void next_layer(
-    const Job<real> &job, const SegmentTables<real> &tables, int layer, int segment, int counted,
+    const Job<real> &job, const SegmentTables<real> &tables, int layer, int segment, bool short_segment, bool valid,
     const real (&distance)[P], const real (&tangent)[P], const real (&covariance)[P],
     Branches<P, real> &branches, double &doubt)
 {
     // Many pixels go through in two parts: g, h and w take registers beside the state. Parts have
     // at most 48 bytes of each (12 float32, 6 float64): a larger number spills (test_cubins.py).
     constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
-    const real doubt_layers = Net::ACTIVATION == ERF ? real(0) : job.layers[layer].doubt_layers;
+    const real doubt_layers = Net::ACTIVATION == ERF || !valid ? real(0) : job.layers[layer].doubt_layers;
 #pragma unroll
     for (int first = 0; first < P; first += part) {
         real g[part], h[part], w[part];
 #pragma unroll
         for (int k = 0; k < part; ++k) {
             const int j = first + k;
-            if (j >= P)
+            if (j >= P) {
+                g[k] = h[k] = w[k] = 0;
                 continue;
+            }
             const PixelPair<real> pair = tables.at(j);
             g[k] = pair.g;
             h[k] = pair.h;
@@ -207,9 +209,10 @@ __device__ __forceinline__ void next_layer(
         }
         if (doubt_layers != 0) {  // few layers
             const int begins = begin(segment, job.segments, job.d) + first;
-            const int kept = counted - first < P - first ? counted - first : P - first;
+            if (short_segment && first + part >= P)
+                g[P - 1 - first] = 0;  // an idle register
             doubt += doubt_layers * doubt_of(
-                g, h, w, kept, job.layers[layer].doubt_scale,
+                g, h, w, job.layers[layer].doubt_scale,
                 job.doubt_weights ? job.doubt_weights + begins : nullptr);
         }
 #pragma unroll

@@ -202,8 +202,8 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                     rings.get(rings.features, segment, state.features);
                 Branches<P, real> branches;
                 next_layer<Net>(
-                    job, tables, layer + 1, segment, begin(segment + 1, job.segments, d) - first,
-                    distance, tangent, covariance, branches, doubt);
+                    job, tables, layer + 1, segment,
+                    begin(segment + 1, job.segments, d) - first < P, true, distance, tangent, covariance, branches, doubt);
                 rings.put_branches(segment, state, branches, after, factor_of(after));
             }
             __syncthreads();

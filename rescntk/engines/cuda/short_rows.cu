@@ -177,10 +177,9 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
                 if (factor != 0)
                     linear.add_to(tangent, factor);
             }
-            const int counted = !valid ? 0 : short_segment ? P - 1 : P;
             next_layer<Net>(
-                job, tables, layer + 1, segment, counted, distance, tangent, covariance, branches,
-                doubt[threadIdx.x]);
+                job, tables, layer + 1, segment, short_segment, valid, distance, tangent, covariance,
+                branches, doubt[threadIdx.x]);
         }
     }
     add_doubt(job, cases, doubt[threadIdx.x]);
