@@ -67,6 +67,17 @@ def _cuda_is_missing(dtype: str = "float64") -> str | None:
         return f"CuPy does not work here: {' '.join(str(error).split())}"
 
 
+def _cuda_refuses(request: Request, X: Array) -> str | None:
+    """Return the reason why "cuda" does not take this request, or None."""
+    activation = request.network.activation
+    if activation != "relu":
+        return (
+            f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
+            f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
+        )
+    return None
+
+
 class _Entry(NamedTuple):
     """An engine: its module, and the reasons, or None, why it cannot serve."""
 
@@ -79,9 +90,8 @@ class _Entry(NamedTuple):
 
 _ENGINES = {
     "reference": _Entry("reference"),
-    # The compiled loops keep a sum over pixels as two numbers, whose sum it is.
-    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses, held=2),
-    "cuda": _Entry("cuda.engine", _cuda_is_missing),
+    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses),
+    "cuda": _Entry("cuda.engine", _cuda_is_missing, _cuda_refuses),
 }
 
 

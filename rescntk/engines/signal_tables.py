@@ -160,7 +160,7 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
     X = _windows(xp, X, net.input_filter_size)
 
-    energy = _energy(xp, X)
+    energy = _energy(X)
     if not homogeneous:
         scaling.check_energy(bool(xp.isfinite(energy).all()))
     norm = xp.sqrt(energy)
@@ -236,7 +236,7 @@ def _windows(xp: ModuleType, X: Array, size: int) -> Array:
     return xp.concatenate([xp.roll(X, -k, axis=1) for k in range(-half, half + 1)], axis=0)
 
 
-def _energy(xp: ModuleType, X: Array) -> Array:
+def _energy(X: Array) -> Array:
     """Return the squared norm of each pixel, (d, cases), of X (channels, d, cases)."""
     with np.errstate(over="ignore"):
         return pairwise(channel * channel for channel in X)

@@ -180,7 +180,8 @@ class NumbaRun:
         )
         common = scaling.common_bounds or {}  # ReLU has them
         bounds = np.array([[common[kind, depth] for depth in request.depths] for kind in KINDS])
-        self.grids = np.stack(exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets))
+        grids = exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets)
+        self.grids = np.stack([np.asarray(grid) for grid in grids])
         self.weights = scaling.doubt_weights()
 
     def layers(self) -> np.ndarray:
@@ -332,7 +333,7 @@ class NumbaRun:
         left: LeftBlock,
         right: Right,
         flat: PackedTables,
-        pairs: tuple[np.ndarray, np.ndarray],
+        pairs: tuple[np.ndarray, ...],
     ) -> None:
         """Compute some pairs of left with right cases of `values` again, in deficits.
 
@@ -362,7 +363,7 @@ class NumbaRun:
         """Return the kernels of a block, (kind, depth, left case, right case), from its sums."""
         if self.request.head == "equivariant":
             return results.sums[0]
-        total = exact_sum.total(results.sums)
+        total = np.asarray(exact_sum.total(list(results.sums)))
         return total / (self.d * self.scaling.offsets)
 
     def add_linear_part(self, values: np.ndarray, left: Array, right: Array) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...arrays import Array
 from ..scaling import Scaling
 from ..signal_tables import Input, wrap
 from .records import MassTables, PackedTables
@@ -17,7 +18,7 @@ def mass_tables(scaling: Scaling, flat: PackedTables, signals: Input, offsets: i
     net = scaling.network
     layers = list(scaling.variances(np, signals.variance, with_tangent=False))
 
-    def stack(masses: Iterable[np.ndarray]) -> np.ndarray:
+    def stack(masses: Iterable[Array]) -> np.ndarray:
         """Return √(mass/2) of tables (d, cases) as a flat table."""
         roots = [wrap(np.sqrt(0.5 * mass).astype(scaling.dtype), offsets).T for mass in masses]
         return np.ascontiguousarray(roots, scaling.dtype).ravel()
@@ -33,7 +34,7 @@ def mass_tables(scaling: Scaling, flat: PackedTables, signals: Input, offsets: i
     )
 
 
-def pieces(mass: np.ndarray, size: int) -> list[np.ndarray]:
+def pieces(mass: Array, size: int) -> list[Array]:
     """Return the sums of `mass`, (d, cases), over the pieces of windows of `size` pixels.
 
     They are the pieces of `sums.moving_sum`, in its order; each lies at its first pixel.

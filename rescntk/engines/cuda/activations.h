@@ -17,19 +17,20 @@ template <class real> struct alignas(2 * sizeof(real)) ErfPixel {
 };
 
 // Constants of one layer. records.py has the same fields.
-template <class real> struct alignas(4 * sizeof(real)) Layer {
+template <class real> struct alignas(2 * sizeof(real)) Layer {
     real branch_scale;  // factor of the branch's window sums, α² c_v/q; for ReLU times c_w/(2q)
     real skip_scale;    // factor of the state before the branch is added; 0 without skip
-    real tie_distance;  // largest D − z at which `untied` has to look; depends on the signals
     real sum_scale;     // c_w/q: factor that makes Σ of a window sum of F
+    real linear_scale;  // factor of (t + r) box(F⁰) in A_g where the state is without it; else 0
+    real doubt_scale;   // 1 / (mean variance): the unit of E (doubt.h)
+    real doubt_layers;  // how many layers this layer's E stands for; 0: its E is not looked at
 };
 
-// Trained parts as numbers 0 or 1 (network.TrainedParts), and the errors that make a tie.
+// Trained parts as numbers 0 or 1 (network.TrainedParts).
 template <class real> struct Trained {
     real initial;               // t + r: input + readout
     real inner_minus_readout;   // i − r
     real outer_plus_readout;    // o + r
-    real tie_tolerance;         // relative size of rounding errors that count as a tie
 };
 
 // One pixel pair's contribution of the residual branch, before the outer filter.

@@ -7,8 +7,9 @@ tiles of pairs that fit into the free memory. It makes the tables of a tile's si
 
 Tables take a number of array operations that grows with the depth, for each block of signals;
 kernels take one launch for each tile, whatever the depth. The Gram of a homogeneous network waits
-for the device nowhere. Other networks wait twice for each block of signals, to check that the
-signals are not too large. Copies to NumPy wait as well.
+for the device once a tile, to read which pairs are to be computed again (doubt.py). Other networks
+wait twice for each block of signals, to check that the signals are not too large. Copies to NumPy
+wait as well.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import numpy as np
 
 from ...arrays import Array, array_module
 from ...vocabulary import KINDS
+from ..exact_sum import pairwise, total
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
-from ..scaling import NEARLY_OPPOSITE, TIE_UNITS, Scaling
+from ..scaling import NEARLY_OPPOSITE, Scaling
 from ..signal_tables import SignalTables, signal_tables
 from . import kernels, records, selfcheck
+from .doubt import Deficits, layers_seen
 from .launch import ENUMS, HEADS, Launch, Rows, plan
 from .packing import LEFT, RIGHT, PackedTables, Side, pack
 from .tiles import Memory, Tile, free_bytes
@@ -95,7 +98,14 @@ class CudaRun:
         for slot, depth in enumerate(request.depths):
             slots[depth] = slot
         self.slots = self.xp.asarray(slots, dtype=np.int32)
+        self.relu = request.network.activation == "relu"
+        self.linear_apart = self.relu and self.scaling.linear_apart
         self.layers = self._layers()
+        # Pixels have weights for the equivariant head alone.
+        weighted = self.scaling.equivariant
+        self.doubt_weights = self.xp.asarray(self.scaling.doubt_weights()) if weighted else None
+        doubted = self.relu and request.depths[-1] > 1  # layer 1 is exact
+        self.deficits = Deficits(request, self.xp, X) if doubted else None
         corrections = [self.scaling.correction(depth) for depth in request.depths]
         self.corrections = self.xp.asarray(np.array(corrections))
 
@@ -131,7 +141,7 @@ class CudaRun:
                 if columns.start not in kept:
                     keep(columns, self.make_tables(others, columns))
                 tile = Tile(rows, columns, symmetric)
-                self.fill(values, tile, left, kept[columns.start])
+                self.fill(values, tile, (X, others), left, kept[columns.start])
                 self.tell(tick, tile.pairs)
         return self.scaling.scaled(values, left_scale, right_scale)
 
@@ -143,7 +153,7 @@ class CudaRun:
             left, right = self.pack(made, LEFT), self.pack(made, RIGHT)
             scale[some] = self.bring_home(made.scale)
             tile = Tile(slice(0, 1), some, diagonal=True)
-            self.fill(values, tile, left, right)
+            self.fill(values, tile, (X, X), left, right)
             self.tell(tick, tile.pairs)
         flat = {kind: value[:, 0] for kind, value in values.items()}
         return self.scaling.scaled(flat, scale, scale)
@@ -171,15 +181,22 @@ class CudaRun:
     # -- tables and constants
 
     def _layers(self) -> Array:
-        """Return the records `Layer` of rows.h, (layers, 4), without their tie distances."""
-        scaling, relu = self.scaling, self.network.activation == "relu"
-        layers = np.zeros(self.request.depths[-1] + 1, records.layer(np.dtype(np.float64)))
-        for layer in range(1, len(layers)):
+        """Return the records `Layer` of activations.h, (layers, fields)."""
+        scaling, relu, depth = self.scaling, self.relu, self.request.depths[-1]
+        layers = np.zeros(depth + 1, records.layer(np.dtype(np.float64)))
+        for layer, count in layers_seen(depth).items() if relu else ():
+            mean = scaling.mean_variances[layer]
+            layers[layer]["doubt_scale"] = 1.0 / mean if mean > 0 else 0.0
+            layers[layer]["doubt_layers"] = count
+        for layer in range(1, depth + 1):
             sum_scale, branch_scale = scaling.unit(layer), scaling.factor(layer)
             layers[layer]["branch_scale"] = 0.5 * branch_scale * sum_scale if relu else branch_scale
             layers[layer]["skip_scale"] = scaling.step(layer) * self.network.skip
             layers[layer]["sum_scale"] = sum_scale
-        return self.xp.asarray(layers.view(np.float64).reshape(-1, 4).astype(self.dtype))
+            if self.linear_apart:
+                layers[layer]["linear_scale"] = 2.0 ** -scaling.exponents[layer - 1]
+        fields = len(layers.dtype)
+        return self.xp.asarray(layers.view(np.float64).reshape(-1, fields).astype(self.dtype))
 
     def make_tables(self, X: Array, some: slice) -> SignalTables:
         """Make the tables of some signals on the device."""
@@ -192,68 +209,118 @@ class CudaRun:
     # -- one tile
 
     def fill(
-        self, values: dict[str, Array], tile: Tile, left: PackedTables, right: PackedTables
+        self,
+        values: dict[str, Array],
+        tile: Tile,
+        signals: tuple[Array, Array],
+        left: PackedTables,
+        right: PackedTables,
     ) -> None:
         """Compute one tile and put it to its place in `values`, also mirrored if symmetric."""
-        results = self.run_kernel(tile, left, right)
+        results, doubt = self.run_kernel(tile, left, right)
+        made = {
+            kind: self.kernel_of(results[:, self.kinds.index(kind)], kind)
+            for kind in self.request.kinds
+        }
+        del results
+        if self.linear_apart:
+            self.add_linear_part(made, tile, left.means, right.means)
+        if self.deficits is not None:
+            self.repeat_doubtful(self.deficits, made, tile, signals, doubt)
         for kind in self.request.kinds:
-            kernel = self.kernel_of(results[:, self.kinds.index(kind)], kind)
+            kernel = made.pop(kind)
+            kernel *= self.corrections.reshape(-1, *[1] * (kernel.ndim - 1))
             if tile.symmetric:
                 kernel = self.mirror(values[kind], tile, kernel)
             values[kind][:, tile.rows, tile.columns] = self.bring_home(kernel)
 
-    def run_kernel(self, tile: Tile, left: PackedTables, right: PackedTables) -> Array:
+    def add_linear_part(
+        self, made: dict[str, Array], tile: Tile, left: Array, right: Array
+    ) -> None:
+        """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""
+        rows = (slice(None), None, slice(None)) if tile.diagonal else (..., None)
+        pairs = zip(left[rows], right[:, None], strict=True)
+        linear = pairwise(one * other for one, other in pairs)
+        for t, depth in enumerate(self.request.depths):
+            scale = 2.0 ** -self.scaling.exponents[depth]
+            for kind, kernel in made.items():
+                share = scale if kind == "gpk" else scale * self.network.parts.initial
+                if share != 0.0:
+                    kernel[t] += share * linear
+
+    def repeat_doubtful(
+        self,
+        deficits: Deficits,
+        made: dict[str, Array],
+        tile: Tile,
+        signals: tuple[Array, Array],
+        doubt: Array,
+    ) -> None:
+        """Compute the tile's doubtful pairs again, from deficits; waits for the device."""
+        pairs = deficits.doubtful(doubt)
+        if not len(pairs[0]):
+            return
+
+        def take(X: Array, cases: slice, numbers: Array) -> Array:
+            return self.xp.asarray(X[cases][self.bring_home(numbers)], dtype=np.float64)
+
+        def both(rows: Array, columns: Array) -> tuple[Array, Array]:
+            first = (tile.columns, columns) if tile.diagonal else (tile.rows, rows)
+            return take(signals[0], *first), take(signals[1], tile.columns, columns)
+
+        free = free_bytes(self.xp)
+        for (rows, columns), exact in deficits.kernels(pairs, both, free):
+            for kind, kernel in exact.items():
+                made[kind][:, rows, columns] = kernel
+
+    def run_kernel(
+        self, tile: Tile, left: PackedTables, right: PackedTables
+    ) -> tuple[Array, Array]:
         """Launch the kernel of one tile.
 
         Returns
         -------
-        array, (2, kinds, depths, rows, columns), float64
-            Coarse and fine sums (exact_sum.py). For pixel pairs the shape is (1, kinds, depths,
+        array, (grids, kinds, depths, rows, columns), float64
+            Sums on each grid (exact_sum.py). For pixel pairs the shape is (1, kinds, depths,
             rows, columns, d, d).
+        array, (rows, columns), float64
+            Sums of E (doubt.py).
         """
         request, launch = self.request, self.launch
         stored = 1 if tile.diagonal else tile.shape[0]
-        parts, tail = (1, (self.d, self.d)) if request.head == "pixels" else (2, ())
+        pixels = request.head == "pixels"
+        parts, tail = (1, (self.d, self.d)) if pixels else (self.memory.grids, ())
         shape = (parts, len(self.kinds), len(request.depths), stored, tile.shape[1], *tail)
         results = self.xp.zeros(shape, dtype=np.float64)
-        layers = self.layers.copy()
-        layers[:, 2] = self.tie_tolerance * self.xp.maximum(left.peaks, right.peaks)
-        job = self.job(tile, left, right, layers, results)
+        doubt = self.xp.zeros((stored, tile.shape[1]))
+        job = self.job(tile, left, right, results, doubt)
         rows, columns = (tile.shape[1], tile.shape[1]) if tile.diagonal else tile.shape
         kernel = kernels.compiled(self.xp.cuda.runtime.getDevice(), launch.name)
         grid = (launch.blocks(rows, columns, tile.diagonal),)
         kernel(grid, (launch.threads,), (job,), shared_mem=launch.shared_bytes)
-        return results
-
-    @property
-    def tie_tolerance(self) -> float:
-        """The relative size of D − z that counts as a tie (scaling.TIE_UNITS)."""
-        return 2.0 * TIE_UNITS * float(np.finfo(self.dtype).eps)
+        return results, doubt
 
     def job(
-        self, tile: Tile, left: PackedTables, right: PackedTables, layers: Array, results: Array
+        self, tile: Tile, left: PackedTables, right: PackedTables, results: Array, doubt: Array
     ) -> np.ndarray:
         """Return the record `Job` of rows.h."""
         request, launch, net = self.request, self.launch, self.network
-        parts = net.parts
+        parts, weights = net.parts, self.doubt_weights
         return records.record(
             records.job(self.dtype),
             left=left.record,
             right=right.record,
-            layers=records.address(layers),
+            layers=records.address(self.layers),
             slots=records.address(self.slots),
             results=records.address(results),
+            doubt=records.address(doubt),
+            doubt_weights=0 if weights is None else records.address(weights),
             rows=tile.shape[1] if tile.diagonal else tile.shape[0],
             columns=tile.shape[1],
             above=tile.above,
-            trained=(
-                parts.initial,
-                parts.inner_minus_readout,
-                parts.outer_plus_readout,
-                self.tie_tolerance,
-            ),
+            trained=(parts.initial, parts.inner_minus_readout, parts.outer_plus_readout),
             opposite=NEARLY_OPPOSITE,
-            features_scale=1.0 / net.outer_filter_size,
+            features_scale=0.0 if self.linear_apart else 1.0 / net.outer_filter_size,
             n_slots=len(request.depths),
             depth=request.depths[-1],
             features=self.memory.features,
@@ -267,19 +334,20 @@ class CudaRun:
             pairs_per_block=launch.pairs_per_block,
             diagonal=tile.diagonal,
             headroom=(self.d * self.scaling.offsets - 1).bit_length() + 1,
+            grids=self.memory.grids,
+            linear_apart=self.linear_apart and parts.initial != 0.0,
             head=ENUMS["Head"].index(HEADS[request.head]),
         )
 
     def kernel_of(self, sums: Array, kind: str) -> Array:
-        """Return the kernel (depths, rows, columns, …) of coarse and fine sums (2, depths, …)."""
+        """Return the kernel (depths, rows, columns, …) of sums on each grid (grids, depths, …)."""
         request = self.request
-        total = sums[0] if request.head == "pixels" else sums[0] + sums[1]
+        kernel = total(list(sums))
         if request.head in ("trace", "gap"):
             # F that was not filtered is divided by the outer filter's size (layers.h).
             size = self.network.outer_filter_size if request.summed and kind == "gpk" else 1
-            total = total * size / (self.d * self.scaling.offsets)
-        total *= self.corrections.reshape(-1, *[1] * (total.ndim - 1))
-        return total
+            kernel = kernel * size / (self.d * self.scaling.offsets)
+        return kernel
 
     def mirror(self, values: Array, tile: Tile, kernel: Array) -> Array:
         """Put a tile's transpose to its place, and return the tile; on the diagonal both in one.
@@ -293,8 +361,7 @@ class CudaRun:
         if tile.rows != tile.columns:
             values[:, tile.columns, tile.rows] = self.bring_home(xp.ascontiguousarray(mirrored))
             return kernel
-        # Below the diagonal the kernel has not computed, and the results are 0.
+        # Below the diagonal the kernel has not computed.
         case = xp.arange(tile.shape[0])
-        other = (case[:, None] != case[None]).reshape(1, *tile.shape, *[1] * (2 * pixels))
-        kernel += xp.where(other, mirrored, 0.0)
-        return kernel
+        computed = (case[:, None] <= case[None]).reshape(1, *tile.shape, *[1] * (2 * pixels))
+        return xp.where(computed, kernel, mirrored)

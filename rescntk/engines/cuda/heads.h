@@ -6,7 +6,7 @@
 // Where a team's results go, and the grids that round terms for an exact sum.
 template <class real> struct Result {
     double *at;
-    long long size;  // of all results: the distance from coarse to fine sums
+    long long size;  // of all results: the distance from one grid's sums to the next grid's
     Grids grid;
 };
 
@@ -30,8 +30,8 @@ __device__ __forceinline__ Result<real> result_of(
     return result;
 }
 
-// Write a segment's values of one depth to the results, or add them to `sum`: its coarse part
-// first, its fine part at `sum[stride]`.
+// Write a segment's values of one depth to the results, or add them to `sum`: their part on grid k
+// at `sum[k * stride]`.
 template <int P, class real>
 __device__ __forceinline__ void write_or_sum(
     const Job<real> &job, const Result<real> &result, const real (&values)[P], int segment,
@@ -43,7 +43,8 @@ __device__ __forceinline__ void write_or_sum(
         return;
     }
     const int first = begin(segment, job.segments, job.d);
-    double coarse = 0, fine = 0;
+    const bool third = job.grids > 2;
+    double parts[MOST_GRIDS] = {};
 #pragma unroll
     for (int j = 0; j < P; ++j) {
         if (j + 1 == P && short_segment)
@@ -53,13 +54,28 @@ __device__ __forceinline__ void write_or_sum(
             result.at[(long long)pixel * job.d + (to < job.d ? to : to - job.d)] = values[j];
             continue;
         }
-        const double value = values[j];
-        const double upper = (value + result.grid.coarse) - result.grid.coarse;
-        coarse += upper;
-        fine += ((value - upper) + result.grid.fine) - result.grid.fine;
+        double rest = values[j];
+#pragma unroll
+        for (int k = 0; k < MOST_GRIDS; ++k) {
+            if (k == 2 && !third)
+                continue;
+            const double part = (rest + result.grid.constant[k]) - result.grid.constant[k];
+            parts[k] += part;
+            rest -= part;
+        }
     }
-    sum[0] += coarse;
-    sum[stride] += fine;
+#pragma unroll
+    for (int k = 0; k < MOST_GRIDS; ++k)
+        sum[k * stride] += parts[k];
+}
+
+// Add a sum of E to the doubt about a pair of cases.
+template <class real>
+__device__ __forceinline__ void add_doubt(
+    const Job<real> &job, const CasePair &cases, double doubt)
+{
+    if (cases.wanted && doubt > 0)
+        atomicAdd(job.doubt + (job.diagonal ? 0 : cases.row * job.columns) + cases.column, doubt);
 }
 
 // The sum over a team's threads, in the team's first thread.

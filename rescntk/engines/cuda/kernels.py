@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .. import polynomials
+from .. import polynomials, scaling
 from .launch import ENUMS
 
 FILES = (
@@ -22,6 +22,7 @@ FILES = (
     "activations.h",
     "windows.h",
     "rows.h",
+    "doubt.h",
     "layers.h",
     "heads.h",
     "short_rows.cu",
@@ -40,6 +41,8 @@ def source() -> str:
         numbers = getattr(polynomials, name)
         values = ", ".join(float(number).hex() + end for number in numbers)
         lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
+    for name in ("DOUBTFUL", "MOST_E"):
+        lines.append(f"constexpr double {name} = {getattr(scaling, name)!r};")
     lines += [f"enum {name} {{ {', '.join(members)} }};" for name, members in ENUMS.items()]
     # One text, because CuPy tells compiled kernels apart by their text and not by included files.
     for name in FILES:

@@ -16,7 +16,7 @@ import numpy as np
 from ..protocol import Request, sums_features
 
 LONGEST = 4096
-"""Longest signals, in time points. Larger numbers are untested; shared memory ends near 5800 (five
+"""Longest signals, in time points. Larger numbers are untested; shared memory ends near 4800 (six
 rings of float64 in 227 KiB)."""
 
 ENUMS = {"Head": ("FIRST_PAIR", "SUM", "EVERY_PAIR"), "Activation": ("RELU_SUMMED", "RELU", "ERF")}
@@ -90,6 +90,8 @@ class Rows:
         The network's activation.
     inner_differs : bool
         True if exactly one of inner and readout weights is trained.
+    linear_apart : bool
+        True if the state of A is without the part of F⁰, which A_g needs as well.
     """
 
     d: int
@@ -100,6 +102,7 @@ class Rows:
     head: str
     activation: str = "relu"
     inner_differs: bool = False
+    linear_apart: bool = False
 
     @classmethod
     def of(cls, request: Request, d: int) -> Rows:
@@ -114,6 +117,13 @@ class Rows:
             head=request.head,
             activation=net.activation,
             inner_differs=net.parts.inner_minus_readout != 0.0,
+            linear_apart=(
+                net.activation == "relu"
+                and request.head == "gap"
+                and net.skip
+                and "ntk" in request.kinds
+                and net.parts.initial != 0.0
+            ),
         )
 
     @property
@@ -138,9 +148,10 @@ class Rows:
 
     @property
     def rings(self) -> int:
-        """Numbers of each pixel pair that `long_rows` keeps: D, A, F and their branches."""
+        """Numbers of each pixel pair that `long_rows` keeps: D, A, F and their branches; and F⁰."""
         ntk, features = "ntk" in self.kinds, "gpk" in self.kinds or self.activation == "erf"
-        return 2 + 2 * ntk + features * (1 if self.kernel_activation == "RELU_SUMMED" else 2)
+        summed = self.kernel_activation == "RELU_SUMMED"
+        return 2 + 2 * ntk + features * (1 if summed else 2) + self.linear_apart
 
     def kernel_name(self, kernel: str, pixels: int, *rest: object) -> str:
         """Return the instance of a kernel's template for segments of `pixels` pixels."""

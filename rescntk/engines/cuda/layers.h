@@ -1,6 +1,6 @@
 // One segment's way through a layer: from window sums of its state to the branch of the next layer.
 
-#include "rows.h"
+#include "doubt.h"
 
 // D, A and F (reference.py) of a segment's pixel pairs. Where only the sum of F over pixels is
 // wanted, F is not filtered: a filter would multiply its sum by the filter's size.
@@ -35,6 +35,13 @@ __device__ __forceinline__ void scale(State<P, real> &state, real skip_scale)
     }
 }
 
+template <int P, class real> HD void set_0(real (&state)[P])
+{
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        state[j] = 0;
+}
+
 template <int P, class real>
 __device__ __forceinline__ void add(real (&state)[P], real factor, const real (&added)[P])
 {
@@ -44,17 +51,6 @@ __device__ __forceinline__ void add(real (&state)[P], real factor, const real (&
 }
 
 // ---------------------------------------------------------------- the activation
-
-// w = (D − z)/g; or 0 where D − z is no larger than its own rounding error
-// (signal_tables.TIE_UNITS).
-template <class real>
-HD real untied(real w, PixelRoots<real> left, PixelRoots<real> right, real tie_tolerance)
-{
-    const PixelPair<real> pair = pixel_pair(left, right);
-    const real size = pair.h < 0 ? -pair.h : pair.h;
-    const real sum = fused(left.root, real(0.5), right.root);
-    return w > tie_tolerance * (size * sum) * pair.inverse_g ? w : real(0);
-}
 
 // The branch of one pixel pair. `tangent` and `covariance` belong to the pre-activations.
 template <class Net, class real>
@@ -67,7 +63,8 @@ __device__ __forceinline__ Branch<real> activated(
         const Layer<real> constants = job.layers[layer];
         tangent = fused(trained.inner_minus_readout, covariance, tangent);
         return erf_dual(
-            real(0.5) * g, w < 2 ? w : real(2), covariance, tangent, tables.erf_at(j),
+            real(0.5) * g, w < 0 ? real(0) : w < 2 ? w : real(2), covariance, tangent,
+            tables.erf_at(j),
             constants.sum_scale, constants.branch_scale, trained.outer_plus_readout);
     } else {
         if (Net::INNER_DIFFERS)  // (i − r) Σ, where Σ = g − g w
@@ -78,48 +75,69 @@ __device__ __forceinline__ Branch<real> activated(
 
 // ---------------------------------------------------------------- the input and the first layer
 
+// Features whose squares are added up one by one; the sums of blocks are added by Kahan's
+// summation. More features in a block lose more digits, by half a unit each at most.
+constexpr int BLOCK_OF_FEATURES = 16;
+
+// |û − v̂|²/2 of the input's pixels; or |û + v̂|²/2, with OPPOSITE. The order of terms is fixed.
+template <bool OPPOSITE, int P, class real>
+__device__ __forceinline__ void half_squares(
+    const Job<real> &job, const SegmentTables<real> &tables, real (&out)[P])
+{
+    real missing[P];
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        out[j] = missing[j] = 0;
+    const real *left = tables.left_units, *right = tables.right_units;
+    for (int c = 0; c < job.features;) {
+        real block[P];
+#pragma unroll
+        for (int j = 0; j < P; ++j)
+            block[j] = 0;
+        const int rest = job.features - c;
+        const int end = c + (rest < BLOCK_OF_FEATURES ? rest : BLOCK_OF_FEATURES);
+#pragma unroll 1
+        for (; c < end; ++c) {
+#pragma unroll
+            for (int j = 0; j < P; ++j) {
+                const real one = load(left + j * tables.segments);
+                const real other = load(right + j * tables.segments);
+                const real term = OPPOSITE ? one + other : one - other;
+                block[j] = fused(term, term, block[j]);
+            }
+            left += tables.left_layer;
+            right += tables.right_layer;
+        }
+#pragma unroll
+        for (int j = 0; j < P; ++j) {
+            const real term = block[j] + missing[j], sum = out[j] + term;
+            missing[j] = term - (sum - out[j]);
+            out[j] = sum;
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        out[j] *= real(0.5);
+}
+
 // w = 1 − ρ of the input's pixels, from differences of their unit vectors; and v = 1 + ρ. Where
 // 2 − w has lost its digits, v comes from sums of the unit vectors.
 template <int P, class real>
 __device__ __forceinline__ void input_complements(
     const Job<real> &job, const SegmentTables<real> &tables, real (&w)[P], real (&v)[P])
 {
-#pragma unroll
-    for (int j = 0; j < P; ++j)
-        w[j] = v[j] = 0;
-    const real *left = tables.left_units, *right = tables.right_units;
-    for (int c = 0; c < job.features; ++c) {
-#pragma unroll
-        for (int j = 0; j < P; ++j) {
-            const real term = load(left + j * tables.segments) - load(right + j * tables.segments);
-            w[j] = fused(term, term, w[j]);
-        }
-        left += tables.left_layer;
-        right += tables.right_layer;
-    }
+    half_squares<false>(job, tables, w);
     bool opposed = false;
 #pragma unroll
     for (int j = 0; j < P; ++j) {
-        w[j] *= real(0.5);
+        v[j] = 0;
         opposed = opposed || w[j] > job.opposite;
     }
-    if (opposed) {
-        left = tables.left_units;
-        right = tables.right_units;
-        for (int c = 0; c < job.features; ++c) {
-#pragma unroll
-            for (int j = 0; j < P; ++j) {
-                const real term
-                    = load(left + j * tables.segments) + load(right + j * tables.segments);
-                v[j] = fused(term, term, v[j]);
-            }
-            left += tables.left_layer;
-            right += tables.right_layer;
-        }
-    }
+    if (opposed)
+        half_squares<true>(job, tables, v);
 #pragma unroll
     for (int j = 0; j < P; ++j)
-        v[j] = w[j] > job.opposite ? v[j] * real(0.5) : 2 - w[j];
+        v[j] = w[j] > job.opposite ? v[j] : 2 - w[j];
 }
 
 // D, A and F of the input's features: F = g − g w, D = z + g w, A = (t + r) F.
@@ -162,41 +180,40 @@ __device__ __forceinline__ void first_layer(
 
 // ---------------------------------------------------------------- further layers
 
-// The branch of a layer, from window sums of D, A and F.
+// The branch of a layer, from window sums of D, A and F; and its pixel pairs' E, added to `doubt`.
+// Rows that are not `valid` repeat another row, whose E counts once.
 template <class Net, int P, class real>
 __device__ __forceinline__ void next_layer(
-    const Job<real> &job, const SegmentTables<real> &tables, int layer, real tie_distance,
+    const Job<real> &job, const SegmentTables<real> &tables, int layer, int segment, bool short_segment, bool valid,
     const real (&distance)[P], const real (&tangent)[P], const real (&covariance)[P],
-    Branches<P, real> &branches)
+    Branches<P, real> &branches, double &doubt)
 {
     // Many pixels go through in two parts: g, h and w take registers beside the state. Parts have
     // at most 48 bytes of each (12 float32, 6 float64): a larger number spills (test_cubins.py).
     constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
+    const real doubt_layers = Net::ACTIVATION == ERF || !valid ? real(0) : job.layers[layer].doubt_layers;
 #pragma unroll
     for (int first = 0; first < P; first += part) {
         real g[part], h[part], w[part];
-        bool tied = false;
 #pragma unroll
         for (int k = 0; k < part; ++k) {
             const int j = first + k;
-            if (j >= P)
+            if (j >= P) {
+                g[k] = h[k] = w[k] = 0;
                 continue;
+            }
             const PixelPair<real> pair = tables.at(j);
-            const real excess = fused(-pair.h, pair.h, distance[j]);  // D − z
-            tied = tied || perhaps_less(excess, tie_distance);
             g[k] = pair.g;
             h[k] = pair.h;
-            w[k] = excess * pair.inverse_g;
+            w[k] = fused(-pair.h, pair.h, distance[j]) * pair.inverse_g;  // (D − z)/g
         }
-        if (tied) {  // rare enough for a branch
-#pragma unroll
-            for (int k = 0; k < part; ++k) {
-                const int at = (first + k) * tables.segments;
-                if (first + k < P)
-                    w[k] = untied(
-                        w[k], load(tables.left + at), load(tables.right + at),
-                        job.trained.tie_tolerance);
-            }
+        if (doubt_layers != 0) {  // few layers
+            const int begins = begin(segment, job.segments, job.d) + first;
+            if (short_segment && first + part >= P)
+                g[P - 1 - first] = 0;  // an idle register
+            doubt += doubt_layers * doubt_of(
+                g, h, w, job.layers[layer].doubt_scale,
+                job.doubt_weights ? job.doubt_weights + begins : nullptr);
         }
 #pragma unroll
         for (int k = 0; k < part; ++k) {

@@ -8,10 +8,10 @@
 #include "heads.h"
 
 // The rings of one row in shared memory: d numbers each. A ring that a network does not need is
-// absent.
+// absent. `linear` has (t + r) box(F⁰) where the state of A is without it (`Job::linear_apart`).
 template <class Net, class real> struct Rings {
     static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::FEATURES;
-    real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K;
+    real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K, *linear;
     int segments, d;
 
     __device__ __forceinline__ Rings(real *memory, int segments, int d) : segments(segments), d(d)
@@ -23,6 +23,7 @@ template <class Net, class real> struct Rings {
         tangent_branch = Net::NTK ? rest + d : nullptr;
         features = Net::FEATURES ? rest + (Net::NTK ? 2 * d : 0) : nullptr;
         K = Net::FEATURES && !Net::SUMMED ? features + d : nullptr;
+        linear = memory + COUNT * d;
     }
 
     // Read a segment's pixels from a ring.
@@ -95,13 +96,15 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     // A team without work comes to all barriers, but has no segments.
     const int own = cases.wanted ? threadIdx.x - team * job.segments : job.segments;
     auto next = [](int segment) { return TOGETHER ? 0x7fffffff : segment + THREADS; };
+    const bool linear_apart = Net::NTK && Net::SUMMED && job.linear_apart;
     const Rings<Net, real> rings(
-        memory + team * Rings<Net, real>::COUNT * d, job.segments, d);
+        memory + team * (Rings<Net, real>::COUNT + linear_apart) * d, job.segments, d);
     auto factor_of = [](const Layer<real> &constants) {
         return Net::ACTIVATION == ERF ? real(1) : constants.branch_scale;
     };
 
-    double sum[2][2] = {{0, 0}, {0, 0}};  // a thread's sums, (kind, coarse or fine)
+    double sum[2][MOST_GRIDS] = {};  // a thread's sums, (kind, grid)
+    double doubt = 0;
     for (int offset = 0; offset < job.offsets; ++offset) {
         for (int segment = own; segment < job.segments; segment = next(segment)) {
             SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
@@ -117,6 +120,20 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
             rings.put_branches(segment, state, branches, constants, factor_of(constants));
         }
         __syncthreads();
+        if (linear_apart) {
+            for (int segment = own; segment < job.segments; segment = next(segment)) {
+                real boxes[P];
+                ring_sums<Net::Q1>(
+                    rings.tangent, d, job.inner, begin(segment, job.segments, d), boxes);
+                rings.put(rings.linear, segment, boxes);
+            }
+            __syncthreads();
+            for (int segment = own; segment < job.segments; segment = next(segment)) {
+                real nothing[P];
+                set_0(nothing);
+                rings.put(rings.tangent, segment, nothing);
+            }
+        }
         for (int layer = 1;; ++layer) {
             const Layer<real> constants = job.layers[layer];
             const real factor = factor_of(constants);
@@ -153,9 +170,12 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                     if (!(kind == 0 ? Net::GPK : Net::NTK))
                         continue;
                     const Result<real> to = result_of<Net>(job, cases, kind, slot);
-                    atomicAdd(to.at, sum[kind][0]);
-                    atomicAdd(to.at + to.size, sum[kind][1]);
-                    sum[kind][0] = sum[kind][1] = 0;
+#pragma unroll
+                    for (int k = 0; k < MOST_GRIDS; ++k) {
+                        if (k < job.grids)
+                            atomicAdd(to.at + k * to.size, sum[kind][k]);
+                        sum[kind][k] = 0;
+                    }
                 }
             }
             __syncthreads();
@@ -170,6 +190,11 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                 ring_sums<Net::Q1>(rings.distance, d, job.inner, first, distance);
                 if (Net::NTK)
                     ring_sums<Net::Q1>(rings.tangent, d, job.inner, first, tangent);
+                if (linear_apart) {
+                    real boxes[P];
+                    rings.get(rings.linear, segment, boxes);
+                    add(tangent, after.linear_scale, boxes);
+                }
                 if (Net::ACTIVATION == ERF)
                     ring_sums<Net::Q1>(rings.features, d, job.inner, first, covariance);
                 State<P, real> state;
@@ -177,13 +202,14 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                     rings.get(rings.features, segment, state.features);
                 Branches<P, real> branches;
                 next_layer<Net>(
-                    job, tables, layer + 1, after.tie_distance, distance, tangent, covariance,
-                    branches);
+                    job, tables, layer + 1, segment,
+                    begin(segment + 1, job.segments, d) - first < P, true, distance, tangent, covariance, branches, doubt);
                 rings.put_branches(segment, state, branches, after, factor_of(after));
             }
             __syncthreads();
         }
     }
+    add_doubt(job, cases, doubt);
 }
 
 // Q1, Q2: 0 for filters of more than 15 pixels.

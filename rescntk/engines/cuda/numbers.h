@@ -41,10 +41,6 @@ HD double with_high_word(double a, int high)
 HD bool below_one(float a) { return a < 1.0f; }
 HD bool below_one(double a) { return high_word(a) < 0x3ff00000; }
 
-// True if a <= limit; in double precision also if the upper words are equal.
-HD bool perhaps_less(float a, float limit) { return a <= limit; }
-HD bool perhaps_less(double a, double limit) { return high_word(a) <= high_word(limit); }
-
 // Return a where it is positive, else 0 or a number next to 0: rounding may take 2 − w below 0.
 HD float at_least_0(float a) { return a > 0.0f ? a : 0.0f; }
 HD double at_least_0(double a)
@@ -116,15 +112,20 @@ template <class real> HD real inverse_root(real a)
 
 // ---------------------------------------------------------------- sums without an order
 
-// Constants whose addition rounds a term to a coarse and to a fine grid (exact_sum.py).
+// Constants whose addition rounds a term to the grids, coarse to fine (exact_sum.py). Two grids are
+// enough for up to 2^16 terms; three, for any number that an int holds.
+constexpr int MOST_GRIDS = 3;
 struct Grids {
-    double coarse, fine;
+    double constant[MOST_GRIDS];
 };
 HD Grids grids(double bound, int headroom)
 {
     int exponent;
     frexp(bound, &exponent);
-    return {ldexp(1.5, exponent + headroom), ldexp(1.5, exponent + 2 * headroom - 53)};
+    Grids made;
+    for (int k = 0; k < MOST_GRIDS; ++k)
+        made.constant[k] = ldexp(1.5, exponent + (k + 1) * headroom - 53 * k);
+    return made;
 }
 
 // ---------------------------------------------------------------- polynomials

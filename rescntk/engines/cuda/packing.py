@@ -54,8 +54,8 @@ class PackedTables:
         Unit vectors.
     bounds : array, (kinds * depths, cases), float64
         Bounds on √kernel as in `SignalTables`, at the depths asked for.
-    peaks : array, (layers,), float64
-        The largest variance in each layer.
+    means : array, (channels, cases), float64
+        Means of the channels as in `SignalTables`.
     scale : array, (cases,), float64
         Number by which each signal was divided.
     """
@@ -64,7 +64,7 @@ class PackedTables:
     erf: Array
     units: Array
     bounds: Array
-    peaks: Array
+    means: Array
     scale: Array
 
     @property
@@ -114,7 +114,7 @@ def pack(
         erf=pairs(extra[0], extra[1], 1.0),
         units=xp.ascontiguousarray(units),
         bounds=bounds,
-        peaks=xp.stack(tables.peaks),
+        means=tables.means,
         scale=tables.scale,
     )
 

@@ -24,14 +24,16 @@ def packed_tables() -> np.dtype[Any]:
 @functools.cache
 def trained(real: np.dtype[Any]) -> np.dtype[Any]:
     """Return the layout of `Trained<real>`."""
-    names = ("initial", "inner_minus_readout", "outer_plus_readout", "tie_tolerance")
+    names = ("initial", "inner_minus_readout", "outer_plus_readout")
     return np.dtype([(name, real) for name in names], align=True)
 
 
 @functools.cache
 def layer(real: np.dtype[Any]) -> np.dtype[Any]:
     """Return the layout of `Layer<real>`."""
-    names = ("branch_scale", "skip_scale", "tie_distance", "sum_scale")
+    names = (
+        "branch_scale", "skip_scale", "sum_scale", "linear_scale", "doubt_scale", "doubt_layers",
+    )  # fmt: skip
     return np.dtype([(name, real) for name in names], align=True)
 
 
@@ -40,13 +42,13 @@ def job(real: np.dtype[Any]) -> np.dtype[Any]:
     """Return the layout of `Job<real>`."""
     integers = (
         "n_slots depth features d segments inner outer offsets "
-        "teams_per_pair pairs_high pairs_per_block diagonal headroom head"
+        "teams_per_pair pairs_high pairs_per_block diagonal headroom grids head linear_apart"
     )
     return np.dtype(
         [
             ("left", packed_tables()),
             ("right", packed_tables()),
-            *[(name, POINTER) for name in ("layers", "slots", "results")],
+            *[(name, POINTER) for name in ("layers", "slots", "results", "doubt", "doubt_weights")],
             *[(name, np.int64) for name in ("rows", "columns", "above")],
             ("trained", trained(real)),
             ("opposite", real),

@@ -40,16 +40,19 @@ template <class real> struct Job {
     PackedTables<real> left, right;
     const Layer<real> *layers;  // of the input, and of layers 1 ... depth
     const int *slots;           // which result a layer is, or −1
-    // (kind, result, row, column), once for coarse and once for fine sums; for pixel pairs
+    // (grid, kind, result, row, column), one sum for each grid; for pixel pairs
     // (kind, result, row, column, d, d).
     double *results;
+    double *doubt;                // (row, column): sums of E (doubt.h)
+    const double *doubt_weights;  // weights of pixels in these sums; null: all are 1
     long long rows, columns, above;
     Trained<real> trained;
     real opposite;        // 1 + ρ is computed by itself where 1 − ρ exceeds this number
     real features_scale;  // factor of F⁰ where only the sum of F is wanted: 1 / outer filter size
     int n_slots, depth, features, d, segments, inner, outer, offsets;
     int teams_per_pair, pairs_high, pairs_per_block;  // see `case_pair_of`
-    int diagonal, headroom, head;
+    int diagonal, headroom, grids, head;
+    int linear_apart;  // the state of A is without the part of F⁰ (layers.h)
 };
 
 template <class real> __device__ __forceinline__ real load(const real *at) { return __ldg(at); }

@@ -63,6 +63,39 @@ __device__ __forceinline__ void add_branch(
     }
 }
 
+// (t + r) box(F⁰) of the pixels of all threads, in shared memory: it is read once a layer. Threads
+// next to each other have chunks of 16 bytes next to each other.
+template <int P, int THREADS, class real> struct LinearPart {
+    static constexpr int LONG = 16 / sizeof(real), CHUNKS = (P + LONG - 1) / LONG;
+    struct alignas(16) Chunk {
+        real values[LONG];
+    };
+    Chunk chunks[CHUNKS][THREADS];
+
+    __device__ __forceinline__ void put(const real (&values)[P])
+    {
+#pragma unroll
+        for (int k = 0; k < CHUNKS; ++k) {
+            Chunk chunk;
+#pragma unroll
+            for (int i = 0; i < LONG; ++i)
+                chunk.values[i] = k * LONG + i < P ? values[k * LONG + i < P ? k * LONG + i : 0] : 0;
+            chunks[k][threadIdx.x] = chunk;
+        }
+    }
+    __device__ __forceinline__ void add_to(real (&values)[P], real factor) const
+    {
+#pragma unroll
+        for (int k = 0; k < CHUNKS; ++k) {
+            const Chunk chunk = chunks[k][threadIdx.x];
+#pragma unroll
+            for (int i = 0; i < LONG; ++i)
+                if (k * LONG + i < P)
+                    values[k * LONG + i] = fused(factor, chunk.values[i], values[k * LONG + i]);
+        }
+    }
+};
+
 // Take rows through all layers. EVEN: no segment is short.
 template <class Net, int SEGMENTS, bool EVEN, int THREADS, class real>
 __device__ __forceinline__ void through_registers(const Job<real> &job)
@@ -78,10 +111,13 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
     if (!__any_sync(~0u, cases.wanted))
         return;
 
-    // Each thread's sums, (kind, coarse or fine). They are used once a row, so not in registers.
-    __shared__ double sum[4][THREADS];
-    for (int part = 0; part < 4; ++part)
+    // Each thread's sums, (kind, grid), and its doubt. They are used rarely, so not in registers.
+    __shared__ double sum[2 * MOST_GRIDS][THREADS], doubt[THREADS];
+    for (int part = 0; part < 2 * MOST_GRIDS; ++part)
         sum[part][threadIdx.x] = 0;
+    doubt[threadIdx.x] = 0;
+    constexpr bool MAY_BE_APART = Net::NTK && Net::SUMMED;
+    __shared__ LinearPart<P, MAY_BE_APART ? THREADS : 1, real> linear;
     const int rounds = (job.offsets + job.teams_per_pair - 1) / job.teams_per_pair;
     for (int round = 0; round < rounds; ++round) {
         const int asked = number % job.teams_per_pair + round * job.teams_per_pair;
@@ -94,6 +130,12 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
         State<P, real> state;
         Branches<P, real> branches;
         first_layer<Net>(job, tables, state, branches);
+        if (MAY_BE_APART && job.linear_apart) {
+            real boxes[P];
+            team_sums<EVEN, Net::Q1>(team, short_segment, state.tangent, boxes);
+            linear.put(boxes);
+            set_0(state.tangent);
+        }
         for (int layer = 1;; ++layer) {
             add_branch<Net, EVEN>(team, short_segment, job.layers[layer], branches, state);
 
@@ -104,19 +146,18 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
                     if (!(kind == 0 ? Net::GPK : Net::NTK))
                         continue;
                     const Result<real> to = result_of<Net>(job, cases, kind, slot);
-                    double *const own = &sum[2 * kind][threadIdx.x];
+                    double *const own = &sum[MOST_GRIDS * kind][threadIdx.x];
                     if (valid)
                         write_or_sum(
                             job, to, kind == 0 ? state.features : state.tangent, segment, offset,
                             short_segment, own, THREADS);
                     // Sums of one result stay until the last row; sums of several results cannot.
                     if (job.head == SUM && (job.n_slots > 1 || round + 1 == rounds)) {
-                        const double coarse = over_team(own[0], segment, SEGMENTS);
-                        const double fine = over_team(own[THREADS], segment, SEGMENTS);
-                        own[0] = own[THREADS] = 0;
-                        if (cases.wanted && segment == 0) {
-                            atomicAdd(to.at, coarse);
-                            atomicAdd(to.at + to.size, fine);
+                        for (int k = 0; k < job.grids; ++k) {
+                            const double whole = over_team(own[k * THREADS], segment, SEGMENTS);
+                            own[k * THREADS] = 0;
+                            if (cases.wanted && segment == 0)
+                                atomicAdd(to.at + k * to.size, whole);
                         }
                     }
                 }
@@ -131,11 +172,17 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
                 team_sums<EVEN, Net::Q1>(team, short_segment, state.tangent, tangent);
             if (Net::ACTIVATION == ERF)
                 team_sums<EVEN, Net::Q1>(team, short_segment, state.features, covariance);
+            if (MAY_BE_APART) {
+                const real factor = job.layers[layer + 1].linear_scale;
+                if (factor != 0)
+                    linear.add_to(tangent, factor);
+            }
             next_layer<Net>(
-                job, tables, layer + 1, job.layers[layer + 1].tie_distance, distance, tangent,
-                covariance, branches);
+                job, tables, layer + 1, segment, short_segment, valid, distance, tangent, covariance,
+                branches, doubt[threadIdx.x]);
         }
     }
+    add_doubt(job, cases, doubt[threadIdx.x]);
 }
 
 template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int ACTIVATION,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import exact_sum
 from ..protocol import Request, pairs_above
 from .launch import Launch, Rows
 from .packing import LEFT, RIGHT, bytes_of_side
@@ -113,9 +114,15 @@ class Memory:
 
     @property
     def result_of_pair(self) -> int:
-        """Bytes of a pair's results: two sums, or d² pixel pairs, in float64."""
-        numbers = self.d * self.d if self.request.head == "pixels" else 2
+        """Bytes of a pair's results: a sum for each grid, or d² pixel pairs, in float64."""
+        numbers = self.d * self.d if self.request.head == "pixels" else self.grids
         return 8 * len(self.request.kinds) * len(self.request.depths) * numbers
+
+    @property
+    def grids(self) -> int:
+        """The number of grids of a sum (exact_sum.py)."""
+        count = self.d * Rows.of(self.request, self.d).offsets
+        return len(exact_sum.grids(np, 1.0, count))
 
     @property
     def right_tables(self) -> int:

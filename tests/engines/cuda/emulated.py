@@ -120,6 +120,8 @@ def _guard_pointers(record):
             yield from _guard_pointers(record[name])
         elif kind == np.uint64:
             (address,) = record[name].tolist()
+            if not address:
+                continue
             array = fake_cupy.LIVE[address]._array  # KeyError: the array is gone
             copy = _Guarded(array)
             record[name] = copy.inside.ctypes.data

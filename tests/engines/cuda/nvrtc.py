@@ -149,8 +149,8 @@ def whole_loop(instructions, following, mark):
 def shortest_round(instructions, following, mark):
     """Return the instructions of the shortest loop through one that contains `mark`.
 
-    Layers go around a loop in which branches lead around what is rare: ties, depths that are
-    asked for, states that are rescaled.
+    Layers go around a loop in which branches lead around what is rare: layers whose doubt is
+    looked at, depths that are asked for, states that are rescaled.
     """
     best = None
     for start in (k for k, one in enumerate(instructions) if mark in one):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rescntk.engines.cuda import doubt
 from rescntk.engines.cuda import launch as launches
 from tests.engines.cuda import nvrtc
 
@@ -51,7 +52,9 @@ def resident(launch, registers, architecture):
     # Each quarter has 16384 registers; a warp takes them by 8 a lane.
     by_registers = 4 * (16384 // (32 * (-(-registers // 8) * 8))) // warps
     short = launch.name.startswith("short_rows")
-    shared = 1024 + (4 * 8 * launch.threads if short else launch.shared_bytes)
+    # Sums on three grids of two kinds, the doubt, and F⁰ of 16 bytes times a few for each thread.
+    linear = -(-launch.pixels * (4 if "float" in launch.name else 8) // 16) * 16
+    shared = 1024 + (launch.threads * (7 * 8 + linear) if short else launch.shared_bytes)
     by_memory = (164 if architecture == "sm_80" else 228) * 1024 // shared
     return warps * min(by_registers, by_memory, 64 // warps)
 
@@ -122,6 +125,27 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_prop
     for name, value in counted.items():
         record_property(name, value)
     assert max(counted.values()) <= bar
+
+
+@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
+@pytest.mark.parametrize(("dtype", "bar"), [("float32", 60), ("float64", 140)])
+def test_issue_slots_with_the_linear_part_and_doubt(dtype, bar, tmp_path, record_property):
+    """The mean over 10 layers: all add GAP's linear part, and two of nine look at doubt."""
+    launch = launches.plan(rows(128, (3, 3), BOTH, "gap", dtype=dtype))
+    cubin = nvrtc.compile_kernels([launch.name], "sm_90")
+    found = nvrtc.disassemble(cubin, tmp_path)
+    ways = {"all": nvrtc.ROOTS[dtype], "linear": "LDS.128", "doubt": "FRND"}
+    counted = {
+        name: nvrtc.slots(nvrtc.shortest_round(*found, mark), launch.pixels)
+        for name, mark in ways.items()
+    }
+    seen = doubt.layers_seen(10)
+    for unit in ("issued", "fp64"):
+        most = {name: each[unit] for name, each in counted.items()}
+        linear, doubts = most["linear"] - most["all"], most["doubt"] - most["all"]
+        record_property(f"linear {unit}", linear)
+        record_property(f"doubt {unit}", doubts)
+        assert most["all"] + linear + doubts * len(seen) / sum(seen.values()) <= bar
 
 
 @pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)

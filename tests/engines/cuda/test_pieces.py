@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rescntk.engines import polynomials
+from rescntk.engines import exact_sum, polynomials
 from rescntk.engines.cuda import kernels, launch
 from tests import tolerances
 from tests.engines.cuda import emulated
@@ -80,6 +80,12 @@ extern "C" void addresses(long long row, long long column, long long rows, long 
     out[2] = tables.left_units - (double *)0;
     out[3] = tables.right_units - (double *)0;
     out[4] = result_of<Net>(job, cases, 1, slots - 1).at - (double *)0;
+}
+extern "C" void summation_grids(const double *bounds, int headroom, double *out, int n)
+{
+    for (int k = 0; k < n; ++k)
+        for (int grid = 0; grid < MOST_GRIDS; ++grid)
+            out[MOST_GRIDS * k + grid] = grids(bounds[k], headroom).constant[grid];
 }
 extern "C" void roots(const double *a, double *out, int n)
 {
@@ -217,6 +223,17 @@ def test_no_index_overflows(driver, head):
     ]
     assert out.tolist() == expected
     assert min(expected) > 2**31
+
+
+@pytest.mark.parametrize("count", [1, 2, 676, 2**16, 2**16 + 1, 4096**2])
+def test_grids_are_those_of_all_engines(driver, count, rng):
+    """To the bit, as many as the number of terms asks for."""
+    bounds = np.concatenate([rng.uniform(0, 4, 100), 2.0 ** np.arange(-200, 200, 7)])
+    expected = np.array(exact_sum.grids(np, bounds, count)).T
+    out = np.empty((len(bounds), 3))
+    driver.summation_grids(at(bounds), (count - 1).bit_length() + 1, at(out), len(bounds))
+    assert (out[:, : expected.shape[1]] == expected).all()
+    assert expected.shape[1] == 2 + (count > 2**16)
 
 
 def test_square_roots(driver, rng):

@@ -1,0 +1,227 @@
+"""Doubtful pairs: what the kernels add up, what is computed again, and what that is worth."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.engines import exact_sum, reference
+from rescntk.engines.cuda import doubt, launch, tiles
+from rescntk.engines.cuda import engine as cuda
+from rescntk.engines.protocol import Request, silent
+from rescntk.engines.recursion import Recursion
+from rescntk.engines.scaling import Scaling
+from rescntk.vocabulary import HEADS
+from tests import tolerances
+from tests.engines.bodies import accuracy, properties
+from tests.engines.cuda import emulated
+
+BOTH = ("gpk", "ntk")
+ALL = ("input", "inner", "outer", "readout")
+
+
+def near_parallel(change, rng, d=6):
+    """Positive signals of one channel: one, and two with changed amplitudes; and its negative."""
+    x = np.exp(rng.standard_normal((1, d)))
+    changed = [x * (1 + change * rng.standard_normal(x.shape)) for _ in range(2)]
+    return np.stack([x, *changed, -2 * x])
+
+
+def decaying(rng, d=6):
+    """exp(−k t) for some k."""
+    return np.exp(-np.array([0.3, 1.0, 1.7])[:, None, None] * np.arange(d))
+
+
+def lognormal(rng, d=6):
+    """Amplitudes over many orders of magnitude."""
+    return np.exp(4 * rng.standard_normal((3, 1, d)))
+
+
+def scaled_pixels(rng, d=6):
+    """Gaussian signals whose pixels are multiplied by 1e8 or 1e-8."""
+    return rng.standard_normal((3, 1, d)) * 10.0 ** rng.choice([-8, 8], (3, 1, d))
+
+
+def steps(rng, d=6):
+    """Windows exactly parallel and unequally long."""
+    first = np.arange(d) < d // 2
+    return np.stack([np.where(first, a, b)[None] for a, b in ((1.0, 1.0), (2.0, 0.3), (3.0, 5.0))])
+
+
+FAMILIES = {
+    **{
+        f"near {change:g}": lambda rng, change=change: near_parallel(change, rng)
+        for change in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+    },
+    "decaying": decaying,
+    "lognormal": lognormal,
+    "scaled pixels": scaled_pixels,
+    "steps": steps,
+}
+
+NETWORKS = {
+    "filter 3": rk.Network(4, 3, trained=ALL),
+    "no skip": rk.Network(4, 3, skip=False, trained=("inner",)),
+    "shared memory": rk.Network(3, 17, outer_filter_size=3),
+    "large alpha": rk.Network(5, 3, alpha=30.0),
+}
+
+
+@emulated.on_host
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_families_that_lose_digits(device, name, family, rng):
+    """Against the definition in 40-digit arithmetic."""
+    accuracy.assert_accurate(["cuda"], NETWORKS[name], FAMILIES[family](rng))
+
+
+@emulated.on_host
+def test_filter_size_1_at_depth_50(device, rng):
+    """Deep features of pixels become nearly parallel by themselves."""
+    accuracy.assert_accurate(["cuda"], rk.Network(50, 1), rng.standard_normal((2, 2, 3)))
+
+
+@emulated.on_host
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+def test_properties_of_doubtful_pairs(device, family, head, rng):
+    """To the bit: symmetric, the diagonal, a pair by itself, shifts."""
+    X, network = FAMILIES[family](rng), NETWORKS["filter 3"]
+    for dtype in ("float64", "float32"):
+        options = {"head": head, "engine": "cuda", "dtype": dtype}
+        whole = rk.gram(network, X, **options)
+        apart = rk.gram(network, X[1:], X[:2], **options)
+        shifted = rk.gram(network, np.roll(X, 2, axis=2), **options)
+        for kind, K, part, moved in zip(BOTH, whole, apart, shifted, strict=True):
+            assert (K == K.T).all() and (part == K[1:, :2]).all()
+            diagonal = rk.Kernel(network, kind, head).diag(X, engine="cuda", dtype=dtype)
+            assert (diagonal == K.diagonal()).all()
+            assert head == "equivariant" or (moved == K).all()
+    network = network.replace(trained=("inner", "outer"))
+    properties.a_gram_is_symmetric_to_the_bit_and_semidefinite("cuda", network, X, head)
+
+
+@emulated.on_host
+@pytest.mark.parametrize(
+    ("size", "head"),
+    [(1, "trace"), (1, "gap"), *((q, head) for q in (3, 17) for head in HEADS)],
+)
+def test_doubt_is_that_of_the_reference_engine(device, size, head, rng, monkeypatch):
+    """Within a factor 3, for few layers and many: kernels look at few layers, closely enough."""
+    seen = []
+    monkeypatch.setattr(
+        doubt.Deficits,
+        "doubtful",
+        lambda self, sums: (seen.append(device.asnumpy(sums)[0, 0]), device.nonzero(sums < 0))[1],
+    )
+    d = 20
+    for depth in (2, 3, 10, 40):
+        for make in (decaying, lognormal, steps):
+            X = make(rng, d)[:2]
+            network = rk.Network(depth, size)
+            request = Request(network, head, BOTH, (depth,))
+            seen.clear()
+            cuda.gram(request, X[:1], X[1:], silent)
+            expected = reference_doubt(request, X, monkeypatch)
+            least = 0.1 * Scaling(request, 1, d).most_doubt
+            if max(seen[0], expected) > least:
+                assert seen[0] <= 3 * expected + least and expected <= 3 * seen[0] + least
+
+
+def reference_doubt(request, X, monkeypatch):
+    """Return the sum of E that the reference engine has for the pair of two signals."""
+    sums, original = [], Recursion.kernels
+
+    def kernels(self):
+        yield from original(self)
+        if type(self) is Recursion:
+            sums.append(float(self.doubt.sum()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recursion, "kernels", kernels)
+        reference.gram(request, X[:1], X[1:], silent)
+    return sum(sums)
+
+
+def test_every_layer_has_its_share():
+    for depth in range(1, 300):
+        counts = doubt.layers_seen(depth)
+        assert sum(counts.values()) == depth - 1 and all(counts.values())
+    assert doubt.layers_seen(10) == {2: 3, 8: 6}
+    assert doubt.layers_seen(2) == {2: 1}
+
+
+# ---------------------------------------------------------------- GAP's linear part
+
+
+@emulated.on_host
+@pytest.mark.parametrize("alpha", [1e-9, 1e-4, 1e-2, 1.0, 1e3])
+def test_gap_of_signals_of_zero_mean(device, alpha, rng):
+    """Branches of order α² beside entries of F⁰ of order 1, whose mean is 0."""
+    X = rng.standard_normal((3, 2, 5))
+    X -= X.mean(axis=2, keepdims=True)
+    for network in (
+        rk.Network(3, 3, alpha=alpha, trained=ALL),
+        rk.Network(2, 17, alpha=alpha),
+        rk.Network(3, 3, c_v=alpha**2),
+    ):
+        accuracy.assert_accurate(["cuda"], network, X)
+
+
+def test_rows_keep_the_linear_part_where_the_engine_does():
+    """Of A, and only where A has it."""
+    for head in launch.HEADS:
+        for skip in (False, True):
+            for trained in (("inner",), ALL):
+                request = Request(rk.Network(3, skip=skip, trained=trained), head, BOTH, (3,))
+                apart = head == "gap" and skip and trained == ALL
+                assert launch.Rows.of(request, 9).linear_apart == apart
+
+
+# ---------------------------------------------------------------- long sums, many channels
+
+
+def test_grids_of_every_length():
+    """Two up to 2^16 pixel pairs, three for the longest signals: as many as the kernels have."""
+    for d, head, grids in ((256, "gap", 2), (257, "gap", 3), (4096, "gap", 3), (4096, "trace", 2)):
+        request = Request(rk.Network(2), head, BOTH, (2,))
+        memory = tiles.Memory(request, launch.plan(launch.Rows.of(request, d)), d, 1)
+        assert (
+            memory.grids == grids == len(exact_sum.grids(np, 1.0, d * (d if head == "gap" else 1)))
+        )
+
+
+@emulated.on_host
+def test_three_grids(device, monkeypatch, rng):
+    """Sums on three grids are those on two, to the last digits; forced upon short signals."""
+    X = rng.standard_normal((2, 1, 13))
+    whole = rk.gram(rk.Network(2), X, engine="cuda")
+    monkeypatch.setattr(tiles.Memory, "grids", 3)
+    for two, three in zip(whole, rk.gram(rk.Network(2), X, engine="cuda"), strict=True):
+        assert (two == three).all()
+
+
+@emulated.on_host
+@pytest.mark.parametrize("channels", [16, 17, 1000, 20_000])
+def test_many_channels(device, channels, rng):
+    """Against signals of four channels with the same inner products, found in long double."""
+    X = rng.standard_normal((2, channels, 2))
+    X[1] = X[0] + 0.3 * X[1]
+    vectors = X.transpose(0, 2, 1).reshape(4, channels).astype(np.longdouble)
+    few = cholesky(vectors @ vectors.T).astype(float).reshape(2, 2, 4).transpose(0, 2, 1)
+    network = rk.Network(2, 1, input_scale=1 / channels)
+    for head in ("trace", "gap"):
+        exact = rk.gram(network, few, head=head, engine="reference")
+        for dtype, bar in tolerances.KERNEL.items():
+            ours = rk.gram(network, X, head=head, engine="cuda", dtype=dtype)
+            for A, B in zip(ours, exact, strict=True):
+                assert np.abs(A - B).max() <= bar * np.abs(B).max()
+
+
+def cholesky(A):
+    """Return L with A = L Lᵀ, in the precision of A."""
+    L = np.zeros_like(A)
+    for j in range(len(A)):
+        L[j, j] = np.sqrt(A[j, j] - (L[j, :j] ** 2).sum())
+        for i in range(j + 1, len(A)):
+            L[i, j] = (A[i, j] - (L[i, :j] * L[j, :j]).sum()) / L[j, j]
+    return L
