@@ -80,7 +80,7 @@ class _Entry(NamedTuple):
 _ENGINES = {
     "reference": _Entry("reference"),
     # The compiled loops keep a sum over pixels as two numbers, whose sum it is.
-    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses, held=2),
+    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses),
     "cuda": _Entry("cuda.engine", _cuda_is_missing),
 }
 
