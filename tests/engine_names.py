@@ -18,7 +18,7 @@ GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=G
 
 
 def takes(engine, network):
-    """Return True if the engine takes the network's activation: the compiled ones take ReLU alone."""
+    """Return True if the engine takes the activation: compiled engines take ReLU alone."""
     return engine == "reference" or network.activation == "relu"
 
 

@@ -34,7 +34,7 @@ def mass_tables(scaling: Scaling, flat: PackedTables, signals: Input, offsets: i
     )
 
 
-def pieces(mass: Array, size: int) -> list[Array]:
+def pieces(mass: Array, size: int) -> list[np.ndarray]:
     """Return the sums of `mass`, (d, cases), over the pieces of windows of `size` pixels.
 
     They are the pieces of `sums.moving_sum`, in its order; each lies at its first pixel.

@@ -73,7 +73,10 @@ _NETWORKS = (
 CASES = tuple(
     Case(rows, network, dtype) for rows, network in _NETWORKS for dtype in ("float64", "float32")
 )
-"""Rows in registers and in shared memory, both precisions. The GAP head, both kinds: all offsets, halos and exact sums."""
+"""Rows in registers and in shared memory, both precisions.
+
+The GAP head, both kinds: all offsets, halos and exact sums.
+"""
 
 
 def signals() -> np.ndarray:

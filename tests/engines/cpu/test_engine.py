@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.vocabulary import HEADS
+from rescntk.engines.protocol import Request, silent
+from rescntk.vocabulary import HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import needs_numba
 from tests.engines.bodies import properties
 from tests.processes import run
 from tests.strategies import kinds, networks, signals
 
+engine = pytest.importorskip("rescntk.engines.cpu.engine")
 pytestmark = needs_numba
 
 odd = st.integers(0, 40).map(lambda k: 2 * k + 1)
@@ -72,11 +74,12 @@ def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
 
 def test_a_gram_takes_the_memory_of_its_result(rng):
     X = rng.standard_normal((1500, 1, 4))
-    rk.gram(rk.Network(1), X[:2], head="trace", engine="numba")
+    request = Request(rk.Network(1), "trace", KINDS, (1,), threads=2)
+    engine.gram(request, X[:2], None, silent)
     tracemalloc.start()
     try:
-        K = rk.gram(rk.Network(1), X, head="trace", engine="numba", threads=2)
+        scaled = engine.gram(request, X, None, silent)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak <= 1.25 * sum(kernel.nbytes for kernel in K)
+    assert peak <= 1.25 * sum(kernel.nbytes for kernel in scaled.values.values())
