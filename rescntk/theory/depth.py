@@ -159,9 +159,11 @@ def check(
     prediction : Prediction, Kernel, float or ndarray, optional
         Instead of the family's own; the last three are a limit without a rate.
     tolerance : float, default 0.01
-        Largest relative difference of an exponent, or a constant, from the predicted number. The
-        uncertainty of the fit counts beside it: a number that the fit resolves to a thousandth
-        is refuted where it is off by more than 1 %. 0 leaves the uncertainty alone.
+        Largest relative difference of a constant from the predicted constant, beside the
+        uncertainty of the fit: a constant that the fit resolves to a thousandth is refuted where
+        it is off by more than 1 %. 0 leaves the uncertainty alone. An exponent is confirmed where
+        the distance over the predicted rate tends to a constant. It is refuted where it is off by
+        more than its uncertainty, 5 %, and the tolerance.
     rng : Generator or int, default 0
         For drawing signals.
 

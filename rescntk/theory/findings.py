@@ -73,7 +73,7 @@ class Findings(ReportTable[Row]):
     """The deviation from the pairs' mean at infinite depth, of the pair that is the worst: 0
     where the limit forgets the signals."""
     tolerance: float
-    """Largest relative difference of an exponent, or a constant, from the predicted number."""
+    """Largest relative difference of a constant from the predicted constant."""
 
     @property
     def law(self) -> np.ndarray:
@@ -120,7 +120,7 @@ def judge(
         The least depth at which these signals can refute a prediction. Fits of a shallower
         ladder that decide nothing are unknown: nothing tells how uncertain they are.
     tolerance : float
-        Largest relative difference of an exponent, or a constant, that counts as none.
+        Largest relative difference of constants that counts as none.
 
     Returns
     -------
@@ -139,7 +139,8 @@ def judge(
         distance, largest = root_mean_square(errors), np.abs(errors).max(axis=1)
         slope = np.append(np.nan, _log_slopes(L, distance))
         log_power, exponent = prediction.log_power, prediction.exponent
-        distance_fit = fit_power_law(L, errors, noise, log_power, exponent)
+        correction = prediction.correction
+        distance_fit = fit_power_law(L, errors, noise, log_power, exponent, correction)
         if exponent and not log_power:
             logarithm_fit = fit_power_law(L, errors, noise, 1, exponent)
         if constant is not None and exponent is not None:

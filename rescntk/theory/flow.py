@@ -128,8 +128,8 @@ class _Start(NamedTuple):
 class _Pairs:
     """Some pairs of signals on their way from time 0 to time 1.
 
-    The state has three parts: the variances q of all signals, (d, n_cases), half the squared
-    distances D and the tangent kernel T, both of the pairs, (d, n_offsets, n_pairs).
+    The state has three parts. q, (d, n_cases), are the variances of all signals. Half the
+    squared distances D and the tangent kernel T are of the pairs, (d, n_offsets, n_pairs).
     """
 
     def __init__(

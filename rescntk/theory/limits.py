@@ -72,6 +72,8 @@ class Prediction:
         A function of signals and head that returns p and `onset`, where they depend on both.
     error : float, default 0
         Largest error of an entry of the limit.
+    correction : float, optional
+        q of the first correction to the law, of relative size :math:`L^{-q}`. The default is p.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class Prediction:
     onset: float = 0.0
     rate_at: Callable[[np.ndarray, str], tuple[float, float]] | None = None
     error: float = 0.0
+    correction: float | None = None
 
     def __post_init__(self) -> None:
         if self.exponent is not None:
@@ -348,10 +351,15 @@ def _slowed(network: Network, gamma: float, kind: str) -> Prediction | None:
         return None
     if _is_gpk(network, kind):
         exponent, source = 2.0 - 4.0 * gamma, "(9π²/2) s²/L², s = 1/α²"
-        return _ones(network, exponent, network.branch_gain, source)
-    if not _trains_layers(network):
+        found = _ones(network, exponent, network.branch_gain, source)
+    elif _trains_layers(network):
+        found = _quarter(network, 1.0 - 2.0 * gamma, 0, None)
+    else:
         return None
-    return _quarter(network, 1.0 - 2.0 * gamma, 0, None)
+    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of 1/(effective layers).
+    correction = min(2.0 * gamma, 1.0 - 2.0 * gamma)
+    onset = math.exp(min(math.log(FAR) / correction, 600.0))  # within float64
+    return replace(found, correction=correction, onset=onset)
 
 
 def _has_law(network: Network) -> bool:

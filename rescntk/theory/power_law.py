@@ -119,6 +119,7 @@ def fit_power_law(
     noise: np.ndarray,
     log_power: int = 0,
     expected: float | None = None,
+    correction: float | None = None,
 ) -> PowerLaw:
     r"""Fit :math:`r + C L^{-p} (\log L)^k` to sequences over depth.
 
@@ -134,6 +135,8 @@ def fit_power_law(
         k. For 1 the factor of :math:`L^{-p}` is :math:`a \log L + C`.
     expected : float, optional
         The exponent for which `PowerLaw.constant` is fitted.
+    correction : float, optional
+        q of corrections of relative size L^-q, L^-2q, …. The default is `expected`.
 
     Returns
     -------
@@ -163,14 +166,15 @@ def fit_power_law(
     at, exponents = _local_exponents(depths, size, log_power)
     steps = np.diff(np.log(depths))[-len(exponents) :]
     exponent_noise = 2.0 * (noise / size)[-len(exponents) :] / steps
-    known = None if log_power else expected  # corrections of L^-p have the relative size L^-p
+    step = expected if correction is None else correction
+    known = None if log_power else step
     exponent = _limit_or_range(at, exponents, exponent_noise, known, log_power)
     constant = UNKNOWN
     if expected is not None:
-        constant = _constant(depths, pairs, noise, log_power, expected)
+        constant = _constant(depths, pairs, noise, log_power, expected, known)
     remainder, worst = Estimate(0.0, float(noise[-1])), 0
     if not vanished:
-        remainder, worst = _worst_limit(*_limits(depths, pairs, noise, log_power, expected))
+        remainder, worst = _worst_limit(*_limits(depths, pairs, noise, expected, step, log_power))
     if remainder.uncertainty > _MOST_VAGUE * size[-1]:
         # The first terms do not yet determine the remainder, nor do they determine the slopes.
         exponent = constant = UNKNOWN
@@ -191,22 +195,24 @@ def _limits(
     depths: np.ndarray,
     pairs: np.ndarray,
     noise: np.ndarray,
-    log_power: int,
     expected: float | None,
+    step: float | None,
+    log_power: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the limits of the pairs and their uncertainties.
 
-    Sequences are extrapolated with and without the expected terms L^-p, L^-2p, …. Of the limits
+    Sequences are extrapolated with and without the expected terms L^-p, L^-(p+q), …, q the
+    `step`. Of the limits
     of a pair the least uncertain limit is taken. Where the next limit contradicts it, by more
     than both uncertainties, their distance is the uncertainty.
     """
     found = [extrapolate_limits(depths, pairs, noise)]
-    if not expected:
+    if not expected or not step:
         return found[0]
     removals = [(expected, log_power)]
     if not log_power:
-        removals += [(k * expected, 0) for k in range(2, 1 + _MOST_REMOVALS)]
-    share = (depths[0] / depths[-1]) ** expected
+        removals += [(expected + k * step, 0) for k in range(1, _MOST_REMOVALS)]
+    share = (depths[0] / depths[-1]) ** step
     unseen = root_mean_square(pairs[-1]) * share**_UNSEEN_POWER
     for exponent, power in removals:
         depths, pairs, noise = _without(depths, pairs, noise, exponent, power)
@@ -257,7 +263,12 @@ def _worst_limit(limits: np.ndarray, uncertainties: np.ndarray) -> tuple[Estimat
 
 
 def _constant(
-    depths: np.ndarray, pairs: np.ndarray, noise: np.ndarray, log_power: int, expected: float
+    depths: np.ndarray,
+    pairs: np.ndarray,
+    noise: np.ndarray,
+    log_power: int,
+    expected: float,
+    correction: float | None,
 ) -> Estimate:
     """Return C in root mean square over pairs.
 
@@ -276,8 +287,7 @@ def _constant(
             np.diff(scaled, axis=0) / steps[:, None],
             (error[1:] + error[:-1]) / steps,
         )
-    known = None if log_power else expected  # corrections of L^-p have the relative size L^-p
-    limits, uncertainties = _limits(depths[log_power:], sequences, error, 0, known)
+    limits, uncertainties = _limits(depths[log_power:], sequences, error, correction, correction)
     vague = ~np.isfinite(uncertainties)
     limits[vague] = sequences[-1, vague]
     uncertainties[vague] = _RANGE_FACTOR * np.ptp(sequences[-3:, vague], axis=0)
@@ -299,7 +309,7 @@ def _limit_or_range(
     depths: np.ndarray,
     values: np.ndarray,
     noise: np.ndarray,
-    expected: float | None,
+    correction: float | None,
     log_power: int,
 ) -> Estimate:
     """Return the limit of a sequence; where it has none, the last value.
@@ -309,7 +319,7 @@ def _limit_or_range(
     times the uncertainty of a limit.
     """
     slack = 1.0 if log_power else _SLOPE_FACTOR
-    limits, uncertainties = _limits(depths, values[:, None], noise, 0, expected)
+    limits, uncertainties = _limits(depths, values[:, None], noise, correction, correction)
     if math.isfinite(uncertainties[0]):
         return Estimate(float(limits[0]), slack * float(uncertainties[0]))
     if not np.isfinite(values[-3:]).all():

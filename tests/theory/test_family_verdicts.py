@@ -243,6 +243,20 @@ def test_flows_that_look_like_the_dot_product(c, b, p):
         assert report.as_predicted is not True
 
 
+@pytest.mark.parametrize("gamma", [0.05, 0.1, 0.125, 0.15, 0.2, 0.3])
+def test_slow_corrections_refute_nothing(gamma):
+    """Corrections of L^-2γ beside a law of L^(4γ−2): fits without them refute the right law."""
+    X = multisphere.sample(4, 4, 3, rng=0)
+    report = depth.check(families.resnet(gamma), X, kind="gpk", depths=powers(13))
+    assert report.verdict == depth.DEGENERATES
+    assert report.as_predicted is (None if gamma == 0.05 else True)
+    assert report.constant.admits(4.5 * np.pi**2)
+    tangent = depth.check(families.resnet(gamma), X, depths=powers(13))
+    assert tangent.as_predicted is not False
+    if tangent.verdict == depth.UNDECIDED and math.isfinite(tangent.exponent.uncertainty):
+        assert tangent.exponent.admits(1 - 2 * gamma)
+
+
 @pytest.mark.parametrize("last", [13, 14, 15])
 def test_a_logarithm_is_no_power(last):
     """log(L)/L has a slope of 0.93 to 0.95 at these depths: nearly 1, and not resolved from 1."""
