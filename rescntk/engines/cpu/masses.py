@@ -41,7 +41,7 @@ def pieces(mass: Array, size: int) -> list[np.ndarray]:
     """
     if size == 1:
         return []
-    levels, width = [mass], 1
+    levels, width = [np.asarray(mass)], 1
     for _ in range(piece_levels.py_func(size)):
         last = levels[-1]
         levels.append(last + (np.roll(last, -width, axis=0) + np.roll(last, -2 * width, axis=0)))
