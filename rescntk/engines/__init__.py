@@ -177,7 +177,7 @@ def _fastest(request: Request, X: Array) -> str:
     if isinstance(X, np.ndarray):
         serves = _numba_refuses(request, X) is None and _numba_is_missing(request.dtype) is None
         return "numba" if serves else "reference"
-    cuda = _cuda_is_missing() is None and import_module(f"{__name__}.cuda.engine").takes(
-        request, X.shape[2]
-    )
-    return "cuda" if cuda else "reference"
+    if _cuda_refuses(request, X) is not None or _cuda_is_missing() is not None:
+        return "reference"
+    takes = import_module(f"{__name__}.cuda.engine").takes(request, X.shape[2])
+    return "cuda" if takes else "reference"
