@@ -24,7 +24,7 @@ Chosen by reasoning: 8 units at most, and about 2 where roundings have both sign
 def grids(xp: ModuleType, bound: Array | float, count: int) -> list[Array]:
     """Return the constants whose addition rounds terms to the grids, coarse to fine.
 
-    numbers.h of the CUDA engine computes the first two, number by number.
+    numbers.h of the CUDA engine computes the first three, number by number.
 
     Parameters
     ----------
