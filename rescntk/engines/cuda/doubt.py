@@ -22,10 +22,11 @@ FIRST, FACTOR = 2, 4
 
 E changes slowly from layer to layer: angles contract like 1/l, and windows grow by a few pixels.
 With FACTOR 4 a layer stands for layers between half and twice its number; the last one, for layers
-up to four times its number. A smaller FACTOR follows E more closely and costs more. Looking at E takes a third of a layer's issue slots in float32
-(counted by disassembling compiled kernels, as test_cubins.py does). A branch around pixel pairs
-without doubt saves nothing: of Gaussian signals and random walks of one channel, at filter_size 3,
-88 to 100 % of the rows of 128 pixel pairs have a doubtful one (mean over layers, depths 10 and 50).
+up to four times its number. A smaller FACTOR follows E more closely and costs more. Looking at E
+takes a third of a layer's issue slots in float32, counted by disassembling compiled kernels as
+test_cubins.py does. A branch around pixel pairs without doubt saves nothing: of Gaussian signals
+and random walks of one channel, at filter_size 3, 88 to 100 % of the rows of 128 pixel pairs have
+a doubtful one (mean over layers, depths 10 and 50).
 """
 
 DEFICIT_SHARE = 0.2
