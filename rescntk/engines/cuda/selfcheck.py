@@ -2,7 +2,7 @@
 
 The first use of a device in a process computes the Grams of CASES, of a few short signals. Each
 Gram is compared with the reference engine's, computed by NumPy. A case costs one launch of a
-kernel, and the array operations of its tables and of its doubtful pairs. All cases cost about 15
+kernel, and the array operations of its tables and of its doubtful pairs. All cases cost about 40
 milliseconds of NumPy on a processor of 2 cores. Compiling takes seconds when CuPy has no compiled
 kernels on disk.
 
