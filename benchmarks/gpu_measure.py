@@ -108,7 +108,7 @@ class Clock:
 
 
 def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
-    """Return issue slots, and slots of the FP64 units, of a pixel pair and layer."""
+    """Return issue slots, and slots of the FP64 units, of a pixel pair and layer, on average."""
     if capability not in HALF_AS_MANY_FP64:
         raise LookupError(f"the rate of sm_{capability}'s FP64 units is not known here")
     root = str(Path(__file__).parents[1])
@@ -123,8 +123,7 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
     )
     launch = launches.plan(rows)
     with tempfile.TemporaryDirectory() as folder:
-        layer = nvrtc.layer(launch, dtype, f"sm_{capability}", Path(folder))
-    return nvrtc.slots(layer, launch.pixels)
+        return nvrtc.mean_slots(launch, dtype, f"sm_{capability}", Path(folder), DEPTH)
 
 
 def bound(counted: dict[str, float], multiprocessors: int, mhz: float) -> float:

@@ -17,7 +17,7 @@ from ..arrays import Array
 def grids(xp: ModuleType, bound: Array | float, count: int) -> list[Array]:
     """Return the constants whose addition rounds terms to the grids, coarse to fine.
 
-    numbers.h of the CUDA engine computes the first two, number by number.
+    numbers.h of the CUDA engine computes the first three, number by number.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ TIE_UNITS = 16.0
 
 Pixels with exactly parallel features of different lengths have D = z, of which rounding leaves
 a few units times |q1 − q2|. Without the threshold κ0 = 1 − √(2w)/π would turn an error of 1e-16
-into 1e-8. Used by the engines "numba" and "cuda"; the reference engine doubts ties (`DOUBTFUL`).
+into 1e-8. Used by the engine "numba"; the other engines doubt ties (`DOUBTFUL`).
 """
 
 DOUBTFUL = 8.0

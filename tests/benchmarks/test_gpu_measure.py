@@ -21,7 +21,7 @@ def test_the_bound_of_issue_slots():
 @pytest.mark.skipif(nvrtc.LIBRARY is None or nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
 def test_slots_are_counted_in_the_kernel():
     single, double = (gpu_measure.slots(dtype, "90", 128, 3) for dtype in gpu_rows.DTYPES)
-    assert 20 < single["issued"] <= 60 and single["fp64"] == 0
+    assert 20 < single["issued"] <= 60 and single["fp64"] < 0.2  # sums of doubt
     assert 60 < max(double.values()) <= 140
 
 

@@ -22,8 +22,8 @@ template <class real> struct alignas(2 * sizeof(real)) Layer {
     real skip_scale;    // factor of the state before the branch is added; 0 without skip
     real sum_scale;     // c_w/q: factor that makes Σ of a window sum of F
     real linear_scale;  // factor of (t + r) box(F⁰) in A_g where the state is without it; else 0
-    real doubt_scale;   // 1 / (mean variance): the unit of E (doubt.h)
-    real doubt_layers;  // how many layers this layer's E stands for; 0: its E is not looked at
+    real doubt_scale;   // 1 / (DOUBTFUL · mean variance): the unit of E (doubt.h)
+    real doubt_weight;  // DOUBTFUL times the layers that E stands for; 0: E is not looked at
 };
 
 // Trained parts as numbers 0 or 1 (network.TrainedParts).

@@ -1,25 +1,24 @@
 // The doubt about a pair of signals: where the distance form may have lost digits.
 //
 // A pixel pair's E = (D + |q1 − q2|/2)/√a, in mean variances of the layer, a = min(w, 2 − w), is
-// the error of κ0 in rounding units (scaling.DOUBTFUL). Doubtful pixel pairs are those with
-// E >= DOUBTFUL. Their E, rounded down to whole numbers, are summed; so sums have no order. The
-// pair of signals is computed again from deficits where the sum is too large (doubt.py).
+// the error of κ0 in rounding units (scaling.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
+// so that it is 0 for pixel pairs without doubt, and sums have no order. The pair of signals is
+// computed again from deficits where the sum is too large (doubt.py).
 //
 // E changes slowly from layer to layer. So only layers 2, 8, 32, ... look at it: each stands for
 // the layers near it (doubt.py).
 
 #include "rows.h"
 
-// The sum of E of doubtful pixel pairs of a segment, times the pixels' weights. Pairs with
-// g = 0 have no angle, and count nothing.
-// Single precision is enough for E.
+// The sum of E / DOUBTFUL of a segment's pixel pairs, times the pixels' weights. `scale` is
+// 1 / (DOUBTFUL · mean variance). No E exceeds MOST_E (scaling.py). Pixel pairs with g = 0 have no
+// angle and count nothing. Single precision is enough for E.
 template <int N, class real>
 HD double doubt_of(
-    const real (&g)[N], const real (&h)[N], const real (&w)[N], real scale,
-    const double *weights)
+    const real (&g)[N], const real (&h)[N], const real (&w)[N], real scale, const double *weights)
 {
-    // eps²: below, w is a tie's rounding error, which does no harm where D and |q1 − q2| are of
-    // order eps themselves, as for copies of a signal.
+    // eps². Copies of a signal have D and |q1 − q2| of order eps, and w of any size below eps²: E
+    // is about 1 then, as the error of κ0 is. A smaller number doubts copies.
     constexpr float least = sizeof(real) == 4 ? 1.4e-14f : 4.9e-32f;
     float E[N];
 #pragma unroll
@@ -30,10 +29,10 @@ HD double doubt_of(
         const float total = fused(fabsf(h_), sum_of_roots, fused(g_, w_, z));
         const float a = fmaxf(fminf(w_, 2.0f - w_), least);
         const float found = g_ > 0.0f ? total * float(scale) * inverse_root_seed(a) : 0.0f;
-        E[k] = found >= float(DOUBTFUL) ? floorf(fminf(found, float(MOST_E))) : 0.0f;
+        E[k] = floorf(fminf(found, float(MOST_E / DOUBTFUL)));
     }
     if (!weights) {
-        float sum = 0.0f;  // exact: at most 12 numbers up to MOST_E = 2^20
+        float sum = 0.0f;  // exact: at most 12 whole numbers up to 2^19
 #pragma unroll
         for (int k = 0; k < N; ++k)
             sum += E[k];
@@ -42,7 +41,6 @@ HD double doubt_of(
     double sum = 0.0;
 #pragma unroll
     for (int k = 0; k < N; ++k)
-        if (E[k] > 0.0f)
-            sum += weights[k] * E[k];
+        sum += E[k] > 0.0f ? weights[k] * E[k] : 0.0;
     return sum;
 }

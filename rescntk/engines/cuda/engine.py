@@ -23,7 +23,7 @@ from ...arrays import Array, array_module
 from ...vocabulary import KINDS
 from ..exact_sum import pairwise, total
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
-from ..scaling import NEARLY_OPPOSITE, Scaling
+from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from ..signal_tables import SignalTables, signal_tables
 from . import kernels, records, selfcheck
 from .doubt import Deficits, layers_seen
@@ -186,8 +186,8 @@ class CudaRun:
         layers = np.zeros(depth + 1, records.layer(np.dtype(np.float64)))
         for layer, count in layers_seen(depth).items() if relu else ():
             mean = scaling.mean_variances[layer]
-            layers[layer]["doubt_scale"] = 1.0 / mean if mean > 0 else 0.0
-            layers[layer]["doubt_layers"] = count
+            layers[layer]["doubt_scale"] = 1.0 / (DOUBTFUL * mean) if mean > 0 else 0.0
+            layers[layer]["doubt_weight"] = DOUBTFUL * count
         for layer in range(1, depth + 1):
             sum_scale, branch_scale = scaling.unit(layer), scaling.factor(layer)
             layers[layer]["branch_scale"] = 0.5 * branch_scale * sum_scale if relu else branch_scale

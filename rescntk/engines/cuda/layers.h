@@ -191,7 +191,7 @@ __device__ __forceinline__ void next_layer(
     // Many pixels go through in two parts: g, h and w take registers beside the state. Parts have
     // at most 48 bytes of each (12 float32, 6 float64): a larger number spills (test_cubins.py).
     constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
-    const real doubt_layers = Net::ACTIVATION == ERF || !valid ? real(0) : job.layers[layer].doubt_layers;
+    const real doubt_weight = Net::ACTIVATION == ERF || !valid ? real(0) : job.layers[layer].doubt_weight;
 #pragma unroll
     for (int first = 0; first < P; first += part) {
         real g[part], h[part], w[part];
@@ -207,11 +207,11 @@ __device__ __forceinline__ void next_layer(
             h[k] = pair.h;
             w[k] = fused(-pair.h, pair.h, distance[j]) * pair.inverse_g;  // (D − z)/g
         }
-        if (doubt_layers != 0) {  // few layers
+        if (doubt_weight != 0) {  // few layers
             const int begins = begin(segment, job.segments, job.d) + first;
             if (short_segment && first + part >= P)
                 g[P - 1 - first] = 0;  // an idle register
-            doubt += doubt_layers * doubt_of(
+            doubt += doubt_weight * doubt_of(
                 g, h, w, job.layers[layer].doubt_scale,
                 job.doubt_weights ? job.doubt_weights + begins : nullptr);
         }

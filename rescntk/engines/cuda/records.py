@@ -32,7 +32,7 @@ def trained(real: np.dtype[Any]) -> np.dtype[Any]:
 def layer(real: np.dtype[Any]) -> np.dtype[Any]:
     """Return the layout of `Layer<real>`."""
     names = (
-        "branch_scale", "skip_scale", "sum_scale", "linear_scale", "doubt_scale", "doubt_layers",
+        "branch_scale", "skip_scale", "sum_scale", "linear_scale", "doubt_scale", "doubt_weight",
     )  # fmt: skip
     return np.dtype([(name, real) for name in names], align=True)
 

@@ -10,7 +10,7 @@ import subprocess
 from collections import deque
 from pathlib import Path
 
-from rescntk.engines.cuda import kernels
+from rescntk.engines.cuda import doubt, kernels
 
 MISSING = (
     "no NVRTC: pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm (they come with rescntk[test])"
@@ -182,6 +182,24 @@ def layer(launch, dtype, architecture, folder):
     """Return the instructions of one layer of a kernel of `short_rows`, ReLU."""
     cubin = compile_kernels([launch.name], architecture)
     return shortest_round(*disassemble(cubin, folder), ROOTS[dtype])
+
+
+def mean_slots(launch, dtype, architecture, folder, depth):
+    """Return the slots of a pixel pair and layer of GAP, mean over `depth` layers.
+
+    Every layer adds GAP's linear part; few layers look at doubt. Loops through these branches are
+    longer than the shortest loop by the branches' slots.
+    """
+    found = disassemble(compile_kernels([launch.name], architecture), folder)
+    marks = {"all": ROOTS[dtype], "linear": "LDS.128", "doubt": "FRND"}
+    ways = {
+        name: slots(shortest_round(*found, mark), launch.pixels) for name, mark in marks.items()
+    }
+    share = len(doubt.layers_seen(depth)) / depth
+    return {
+        unit: ways["linear"][unit] + share * (ways["doubt"][unit] - least)
+        for unit, least in ways["all"].items()
+    }
 
 
 def slots(instructions, pixels):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from rescntk.engines.cuda import doubt
 from rescntk.engines.cuda import launch as launches
 from tests.engines.cuda import nvrtc
 
@@ -130,22 +129,12 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_prop
 @pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
 @pytest.mark.parametrize(("dtype", "bar"), [("float32", 60), ("float64", 140)])
 def test_issue_slots_with_the_linear_part_and_doubt(dtype, bar, tmp_path, record_property):
-    """The mean over 10 layers: all add GAP's linear part, and two of nine look at doubt."""
+    """The mean over 10 layers: all add GAP's linear part, and two look at doubt."""
     launch = launches.plan(rows(128, (3, 3), BOTH, "gap", dtype=dtype))
-    cubin = nvrtc.compile_kernels([launch.name], "sm_90")
-    found = nvrtc.disassemble(cubin, tmp_path)
-    ways = {"all": nvrtc.ROOTS[dtype], "linear": "LDS.128", "doubt": "FRND"}
-    counted = {
-        name: nvrtc.slots(nvrtc.shortest_round(*found, mark), launch.pixels)
-        for name, mark in ways.items()
-    }
-    seen = doubt.layers_seen(10)
-    for unit in ("issued", "fp64"):
-        most = {name: each[unit] for name, each in counted.items()}
-        linear, doubts = most["linear"] - most["all"], most["doubt"] - most["all"]
-        record_property(f"linear {unit}", linear)
-        record_property(f"doubt {unit}", doubts)
-        assert most["all"] + linear + doubts * len(seen) / sum(seen.values()) <= bar
+    counted = nvrtc.mean_slots(launch, dtype, "sm_90", tmp_path, depth=10)
+    for name, value in counted.items():
+        record_property(name, value)
+    assert max(counted.values()) <= bar
 
 
 @pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)

@@ -126,7 +126,7 @@ FAULTS = {
              "int pixel = wrapped(first - Q / 2 + 1, d);", "rows in shared memory"),
     "NaN": ("branch.K = g - deficit;", "branch.K = g - deficit + real(NAN);", "rows in registers"),
     "sum": ("if (k < job.grids)", "if (k < 1)", "rows in shared memory"),
-    "doubt": ("found >= float(DOUBTFUL)", "found >= 1e30f", "rows in registers"),
+    "doubt": ("const float found =", "const float found = 0.0f *", "rows in registers"),
     "linear part": ("linear.put(boxes);", "linear.put(state.tangent);", "rows in registers"),
 }  # fmt: skip
 
