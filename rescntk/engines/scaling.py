@@ -35,14 +35,6 @@ More bits would let products within one layer leave the range of float32. Chosen
 _RESCALE_BITS + _MOST_BITS = 122 is below 126.
 """
 
-TIE_UNITS = 16.0
-"""Rounding units, times |q1 − q2|, up to which |D − z| counts as 0: a tie.
-
-Pixels with exactly parallel features of different lengths have D = z, of which rounding leaves
-a few units times |q1 − q2|. Without the threshold κ0 = 1 − √(2w)/π would turn an error of 1e-16
-into 1e-8. Used by the engine "numba"; the other engines doubt ties (`DOUBTFUL`).
-"""
-
 DOUBTFUL = 8.0
 """The E = (D + |q1 − q2|/2)/√a, in mean variances of the layer, that makes a pixel pair doubtful.
 
