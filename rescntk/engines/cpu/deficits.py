@@ -65,13 +65,14 @@ class MassPlaces(NamedTuple):
 class Side(NamedTuple):
     """One side of the pairs: its tables, their places, and where rows begin in a table.
 
-    `per_table` is the numbers of a table.
+    `per_table` is the numbers of a table, `stride` the distance of its pixels.
     """
 
     tables: MassTables
     places: MassPlaces
     begin: np.ndarray
     per_table: int
+    stride: int
 
 
 class MergedTaps(NamedTuple):
@@ -267,7 +268,7 @@ def gather_ring(
 ) -> None:
     """Copy the table number `table` to a ring, and fill its halo."""
     start = ring + group.start
-    gather_rows(memory, start, values, table * side.per_table, side.begin, group)
+    gather_rows(memory, start, values, table * side.per_table, side.begin, group, side.stride)
     fill_halo(memory, ring, group)
 
 
@@ -276,7 +277,7 @@ def gather_units(memory: np.ndarray, places: Places, units: int, side: Side, gro
     """Copy û of all channels to the place `units`."""
     for channel in range(places.channels):
         at, table = units + channel * places.length, channel * side.per_table
-        gather_rows(memory, at, side.tables.units, table, side.begin, group)
+        gather_rows(memory, at, side.tables.units, table, side.begin, group, side.stride)
 
 
 @compiled
@@ -286,7 +287,9 @@ def gather_window(
     """Copy the tables of a layer's pre-activations and of the pieces of its windows."""
     places, tables, per_table = side.places, side.tables, side.per_table
     gather_ring(memory, places.window, tables.half_root, number, side, group)
-    gather_rows(memory, places.inverse, tables.inverse, number * per_table, side.begin, group)
+    gather_rows(
+        memory, places.inverse, tables.inverse, number * per_table, side.begin, group, side.stride
+    )
     for k in range(inner if number > 1 else 0):
         table = (number - 2) * inner + k
         gather_ring(memory, places.inner + k * length, tables.inner_pieces, table, side, group)
@@ -391,16 +394,21 @@ def compute_in_deficits(
     sums = np.zeros((len(results.grids), block.rows + LINE_BYTES))
     numbers = np.zeros((4, block.rows), np.int64)
     total = len(left_case) * offsets
+    by_case = offsets == 1  # cases lie side by side in tables, else pixels do
+    one = Side(left, left_places, numbers[3], left_table, left_table // d if by_case else 1)
+    stride = right_table // d if by_case else 1
+    other = Side(right, right_places, numbers[2], right_table, stride)
     for first in range(0, total, block.rows):
         rows = GroupRows(numbers[0], numbers[1], numbers[2], min(block.rows, total - first))
         for row in range(block.rows):
             place = first + min(row, rows.used - 1)  # the last group repeats its last row
             pair, offset = place // offsets, place % offsets
             rows.right_case[row], rows.offset[row] = pair, offset
-            rows.begin[row] = right_case[pair] * (d + offsets - 1) + offset
-            numbers[3, row] = left_case[pair] * d
-        one = Side(left, left_places, numbers[3], left_table)
-        other = Side(right, right_places, rows.begin, right_table)
+            if by_case:
+                one.begin[row], other.begin[row] = left_case[pair], right_case[pair]
+            else:
+                one.begin[row] = left_case[pair] * d
+                other.begin[row] = right_case[pair] * (d + offsets - 1) + offset
         pass_layers(
             memory, places, group, rows, one, other, constants, wanted, block, results, sums
         )

@@ -47,8 +47,12 @@ is flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; GAP in float32 
 kB; trace gains up to 38 kB, and float32 with q = 9 loses 7 % at 12.8 kB.
 """
 
-_DEFICIT_GROUP_BYTES = 12800
-"""Bytes of one quantity in a group of the recursion of deficits, which has twice as many."""
+_DEFICIT_GROUP_BYTES = 51200
+"""Bytes of one quantity in a group of the recursion of deficits; about twenty are in use.
+
+Measured with depth 5, d = 100, q = 3 on the same machine: half as many bytes take 8 % more time
+for GAP and 6 to 9 % for trace; a quarter takes 18 % more for GAP.
+"""
 
 _GROUP_TABLE_BYTES = 16 * 2**20
 """Most bytes of a group's own tables of all layers; it makes groups of deep networks shorter.
@@ -64,6 +68,14 @@ _TASK_PAIRS = 4_000_000
 More pairs make starting a task cheaper. Fewer pairs let threads finish together, and show
 progress sooner. On the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to
 38 % more.
+"""
+
+_TASK_RESULTS = 100_000
+"""Most pairs of cases in a task, whose sums are held in parts, in four numbers a kernel.
+
+More pairs take more memory: 6 MB for each thread with both kernels at one depth. Fewer pairs
+make more tasks of short signals. Chosen by reasoning: signals of 40 pixels and more have fewer
+pairs in a task anyway.
 """
 
 _TABLE_BYTES = 64 * 2**20
@@ -126,8 +138,8 @@ class LeftBlock:
         """The tables for the recursion of deficits, made when a task first asks for them."""
         with self._lock:
             if self._masses is None:
-                scaling, flat = self._run.scaling, self._run.pack_flat(self.tables, 1)
-                self._masses = mass_tables(scaling, flat, read_input(scaling, self.signals), 1)
+                variance = read_input(self._run.scaling, self.signals).variance
+                self._masses = mass_tables(self._run.scaling, self.tables, variance, 1)
             return self._masses
 
     def part(self, start: int, stop: int) -> SignalTables | None:
@@ -224,9 +236,9 @@ class NumbaRun:
     def tasks(self, n: int, m: int, first: int) -> list[tuple[int, int]]:
         """Return blocks of right cases; for a symmetric Gram the longest first."""
         per_case = n * self.d * self.scaling.offsets
-        size = max(
-            1, min(_TASK_PAIRS // per_case, -(-m // (4 * self.threads)), self.cases_per_block // 2)
-        )
+        even = -(-m // (4 * self.threads))
+        most = min(_TASK_PAIRS // per_case, _TASK_RESULTS // n, even, self.cases_per_block // 2)
+        size = max(1, most)
         blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
         return [block for block in reversed(blocks) if block[1] > first]
 
@@ -325,22 +337,22 @@ class NumbaRun:
         doubtful &= np.arange(lefts)[:, None] <= np.arange(rights) + shift
         pairs = np.nonzero(doubtful)
         if len(pairs[0]):
-            self.repeat(values, left, right, flat, pairs)
+            self.repeat(values, left, right, pairs)
 
     def repeat(
         self,
         values: np.ndarray,
         left: LeftBlock,
         right: Right,
-        flat: PackedTables,
         pairs: tuple[np.ndarray, ...],
     ) -> None:
         """Compute some pairs of left with right cases of `values` again, in deficits.
 
-        `flat` are the right cases' tables, and `pairs` the numbers of cases in both blocks.
+        `pairs` are the numbers of cases in both blocks.
         """
         scaling, offsets = self.scaling, self.scaling.offsets
-        others = mass_tables(scaling, flat, read_input(scaling, right.signals), offsets)
+        variance = read_input(scaling, right.signals).variance
+        others = mass_tables(scaling, right.tables, variance, offsets)
         some = max(1, _TASK_PAIRS // (self.d * offsets))
         for first in range(0, len(pairs[0]), some):
             rows, columns = (cases[first : first + some] for cases in pairs)

@@ -8,29 +8,39 @@ import numpy as np
 
 from ...arrays import Array
 from ..scaling import Scaling
-from ..signal_tables import Input, wrap
-from .records import MassTables, PackedTables
+from ..signal_tables import SignalTables, wrap
+from .records import MassTables
 from .sums import piece_levels, widest_piece
 
 
-def mass_tables(scaling: Scaling, flat: PackedTables, signals: Input, offsets: int) -> MassTables:
-    """Return the tables of signals whose other tables are `flat`."""
-    net = scaling.network
-    layers = list(scaling.variances(np, signals.variance, with_tangent=False))
+def mass_tables(
+    scaling: Scaling, tables: SignalTables, variance: Array, offsets: int
+) -> MassTables:
+    """Return the tables of signals with pixels repeated for `offsets` offsets.
 
-    def stack(masses: Iterable[Array]) -> np.ndarray:
-        """Return √(mass/2) of tables (d, cases) as a flat table."""
-        roots = [wrap(np.sqrt(0.5 * mass).astype(scaling.dtype), offsets).T for mass in masses]
-        return np.ascontiguousarray(roots, scaling.dtype).ravel()
+    `variance` is F⁰ at x = z, j = j', (d, cases).
+    """
+    net, wrapped = scaling.network, tables.wrapped(offsets)
+    layers = list(scaling.variances(np, variance, with_tangent=False))
+
+    def flat(tables: Iterable[Array]) -> np.ndarray:
+        """Return tables (pixel, case) as one flat array: see `MassTables`."""
+        stacked = np.array([*tables], scaling.dtype)
+        if scaling.offsets > 1 and stacked.size:
+            stacked = stacked.swapaxes(-1, -2)
+        return np.ascontiguousarray(stacked).ravel()
+
+    def roots(masses: Iterable[Array]) -> np.ndarray:
+        return flat(wrap(np.sqrt(0.5 * mass), offsets) for mass in masses)
 
     inner, outer = net.filter_size, net.outer_filter_size
     return MassTables(
-        flat.units,
-        flat.half_root,
-        flat.inverse,
-        stack(at.features for at in layers),
-        stack(piece for at in layers[1:-1] for piece in pieces(at.features, inner)),
-        stack(piece for at in layers[1:] for piece in pieces(at.window, outer)),
+        units=flat(wrapped.unit_vectors),
+        half_root=flat(layer.half_root for layer in wrapped.layers),
+        inverse=flat(layer.inverse for layer in wrapped.layers),
+        features=roots(at.features for at in layers),
+        inner_pieces=roots(p for at in layers[1:-1] for p in pieces(at.features, inner)),
+        outer_pieces=roots(p for at in layers[1:] for p in pieces(at.window, outer)),
     )
 
 

@@ -38,6 +38,9 @@ class PackedTables(NamedTuple):
 class MassTables(NamedTuple):
     """Flat tables of some signals for the recursion of deficits (deficits.py).
 
+    The axes are (table, case, pixel) for heads of all offsets, else (table, pixel, case): rows
+    of neighbouring cases are then copied together.
+
     Attributes
     ----------
     units, half_root, inverse : array

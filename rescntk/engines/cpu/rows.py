@@ -86,11 +86,11 @@ def gather_tables(
     length = places.length
     for layer in range(layers):
         at = right_layers + 2 * layer * length
-        gather_rows(memory, at, right.half_root, layer * per_table, begin, group)
-        gather_rows(memory, at + length, right.inverse, layer * per_table, begin, group)
+        gather_rows(memory, at, right.half_root, layer * per_table, begin, group, 1)
+        gather_rows(memory, at + length, right.inverse, layer * per_table, begin, group, 1)
     for channel in range(places.channels):
         at = places.right_units + channel * length
-        gather_rows(memory, at, right.units, channel * per_table, begin, group)
+        gather_rows(memory, at, right.units, channel * per_table, begin, group, 1)
 
 
 @compiled

@@ -58,9 +58,13 @@ def repeat_over_rows(
 
 @compiled
 def gather_rows(
-    memory: np.ndarray, out: int, values: np.ndarray, table: int, begin: np.ndarray, group: Group
-) -> None:
-    """Copy the flat table at `table` to rows, each from its `begin` in the table."""
+    memory: np.ndarray, out: int, values: np.ndarray, table: int, begin: np.ndarray,
+    group: Group, stride: int,
+) -> None:  # fmt: skip
+    """Copy the flat table at `table` to rows, each from its `begin` in the table.
+
+    The next pixel lies `stride` numbers behind.
+    """
     line, rows = LINE_BYTES // memory.itemsize, group.rows
     row = 0
     while row < rows:
@@ -70,7 +74,7 @@ def gather_rows(
             end += 1
         whole = (end - row) // line * line
         for j in range(group.d):
-            source, target = table + begin[row] + j, out + j * rows + row
+            source, target = table + begin[row] + j * stride, out + j * rows + row
             if step == 0:
                 value = values[source]
                 several = repeat_like(value, load_line(memory, out))

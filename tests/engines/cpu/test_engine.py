@@ -25,6 +25,7 @@ odd = st.integers(0, 40).map(lambda k: 2 * k + 1)
 def test_threads_follow_the_environment_and_the_caller():
     code = (
         "import numpy as np, rescntk as rk; from rescntk.engines.cpu import engine as n\n"
+        "rk.ResCGPK(1)(np.ones((1, 1, 1)))  # tries the engine\n"
         "pools = []; pool = n.ThreadPoolExecutor\n"
         "n.ThreadPoolExecutor = lambda k: pools.append(k) or pool(k)\n"
         "X = np.ones((2, 1, 3)); k = rk.ResCGPK(2)\n"
@@ -73,7 +74,7 @@ def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
 
 
 def test_a_gram_takes_the_memory_of_its_result(rng):
-    X = rng.standard_normal((1500, 1, 4))
+    X = rng.standard_normal((2000, 1, 4))
     request = Request(rk.Network(1), "trace", KINDS, (1,), threads=2)
     engine.gram(request, X[:2], None, silent)
     tracemalloc.start()
@@ -82,4 +83,4 @@ def test_a_gram_takes_the_memory_of_its_result(rng):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak <= 1.25 * sum(kernel.nbytes for kernel in scaled.values.values())
+    assert peak <= 1.3 * sum(kernel.nbytes for kernel in scaled.values.values())

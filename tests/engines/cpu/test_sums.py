@@ -55,8 +55,8 @@ def spread(values, group, out):
 
 
 @compiled
-def gather(values, table, begin, group, out):
-    sums.gather_rows(out, 0, values, table, begin, group)
+def gather(values, table, begin, group, stride, out):
+    sums.gather_rows(out, 0, values, table, begin, group, stride)
 
 
 @pytest.mark.parametrize("rows", [3, 8, 32])
@@ -69,9 +69,10 @@ def test_tables_are_copied_to_rows(rows, rng):
     right, begin = rng.standard_normal(500), np.sort(rng.integers(0, 90, rows))
     begin[: rows // 2] = np.arange(rows // 2)  # some neighbours, some equal, some neither
     begin[-rows // 4 :] = begin[-1]
-    gather(right, 200, begin, group, out)
-    expected = right[200 + begin[None, :] + np.arange(d)[:, None]]
-    assert (out.reshape(d, rows) == expected).all()
+    for stride in (1, 40):
+        gather(right, 200, begin, group, stride, out)
+        expected = right[200 + begin[None, :] + stride * np.arange(d)[:, None]]
+        assert (out.reshape(d, rows) == expected).all()
 
 
 @compiled
