@@ -206,7 +206,8 @@ class NumbaRun:
             layer["factor"], layer["half_factor"] = factor, 0.5 * factor
             layer["skip_scale"] = skip_scale
             layer["sum_scale"] = skip_scale * self.request.summed
-            layer["linear_scale"] = 2.0 ** -scaling.exponents[number - 1]
+            if scaling.linear_apart:
+                layer["linear_scale"] = 2.0 ** -scaling.exponents[number - 1]
             layer["mean"] = scaling.mean_variances[number]
             layer["doubtful"] = DOUBTFUL * scaling.mean_variances[number]
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout

@@ -12,8 +12,9 @@ import numpy as np
 
 _FUNCTIONS = (
     "abs add arange arctan arctan2 argmin ascontiguousarray broadcast_to clip concatenate copyto "
-    "divide empty empty_like flatnonzero floor frexp full full_like isfinite ldexp maximum "
-    "minimum multiply nonzero ones ones_like roll sqrt stack subtract take where zeros zeros_like"
+    "divide empty empty_like flatnonzero floor floor_divide frexp full full_like isfinite "
+    "ldexp maximum minimum multiply nonzero ones ones_like roll sqrt stack subtract take where "
+    "zeros zeros_like"
 )
 _OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "
