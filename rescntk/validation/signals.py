@@ -87,9 +87,13 @@ def check_match(X: Any, Z: Any, lists: bool = False) -> None:
             "X and Z are of different array libraries, expected both NumPy or both CuPy"
         )
     pairs = zip(channels_and_length(X), channels_and_length(Z), strict=True)
-    for what, (own, other) in zip(("channels", "timepoints"), pairs, strict=True):
-        if own != other and not (lists and what == "timepoints"):
-            raise ValueError(f"Z has {_shape(Z)}, expected {own} {what} as in X of {_shape(X)}")
+    for axis, (own, other) in enumerate(pairs):
+        what = ("channels", "timepoints")[axis]
+        if own != other and not (lists and axis):
+            remedy = "; head 'gap' takes other lengths in lists, list(Z)" if axis else ""
+            raise ValueError(
+                f"Z has {_shape(Z)}, expected {own} {what} as in X of {_shape(X)}{remedy}"
+            )
 
 
 def _shape(X: Any) -> str:
