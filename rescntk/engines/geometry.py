@@ -22,16 +22,24 @@ planes for each axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from ..network import Filter, Network
-from ..rings import Seam
+from ..rings import Seam, circular_sum, step_on_ring
 
-__all__ = ["Filter", "Rows", "Torus", "longest_reach", "receptive_reach"]
+__all__ = [
+    "Filter",
+    "Rows",
+    "Torus",
+    "longest_reach",
+    "on_ring",
+    "receptive_field",
+    "receptive_reach",
+]
 
 
 class Torus(NamedTuple):
@@ -136,11 +144,21 @@ class Rows(NamedTuple):
         return Seam(xp.asarray(self.following), xp.asarray(self.preceding), axis)
 
 
-def longest_reach(network: Network, depth: int) -> int:
-    """Return the longest reach of a filter in layers 1 … `depth`: the halo of a row in pixels."""
-    layers = range(1, depth + 1)
-    inner = max(network.inner_filter(layer).reach for layer in layers)
-    return max(inner, *(network.outer_filter(layer).reach for layer in layers))
+def on_ring(window: Filter, length: int | None) -> Filter:
+    """Return the filter whose taps lead to the same pixels of a closed ring of `length` pixels.
+
+    Its step is at most `length`. None stands for rows that go on in other rows.
+    """
+    return window if length is None else window._replace(step=step_on_ring(window.step, length))
+
+
+def longest_reach(network: Network, depth: int, ring: int | None = None) -> int:
+    """Return the longest reach of a filter in layers 1 … `depth`: the halo of a row in pixels.
+
+    `ring` is the length of rows that close in themselves (`on_ring`).
+    """
+    filters = _filters(network, depth)
+    return max(on_ring(window, ring).reach for window in filters)
 
 
 def receptive_reach(network: Network, depth: int, after: int = 0) -> int:
@@ -148,5 +166,26 @@ def receptive_reach(network: Network, depth: int, after: int = 0) -> int:
 
     After layer 0 come the features f⁰, whose input filter is left out.
     """
-    layers = range(after + 1, depth + 1)
-    return sum(network.inner_filter(k).reach + network.outer_filter(k).reach for k in layers)
+    return sum(window.reach for window in _filters(network, depth, after))
+
+
+def receptive_field(network: Network, depth: int, length: int) -> np.ndarray:
+    """Return whether each pixel of a signal, (length,), reaches the output at pixel 1."""
+    pixels = np.arange(length)
+    if network.dilation == 1:
+        reach = receptive_reach(network, depth) + network.input_filter.reach
+        return np.asarray(np.minimum(pixels, length - pixels) <= reach)
+    reached = pixels == 0
+    for window in (*_filters(network, depth), network.input_filter):
+        if reached.all():
+            break
+        ways = circular_sum(np, reached.astype(np.float64), *on_ring(window, length))
+        reached = ways > 0
+    return np.asarray(reached)
+
+
+def _filters(network: Network, depth: int, after: int = 0) -> Iterator[Filter]:
+    """Yield the inner and outer filters of the layers after + 1 … depth."""
+    for layer in range(after + 1, depth + 1):
+        yield network.inner_filter(layer)
+        yield network.outer_filter(layer)
