@@ -34,6 +34,12 @@ def check_targets(y: Any, n: int) -> np.ndarray:
     return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)
 
 
+def check_two_values(y: np.ndarray) -> None:
+    """Raise ValueError if targets have one value alone, which a fitted constant takes up."""
+    if len(y) == 1:
+        raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
+
+
 def check_features(F: Any, name: str) -> np.ndarray:
     """Return features, rows of real numbers, as a float64 array (n, k)."""
     return check_shape(F, name, "(n, k)", lambda s: len(s) == 2)
