@@ -23,6 +23,7 @@ from .network import Network
 from .validation import (
     check_depth,
     check_depths,
+    check_dilated_depths,
     check_dtype,
     check_flag,
     check_free_memory,
@@ -80,6 +81,7 @@ class KernelCall:
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
+        check_dilated_depths(network.dilation, self.depths)
         self.dtype = np.dtype(check_dtype(dtype))
         self.X = check_signals(X, "X")
         self.Z = None if Z is None or Z is X else check_signals(Z, "Z")

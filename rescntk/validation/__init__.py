@@ -49,6 +49,7 @@ from .networks import (
     check_library_kernel,
     check_multisphere_networks,
     check_network,
+    check_one_dilation,
     check_relu,
 )
 from .numbers import (
@@ -132,6 +133,7 @@ __all__ = [
     "check_network",
     "check_nonnegative",
     "check_on_multisphere",
+    "check_one_dilation",
     "check_pixel_set",
     "check_pixel_sets",
     "check_pixels",
