@@ -15,7 +15,7 @@ import numpy as np
 from ..calls import progress_bar
 from ..matrices import normalize_complements
 from ..network import Network
-from ..rings import circular_mean
+from ..rings import circular_sum
 from ..validation import (
     check_choice,
     check_constant,
@@ -223,11 +223,16 @@ class _RowFilters(NamedTuple):
     outer: int
 
     def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
-        values = function(*(circular_mean(array, self.inner) for array in arrays))
-        return tuple(circular_mean(value, self.outer) for value in values)
+        values = function(*(_circular_mean(array, self.inner) for array in arrays))
+        return tuple(_circular_mean(value, self.outer) for value in values)
 
     def identity(self, array: np.ndarray) -> np.ndarray:
         return array
+
+
+def _circular_mean(pixels: np.ndarray, size: int) -> np.ndarray:
+    """Return the mean over the window of `size` around each pixel of axis 0."""
+    return circular_sum(np, pixels, size) / size if size > 1 else pixels
 
 
 def _propagate(
@@ -314,8 +319,8 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     least = np.array([np.inf, np.inf])
 
     def function(delta: np.ndarray) -> np.ndarray:
-        mixed = circular_mean(delta, max(network.filter_size, network.outer_filter_size))
-        above = 2.0 - circular_mean(delta, network.filter_size)
+        mixed = _circular_mean(delta, max(network.filter_size, network.outer_filter_size))
+        above = 2.0 - _circular_mean(delta, network.filter_size)
         above[above < _OPPOSITE] = 0.0
         for k, values in enumerate((mixed[mixed > 0], above)):
             least[k] = min(least[k], values.min(initial=np.inf))
