@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..network import Network
+from ..progress import Progress
 from ..validation import check_choice, check_depth, check_flag, check_match, check_signals
 from . import jobs
 from .blocks import Block
@@ -17,7 +18,6 @@ from .description import describe, describe_signals, differences, network_of
 from .folder import Folder, create
 from .lock import locked
 from .matrix import StoredMatrix
-from .progress import Progress
 
 
 def gram(
@@ -62,7 +62,8 @@ def gram(
         Compute on the client's workers, which reach `path` under the same name. The default
         is this process.
     progress : bool, default True
-        Whether to report blocks and the time left to stderr.
+        Whether to report blocks and the time left to stderr. Without it, too, a warning comes
+        if hours of work are left.
 
     Returns
     -------
@@ -305,7 +306,13 @@ class StoredGram:
         # Another job may have changed the folder before the lock: the blocks are read again.
         folder.mark((block.row, block.column, 0, 0) for block in self._damaged())
         blocks = list(self._missing())
-        report = Progress(self.path.name, len(blocks), sum(it.pairs for it in blocks), progress)
+        report = Progress(
+            self.path.name,
+            sum(block.pairs for block in blocks),
+            blocks=len(blocks),
+            show=progress,
+            advice="finished blocks stay, and after an interruption the same call goes on",
+        )
 
         def finish(block: Block) -> None:
             folder.mark([block[:4]])

@@ -36,10 +36,9 @@ def test_threads_follow_the_environment_and_the_caller():
 
 
 def test_progress_counts_every_pair(capsys):
-    pytest.importorskip("tqdm")
     signals = np.random.default_rng(0).standard_normal((30, 1, 4))
     rk.ResCGPK(2)(signals, progress=True, engine="numba")
-    assert "465/465" in capsys.readouterr().err.replace(".0", "")
+    assert "465/465" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 200])
