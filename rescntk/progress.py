@@ -12,7 +12,10 @@ from datetime import timedelta
 from .validation import check_flag
 
 _FIRST_PAUSE = 5.0
-"""Least seconds between two lines in a log. Raising it makes fewer lines. Chosen by taste."""
+"""Least seconds before the first line in a log, and between two lines.
+
+Raising it makes fewer lines, and none for work that is done before. Chosen by taste.
+"""
 
 _SHARE = 0.05
 """Least pause between two lines in a log, as a share of the time elapsed.
@@ -50,8 +53,8 @@ class Progress:
     unit : str, default "pair"
         Name of one unit of work.
     blocks : int, optional
-        Number of blocks that the work consists of: lines count blocks instead of units, and
-        the first block has a line.
+        Number of blocks that the work consists of: lines count blocks instead of units. In a
+        log the first and the last block have a line, however short the work is.
     show : bool, default True
         Whether to report.
     advice : str
@@ -107,10 +110,11 @@ class Progress:
                 print(text, end="\n" if end else "", file=sys.stderr, flush=True)
                 self._is_drawn, self.last = True, now
             return
-        first = self.blocks is not None and self.calls == 1
-        pause = max(_FIRST_PAUSE, _SHARE * (now - self.start))
-        if end or first or now - self.last > pause:
-            print(self.line(now - self.start), file=sys.stderr, flush=True)
+        elapsed = now - self.start
+        edge = end or (self.blocks is not None and self.calls == 1)
+        is_short = self.blocks is None and elapsed < _FIRST_PAUSE
+        if now - self.last > max(_FIRST_PAUSE, _SHARE * elapsed) or (edge and not is_short):
+            print(self.line(elapsed), file=sys.stderr, flush=True)
             self.last = now
 
     def _judge(self, elapsed: float) -> None:

@@ -159,7 +159,7 @@ def test_other_computations_are_refused_by_name(path, changes, message):
 
 def test_another_version_is_refused(path, monkeypatch):
     compute(path, signals(5))
-    monkeypatch.setattr("rescntk.stored.description.RECURSION", 99)
+    monkeypatch.setattr("rescntk.description.RECURSION", 99)
     with pytest.raises(ValueError, match="recursion is 1 there, 99 here"):
         compute(path, signals(5))
 
