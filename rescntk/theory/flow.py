@@ -21,6 +21,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ..activations import BY_NAME, DualInput, Pixels, Workspace
+from ..matrices import correlation
 from ..network import Filter, Network
 from ..rings import circular_sum
 from ..validation import check_choice, check_one_dilation, check_signals
@@ -88,9 +89,7 @@ def complements(
         values = pairs.integrate(kind == "ntk", tolerance)
         K[one, other] = values[0, 0] if head == "equivariant" else values.mean(axis=(0, 1))
         K[other, one] = K[one, other]
-    own = np.sqrt(K.diagonal())
-    with np.errstate(invalid="ignore", divide="ignore"):
-        result = 1.0 - K / np.multiply.outer(own, own)
+    result = 1.0 - correlation(K, K.diagonal(), K.diagonal())
     np.fill_diagonal(result, 0.0)
     return result
 

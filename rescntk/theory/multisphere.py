@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..calls import progress_bar
 from ..matrices import normalize_complements
 from ..network import Filter, Network
+from ..progress import progress_bar
 from ..rings import circular_sum
 from ..validation import (
     check_choice,

@@ -7,6 +7,7 @@ what they check; all names are offered here.
 from .arrays import (
     check_correlations,
     check_dot_products,
+    check_indices,
     check_layers,
     check_nonnegative,
     check_points,
@@ -19,13 +20,19 @@ from .arrays import (
 )
 from .matrices import (
     check_cross_kernel,
+    check_features,
     check_posterior_variance,
     check_prior_variance,
     check_resolved,
+    check_rows,
     check_semidefinite,
     check_symmetric,
     check_targets,
+    check_two_values,
+    check_width,
     singular_matrix,
+    unresolved_features,
+    unresolved_leverage,
 )
 from .memory import check_free_memory, check_memory
 from .names import (
@@ -105,6 +112,7 @@ __all__ = [
     "check_dot_products",
     "check_dtype",
     "check_family",
+    "check_features",
     "check_filter_size",
     "check_fit_range",
     "check_flag",
@@ -112,6 +120,7 @@ __all__ = [
     "check_free_memory",
     "check_frequencies",
     "check_frequency",
+    "check_indices",
     "check_integer",
     "check_kernel",
     "check_kinds",
@@ -139,6 +148,7 @@ __all__ = [
     "check_real",
     "check_relu",
     "check_resolved",
+    "check_rows",
     "check_rows_of_pixels",
     "check_samples",
     "check_semidefinite",
@@ -147,8 +157,12 @@ __all__ = [
     "check_symmetric",
     "check_targets",
     "check_trained",
+    "check_two_values",
     "check_unmasked",
     "check_vector",
+    "check_width",
     "multisphere_error",
     "singular_matrix",
+    "unresolved_features",
+    "unresolved_leverage",
 ]

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage
 
-from ...calls import progress_bar
 from ...network import Network
+from ...progress import progress_bar
 from ...validation import (
     check_channels,
     check_choice,
