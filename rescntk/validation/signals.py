@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import ArrayT, array_module
 from ..signals import SignalList, channels_and_length, library
-from .arrays import check_real
+from .arrays import check_real, check_unmasked
 
 
 def check_signals(X: ArrayT, name: str) -> ArrayT:
@@ -57,6 +57,7 @@ def _check_list(X: Any, name: str) -> list[Any]:
     expected = "(n_channels, n_timepoints)"
     if not X:
         raise ValueError(f"{name} is empty, expected at least one signal {expected}")
+    check_unmasked(X, name, expected)
     signals: list[Any] = []
     for k, x in enumerate(X):
         signal = check_real(x, f"{name}[{k}]", expected)
