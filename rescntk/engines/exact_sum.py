@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 
+import numpy as np
+
 from ..arrays import Array
 
 
@@ -40,7 +42,10 @@ def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Arra
     if isinstance(count, int):
         headroom, number = _headroom(count), number_of_grids(count)
     else:
-        headroom, number = xp.frexp(count - 1)[1] + 1, number_of_grids(int(count.max()))
+        headroom, number = (
+            xp.frexp((count - 1).astype(np.float64))[1] + 1,
+            number_of_grids(int(count.max())),
+        )
     one_and_a_half = xp.full(exponent.shape, 1.5)
     shifts = [(k + 1) * headroom - 53 * k for k in range(number)]
     return [xp.ldexp(one_and_a_half, exponent + shift) for shift in shifts]

@@ -44,6 +44,23 @@ def test_numba_refuses_erf_with_a_reason():
 
 
 @needs_numba
+@pytest.mark.parametrize(
+    ("network", "signals", "reason"),
+    [
+        (NETWORK.replace(dilation=2), X, "dilated filters, and the network has dilation 2"),
+        (NETWORK.replace(dilation=(1, 2)), X, r"the network has dilation \(1, 2\)"),
+        (NETWORK, [X[0], X[0, :, :2]], "signals of one length, and these have different lengths"),
+    ],
+)
+def test_what_numba_does_not_take_goes_to_the_reference_engine(network, signals, reason):
+    with pytest.raises(ValueError, match=f"{reason}; these can: 'reference'"):
+        rk.gram(network, signals, engine="numba")
+    by_reference = rk.gram(network, signals, engine="reference")
+    for kind in KINDS:
+        assert (getattr(rk.gram(network, signals), kind) == getattr(by_reference, kind)).all()
+
+
+@needs_numba
 def test_no_folder_for_compiled_code_is_a_reason_and_no_crash():
     code = (
         "import numba.core.caching as c, rescntk as rk, numpy as np\n"

@@ -49,3 +49,16 @@ def pixel_pairs(place, rng):
     P = to_numpy(cupy, rk.pixel_pairs(RELU, cupy.asarray(X), engine=engine))
     expected = rk.pixel_pairs(RELU, X)
     assert np.abs(P - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+
+
+def lists_of_signals(place, network, rng):
+    """Signals of different lengths, on the reference engine."""
+    cupy, _ = place
+    X = [rng.standard_normal((2, d)) for d in (5, 7, 5, 2)]
+    X[2] = X[0] * np.exp(np.arange(5.0))  # parallel pixels: computed again in deficits
+    X1 = [cupy.asarray(x) for x in X]
+    for arguments, own in (((X1, X1[1:]), (X, X[1:])), ((X1,), (X,))):
+        computed = rk.gram(network, *arguments, depths=(1, network.depth), normalized=True)
+        expected = rk.gram(network, *own, depths=(1, network.depth), normalized=True)
+        for A, B in zip(computed, expected, strict=True):
+            assert np.abs(to_numpy(cupy, A) - B).max() <= tolerances.KERNEL["float64"]

@@ -158,6 +158,7 @@ def module():
     fake.float64, fake.dtype = np.float64, np.dtype
     for name in _FUNCTIONS.split():
         setattr(fake, name, _through(getattr(np, name)))
+    fake.add.reduceat = _through(np.add.reduceat)
     fake.asarray = lambda a, dtype=None: ndarray(
         np.array(a._array if isinstance(a, ndarray) else a, dtype=dtype)
     )
