@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
 from .network import Network
 from .progress import progress_bar
+from .signals import Batch, SignalList, channels_and_length, library
 from .validation import (
+    check_batch,
     check_depth,
     check_depths,
     check_dilated_depths,
@@ -31,8 +33,11 @@ from .validation import (
     check_kinds,
     check_match,
     check_network,
-    check_signals,
+    check_one_length,
 )
+
+Signals: TypeAlias = Array | Sequence[Array]
+"""A batch of signals as users give it: an array, or a list of arrays of any lengths."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,8 +73,8 @@ class KernelCall:
     def __init__(
         self,
         network: Network,
-        X: Array,
-        Z: Array | None,
+        X: Signals,
+        Z: Signals | None,
         head: str,
         kinds: Iterable[str],
         depths: Iterable[int] | None,
@@ -84,10 +89,7 @@ class KernelCall:
         self.depths = (network.depth,) if depths is None else check_depths(depths)
         check_dilated_depths(network.dilation, self.depths)
         self.dtype = np.dtype(check_dtype(dtype))
-        self.X = check_signals(X, "X")
-        self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
-        if self.Z is not None:
-            check_match(self.X, self.Z)
+        self.X, self.Z = _batches(X, Z, head)
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
         self.order = [ladder.index(depth) for depth in self.depths]
@@ -103,14 +105,20 @@ class KernelCall:
         announce = _announce if self.progress else None
         self.engine = engines.choose(engine, self.request, self.X, announce)
 
+    @property
+    def length(self) -> int:
+        """Number of time points of the longest signal."""
+        batches = [self.X] if self.Z is None else [self.X, self.Z]
+        return max(channels_and_length(batch)[1] for batch in batches)
+
     def check_memory(self) -> None:
         """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
-        d = self.X.shape[2]
+        d = self.length
         numbers, shape = (n * m, f"{n} × {m}")
         if self.request.head == "pixels":
             numbers, shape = numbers * d * d, f"{shape} × {d} × {d}"
-        if isinstance(self.X, np.ndarray):  # a device's memory is the engine's affair
+        if library(self.X) is np:  # a device's memory is the engine's affair
             held = engines.held_results(self.engine, self.request)
             kinds = " and ".join(kind.upper() for kind in self.kinds)
             depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
@@ -135,8 +143,8 @@ class KernelCall:
         """Raise a MemoryError if the layers of one pair of signals exceed the free memory."""
         depth = max(self.depths)
         check_free_memory(
-            table_bytes(self.request, self.X.shape[2]),
-            f"depth {depth} for signals of {self.X.shape[2]} timepoints",
+            table_bytes(self.request, self.length),
+            f"depth {depth} for signals of {self.length} timepoints",
             "give a smaller depth",
         )
 
@@ -144,12 +152,12 @@ class KernelCall:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
-        if not (self.progress or isinstance(self.X, np.ndarray)):  # a device is not waited for
+        if not self.progress and library(self.X) is not np:  # a device is not waited for
             return self.engine.gram(self.request, self.X, self.Z, silent)
         with progress_bar(self.progress, pairs, advice=_ADVICE) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
-    def diagonal(self, signals: Array, progress: bool = False) -> ScaledKernel:
+    def diagonal(self, signals: Batch, progress: bool = False) -> ScaledKernel:
         """Return the kernels of each signal with itself."""
         if not progress:
             return self.engine.diagonal(self.request, signals, silent)
@@ -233,6 +241,22 @@ class KernelCall:
             f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
             f"depth and with the signals){remedy}"
         )
+
+
+def _batches(X: Signals, Z: Signals | None, head: str) -> tuple[Batch, Batch | None]:
+    """Return the checked batches X and Z; both are lists if they have different lengths."""
+    lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
+    one, other = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
+    check_one_length(one, "X", head)
+    if other is None:
+        return one, None
+    check_one_length(other, "Z", head)
+    check_match(one, other, lists and head == "gap")
+    kinds = {isinstance(batch, SignalList) for batch in (one, other)}
+    lengths = {channels_and_length(batch)[1] for batch in (one, other)}
+    if kinds == {False} and len(lengths) == 1:
+        return one, other
+    return SignalList.of(one), SignalList.of(other)
 
 
 def _like(exponents: Array | int, scale: Array) -> Array | int:

@@ -55,3 +55,15 @@ def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1, length=N
 
 heads = st.sampled_from(["equivariant", "trace", "gap"])
 kinds = st.sampled_from(["gpk", "ntk"])
+
+
+@st.composite
+def signal_lists(draw, max_cases=4, max_channels=2, max_length=6):
+    """Return a list of signals (channels, length) of different lengths, or of one."""
+    channels = draw(st.integers(1, max_channels))
+    lengths = draw(st.lists(st.integers(1, max_length), min_size=1, max_size=max_cases))
+    several = []
+    for length in lengths:
+        flat = draw(st.lists(values, min_size=channels * length, max_size=channels * length))
+        several.append(np.array(flat).reshape(channels, length))
+    return several

@@ -67,10 +67,12 @@ from .numbers import (
 )
 from .signals import (
     MULTISPHERE_TOLERANCE,
+    check_batch,
     check_cases,
     check_distinct,
     check_match,
     check_on_multisphere,
+    check_one_length,
     check_signals,
     multisphere_error,
 )
@@ -94,6 +96,7 @@ __all__ = [
     "MOST_LAYERS",
     "MOST_PIXELS",
     "MULTISPHERE_TOLERANCE",
+    "check_batch",
     "check_cases",
     "check_channels",
     "check_choice",
@@ -134,6 +137,7 @@ __all__ = [
     "check_nonnegative",
     "check_on_multisphere",
     "check_one_dilation",
+    "check_one_length",
     "check_pixel_set",
     "check_pixel_sets",
     "check_pixels",
