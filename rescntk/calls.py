@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -20,9 +19,11 @@ from .engines.footprint import result_bytes, table_bytes
 from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
 from .network import Network
+from .progress import progress_bar
 from .validation import (
     check_depth,
     check_depths,
+    check_dilated_depths,
     check_dtype,
     check_flag,
     check_free_memory,
@@ -80,6 +81,7 @@ class KernelCall:
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
+        check_dilated_depths(network.dilation, self.depths)
         self.dtype = np.dtype(check_dtype(dtype))
         self.X = check_signals(X, "X")
         self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
@@ -138,12 +140,16 @@ class KernelCall:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
-        with progress_bar(self.progress, pairs) as tick:
+        if not (self.progress or isinstance(self.X, np.ndarray)):  # a device is not waited for
+            return self.engine.gram(self.request, self.X, self.Z, silent)
+        with progress_bar(self.progress, pairs, advice=_ADVICE) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
     def diagonal(self, signals: Array, progress: bool = False) -> ScaledKernel:
         """Return the kernels of each signal with itself."""
-        with progress_bar(progress, len(signals)) as tick:
+        if not progress:
+            return self.engine.diagonal(self.request, signals, silent)
+        with progress_bar(progress, len(signals), "signal") as tick:
             return self.engine.diagonal(self.request, signals, tick)
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
@@ -248,22 +254,13 @@ def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield from ((rows, *rest) for rest in _cut(shape[1:], most))
 
 
+_ADVICE = (
+    "an interruption loses them (rescntk.stored.gram goes on where it was; progress=True shows "
+    "how far the work is)"
+)
+"""What the warning before hours of work says about interruptions."""
+
+
 def _announce(text: str) -> None:
     """Write a line to the screen, where progress bars are."""
     print(f"rescntk: {text}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of pairs done since its last call."""
-    if not check_flag(show, "progress"):
-        yield silent
-        return
-    try:
-        from tqdm.auto import tqdm
-    except ModuleNotFoundError:
-        raise ImportError("progress=True needs tqdm: pip install 'rescntk[plot]'") from None
-    with tqdm(total=total, unit=unit, unit_scale=True) as bar:
-        # Tiles on the diagonal compute a few pairs twice.
-        yield lambda done: bar.update(min(done, total - bar.n))
-        bar.update(total - bar.n)

@@ -14,9 +14,14 @@ values = st.one_of(
 
 
 @st.composite
-def networks(draw, max_depth=6, activations=("relu", "erf")):
+def networks(draw, max_depth=6, activations=("relu", "erf"), one_dilation=False):
+    depth = draw(st.integers(1, max_depth))
+    steps = st.integers(1, 4)
+    dilations = [st.just(1), st.just(1), st.just(1), steps]
+    if not one_dilation:
+        dilations.append(st.lists(steps, min_size=depth, max_size=depth))
     return rk.Network(
-        draw(st.integers(1, max_depth)),
+        depth,
         draw(sizes),
         outer_filter_size=draw(st.one_of(st.none(), sizes)),
         input_filter_size=draw(st.sampled_from([1, 1, 3, 5])),
@@ -30,6 +35,7 @@ def networks(draw, max_depth=6, activations=("relu", "erf")):
         trained=draw(
             st.lists(st.sampled_from(["input", "inner", "outer", "readout"]), unique=True)
         ),
+        dilation=draw(st.one_of(dilations)),
     )
 
 
