@@ -10,12 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
 from .atomic import atomic
+from .batches import each, standard_scale
 from .inputs import is_flat, read_signals
 from .moderate import moderate
-
-_ROUNDING = 10
-"""Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
-Raising it leaves more channels undivided. Chosen as a margin over rounding errors, not measured."""
 
 
 class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -70,10 +67,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If the signals are not as described.
         """
         signals, exponent = moderate(read_signals(self, X, reset=True))
-        mean, deviation = signals.mean(axis=(0, 2)), signals.std(axis=(0, 2))
-        # The deviation of a constant channel is a rounding error of its mean.
-        rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
-        varies = self.with_std & (deviation > rounding)
+        mean, deviation = standard_scale(signals)
+        varies = self.with_std & (deviation > 0)
         self.mean_ = np.ldexp(mean if self.with_mean else np.zeros(len(mean)), exponent)
         self.scale_ = np.where(varies, np.ldexp(deviation, exponent), 1.0)
         return self

@@ -17,6 +17,13 @@ from .arrays import (
     check_unmasked,
     check_vector,
 )
+from .learn import (
+    check_class_weight,
+    check_effort,
+    check_first_differences,
+    check_jobs,
+    check_landmarks,
+)
 from .matrices import (
     check_cross_kernel,
     check_posterior_variance,
