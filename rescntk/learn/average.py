@@ -86,7 +86,7 @@ class Average:
         return sum(weight * member.matrix(X, options) for weight, member in pairs)
 
     def mixture(self, X: Signals, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        r"""Return mean and variance of the mixture of Gaussian processes, (m_cases, n_outputs) each.
+        r"""Return mean and variance of the mixture of processes, (m_cases, n_outputs) each.
 
         A member's process has the mean f(x) of its decisions and the variance
         :math:`\sigma^2 (1 - k(x)^\top (K + \lambda I)^{-1} k(x) + \lambda)` of a new
@@ -190,9 +190,9 @@ def _fit_all(
     penalties: Sequence[float],
     options: dict[str, Any],
 ) -> _Fit:
-    """Return ridge regression on all signals.
+    r"""Return ridge regression on all signals.
 
-    The scale :math:`\\sigma^2 = y^\\top (K + \\lambda I)^{-1} (y - b) / n` maximizes the
+    The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the
     marginal likelihood of the targets.
     """
     path = RidgePath(kernel(signals, **options), Y)

@@ -31,7 +31,7 @@ from ..validation import (
     check_unmasked,
 )
 from ..vocabulary import HEADS, KINDS
-from .average import Average, fit_average
+from .average import fit_average
 from .batches import Signals
 from .inputs import read_signals
 from .parameters import constraints, estimator, parameter, setting
@@ -93,7 +93,7 @@ class ResidualKernelEstimator(BaseEstimator):
     standardize: bool | Iterable[bool] | None = setting(
         type="bool or sequence",
         check=check_flag,
-        doc="Whether each channel is standardized.",
+        doc="Whether each channel is standardized, except with block statistics.",
     )
     first_differences: bool | str | Iterable[bool | str] | None = setting(
         type='bool, "only" or sequence',

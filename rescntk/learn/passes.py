@@ -20,16 +20,16 @@ from .views import ONLY, View, block_size
 
 PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "block_statistics": True},
-    {"first_differences": ONLY, "time_scale": 1.0, "standardize": True},
+    {"first_differences": ONLY, "time_scale": 1.0},
     {"first_differences": ONLY, "block_statistics": True},
-    {"first_differences": ONLY, "head": "trace", "standardize": True},
-    {"first_differences": True, "time_scale": 1.0, "input_filter_size": 9},
+    {"first_differences": ONLY, "head": "trace"},
+    {"first_differences": True, "time_scale": 1.0, "input_filter_size": 9, "standardize": False},
     {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9},
     {"block_statistics": True, "time_scale": 1.0},
-    {"first_differences": ONLY, "input_filter_size": 9, "standardize": True},
-    {"standardize": True, "time_scale": 1.0},
+    {"first_differences": ONLY, "input_filter_size": 9},
+    {"time_scale": 1.0},
     {"first_differences": True, "block_statistics": True, "filter_size": 3},
-    {"first_differences": ONLY, "filter_size": 31, "standardize": True},
+    {"first_differences": ONLY, "filter_size": 31},
     {"first_differences": True, "block_statistics": True, "time_scale": 1.0},
     {"first_differences": True, "block_statistics": True, "max_length": 256},
     {"first_differences": ONLY, "time_scale": 0.3, "max_length": 256},
@@ -50,7 +50,7 @@ EFFORTS = {"fast": 4, "default": 9, "thorough": len(PLAN)}
 _COMMON: dict[str, Any] = {
     "max_length": 128,
     "block_statistics": False,
-    "standardize": False,
+    "standardize": True,
     "first_differences": False,
     "constant": True,
     "time_scale": 0.0,
@@ -106,7 +106,8 @@ class Pass(NamedTuple):
         view, network = self.view, self.kernel.network
         signals = {False: "signals", True: "signals + differences", ONLY: "differences"}
         parts = [signals[view.first_differences]]
-        parts += ["standardized"] * view.standardize + ["statistics"] * view.block_statistics
+        parts += ["block statistics"] * view.block_statistics
+        parts += ["not standardized"] * (not view.standardize)
         parts += [f"time {view.time_scale:g}"] * (view.time_scale > 0)
         parts += [f"filters {network.input_filter_size} and {network.filter_size}"]
         return ", ".join([*parts, self.kernel.head])

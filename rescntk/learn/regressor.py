@@ -18,7 +18,6 @@ from .inputs import read_signals
 from .moderate import moderate
 from .parameters import check_parameters, estimator
 
-
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Default penalties beside the least one, in units of the kernels' diagonal. Chosen to reach from
 nearly interpolation to nearly the mean of the targets."""

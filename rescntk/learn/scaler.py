@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
 from .atomic import atomic
-from .batches import each, standard_scale
+from .batches import standard_scale
 from .inputs import is_flat, read_signals
 from .moderate import moderate
 

@@ -30,7 +30,7 @@ class View:
         nothing is appended or scaled.
     standardize : bool
         Whether each channel is standardized: the mean and the standard deviation over all
-        training signals become 0 and 1.
+        training signals become 0 and 1. Block statistics have a scale of their own instead.
     first_differences : bool or "only"
         Whether the first differences of each channel are appended as a channel, or take the
         channel's place ("only"). They are scaled to the standard deviation of the channel
@@ -60,7 +60,7 @@ class View:
         mean, scale, rise = np.zeros(channels), np.ones(channels), np.zeros(channels)
         if self.block_statistics and block > 1:
             scale = _root_mean_square(X)
-        if self.standardize:
+        elif self.standardize:
             mean, scale = standard_scale(X)
         scale = np.where(scale > 0, scale, 1.0)
         X = each(lambda Z: (Z - mean[:, None]) / scale[:, None], X)
