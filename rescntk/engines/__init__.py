@@ -48,6 +48,14 @@ def _numba_refuses(request: Request, X: Array) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
         )
+    return _dilation_is_refused(request)
+
+
+def _dilation_is_refused(request: Request) -> str | None:
+    """Return the reason of an engine that does not take dilated filters, or None."""
+    dilation = request.network.dilation
+    if dilation != 1:
+        return f"it does not take dilated filters, and the network has dilation {dilation!r}"
     return None
 
 
@@ -75,7 +83,7 @@ def _cuda_refuses(request: Request, X: Array) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
         )
-    return None
+    return _dilation_is_refused(request)
 
 
 class _Entry(NamedTuple):

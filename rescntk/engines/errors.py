@@ -24,7 +24,7 @@ import numpy as np
 from ..activations import DualInput, DualResult
 from ..arrays import Array, array_module
 from .protocol import Request
-from .recursion import Buffers, Recursion, Side
+from .recursion import OFFSETS, Buffers, Recursion, RowAxis, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables
 
@@ -63,13 +63,21 @@ def may_be_unresolved(scaling: Scaling, left: SignalTables, right: SignalTables)
 
 
 class ErrorSums:
-    """Sums over pixels and offsets of the estimated errors of a tile's kernels."""
+    """Sums over pixels and offsets of the estimated errors of a tile's kernels.
 
-    def __init__(self, scaling: Scaling) -> None:
-        self._scaling = scaling
+    Parameters
+    ----------
+    scaling : Scaling
+        The constants of the layers.
+    pixel_pairs : int or array (right cases,)
+        The number of pixel pairs of a left with a right case.
+    """
+
+    def __init__(self, scaling: Scaling, pixel_pairs: Array | int) -> None:
+        self._scaling, self._pixel_pairs = scaling, pixel_pairs
         self._sums: dict[tuple[str, int], Array] = {}
 
-    def add(self, kind: str, depth: int, error: Array) -> None:
+    def add(self, kind: str, depth: int, error: Array, rows: RowAxis) -> None:
         """Add the errors of a kernel at pixel pairs, (j, left case, δ, right case)."""
         head = self._scaling.request_head
         if head == "equivariant":
@@ -80,9 +88,9 @@ class ErrorSums:
                 largest, self._sums.get((kind, depth), 0.0)
             )
         else:
-            total = error.sum(axis=(0, 2), dtype=np.float64)
-            count = self._scaling.d * self._scaling.offsets
-            self._sums[kind, depth] = self._sums.get((kind, depth), 0.0) + total / count
+            total = rows.total(error.sum(axis=0, dtype=np.float64))
+            before = self._sums.get((kind, depth), 0.0)
+            self._sums[kind, depth] = before + total / self._pixel_pairs
 
     def check(self, left: SignalTables, right: SignalTables, paired: bool) -> None:
         """Raise a ValueError if a kernel has lost more than half of its digits."""
@@ -122,8 +130,9 @@ class ErrorRecursion(Recursion):
         left: Side,
         right: Side,
         sums: ErrorSums,
+        rows: RowAxis = OFFSETS,
     ) -> None:
-        super().__init__(request, scaling, buffers, left, right)
+        super().__init__(request, scaling, buffers, left, right, rows)
         self.want_slope = True
         self._sums = sums
         self._error_ring, self.error = self._ring("error")
@@ -170,15 +179,15 @@ class ErrorRecursion(Recursion):
         """Add the residual branch to all states, and the errors of a depth asked for to `sums`."""
         xp, parts = self.xp, self.network.parts
         unit = self.scaling.unit(layer)
-        entering = self._box(self._error_ring, self._inner_size(layer)).copy()
+        entering = self._box(self._error_ring, self.network.inner_filter(layer)).copy()
         K_dot = xp.asarray(dual.K_dot)
         xp.multiply(K_dot, entering, out=self._moved)
         if tangent_g is not None:
             # 4/Δ, from K̇ = (4/π)/√Δ.
             root = K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
             per_error = (self._size * unit) * (root * root)
-            scale = self._tangent_scale(layer - 1)
-            error = self._box(self._tangent_error_ring, self._inner_size(layer)).copy()
+            scale, inner = self._tangent_scale(layer - 1), self.network.inner_filter(layer)
+            error = self._box(self._tangent_error_ring, inner).copy()
             error += (abs(parts.inner_minus_readout) * scale) * entering
             error += per_error * entering * xp.abs(tangent_g)
             error *= K_dot
@@ -191,7 +200,7 @@ class ErrorRecursion(Recursion):
         if layer in self.request.depths:
             errors = {"gpk": self.error, "ntk": self.tangent_error}
             for kind in self.request.kinds:
-                self._sums.add(kind, layer, errors[kind])
+                self._sums.add(kind, layer, errors[kind], self.rows)
         if layer < self.request.depths[-1]:
             most = (self.distance + self.opposite) / float(np.finfo(self._w.dtype).eps)
             self.error += _change(xp, self.distance, self.opposite)

@@ -253,7 +253,7 @@ class ReferenceGram:
         doubt: Array = self.xp.zeros((1, 1))
         errors = None
         if may_be_unresolved(self.scaling, left, right):
-            errors = ErrorSums(self.scaling)
+            errors = ErrorSums(self.scaling, self.d * self.offsets)
         for offsets, right_axes in self._offsets(len(right.scale)):
             layers = [map_pixels(pixels, right_axes) for pixels in right.layers]
             given = None if right.vectors is None else right_axes(right.vectors)

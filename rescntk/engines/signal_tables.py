@@ -18,6 +18,7 @@ import numpy as np
 from ..activations import Pixels
 from ..arrays import Array, array_module
 from .exact_sum import mean, pairwise
+from .geometry import receptive_field
 from .scaling import Scaling
 
 _OUT_OF_REACH = 1e-30
@@ -152,7 +153,8 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     homogeneous = scaling.activation.homogeneous
     X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
     if scaling.equivariant:  # other pixels may be larger by any factor
-        X = xp.where(_reaching(scaling, xp), X, 0.0)
+        reached = receptive_field(net, scaling.depth, scaling.d)
+        X = xp.where(xp.asarray(reached)[:, None], X, 0.0)
     scale = xp.ones(X.shape[2])
     if homogeneous:  # a power of two, at most 2^1023: squares stay within float64
         scale = xp.ldexp(scale, xp.frexp(xp.abs(X).max(axis=(0, 1)))[1] - 1)
@@ -217,15 +219,6 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
         unit_vectors, layers, peaks, bounds, means, scale, exponents, sizes, amplification,
         vectors if own_bounds else None,
     )  # fmt: skip
-
-
-def _reaching(scaling: Scaling, xp: ModuleType) -> Array:
-    """Return whether each pixel is in the receptive field of pixel 1, (d, 1)."""
-    net, depth = scaling.network, scaling.depth
-    inner, outer = net.filter_size // 2, net.outer_filter_size // 2
-    radius = net.input_filter_size // 2 + (depth - 1) * inner + depth * outer
-    pixels = xp.arange(scaling.d)
-    return (xp.minimum(pixels, scaling.d - pixels) <= radius)[:, None]
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:

@@ -13,12 +13,14 @@ if find_spec("sklearn") is None:
 
 from .classifier import ResidualKernelClassifier
 from .kernel import SignalKernel
+from .landmarks import LandmarkFeatures
 from .matrix import KernelMatrix
 from .regressor import ResidualKernelRegressor
 from .scaler import SignalScaler
 
 __all__ = [
     "KernelMatrix",
+    "LandmarkFeatures",
     "ResidualKernelClassifier",
     "ResidualKernelRegressor",
     "SignalKernel",

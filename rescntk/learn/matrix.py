@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
-from ..kernels import Kernel, ResCNTK
+from ..kernels import Kernel
 from .atomic import atomic
-from .inputs import read_signals
 from .kernel import SignalKernel
+from .kernel_transformer import KernelTransformer
 
 
-class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelMatrix(KernelTransformer):
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
     For pipelines whose last step takes a precomputed kernel: ``SVC(kernel="precomputed")``,
@@ -76,28 +75,6 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.engine = engine
         self.dtype = dtype
         self.threads = threads
-
-    def set_params(self, **params: Any) -> KernelMatrix:
-        """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on.
-
-        Returns
-        -------
-        KernelMatrix
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            For an unknown parameter, or for a parameter of a kernel that is no `SignalKernel`.
-        """
-        kernel = params.get("kernel", self.kernel)
-        inner = [name for name in params if name.startswith("kernel__")]
-        if inner and not isinstance(kernel, SignalKernel):
-            raise ValueError(
-                f"{inner[0]} cannot be set, since kernel is {kernel!r}: expected a SignalKernel, "
-                f"whose parameters can be searched"
-            )
-        return super().set_params(**params)
 
     @atomic
     def fit(self, X: Array, y: Any = None) -> KernelMatrix:
@@ -171,45 +148,14 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             If a value exceeds the dtype; a deep kernel wants ``normalized=True``.
         """
         check_is_fitted(self)
-        return self._matrix(read_signals(self, X, reset=False, n_channels=self._flat_channels))
+        return self._matrix(self._read_again(X))
 
     def _keep(self, X: Array) -> None:
         """Set kernel, options and signals."""
-        kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
-        options: dict[str, Any] = {
-            "engine": self.engine,
-            "dtype": self.dtype,
-            "threads": self.threads,
-        }
-        self._flat_channels = 1
-        if isinstance(kernel, SignalKernel):
-            for name, default in (("engine", "auto"), ("dtype", "float64"), ("threads", None)):
-                if options[name] != default:
-                    raise ValueError(
-                        f"{name} is {options[name]!r}, expected it as a parameter of the "
-                        f"SignalKernel"
-                    )
-            self._flat_channels = 1 if kernel.n_channels is None else kernel.n_channels
-            options = kernel.options()
-            kernel = kernel.kernel
-        elif not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
-        self.kernel_: Kernel = kernel
-        self._options = options
         # A copy, so that later changes of the array do not change the fitted signals.
-        signals = read_signals(self, X, reset=True, n_channels=self._flat_channels)
-        self.signals_ = signals.copy()
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.signals_)
+        self.signals_ = self._read(X).copy()
 
     def _matrix(self, signals: np.ndarray | None) -> np.ndarray:
         if signals is None:
             return self.kernel_(self.signals_, **self._options)
         return self.kernel_(signals, self.signals_, **self._options)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags

@@ -174,7 +174,9 @@ def posteriors(
     return ax
 
 
-def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = None) -> Any:
+def kernel_spectra(
+    shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = None, *, absolute: bool = False
+) -> Any:
     """Draw the Fourier coefficients of kernels on the circle, relative to the largest.
 
     Figure 7 of Tirer et al. 2022, with both axes logarithmic: power laws are straight lines.
@@ -187,6 +189,9 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
         The last frequency drawn, at most half the samples.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
+    absolute : bool, default False
+        Draw the magnitudes themselves, as in the figure: ``smoothness.magnitudes``, an FFT over
+        its number of samples. (The figure's FFT is not divided: 4096 times larger.)
 
     Returns
     -------
@@ -199,7 +204,7 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_spectra({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    from ..theory.circle import relative_spectrum
+    from ..theory.circle import magnitudes, relative_spectrum
 
     last = check_depth(last, "last")
     for label, values in shapes.items():
@@ -216,8 +221,10 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
         found = relative_spectrum(values, last)
         spread = np.unique(np.geomspace(1, len(found.frequencies), 12).astype(int)) - 1
         style |= {"marker": marker, "markersize": 4, "markevery": spread.tolist()}
-        ax.plot(*found, label=label, **style)
-    ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude / the largest")
+        unit = float(magnitudes(values).max()) if absolute else 1.0
+        ax.plot(found.frequencies, unit * found.magnitudes, label=label, **style)
+    unit_name = "" if absolute else " / the largest"
+    ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude" + unit_name)
     finish(ax, 2)
     return ax
 

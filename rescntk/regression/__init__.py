@@ -8,23 +8,30 @@ alone. The neural tangent kernel gives the network that gradient descent on all 
 `solve` takes one ridge; its Cholesky factorization is the cheapest way. For matrices that are too
 large, `solve` multiplies them only, and `pivoted_cholesky` speeds it up. `decompose` takes one
 eigendecomposition, after which any ridge, all leave-one-out errors and any time of gradient flow
-cost O(n²).
+cost O(n²). `restricted_ridge` computes n·k pairs, the columns of k landmarks.
 """
 
 from .conjugate_gradients import Solution, conjugate_gradients, solve
 from .decomposition import Decomposition, decompose
+from .feature_ridge import FeatureRidge
+from .landmarks import LandmarkMap, RestrictedRidge, landmark_map, restricted_ridge
 from .pivoted_cholesky import LowRank, pivoted_cholesky
 from .ridge import Posterior, interpolate, posterior
 
 __all__ = [
     "Decomposition",
+    "FeatureRidge",
+    "LandmarkMap",
     "LowRank",
     "Posterior",
+    "RestrictedRidge",
     "Solution",
     "conjugate_gradients",
     "decompose",
     "interpolate",
+    "landmark_map",
     "pivoted_cholesky",
     "posterior",
+    "restricted_ridge",
     "solve",
 ]

@@ -9,23 +9,35 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..validation import check_constant, check_depth, check_positive, check_real, check_targets
+from ..validation import (
+    check_constant,
+    check_depth,
+    check_flag,
+    check_positive,
+    check_real,
+    check_targets,
+)
 from . import ridge as direct
 
 
 class Solution(NamedTuple):
-    """The result of conjugate gradients for (K + λI) A = Y."""
+    """The result of `solve` for (K + λI) A + 1b = Y, with 1ᵀA = 0 if there is an intercept b."""
 
     coefficients: np.ndarray
     """A, of the shape of Y"""
     residuals: np.ndarray
-    """‖Y − (K + λI) A‖ / ‖Y‖ of each target, () or (n_targets,); 0 where Y is 0. Computed from
-    the coefficients themselves by one more product with K."""
+    """‖Y − (K + λI) A − 1b‖ / ‖Y‖ of each target, () or (n_targets,); 0 where Y is 0. Computed
+    from the coefficients themselves by one more product with K."""
     iterations: int
-    """Number of products with K before the last product, which checks the residuals"""
+    """Number of products with K before the last product, which checks the residuals; 0 by
+    Cholesky"""
     history: np.ndarray
     """(iterations + 1,) or (iterations + 1, n_targets): the residuals as the recursion has them,
-    before the first iteration and after each"""
+    before the first iteration and after each; with an intercept, residuals of Y − mean(Y)"""
+    intercepts: Any = 0.0
+    """b, () or (n_targets,); 0 without an intercept"""
+    errors: np.ndarray | None = None
+    """Leave-one-out errors, of the shape of Y; None if not asked for"""
 
 
 def solve(
@@ -33,6 +45,8 @@ def solve(
     y: np.ndarray,
     ridge: float = 0.0,
     *,
+    intercept: bool = False,
+    leave_one_out: bool = False,
     preconditioner: Any = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
@@ -40,11 +54,14 @@ def solve(
     r"""Return :math:`\beta = (K + \lambda I)^{-1} y`: kernel interpolation or ridge regression.
 
     The minimizer of :math:`\|y - K\beta\|^2 + \lambda \beta^\top K \beta`; eq. 4 of Tirer et al.
-    2022 for :math:`\lambda = 0`. The method follows from the arguments:
+    2022 for :math:`\lambda = 0`. With an intercept b the minimizer of
+    :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`. The method follows from the
+    arguments:
 
-    - K is an array and there is no preconditioner: by Cholesky. The result is an array.
+    - K is an array and there is no preconditioner: by Cholesky. The result is an array; with an
+      intercept or leave-one-out errors it is a `Solution`, whose field ``coefficients`` is β.
     - K is anything else with ``K @ v``, or there is a preconditioner: by conjugate gradients.
-      The result is a `Solution`, whose field ``coefficients`` is β.
+      The result is a `Solution`.
 
     Parameters
     ----------
@@ -55,6 +72,13 @@ def solve(
         Values at the given points.
     ridge : float, default 0.0
         λ, at least 0; above 0 with a preconditioner.
+    intercept : bool, default False
+        Whether to fit the constant b, without penalty. By conjugate gradients it costs one more
+        target.
+    leave_one_out : bool, default False
+        Whether to return leave-one-out errors, y_i − f₋ᵢ(x_i). They take the diagonal of
+        (K + λI)⁻¹: n³/3 operations more by Cholesky. By conjugate gradients they would take n
+        more targets, and are refused. `restricted_ridge` has them for many signals.
     preconditioner : LowRank or ndarray (n, rank), optional
         The result of `pivoted_cholesky`, or its factor F: F Fᵀ + λI is the preconditioner.
     tolerance, max_iterations
@@ -89,16 +113,39 @@ def solve(
     """
     # Lists, data frames and arrays: everything that the Cholesky factorization can read.
     is_array = hasattr(K, "__array__") or not hasattr(K, "__matmul__")
+    intercept = check_flag(intercept, "intercept")
+    leave_one_out = check_flag(leave_one_out, "leave_one_out")
     if is_array and preconditioner is None:
-        return direct.solve(K, y, ridge)
+        if not (intercept or leave_one_out):
+            return direct.solve(K, y, ridge)
+        return _by_cholesky(K, y, ridge, intercept, leave_one_out)
+    if leave_one_out:
+        raise ValueError(
+            "leave_one_out is True, expected False for conjugate gradients, which do not compute "
+            "the diagonal of the inverse: give K as an array without a preconditioner, or take "
+            "restricted_ridge"
+        )
     return conjugate_gradients(
         K,
         y,
         ridge,
+        intercept=intercept,
         preconditioner=preconditioner,
         tolerance=tolerance,
         max_iterations=max_iterations,
     )
+
+
+def _by_cholesky(
+    K: Any, y: np.ndarray, ridge: float, intercept: bool, leave_one_out: bool
+) -> Solution:
+    """Return the solution with an intercept, or with leave-one-out errors, by Cholesky."""
+    A, b, errors = direct.solve_with(K, y, ridge, intercept, leave_one_out)
+    given = np.asarray(y, dtype=np.float64)
+    left = given - np.asarray(K, dtype=np.float64) @ A - ridge * A - b
+    unit = _norms(given.reshape(len(given), -1)).reshape(given.shape[1:])
+    residuals = np.linalg.norm(left / unit, axis=0)
+    return Solution(A, residuals, 0, residuals[None], b, errors)
 
 
 def conjugate_gradients(
@@ -106,6 +153,7 @@ def conjugate_gradients(
     y: np.ndarray,
     ridge: float = 0.0,
     *,
+    intercept: bool = False,
     preconditioner: Any = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
@@ -118,6 +166,10 @@ def conjugate_gradients(
     singular vectors of :math:`F = U S V^\top`:
     :math:`P^{-1} r = (r - U U^\top r)/\lambda + U (S^2 + \lambda)^{-1} U^\top r`.
 
+    With an intercept the equations are :math:`(K + \lambda I) A + 1 b = Y` and
+    :math:`1^\top A = 0`. The vector of ones is solved for as one more target g:
+    :math:`b = 1^\top A_Y / 1^\top g` and :math:`A = A_Y - g b`, where :math:`A_Y` belongs to Y.
+
     Parameters
     ----------
     K : array (n, n), or an object with ``shape`` and ``K @ v``
@@ -125,6 +177,8 @@ def conjugate_gradients(
     y : ndarray, (n,) or (n, n_targets)
     ridge : float, default 0.0
         λ, at least 0; above 0 with a preconditioner.
+    intercept : bool, default False
+        Whether to fit the constant b.
     preconditioner : LowRank or ndarray (n, rank), optional
         As for `solve`.
     tolerance : float, default 1e-6
@@ -154,19 +208,23 @@ def conjugate_gradients(
     tolerance = check_positive(tolerance, "tolerance")
     max_iterations = check_depth(max_iterations, "max_iterations")
     precondition = _woodbury(preconditioner, n, ridge)
-    Y = y if y.ndim == 2 else y[:, None]
-    largest = np.abs(Y).max(axis=0)
-    largest[largest == 0] = 1.0
-    Y = Y / largest  # squares of huge or tiny targets leave the range of float64
-    norm = np.linalg.norm(Y, axis=0)
-    norm[norm == 0] = 1.0
-    Y = Y / norm
+    given = y if y.ndim == 2 else y[:, None]
+    unit = _norms(given)
+    Y = given / unit  # squares of huge or tiny targets leave the range of float64
 
     def product(V: np.ndarray) -> np.ndarray:
         return np.asarray(K @ V, dtype=np.float64) + ridge * V
 
-    A, history = _iterate(product, precondition, Y, tolerance, max_iterations)
-    residuals = np.linalg.norm(Y - product(A), axis=0)
+    if check_flag(intercept, "intercept"):
+        mean = Y.mean(axis=0)
+        targets = np.column_stack([Y - mean, np.ones(n)])
+        solved, history = _solve_all(product, precondition, targets, tolerance, max_iterations)
+        b = solved[:, :-1].sum(axis=0) / solved[:, -1].sum()
+        A, b = solved[:, :-1] - np.outer(solved[:, -1], b), b + mean
+    else:
+        A, history = _solve_all(product, precondition, Y, tolerance, max_iterations)
+        b = np.zeros(Y.shape[1])
+    residuals = np.linalg.norm(Y - b - product(A), axis=0)
     if (history[-1] > tolerance).any() or (residuals > 10 * tolerance).any():
         warnings.warn(
             f"conjugate gradients stopped after {len(history) - 1} iterations at a residual of "
@@ -175,11 +233,32 @@ def conjugate_gradients(
             scipy.linalg.LinAlgWarning,
             stacklevel=2,
         )
-    A = A * norm * largest
-    table = np.array(history)
+    A, b, table = A * unit, b * unit, history[:, : Y.shape[1]]
     if y.ndim == 1:
-        return Solution(A[:, 0], residuals[0], len(table) - 1, table[:, 0])
-    return Solution(A, residuals, len(table) - 1, table)
+        return Solution(A[:, 0], residuals[0], len(table) - 1, table[:, 0], b[0])
+    return Solution(A, residuals, len(table) - 1, table, b)
+
+
+def _norms(Y: np.ndarray) -> np.ndarray:
+    """Return the norm of each column, and 1 for columns of zeros; squares cannot overflow."""
+    largest = np.abs(Y).max(axis=0)
+    largest[largest == 0] = 1.0
+    norms: np.ndarray = np.linalg.norm(Y / largest, axis=0) * largest
+    norms[norms == 0] = 1.0
+    return norms
+
+
+def _solve_all(
+    product: Callable[[np.ndarray], np.ndarray],
+    precondition: Callable[[np.ndarray], np.ndarray],
+    Y: np.ndarray,
+    tolerance: float,
+    max_iterations: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return A and the relative residuals after each iteration, (iterations + 1, n_targets)."""
+    norms = _norms(Y)
+    A, history = _iterate(product, precondition, Y / norms, tolerance, max_iterations)
+    return A * norms, np.array(history)
 
 
 def _iterate(

@@ -18,6 +18,7 @@ from ..validation import (
     check_semidefinite,
     check_symmetric,
     check_targets,
+    check_two_values,
 )
 
 
@@ -121,8 +122,8 @@ class Decomposition:
         """
         n = len(self.eigenvalues)
         y = check_targets(y, n)
-        if check_flag(intercept, "intercept") and n == 1:
-            raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
+        if check_flag(intercept, "intercept"):
+            check_two_values(y)
         coefficients, _, correction = self._solve(y, ridge, intercept)
         diagonal = self._inverses(ridge) @ (self.eigenvectors**2).T - correction
         return coefficients / (diagonal[..., None] if y.ndim == 2 else diagonal)

@@ -20,6 +20,7 @@ from ..validation import (
     check_signals,
     check_symmetric,
     check_targets,
+    check_two_values,
     singular_matrix,
 )
 
@@ -68,6 +69,38 @@ def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
     return scipy.linalg.cho_solve((_cholesky(K, ridge, eps), True), y)
+
+
+def solve_with(
+    K: np.ndarray, y: np.ndarray, ridge: float, intercept: bool, leave_one_out: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    r"""Return coefficients β, intercepts b, and leave-one-out errors or None, by Cholesky.
+
+    The formulas are those of `Decomposition.with_intercept` and `Decomposition.leave_one_out`,
+    with :math:`G = (K + \lambda I)^{-1}`: :math:`b = 1^\top G y / 1^\top G 1`,
+    :math:`\beta = G (y - 1 b)`, and errors :math:`\beta_i / (G_{ii} - (G1)_i^2 / 1^\top G 1)`.
+    """
+    K, eps = check_symmetric(K, "K"), rounding_unit(K)
+    y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
+    if intercept and leave_one_out:
+        check_two_values(y)
+    factor = _cholesky(K, ridge, eps)
+    targets = y if y.ndim == 2 else y[:, None]
+    solved = scipy.linalg.cho_solve((factor, True), np.column_stack([targets, np.ones(len(y))]))
+    found, ones = solved[:, :-1], solved[:, -1]
+    constants, correction = np.zeros(targets.shape[1]), np.zeros(len(y))
+    if intercept:
+        total = ones.sum()
+        constants, correction = ones @ targets / total, ones**2 / total
+        found = found - np.outer(ones, constants)
+    errors = None
+    if leave_one_out:
+        inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)
+        diagonal = np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse)) - correction
+        errors = found / diagonal[:, None]
+    if y.ndim == 1:
+        return found[:, 0], constants[0], None if errors is None else errors[:, 0]
+    return found, constants, errors
 
 
 def interpolate(

@@ -21,17 +21,21 @@ import numpy as np
 from ..network import Network
 from ..validation import check_depths, check_family, check_flag, check_length, check_network
 from .paths import path_counts, path_pixels, stride_kernel
+from .responses import Responses, kernel_responses, responses
 from .walk import Walk, variance
 
 __all__ = [
     "Fields",
+    "Responses",
     "Widths",
     "asymptotic_width",
     "effective_receptive_field",
     "fields",
+    "kernel_responses",
     "path_counts",
     "path_pixels",
     "reach",
+    "responses",
     "stride_kernel",
     "width",
     "widths",
@@ -56,7 +60,7 @@ def effective_receptive_field(
         Length d of the signals. Convolutions are circular: a wide field wraps around.
     kind : {"ntk", "gpk"}, default "ntk"
         The kernel, with the head "equivariant". (The field of "trace" is uniform. The head
-        "gap" gives no function of energies.)
+        "gap" gives no function of energies: `kernel_responses` serves all heads.)
     normalized : bool, default False
         Return w / Σw instead, which works at any depth.
 

@@ -104,6 +104,16 @@ def check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -
     return array
 
 
+def check_indices(values: Any, name: str, n: int) -> np.ndarray:
+    """Return `values`, different integers from 0 to n − 1, as a vector."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} is {values!r}, expected a vector of integers")
+    if array.min() < 0 or array.max() >= n or len(np.unique(array)) < len(array):
+        raise ValueError(f"{name} is {values!r}, expected different integers from 0 to {n - 1}")
+    return array.astype(np.intp, copy=False)
+
+
 def check_vector(values: Any, name: str) -> np.ndarray:
     """Return `values` as a vector of real numbers."""
     return check_shape(values, name, "(n,)", lambda shape: len(shape) == 1)

@@ -34,6 +34,31 @@ def check_targets(y: Any, n: int) -> np.ndarray:
     return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)
 
 
+def check_two_values(y: np.ndarray) -> None:
+    """Raise ValueError if targets have one value alone, which a fitted constant takes up."""
+    if len(y) == 1:
+        raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
+
+
+def check_features(F: Any, name: str) -> np.ndarray:
+    """Return features, rows of real numbers, as a float64 array (n, k)."""
+    return check_shape(F, name, "(n, k)", lambda s: len(s) == 2)
+
+
+def check_rows(values: np.ndarray, name: str, n: int) -> np.ndarray:
+    """Return an array (n, ...), or raise ValueError if the number of rows is another."""
+    if len(values) != n:
+        raise ValueError(f"{name} has {len(values)} rows, expected {n} as X")
+    return values
+
+
+def check_width(values: np.ndarray, name: str, width: int) -> np.ndarray:
+    """Return an array (n, width), or raise ValueError if the number of columns is another."""
+    if values.shape[1] != width:
+        raise ValueError(f"{name} has {values.shape[1]} columns, expected {width} as before")
+    return values
+
+
 def check_cross_kernel(cross: Any, n: int) -> np.ndarray:
     """Return `cross`, kernel(Z, X), as a float64 array (m, n), or raise ValueError."""
     return check_shape(cross, "cross", f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
@@ -87,4 +112,22 @@ def singular_matrix(eigenvalues: np.ndarray, eps: float, remedy: str) -> ValueEr
         f"K of shape {(n, n)} is numerically singular: its smallest eigenvalue (ridge included) "
         f"is {eigenvalues[0]:.3g}, expected above n·eps·λ_max = {resolution(eigenvalues, eps):.3g} "
         f"for eps = {eps:.3g} of its dtype ({' or '.join(filter(None, remedies))})"
+    )
+
+
+def unresolved_features(shape: tuple[int, int], found: float, least: float) -> ValueError:
+    """Return the error of features, (n, k), whose ridge regression has no unique solution."""
+    return ValueError(
+        f"F of shape {shape} has linearly dependent columns: the smallest squared singular value "
+        f"plus the ridge is {found:.3g} times the largest, expected above {least:.3g} (a larger "
+        f"ridge, more rows or fewer columns)"
+    )
+
+
+def unresolved_leverage(leverages: np.ndarray) -> ValueError:
+    """Return the error of a row of features that its leave-one-out fit knows nothing about."""
+    return ValueError(
+        f"F has a row of leverage {leverages.max():.6g} up to rounding errors, expected below 1: "
+        f"no other row tells about one direction of the features (a larger ridge, more rows or "
+        f"fewer columns)"
     )

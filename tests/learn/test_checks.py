@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("sklearn")
 from rescntk.learn import (
     KernelMatrix,
+    LandmarkFeatures,
     ResidualKernelClassifier,
     ResidualKernelRegressor,
     SignalKernel,
@@ -35,6 +36,8 @@ ESTIMATORS = {
     "scaler": SignalScaler(),
     "matrix": KernelMatrix(),
     "matrix of a SignalKernel": KernelMatrix(SignalKernel(1, kind="gpk", head="trace")),
+    "landmarks": LandmarkFeatures(n_landmarks=7),
+    "uniform landmarks of a SignalKernel": LandmarkFeatures(SignalKernel(1), selection="uniform"),
     "classifier": ResidualKernelClassifier(),
     "classifier, svm": ResidualKernelClassifier(**MACHINES, **FEW),
     "regressor": ResidualKernelRegressor(**FEW),

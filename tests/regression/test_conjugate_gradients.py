@@ -98,6 +98,36 @@ def test_too_few_iterations_are_reported(rng):
     assert found.iterations == 5 and found.residuals > 1e-6
 
 
+@pytest.mark.parametrize("shape", [(60,), (60, 3)])
+def test_intercepts_and_left_out_points(rng, shape):
+    """Both methods against the eigendecomposition; errors where they are affordable."""
+    X, kernel = smooth(rng, 60)
+    K, y, ridge = kernel(X), 1e3 + rng.standard_normal(shape), 0.05
+    ladder = regression.decompose(K)
+    beta, b = ladder.with_intercept(y, ridge)
+    close = {"rtol": 1e-8, "atol": 1e-8}
+    direct_ = regression.solve(K, y, ridge, intercept=True, leave_one_out=True)
+    iterated = regression.solve(OnlyProducts(K), y, ridge, intercept=True, tolerance=1e-13)
+    for found in (direct_, iterated):
+        assert found.coefficients.shape == shape and np.shape(found.intercepts) == shape[1:]
+        assert np.allclose(found.coefficients, beta, **close)
+        assert np.allclose(found.intercepts, b, rtol=1e-9)
+        assert (found.residuals <= 1e-12).all()
+        assert found.history.shape == (found.iterations + 1, *shape[1:])
+    assert np.allclose(direct_.errors, ladder.leave_one_out(y, ridge, intercept=True), **close)
+    plain = regression.solve(K, y, ridge, leave_one_out=True)
+    assert np.allclose(plain.errors, ladder.leave_one_out(y, ridge), **close)
+    assert (plain.coefficients == direct.solve(K, y, ridge)).all()
+    assert plain.intercepts == 0.0 if len(shape) == 1 else (plain.intercepts == 0.0).all()
+    for given in ({"K": OnlyProducts(K)}, {"K": K, "preconditioner": np.ones((60, 1))}):
+        with pytest.raises(ValueError, match="leave_one_out is True, expected False"):
+            regression.solve(y=y, ridge=ridge, leave_one_out=True, **given)
+    with pytest.raises(ValueError, match="expected two values"):
+        regression.solve([[1.0]], [2.0], intercept=True, leave_one_out=True)
+    with pytest.raises(ValueError, match="intercept is 1, expected True or False"):
+        regression.solve(K, y, ridge, intercept=1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

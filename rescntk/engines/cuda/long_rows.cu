@@ -10,7 +10,7 @@
 // The rings of one row in shared memory: d numbers each. A ring that a network does not need is
 // absent. `linear` has (t + r) box(F⁰) where the state of A is without it (`Job::linear_apart`).
 template <class Net, class real> struct Rings {
-    static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::FEATURES;
+    static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::GPK;
     real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K, *linear;
     int segments, d;
 
@@ -21,8 +21,8 @@ template <class Net, class real> struct Rings {
         real *const rest = branch_distance + d;
         tangent = Net::NTK ? rest : nullptr;
         tangent_branch = Net::NTK ? rest + d : nullptr;
-        features = Net::FEATURES ? rest + (Net::NTK ? 2 * d : 0) : nullptr;
-        K = Net::FEATURES && !Net::SUMMED ? features + d : nullptr;
+        features = Net::GPK ? rest + (Net::NTK ? 2 * d : 0) : nullptr;
+        K = Net::GPK && !Net::SUMMED ? features + d : nullptr;
         linear = memory + COUNT * d;
     }
 
@@ -51,27 +51,26 @@ template <class Net, class real> struct Rings {
     template <int P>
     __device__ __forceinline__ void put_branches(
         int segment, State<P, real> &state, const Branches<P, real> &branches,
-        const Layer<real> &constants, real factor) const
+        const Layer<real> &constants) const
     {
         put(branch_distance, segment, branches.branch_distance);
         if (Net::NTK)
             put(tangent_branch, segment, branches.tangent_branch);
-        if (Net::FEATURES && Net::SUMMED) {
+        if (Net::GPK && Net::SUMMED) {
 #pragma unroll
             for (int j = 0; j < P; ++j)
                 state.features[j] *= constants.skip_scale;
-            add(state.features, factor, branches.K);
+            add(state.features, constants.branch_scale, branches.K);
             put(features, segment, state.features);
         }
-        if (Net::FEATURES && !Net::SUMMED)
+        if (Net::GPK && !Net::SUMMED)
             put(K, segment, branches.K);
     }
 
-    // state ← skip_scale · state + factor · box(branch), for a segment's pixels.
+    // state ← skip_scale · state + branch_scale · box(branch), for a segment's pixels.
     template <int P>
     __device__ __forceinline__ void add_branch(
-        real *state, const real *branch, int segment, int outer, const Layer<real> &constants,
-        real factor) const
+        real *state, const real *branch, int segment, int outer, const Layer<real> &constants) const
     {
         real values[P], added[P];
         get(state, segment, values);
@@ -79,7 +78,7 @@ template <class Net, class real> struct Rings {
 #pragma unroll
         for (int j = 0; j < P; ++j)
             values[j] *= constants.skip_scale;
-        add(values, factor, added);
+        add(values, constants.branch_scale, added);
         put(state, segment, values);
     }
 };
@@ -99,9 +98,6 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     const bool linear_apart = Net::NTK && Net::SUMMED && job.linear_apart;
     const Rings<Net, real> rings(
         memory + team * (Rings<Net, real>::COUNT + linear_apart) * d, job.segments, d);
-    auto factor_of = [](const Layer<real> &constants) {
-        return Net::ACTIVATION == ERF ? real(1) : constants.branch_scale;
-    };
 
     double sum[2][MOST_GRIDS] = {};  // a thread's sums, (kind, grid)
     double doubt = 0;
@@ -114,10 +110,9 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
             rings.put(rings.distance, segment, state.distance);
             if (Net::NTK)
                 rings.put(rings.tangent, segment, state.tangent);
-            if (Net::FEATURES && !Net::SUMMED)
+            if (Net::GPK && !Net::SUMMED)
                 rings.put(rings.features, segment, state.features);
-            const Layer<real> constants = job.layers[1];
-            rings.put_branches(segment, state, branches, constants, factor_of(constants));
+            rings.put_branches(segment, state, branches, job.layers[1]);
         }
         __syncthreads();
         if (linear_apart) {
@@ -136,17 +131,15 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
         }
         for (int layer = 1;; ++layer) {
             const Layer<real> constants = job.layers[layer];
-            const real factor = factor_of(constants);
             const int slot = job.slots[layer];
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 auto add_branch = [&](real *state, const real *branch) {
-                    rings.template add_branch<P>(
-                        state, branch, segment, job.outer, constants, factor);
+                    rings.template add_branch<P>(state, branch, segment, job.outer, constants);
                 };
                 add_branch(rings.distance, rings.branch_distance);
                 if (Net::NTK)
                     add_branch(rings.tangent, rings.tangent_branch);
-                if (Net::FEATURES && !Net::SUMMED)
+                if (Net::GPK && !Net::SUMMED)
                     add_branch(rings.features, rings.K);
                 if (slot >= 0) {
                     const int count = begin(segment + 1, job.segments, d)
@@ -186,7 +179,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                 const int first = begin(segment, job.segments, d);
                 SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
                 tables.skip(layer + 1);
-                real distance[P], tangent[P], covariance[P];
+                real distance[P], tangent[P];
                 ring_sums<Net::Q1>(rings.distance, d, job.inner, first, distance);
                 if (Net::NTK)
                     ring_sums<Net::Q1>(rings.tangent, d, job.inner, first, tangent);
@@ -195,16 +188,15 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                     rings.get(rings.linear, segment, boxes);
                     add(tangent, after.linear_scale, boxes);
                 }
-                if (Net::ACTIVATION == ERF)
-                    ring_sums<Net::Q1>(rings.features, d, job.inner, first, covariance);
                 State<P, real> state;
-                if (Net::FEATURES && Net::SUMMED)
+                if (Net::GPK && Net::SUMMED)
                     rings.get(rings.features, segment, state.features);
                 Branches<P, real> branches;
+                const bool short_segment = begin(segment + 1, job.segments, d) - first < P;
                 next_layer<Net>(
-                    job, tables, layer + 1, segment,
-                    begin(segment + 1, job.segments, d) - first < P, true, distance, tangent, covariance, branches, doubt);
-                rings.put_branches(segment, state, branches, after, factor_of(after));
+                    job, tables, layer + 1, segment, short_segment, true, distance, tangent,
+                    branches, doubt);
+                rings.put_branches(segment, state, branches, after);
             }
             __syncthreads();
         }
@@ -213,11 +205,11 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
 }
 
 // Q1, Q2: 0 for filters of more than 15 pixels.
-template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int ACTIVATION,
-    bool INNER_DIFFERS, int THREADS, bool TOGETHER>
+template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, bool SUMMED, bool INNER_DIFFERS,
+    int THREADS, bool TOGETHER>
 __global__ void __launch_bounds__(THREADS, 1) long_rows(const Job<real> job)
 {
     extern __shared__ double memory[];
-    through_memory<Network<real, P, Q1, Q2, GPK, NTK, ACTIVATION, INNER_DIFFERS>, THREADS,
-        TOGETHER>(job, (real *)memory);
+    through_memory<Network<real, P, Q1, Q2, GPK, NTK, SUMMED, INNER_DIFFERS>, THREADS, TOGETHER>(
+        job, (real *)memory);
 }

@@ -62,7 +62,7 @@ class Case:
     @property
     def name(self) -> str:
         """The case in words."""
-        return f"{self.network.activation}, {self.dtype}, {self.rows}"
+        return f"{self.dtype}, {self.rows}"
 
 
 _NETWORKS = (
@@ -83,9 +83,8 @@ def signals() -> np.ndarray:
     """Return the signals of the check, (6, 2, 26).
 
     Signals x and z, x times −1/2, and z with pixels of zero; and two steps of one direction, whose
-    windows are parallel and differ in amplitude, so that their pairs are doubtful (doubt.py). The
-    means are positive, so that no GAP kernel of erf cancels. Rows of 26 pixels have several
-    segments, some of them short.
+    windows are parallel and differ in amplitude, so that their pairs are doubtful (doubt.py). Rows
+    of 26 pixels have several segments, some of them short.
     """
     x, z = 0.4 + 0.5 * np.sin(np.arange(104.0).reshape(2, 2, 26) ** 2)
     pixel = np.arange(26)

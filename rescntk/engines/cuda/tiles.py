@@ -108,9 +108,8 @@ class Memory:
 
     @property
     def tables_per_pixel(self) -> int:
-        """Numbers of a pixel's tables: two (erf: four) for each layer, and its unit vector."""
-        per_layer = 4 if self.request.network.activation == "erf" else 2
-        return per_layer * (self.request.depths[-1] + 1) + self.features
+        """Numbers of a pixel's tables: two for each layer, and its unit vector."""
+        return 2 * (self.request.depths[-1] + 1) + self.features
 
     @property
     def result_of_pair(self) -> int:

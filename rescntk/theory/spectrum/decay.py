@@ -1,9 +1,14 @@
-"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
+r"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
 
 The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by powers of k
 from below and from above. Between the bounds lies the law of `singularity_exponent`, from the
 points where a ReLU kernel is not analytic. ``docs/spectrum.md`` derives the law, and says where
 eigenvalues are 0.
+
+In the first layer opposite pixels have :math:`\rho = -1`: a single pixel has a second cone, of the
+same power, at :math:`\theta_i = \pi`. Even and odd frequencies of one pixel therefore have
+different constants. At depth 1 the two cones cancel, and odd frequencies above 1 have the
+eigenvalue 0.
 """
 
 from __future__ import annotations

@@ -10,25 +10,24 @@ pytestmark = pytest.mark.skipif(nvrtc.LIBRARY is None, reason=nvrtc.MISSING)
 
 BOTH = ("gpk", "ntk")
 
-# The kernels of every head, activation and pair of kinds, and those that need most registers:
+# The kernels of every head and pair of kinds, and those that need most registers:
 # the longest segments and filters of both precisions.
 KERNELS = [
-    (128, (3, 3), BOTH, "gap", "relu", False),
-    (97, (3, 3), BOTH, "gap", "relu", False),
-    (25, (9, 5), ("ntk",), "trace", "relu", True),
-    (150, (5, 9), BOTH, "equivariant", "relu", True),
-    (192, (11, 11), BOTH, "gap", "relu", False),
-    (200, (3, 3), BOTH, "gap", "relu", True),
-    (256, (15, 15), BOTH, "gap", "relu", True),
-    (255, (9, 9), BOTH, "equivariant", "erf", True),
-    (384, (15, 15), BOTH, "pixels", "erf", True),
-    (12, (1, 7), ("gpk",), "gap", "erf", False),
-    (1000, (3, 31), BOTH, "gap", "relu", True),
-    (3000, (15, 3), BOTH, "equivariant", "erf", False),
+    (128, (3, 3), BOTH, "gap", False),
+    (97, (3, 3), BOTH, "gap", False),
+    (25, (9, 5), ("ntk",), "trace", True),
+    (150, (5, 9), BOTH, "equivariant", True),
+    (192, (11, 11), BOTH, "gap", False),
+    (200, (3, 3), BOTH, "gap", True),
+    (256, (15, 15), BOTH, "gap", True),
+    (384, (15, 15), BOTH, "pixels", True),
+    (12, (1, 7), ("gpk",), "gap", False),
+    (1000, (3, 31), BOTH, "gap", True),
+    (3000, (15, 3), BOTH, "equivariant", False),
 ]
 
 
-def rows(d, filters, kinds, head, activation="relu", inner_differs=False, *, dtype):
+def rows(d, filters, kinds, head, inner_differs=False, *, dtype):
     """Return rows that are given in short."""
     return launches.Rows(
         d=d,
@@ -37,7 +36,6 @@ def rows(d, filters, kinds, head, activation="relu", inner_differs=False, *, dty
         dtype=dtype,
         kinds=kinds,
         head=head,
-        activation=activation,
         inner_differs=inner_differs,
     )
 
@@ -85,15 +83,15 @@ def test_warps_that_hide_latencies(dtype, architecture):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_a_sample_of_all_kernels(seed):
-    """There are tens of thousands: some of every precision, activation and architecture."""
+    """There are tens of thousands: some of every precision and architecture."""
     rng = np.random.default_rng(seed)
-    dtype, activation = ("float32", "float64")[seed % 2], ("relu", "erf")[seed // 2 % 2]
+    dtype = ("float32", "float64")[seed % 2]
     # Half of them in registers, near the longest rows and filters, which need most of these.
     d = int(rng.integers(1, 400)) if seed % 8 < 6 else int(rng.integers(400, 2500))
     sizes = tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2))
     kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
     head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
-    one = rows(d, sizes, kinds, head, activation, bool(rng.integers(2)), dtype=dtype)
+    one = rows(d, sizes, kinds, head, bool(rng.integers(2)), dtype=dtype)
     registers_of(launches.plan(one), ARCHITECTURES[seed % 3])
 
 
@@ -138,14 +136,12 @@ def test_issue_slots_with_the_linear_part_and_doubt(dtype, bar, tmp_path, record
 
 
 @pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
-@pytest.mark.parametrize("activation", ["relu", "erf"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [128, 1000])
-def test_layers_call_nothing(d, dtype, activation, tmp_path):
-    """No root, quotient or arctangent leads out of the loop, not even for rare arguments."""
-    launch = launches.plan(rows(d, (3, 3), BOTH, "gap", activation, dtype=dtype))
+def test_layers_call_nothing(d, dtype, tmp_path):
+    """No root or quotient leads out of the loop, not even for rare arguments."""
+    launch = launches.plan(rows(d, (3, 3), BOTH, "gap", dtype=dtype))
     cubin = nvrtc.compile_kernels([launch.name], "sm_90")
-    mark = "MUFU.SQRT" if (dtype, activation) == ("float32", "relu") else "MUFU.RSQ"
-    loop = nvrtc.whole_loop(*nvrtc.disassemble(cubin, tmp_path), mark)
+    loop = nvrtc.whole_loop(*nvrtc.disassemble(cubin, tmp_path), nvrtc.ROOTS[dtype])
     assert len(loop) > 1000
     assert not any(one.startswith(("CALL", "STL", "LDL")) for one in loop)

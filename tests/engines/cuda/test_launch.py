@@ -9,17 +9,7 @@ from rescntk.engines.cuda.packing import LEFT, RIGHT, segment_order
 BOTH = ("gpk", "ntk")
 
 
-def plan(
-    d,
-    filters,
-    dtype,
-    kinds,
-    head,
-    activation="relu",
-    inner_differs=False,
-    memory=None,
-    linear_apart=False,
-):
+def plan(d, filters, dtype, kinds, head, memory=None, linear_apart=False):
     """Return the launch of rows that are given in short."""
     rows = launches.Rows(
         d=d,
@@ -28,8 +18,6 @@ def plan(
         dtype=dtype,
         kinds=kinds,
         head=head,
-        activation=activation,
-        inner_differs=inner_differs,
         linear_apart=linear_apart,
     )
     return launches.plan(rows, memory or launches.SHARED_BYTES)
@@ -157,15 +145,14 @@ def test_what_does_not_fit_is_refused(arguments, says):
 
 @pytest.mark.parametrize("memory", [48 * 1024, 99 * 1024, 163 * 1024, 227 * 1024])
 @pytest.mark.parametrize(
-    ("head", "activation", "apart", "rings"),
-    [("gap", "relu", False, 5), ("gap", "relu", True, 6), ("gap", "erf", False, 6)],
+    ("head", "apart", "rings"), [("gap", False, 5), ("gap", True, 6), ("pixels", False, 6)]
 )
-def test_rows_fit_in_shared_memory_or_are_refused(memory, head, activation, apart, rings):
+def test_rows_fit_in_shared_memory_or_are_refused(memory, head, apart, rings):
     """Rows of D, A and F, of their branches, and of F⁰; with more or less shared memory."""
     for dtype, size in (("float32", 4), ("float64", 8)):
         longest = min(4096, memory // (rings * size))
         for d in (1, 5, 40, 192, 193, 256, 257, 400, 1000, longest):
-            arguments = (d, (31, 31), dtype, BOTH, head, activation, False, memory, apart)
+            arguments = (d, (31, 31), dtype, BOTH, head, memory, apart)
             assert 0 < plan(*arguments).shared_bytes <= memory
         if longest < 4096:
             with pytest.raises(ValueError, match=f"shared memory, expected at most {memory} on"):

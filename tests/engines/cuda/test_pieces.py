@@ -1,7 +1,6 @@
 """Pieces of the kernels, compiled for the host: windows, indices, roots, polynomials."""
 
 import ctypes
-import itertools
 
 import numpy as np
 import pytest
@@ -73,7 +72,7 @@ extern "C" void addresses(long long row, long long column, long long rows, long 
     job.n_slots = slots, job.rows = rows, job.columns = columns, job.head = head;
     const CasePair cases{row, column, true};
     const SegmentTables<double> tables = segment_tables<5>(job, cases, segment, offset);
-    using Net = Network<double, 5, 3, 3, true, true, RELU, false>;
+    using Net = Network<double, 5, 3, 3, true, true, false, false>;
     job.head = head == SUM ? FIRST_PAIR : head;  // which does not read bounds
     out[0] = tables.left - (PixelRoots<double> *)0;
     out[1] = tables.right - (PixelRoots<double> *)0;
@@ -91,16 +90,6 @@ extern "C" void roots(const double *a, double *out, int n)
 {
     for (int k = 0; k < n; ++k)
         out[k] = square_root(at_least_0(a[k]));
-}
-extern "C" void inverse_roots64(const double *a, double *out, int n)
-{
-    for (int k = 0; k < n; ++k)
-        out[k] = inverse_root(a[k]);
-}
-extern "C" void inverse_roots32(const float *a, float *out, int n)
-{
-    for (int k = 0; k < n; ++k)
-        out[k] = inverse_root(a[k]);
 }
 extern "C" void polynomials64(const double *a, double *p, double *r, int n)
 {
@@ -134,8 +123,7 @@ def driver(folder):
         for size in (0, *SIZES)
     ]
     text = DRIVER.replace("TEAMS", "\n".join(teams)).replace("MEMORY", "\n".join(memory))
-    source = kernels.source().replace(emulated.DYNAMIC, emulated.DYNAMIC_HERE)
-    return emulated.build(emulated.PRELUDE.read_text() + source + text, folder)
+    return emulated.build(emulated.on_the_host(kernels.source()) + text, folder)
 
 
 def at(array):
@@ -158,7 +146,7 @@ def test_halos_of_every_segment_layout(driver, rng):
         row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
         longest = {}
         for size in SIZES:
-            for dtype, activation in itertools.product(launch.MOST_PIXELS, launch.LONG_PIXELS):
+            for dtype in launch.MOST_PIXELS:
                 rows = launch.Rows(
                     d=d,
                     filter_size=size,
@@ -166,7 +154,6 @@ def test_halos_of_every_segment_layout(driver, rng):
                     dtype=dtype,
                     kinds=("ntk",),
                     head="gap",
-                    activation=activation,
                 )
                 if cut := launch.cut_for_registers(rows):
                     longest[cut] = size
@@ -184,13 +171,12 @@ def test_halos_of_every_segment_layout(driver, rng):
     assert seen > 4000
 
 
-@pytest.mark.parametrize("most", sorted(set(launch.LONG_PIXELS.values())))
-def test_windows_in_memory(driver, most, rng):
+def test_windows_in_memory(driver, rng):
     """Of rows of all lengths, also of filters that wrap around more than once."""
     lengths = [*range(1, 60), 192, 193, 385, 1000, 4095, 4096]
     for d in lengths:
         row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
-        segments = -(-d // most)
+        segments = -(-d // launch.LONG_PIXELS)
         pixels = -(-d // segments)
         for size in (*SIZES, 17, 31, 33, 101, 4097):
             out = np.full(d, np.nan)
@@ -246,18 +232,6 @@ def test_square_roots(driver, rng):
     out = np.empty_like(small)
     driver.roots(at(small), at(out), len(small))
     assert ((out >= 0) & (out < 1e-150)).all()
-
-
-@pytest.mark.parametrize("bits", [64, 32])
-def test_inverse_roots(driver, bits, rng):
-    """As far as erf's discriminant may go, within two units of the last place."""
-    far = {64: 1e300, 32: 1e37}[bits]
-    a = np.concatenate([rng.uniform(1, 4, 20000), np.geomspace(1, far, 20000)])
-    a = a.astype(f"float{bits}")
-    out = np.empty_like(a)
-    getattr(driver, f"inverse_roots{bits}")(at(a), at(out), len(a))
-    exact = 1 / np.sqrt(a.astype(np.longdouble))
-    assert np.abs(out / exact - 1).max() <= tolerances.EPS[f"float{bits}"]
 
 
 @pytest.mark.parametrize("bits", [64, 32])
