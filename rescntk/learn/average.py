@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..regression import Decomposition, decompose
+from ..regression import Decomposition, decompose, restricted_ridge
 from .batches import Signals, take
 from .passes import MeanKernel, Pass
 from .readouts import Readout, RidgePath
@@ -27,6 +27,25 @@ accuracy: .847 with 0, .861 with 2, .865 with 4, .862 with 6, .859 with 12."""
 
 
 @dataclass(frozen=True)
+class Process:
+    """A Gaussian process for each penalty: its variances."""
+
+    spectrum: Decomposition
+    """The eigenvectors and eigenvalues of the signals' kernel matrix K."""
+    scales: np.ndarray
+    """σ², (n_penalties, n_outputs)."""
+
+    def variance(self, K: np.ndarray, penalty: float) -> np.ndarray:
+        r"""Return the variance of new observations for σ = 1, from their matrix with the signals.
+
+        :math:`1 - k^\top (K + \lambda I)^{-1} k + \lambda`, where 1 is the prior variance.
+        """
+        values, vectors = self.spectrum.eigenvalues, self.spectrum.eigenvectors
+        explained = (K @ vectors) ** 2 @ (1.0 / (values + penalty))
+        return np.maximum(1.0 - explained, 0.0) + penalty
+
+
+@dataclass(frozen=True)
 class Member:
     """A pass with its readout: one part of an average."""
 
@@ -36,10 +55,8 @@ class Member:
     """The training signals, or the landmarks among them, in the view."""
     readouts: list[Readout]
     """A readout for each penalty."""
-    spectrum: Decomposition | None
-    """The eigenvectors of the signals' kernel matrix; None unless variances are wanted."""
-    scales: np.ndarray
-    """σ² of the Gaussian process, (n_penalties, n_outputs)."""
+    process: Process | None
+    """None unless variances are wanted."""
     seconds: float
     """Time of the pass and its readout."""
 
@@ -95,11 +112,11 @@ class Average:
         """
         means, variances = [], []
         for place, member in enumerate(self.members):
-            choice = self.weighting.penalties[place]
+            process, choice = cast(Process, member.process), self.weighting.penalties[place]
             K = member.matrix(X, options)
-            variance = _unit_variance(K, member.spectrum, self.penalties[choice])
+            variance = process.variance(K, self.penalties[choice])
             means.append(self.readout(place)(K))
-            variances.append(variance[:, None] * member.scales[choice])
+            variances.append(variance[:, None] * process.scales[choice])
         weights = self.weighting.weights
         mean = np.tensordot(weights, means, 1)
         spread = np.tensordot(weights, (np.array(means) - mean) ** 2, 1)
@@ -160,14 +177,13 @@ def fit_average(
         start = time.perf_counter()
         view = source.view.fit(X)
         if landmarks is None:
-            fit = _fit_all(source.kernel, view(X), Y, penalties, options)
+            fit = _fit_all(source.kernel, view(X), Y, penalties, variances, options)
         else:
-            fit = _fit_landmarks(source.kernel, view(X), Y, penalties, landmarks, options)
-        spectrum = fit.spectrum if variances else None
+            fit = _fit_landmarks(
+                source.kernel, view(X), Y, penalties, landmarks, variances, options
+            )
         seconds = time.perf_counter() - start
-        members.append(
-            Member(source, view, fit.signals, fit.readouts, spectrum, fit.scales, seconds)
-        )
+        members.append(Member(source, view, fit.signals, fit.readouts, fit.process, seconds))
         residuals.append(fit.residuals)
     average = Average(members, penalties, weigh(residuals, case_weights))
     return average, out_of_fold(residuals, Y, case_weights, folds)
@@ -179,8 +195,7 @@ class _Fit(NamedTuple):
     signals: Signals
     readouts: list[Readout]
     residuals: np.ndarray
-    spectrum: Decomposition
-    scales: np.ndarray
+    process: Process | None = None
 
 
 def _fit_all(
@@ -188,17 +203,20 @@ def _fit_all(
     signals: Signals,
     Y: np.ndarray,
     penalties: Sequence[float],
+    variances: bool,
     options: dict[str, Any],
 ) -> _Fit:
     r"""Return ridge regression on all signals.
 
-    The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the
-    marginal likelihood of the targets.
+    The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` of the Gaussian process
+    maximizes the marginal likelihood of the targets.
     """
     path = RidgePath(kernel(signals, **options), Y)
-    readouts = [path.fit(penalty) for penalty in penalties]
+    readouts, residuals = [path.fit(penalty) for penalty in penalties], path.residuals(penalties)
+    if not variances:
+        return _Fit(signals, readouts, residuals)
     scales = [np.mean(fit.coefficients * (Y - fit.intercepts), axis=0) for fit in readouts]
-    return _Fit(signals, readouts, path.residuals(penalties), path.spectrum, np.array(scales))
+    return _Fit(signals, readouts, residuals, Process(path.spectrum, np.array(scales)))
 
 
 def _fit_landmarks(
@@ -207,33 +225,28 @@ def _fit_landmarks(
     Y: np.ndarray,
     penalties: Sequence[float],
     landmarks: np.ndarray,
+    variances: bool,
     options: dict[str, Any],
 ) -> _Fit:
     """Return ridge regression restricted to landmarks.
 
-    The process knows the landmarks alone. Its scale makes the mean variance at some other
+    The Gaussian process knows the landmarks alone. Its scale makes the mean variance at some other
     signals their mean squared leave-one-out residual.
     """
-    from ..regression import restricted_ridge  # TODO merge
-
-    found = restricted_ridge(
-        kernel, signals, Y, landmarks, penalties, intercept=True, leave_one_out=True, **options
-    )
-    pairs = zip(found.coefficients, found.intercepts, strict=True)
-    known, factor = found.features.signals, found.features.factor
-    spectrum = decompose(factor @ factor.T)
+    options_of_fit = {"intercept": True, "leave_one_out": True}
+    given: Any = signals
+    found = restricted_ridge(kernel, given, Y, landmarks, penalties, **options_of_fit, **options)
+    readouts = [Readout(*pair) for pair in zip(found.coefficients, found.intercepts, strict=True)]
+    known, residuals = found.features.signals, cast(np.ndarray, found.errors)
+    if not variances:
+        return _Fit(known, readouts, residuals)
+    spectrum = decompose(found.features.factor @ found.features.factor.T)
+    process = Process(spectrum, np.zeros(0))
     others = np.setdiff1d(np.arange(len(Y)), landmarks)[: len(landmarks)]
     K = kernel(take(signals, others), known, **options).astype(np.float64)
-    squares = (found.errors[:, others] ** 2).mean(axis=1)
-    variances = [_unit_variance(K, spectrum, penalty).mean() for penalty in penalties]
-    scales = squares / np.array(variances)[:, None]
-    return _Fit(known, [Readout(*pair) for pair in pairs], found.errors, spectrum, scales)
-
-
-def _unit_variance(K: np.ndarray, spectrum: Decomposition, penalty: float) -> np.ndarray:
-    """Return the variance of new observations for σ = 1, from their matrix with the signals."""
-    explained = (K @ spectrum.eigenvectors) ** 2 @ (1.0 / (spectrum.eigenvalues + penalty))
-    return np.maximum(1.0 - explained, 0.0) + penalty
+    squares = (residuals[:, others] ** 2).mean(axis=1)
+    means = np.array([process.variance(K, penalty).mean() for penalty in penalties])
+    return _Fit(known, readouts, residuals, Process(spectrum, squares / means[:, None]))
 
 
 def weigh(residuals: Sequence[np.ndarray], case_weights: np.ndarray) -> Weighting:

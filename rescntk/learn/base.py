@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -255,7 +255,7 @@ class ResidualKernelEstimator(BaseEstimator):
     def _decide(self, X: Array) -> np.ndarray:
         """Return decisions (n_cases, n_outputs)."""
         check_is_fitted(self)
-        signals = read_signals(self, X, reset=False)
+        signals = read_signals(self, X, reset=False, lists=True)
         return self._last.get(signals, lambda: self._fitted.decide(signals, self._options()))
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
@@ -276,7 +276,7 @@ class ResidualKernelEstimator(BaseEstimator):
             As for `predict`.
         """
         check_is_fitted(self)
-        return self._fitted.matrix(read_signals(self, X, reset=False), self._options())
+        return self._fitted.matrix(read_signals(self, X, reset=False, lists=True), self._options())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -329,7 +329,7 @@ def count_threads(n_jobs: int | None) -> int | None:
 def announce_compilation(options: dict[str, Any], X: Signals, say: Callable[[str], None]) -> None:
     """Choose the engine before the first pass, which says so where code is being compiled."""
     request = Request(Network(1), "gap", KINDS, (1,), np.dtype(options["dtype"]).name)
-    choose(options["engine"], request, X, say)
+    choose(options["engine"], request, cast(Any, X), say)
 
 
 def fingerprint(X: Signals) -> bytes:

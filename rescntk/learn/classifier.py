@@ -184,7 +184,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             warnings.warn(
                 f"next to no signal of these rare classes is found when it is left out: {names}; "
                 f"class_weight='balanced' lets all classes count alike",
-                stacklevel=3,
+                stacklevel=4,  # the caller of fit, which is decorated
             )
 
     def decision_function(self, X: Array) -> np.ndarray:
@@ -253,7 +253,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def _read(self, X: Array, y: Array) -> tuple[Signals, np.ndarray]:
         """Return signals and labels (n_cases,), checked."""
         check_given(self, y)
-        signals = read_signals(self, X, reset=True)
+        signals = read_signals(self, X, reset=True, lists=True)
         labels = column_or_1d(y, warn=True)
         check_consistent_length(signals, labels)
         assert_all_finite(labels, input_name="y")

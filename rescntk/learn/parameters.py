@@ -7,6 +7,8 @@ declarations in the class body.
 
 from __future__ import annotations
 
+import abc
+import inspect
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
@@ -58,10 +60,34 @@ def estimator(cls: type[E]) -> type[E]:
     of its base classes too, and comes with a decorator of its own.
     """
     cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    return _documented(cls, cls)
+
+
+def _documented(cls: type[E], model: type) -> type[E]:
+    """Write the section of a model's parameters into the docstring of a class."""
     if cls.__doc__:
-        section = textwrap.indent(parameter_section(cls), "    ").lstrip()
+        section = textwrap.indent(parameter_section(model), "    ").lstrip()
         cls.__doc__ = cls.__doc__.replace("{parameters}", section)
     return cls
+
+
+def same_parameters_as(model: type) -> Callable[[type[E]], type[E]]:
+    """Decorate a class of another library that gets the parameters of an estimator.
+
+    Its ``__init__`` sets the parameters, then calls the ``__init__`` of the base classes.
+    """
+    set_parameters = vars(model)["__init__"]
+
+    def decorate(cls: type[E]) -> type[E]:
+        def initialize(self: Any, **parameters: Any) -> None:
+            set_parameters(self, **parameters)
+            super(cls, self).__init__()
+
+        initialize.__signature__ = inspect.signature(set_parameters)  # type: ignore[attr-defined]
+        cls.__init__ = initialize  # type: ignore[method-assign]
+        return _documented(abc.update_abstractmethods(cls), model)
+
+    return decorate
 
 
 def constraints(cls: Any) -> dict[str, Constraint]:

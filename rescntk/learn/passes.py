@@ -84,10 +84,11 @@ class MeanKernel:
 
     def __call__(self, X: Signals, Z: Signals | None = None, **options: Any) -> np.ndarray:
         """Return the matrix of X with Z, or of X with itself; options as for a `Kernel`."""
-        options |= {"kinds": self.kinds, "depths": self.depths}
-        matrices = gram(self.network, X, Z, head=self.head, normalized=True, **options)
-        total = sum(matrix.sum(axis=0, dtype=np.float64) for matrix in matrices)
-        return (total / (len(self.kinds) * len(self.depths))).astype(matrices[0].dtype, copy=False)
+        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
+        given: Any = (X, Z)
+        matrices = gram(self.network, *given, normalized=True, **options)
+        mean = np.mean([matrix.mean(axis=0, dtype=np.float64) for matrix in matrices], axis=0)
+        return mean.astype(matrices[0].dtype, copy=False)
 
 
 class Pass(NamedTuple):
@@ -112,9 +113,9 @@ class Pass(NamedTuple):
         parts += [f"filters {network.input_filter_size} and {network.filter_size}"]
         return ", ".join([*parts, self.kernel.head])
 
-    def work(self, n_pairs: int, length: int) -> float:
+    def work(self, n_pairs: float, length: float) -> float:
         """Return the pixel pairs, times layers, of pairs of signals of some length."""
-        shortened = -(-length // block_size(length, self.view.max_length))
+        shortened = -(-length // block_size(int(length), self.view.max_length))
         pixel_pairs = shortened * (shortened if self.kernel.head == "gap" else 1)
         return float(n_pairs) * pixel_pairs * max(self.kernel.depths)
 

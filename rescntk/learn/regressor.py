@@ -90,7 +90,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         start = time.perf_counter()
         checked = check_parameters(self)
         check_given(self, y)
-        signals = read_signals(self, X, reset=True)
+        signals = read_signals(self, X, reset=True, lists=True)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(signals, y)
         if len(signals) < 2:
@@ -149,7 +149,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         if not check_flag(return_std, "return_std"):
             return self._unscaled(self._decide(X) * self._moderate_scale + self._moderate_mean)
         check_is_fitted(self)
-        signals = read_signals(self, X, reset=False)
+        signals = read_signals(self, X, reset=False, lists=True)
         mean, variance = self._fitted.mixture(signals, self._options())
         deviation = np.sqrt(variance) * self._moderate_scale
         mean = mean * self._moderate_scale + self._moderate_mean

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,9 @@ _ALWAYS = 3
 """Passes that are always made, whatever they cost: differences, signals with time, and trace.
 Raising it costs time with many signals. Chosen as the least number that has all three."""
 
-_TRIED = 12
-"""Signals of a first try, by which the time of all passes is estimated. Raising it makes the
-estimate better and later. Chosen: a try of 78 pairs of 128 time points takes milliseconds."""
+_TRIED = 5e6
+"""Pixel pairs times layers of a first try, by which the time of all passes is estimated. Raising
+it makes the estimate better and later. Chosen: the try takes some 10 ms."""
 
 
 def affordable(passes: Sequence[Pass], X: Signals, n_landmarks: int) -> list[Pass]:
@@ -43,7 +44,7 @@ def in_time(
     n_landmarks: int,
     limit: float,
     say: Callable[[str], None] | None,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> Iterator[Pass]:
     """Yield passes one after another, as long as they are expected to end within a limit.
 
@@ -63,7 +64,7 @@ def in_time(
     works = [amount_of_work(one, X, n_landmarks) for one in passes]
     if say:
         seconds = _try(passes[0], X, options) * sum(works)
-        say(f"{len(passes)} passes over {len(X)} signals, about {seconds:.2g} s")
+        say(f"about {seconds:.2g} s")
     done = 0.0
     for number, (one, work) in enumerate(zip(passes, works, strict=True), 1):
         begin = time.perf_counter()
@@ -82,11 +83,12 @@ def in_time(
             )
 
 
-def _try(one: Pass, X: Signals, options: dict[str, object]) -> float:
+def _try(one: Pass, X: Signals, options: dict[str, Any]) -> float:
     """Return the seconds that a pixel pair and layer takes, on a few signals."""
-    few = take(X, np.arange(min(len(X), _TRIED)))
+    pairs = _TRIED / one.work(1, float(lengths(X).mean()))
+    few = take(X, np.arange(min(len(X), int(np.sqrt(2 * pairs)) + 2)))
     signals = one.view.fit(few)(few)
-    one.kernel(signals, **options)  # compiled code is loaded
+    one.kernel(signals[:2], **options)  # compiled code is loaded
     begin = time.perf_counter()
     one.kernel(signals, **options)
     return (time.perf_counter() - begin) / amount_of_work(one, few, len(few))
