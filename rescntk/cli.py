@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TextIO
 
 import numpy as np
 
-from . import datasets, engines, plots
+from . import cli_gram, datasets, engines, plots
 from ._version import __version__
-from .kernels import Kernel
-from .network import Network
+from .cli_options import Commands, add_network, add_signals, check_writable, choices
 from .theory import conditioning, depth, families, multisphere
 from .validation import check_choice
-from .vocabulary import DTYPES, HEADS, KINDS
+from .vocabulary import HEADS, KINDS
 
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
 """Depths of ``rescntk compare``: every depth to 10, then evenly spaced logarithms up to 100.
@@ -33,21 +33,41 @@ DEFAULT_DATA = "JapaneseVowels"
 FAMILIES = ("resnet", "resnet-fixed", "cnn", "huang-resnet", "huang-ffnet")
 """Families of ``rescntk limits``, named as the functions of `rescntk.theory.families`."""
 
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+ERRORS = (ValueError, OverflowError, ImportError, OSError, MemoryError, RuntimeError)
+"""Errors that are reported as one line; all others are faults of the program."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, or 2 after one line of error."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
-    except (ValueError, OverflowError, ImportError, OSError, MemoryError) as error:
-        print(f"rescntk: {error}", file=sys.stderr)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            options.run(options)
+    except ERRORS as error:
+        print(f"rescntk: {_one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("rescntk: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as one line; the place in the code is of no use here."""
+    print(f"rescntk: warning: {message}", file=sys.stderr, flush=True)
+
+
+def _one_line(error: Exception) -> str:
+    """Return the message of an error on one line; the name of the error if there is none."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_compare(commands)
     _add_limits(commands)
-    _add_gram(commands)
+    cli_gram.add(commands)
     listing = commands.add_parser(
         "engines", help="the engines that can compute here, and why others cannot"
     )
@@ -67,14 +87,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_compare(commands: _Commands) -> None:
+def _add_compare(commands: Commands) -> None:
     compare = commands.add_parser(
         "compare",
         help="condition numbers of CGPK and ResCGPK across depth",
         description="Condition numbers of CGPK and ResCGPK across depth, with their bounds: a "
         "table on the screen, compare.csv and compare.png.",
     )
-    _add_signals(compare, optional=True)
+    add_signals(compare, optional=True)
     compare.add_argument(
         "--data",
         metavar="NAME",
@@ -87,14 +107,14 @@ def _add_compare(commands: _Commands) -> None:
         metavar="L[,L…]",
         help="depths, separated by commas (default: 22 from 1 to 100)",
     )
-    _add_network(compare)
-    compare.add_argument("--head", default="trace", help=_choices(HEADS, "trace"))
+    add_network(compare)
+    compare.add_argument("--head", default="trace", help=choices(HEADS, "trace"))
     _add_raw(compare)
     _add_out(compare)
     compare.set_defaults(run=_compare)
 
 
-def _add_limits(commands: _Commands) -> None:
+def _add_limits(commands: Commands) -> None:
     limits = commands.add_parser(
         "limits",
         help="the limit of a family of kernels at infinite depth, and the rate",
@@ -102,8 +122,8 @@ def _add_limits(commands: _Commands) -> None:
         "that theory predicts, and at the predicted rate: a report on the screen, limits.csv and "
         "limits.png.",
     )
-    _add_signals(limits, optional=True)
-    limits.add_argument("--family", default="resnet", help=_choices(FAMILIES, "resnet"))
+    add_signals(limits, optional=True)
+    limits.add_argument("--family", default="resnet", help=choices(FAMILIES, "resnet"))
     limits.add_argument(
         "--gamma",
         type=float,
@@ -121,60 +141,14 @@ def _add_limits(commands: _Commands) -> None:
         metavar="L[,L…]",
         help="at least 6 depths (default: powers of 2 from 8 to 16384)",
     )
-    limits.add_argument("--kind", default="ntk", help=_choices(KINDS, "ntk"))
-    limits.add_argument("--head", default="trace", help=_choices(HEADS, "trace"))
+    limits.add_argument("--kind", default="ntk", help=choices(KINDS, "ntk"))
+    limits.add_argument("--head", default="trace", help=choices(HEADS, "trace"))
     limits.add_argument(
         "--seed", type=int, default=0, help="for the signals drawn without SIGNALS (default: 0)"
     )
     _add_raw(limits)
     _add_out(limits)
     limits.set_defaults(run=_limits)
-
-
-def _add_gram(commands: _Commands) -> None:
-    gram = commands.add_parser(
-        "gram",
-        help="the kernel matrix of the signals in a file",
-        description="Compute the kernel matrix of the signals in a file.",
-    )
-    _add_signals(gram, optional=False)
-    gram.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="K.npy", help="where the matrix goes"
-    )
-    gram.add_argument("--kind", default="ntk", help=_choices(KINDS, "ntk"))
-    gram.add_argument("--head", default="gap", help=_choices(HEADS, "gap"))
-    gram.add_argument("--depth", type=int, default=5, help="layers (default: 5)")
-    _add_network(gram)
-    gram.add_argument(
-        "--input-filter-size",
-        type=int,
-        default=1,
-        metavar="Q",
-        help="pixels that layer 1 sees (default: 1)",
-    )
-    gram.add_argument("--no-skip", action="store_true", help="without skip connections: CGPK, CNTK")
-    gram.add_argument("--normalized", action="store_true", help="with 1 on the diagonal")
-    gram.add_argument("--dtype", default="float64", help=_choices(DTYPES, "float64"))
-    gram.add_argument("--engine", default="auto", help="see `rescntk engines` (default: auto)")
-    gram.set_defaults(run=_gram)
-
-
-def _add_signals(parser: argparse.ArgumentParser, optional: bool) -> None:
-    parser.add_argument(
-        "signals",
-        type=Path,
-        nargs="?" if optional else None,
-        metavar="SIGNALS",
-        help="a .npy, .npz or .ts file of signals (n_cases, n_channels, n_timepoints)",
-    )
-    parser.add_argument("--array", metavar="NAME", help="which array of a .npz file")
-
-
-def _add_network(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--filter-size", type=int, default=3, metavar="Q", help="odd (default: 3)")
-    parser.add_argument(
-        "--alpha", type=float, default=1.0, help="weight of the residual branch (default: 1)"
-    )
 
 
 def _add_raw(parser: argparse.ArgumentParser) -> None:
@@ -193,10 +167,6 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where the files go (default: here)",
     )
-
-
-def _choices(names: Sequence[str], default: str) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]} (default: {default})"
 
 
 def _depths(text: str) -> tuple[int, ...]:
@@ -251,41 +221,7 @@ def _check_out(options: argparse.Namespace, *names: str) -> None:
     if os.path.isfile(options.out):
         raise ValueError(f"out is {options.out}, which is a file, expected a folder")
     for name in names:
-        _check_writable(options.out / name, "out", options.signals)
-
-
-def _check_writable(path: Path, name: str, signals: Path | None) -> None:
-    """Raise a ValueError if a file cannot be written; nothing is left behind.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Folders above it that are missing are made for the test, and removed.
-    name : str
-        The option's name in messages.
-    signals : Path or None
-        The file of signals, which must not be overwritten.
-    """
-    made: list[Path] = []
-    try:
-        if signals is not None and path.exists() and signals.exists() and path.samefile(signals):
-            raise ValueError(f"{name} is {path}, the file of signals, expected another file")
-        for folder in reversed(path.parents):
-            if not folder.exists():
-                folder.mkdir()
-                made.append(folder)
-        there = path.exists()
-        with path.open("ab"):
-            pass
-        if not there:
-            made.append(path)
-    except OSError as error:
-        raise ValueError(
-            f"{name} is {path}, which cannot be written: {error.strerror or error}"
-        ) from None
-    finally:
-        for new in reversed(made):
-            new.rmdir() if new.is_dir() else new.unlink()
+        check_writable(options.out / name, "out", options.signals)
 
 
 def _projected(X: np.ndarray, name: str, options: argparse.Namespace) -> np.ndarray:
@@ -347,26 +283,6 @@ def _family(options: argparse.Namespace) -> families.Family:
     if settings.pop("frozen_readout", False):
         settings["readout"] = False
     return make(**settings)
-
-
-def _gram(options: argparse.Namespace) -> None:
-    if options.output.suffix != ".npy":
-        raise ValueError(f"output is {options.output}, expected a name that ends in .npy")
-    if not options.output.parent.is_dir():
-        raise ValueError(f"output is {options.output}, expected a folder that is there")
-    _check_writable(options.output, "output", options.signals)
-    network = Network(
-        options.depth,
-        options.filter_size,
-        input_filter_size=options.input_filter_size,
-        skip=not options.no_skip,
-        alpha=options.alpha,
-    )
-    kernel = Kernel(network, options.kind, options.head, options.normalized)
-    X = datasets.read(options.signals, options.array)
-    K = kernel(X, engine=options.engine, dtype=options.dtype, progress=_progress())
-    np.save(options.output, K)
-    print(f"written: {options.output}, {K.shape[0]} × {K.shape[1]} {K.dtype}, of {kernel!r}")
 
 
 def _engines(options: argparse.Namespace) -> None:

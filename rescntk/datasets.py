@@ -19,6 +19,26 @@ SUFFIXES = (".npy", ".npz", ".ts")
 def read(path: str | Path, array: str | None = None) -> np.ndarray:
     """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file.
 
+    The parameters are the same as for `read_labelled`.
+
+    Returns
+    -------
+    ndarray, (n_cases, n_channels, n_timepoints), float64
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> datasets.read("signals.npz", array="X_train").shape  # doctest: +SKIP
+    (270, 12, 25)
+    """
+    return read_labelled(path, array)[0]
+
+
+def read_labelled(
+    path: str | Path, array: str | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file, and the labels in a ``.ts`` file.
+
     Parameters
     ----------
     path : path
@@ -27,7 +47,9 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
 
     Returns
     -------
-    ndarray, (n_cases, n_channels, n_timepoints), float64
+    signals : ndarray, (n_cases, n_channels, n_timepoints), float64
+    labels : ndarray, (n_cases,), or None
+        The classes or values of the signals; None where the file has none.
 
     Raises
     ------
@@ -35,12 +57,6 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
         If the file does not hold signals of one length.
     ImportError
         For a ``.ts`` file if aeon is not installed.
-
-    Examples
-    --------
-    >>> from rescntk import datasets
-    >>> datasets.read("signals.npz", array="X_train").shape  # doctest: +SKIP
-    (270, 12, 25)
     """
     path = Path(path)
     check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)
@@ -49,7 +65,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
     if array is not None and path.suffix != ".npz":
         raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
     if path.suffix == ".ts":
-        return _read_ts(path)[0]
+        return _read_ts(path)
     with _readable(path):
         content = np.load(path, allow_pickle=False)
     if path.suffix == ".npz":
@@ -60,7 +76,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
             name = check_choice(names[0] if array is None else array, "array", names)
             with _readable(path):
                 content = content[name]
-    return check_signals(content, f"the array in {path.name}")
+    return check_signals(content, f"the array in {path.name}"), None
 
 
 @contextmanager

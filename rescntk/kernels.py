@@ -81,7 +81,8 @@ class Kernel:
             environment's NUMBA_NUM_THREADS, or all cores. The number does not change results,
             and "cuda" ignores it.
         progress : bool, default False
-            Whether to show a progress bar (needs tqdm).
+            Whether to report progress to stderr: a bar on a terminal, lines in a log. Without
+            it, too, a warning comes if hours of work are left.
 
         Returns
         -------

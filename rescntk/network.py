@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -230,6 +230,12 @@ class Network:
     def outer_filter(self, layer: int) -> Filter:
         """Return the filter after the activation of a layer 1, 2, …."""
         return Filter(self.outer_filter_size, self._step(layer))
+
+    def filters(self) -> Iterator[Filter]:
+        """Yield the inner and outer filters of layers 1 … depth, in the order of the network."""
+        for layer in range(1, self.depth + 1):
+            yield self.inner_filter(layer)
+            yield self.outer_filter(layer)
 
     def _step(self, layer: int) -> int:
         return self.dilation if isinstance(self.dilation, int) else self.dilation[layer - 1]

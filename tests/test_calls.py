@@ -1,6 +1,4 @@
-"""Calls: their progress bars, and results scaled and normalized piece by piece."""
-
-import sys
+"""Calls: results scaled and normalized piece by piece."""
 
 import numpy as np
 import pytest
@@ -11,19 +9,6 @@ from rescntk import calls
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
 WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))
 EXPECTED = KERNEL(WHOLE.astype(np.float64))
-
-
-def test_progress(capsys):
-    pytest.importorskip("tqdm")
-    K = KERNEL(WHOLE, progress=True)
-    assert (K == EXPECTED).all()
-    assert "15/15" in capsys.readouterr().err.replace(".0", "")
-
-
-def test_without_tqdm_progress_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(ImportError, match=r"tqdm: pip install 'rescntk\[plot\]'"):
-        KERNEL(WHOLE, progress=True)
 
 
 @pytest.mark.parametrize("piece", [1, 3, 7, 60])

@@ -66,7 +66,7 @@ def test_gram(signals, tmp_path):
     assert (np.load(output) == expected).all()
     assert np.load(output).dtype == np.float32
     more = ["--no-skip", "--normalized", "--filter-size", "5", "--input-filter-size", "3"]
-    assert cli.main([*command, *more]) == 0
+    assert cli.main([*command, *more, "--overwrite"]) == 0
     expected = rk.CGPK(3, 5, normalized=True, input_filter_size=3)(signals)
     assert (np.load(output) == expected).all()
 
@@ -222,7 +222,7 @@ def test_outputs_are_checked_before_the_work(signals, tmp_path, monkeypatch, cap
     """Folders that are missing, or may not be written, are found before a kernel is computed."""
     monkeypatch.chdir(tmp_path)
     works = []
-    monkeypatch.setattr(cli, "Kernel", lambda *arguments: works.append(arguments))
+    monkeypatch.setattr("rescntk.cli_gram.gram", lambda *a, **k: works.append(a))
     monkeypatch.setattr(cli.conditioning, "compare", lambda *a, **k: works.append(a))
 
     def refuse(path, *arguments, **options):

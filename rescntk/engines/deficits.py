@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -53,6 +53,15 @@ class Step(NamedTuple):
     appends: bool
     shift: int
     masses: Merge
+
+
+class Masses(Protocol):
+    """The root masses of one side of a tile: `RootMasses`, or several joined."""
+
+    def features(self, layer: int) -> Array: ...
+    def skip(self, layer: int) -> Merge: ...
+    def inner_window(self, layer: int) -> Iterator[Step]: ...
+    def outer_window(self, layer: int) -> Iterator[Step]: ...
 
 
 class RootMasses:
@@ -138,7 +147,7 @@ class DeficitRecursion(Recursion):
         scaling: Scaling,
         buffers: Buffers,
         sides: tuple[Side, Side],
-        masses: tuple[RootMasses, RootMasses],
+        masses: tuple[Masses, Masses],
         rows: RowAxis = OFFSETS,
     ) -> None:
         super().__init__(request, scaling, buffers, *sides, rows)

@@ -159,9 +159,8 @@ class ErrorRecursion(Recursion):
         """Return where the vectors of two pixels are equal, and where they are opposite."""
         xp = self.xp
         equal, opposite = xp.ones(self.shape, dtype=bool), xp.ones(self.shape, dtype=bool)
-        for one, other in zip(
-            xp.asarray(self.left.vectors), xp.asarray(self.right.vectors), strict=True
-        ):
+        assert self.left.vectors is not None and self.right.vectors is not None
+        for one, other in zip(self.left.vectors, self.right.vectors, strict=True):
             equal &= one == other
             opposite &= one == -other
         return equal, opposite

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -55,17 +55,18 @@ terms lose at most 16 rounding units, and mostly two.
 class Side(NamedTuple):
     """Tables of the cases on one side of a tile.
 
-    They broadcast to the tile's shape, (pixel j, left case, offset δ, right case);
-    `unit_vectors` has the features as a further axis in front.
+    They broadcast to the tile's shape, (pixel j, left case, row, right case).
     """
 
-    unit_vectors: Array
-    layers: list[Pixels]
+    unit_vectors: Sequence[Array]
+    """A table for each feature of the input."""
+
+    layers: Sequence[Pixels]
     tangent_exponents: list[Array] | None = None
     """For layers 0 … L the e of `SignalTables.tangent_exponents`; None: no powers are taken out."""
 
-    vectors: Array | None = None
-    """`SignalTables.vectors`."""
+    vectors: Sequence[Array] | None = None
+    """`SignalTables.vectors`, a table for each feature."""
 
 
 class RowAxis(NamedTuple):
@@ -92,21 +93,26 @@ class RowAxis(NamedTuple):
         parts: Array = array_module(table).add.reduceat(table[..., 0], self.first, axis=1)
         return parts
 
-    def spread(self, values: Array) -> Array:
-        """Return values of right cases, (…, right cases), for each row, (…, row, right case)."""
-        return values if self.case is None else values[..., self.case][..., None]
+    def spread(self, table: Array) -> Array:
+        """Return numbers of pairs, (left case, 1, right case), for each row."""
+        return table if self.case is None else table[..., 0, self.case][..., None]
 
 
 OFFSETS = RowAxis()
 """Rows that are offsets, the same for all right cases, and that close in themselves."""
 
 
-def tangent_scale(xp: ModuleType, left: Side, right: Side, layer: int, since: int = 0) -> Array:
-    """Return the power of two by which A is multiplied after a layer, over the layer `since`."""
+def tangent_scale(
+    xp: ModuleType, sides: Iterable[list[Array] | None], layer: int, since: int = 0
+) -> Array:
+    """Return the power of two by which A is multiplied after a layer, over the layer `since`.
+
+    `sides` has the `tangent_exponents` of the left and of the right side.
+    """
     exponents = xp.zeros((1, 1, 1), dtype=np.int64)
-    for side in (left, right):
-        if side.tangent_exponents is not None:
-            exponents = exponents + side.tangent_exponents[since] - side.tangent_exponents[layer]
+    for side in sides:
+        if side is not None:
+            exponents = exponents + side[since] - side[layer]
     return xp.ldexp(xp.ones(1), exponents)
 
 
@@ -246,28 +252,28 @@ class Recursion:
 
     def _half_square(self, combine: Callable[..., Array], out: Array) -> None:
         """Set `out` to |û ± v̂|²/2, with + or − as `combine` adds or subtracts."""
-        pairs = list(zip(self.left.unit_vectors, self.right.unit_vectors, strict=True))
-        if len(pairs) <= _CHANNELS:
-            total = self._sum_of_squares(combine, pairs, out)
+        channels = len(self.left.unit_vectors)
+        if channels <= _CHANNELS:
+            total = self._sum_of_squares(combine, range(channels), out)
         else:
             total = pairwise(
-                self._sum_of_squares(combine, pairs[first : first + _CHANNELS])
-                for first in range(0, len(pairs), _CHANNELS)
+                self._sum_of_squares(combine, range(first, min(first + _CHANNELS, channels)))
+                for first in range(0, channels, _CHANNELS)
             )
         self.xp.multiply(total, 0.5, out=out)
 
     def _sum_of_squares(
         self,
         combine: Callable[..., Array],
-        pairs: list[tuple[Array, Array]],
+        channels: range,
         out: Array | None = None,
     ) -> Array:
-        """Return the sum of squares of both sides' channels, combined one by one."""
+        """Return the sum of squares of some channels of both sides, combined one by one."""
         xp, spare = self.xp, self._spare
         out = xp.empty_like(spare) if out is None else out
         out[...] = 0.0
-        for left, right in pairs:
-            combine(left, right, out=spare)
+        for k in channels:
+            combine(self.left.unit_vectors[k], self.right.unit_vectors[k], out=spare)
             xp.multiply(spare, spare, out=spare)
             xp.add(out, spare, out=out)
         return out
@@ -403,8 +409,8 @@ class Recursion:
 
     def _tangent_scale(self, layer: int, since: int = 0) -> Array:
         """Return the power of two by which A is multiplied after a layer, over that `since`."""
-        sides = self.left, self.right
-        return tangent_scale(self.xp, *sides, layer, since).astype(self._w.dtype)
+        sides = self.left.tangent_exponents, self.right.tangent_exponents
+        return tangent_scale(self.xp, sides, layer, since).astype(self._w.dtype)
 
     def _add(self, ring: Array, layer: int, state: Array) -> Array:
         """Set `state` to skip · step · state + box(ring), with the outer filter's box.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -296,7 +296,12 @@ class Scaling:
     @property
     def most_doubt(self) -> float:
         """The weighted sum of E over pixel pairs and layers that a kernel may have."""
-        pixel_pairs = self.d * self.offsets if self.request_head in ("trace", "gap") else 1
+        return float(self.allowed_doubt(self.d * self.offsets))
+
+    def allowed_doubt(self, pixel_pairs: Array | int) -> Any:
+        """Return `most_doubt` of kernels with other numbers of pixel pairs."""
+        if self.request_head not in ("trace", "gap"):
+            pixel_pairs = 1
         return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * pixel_pairs
 
     def doubt_weights(self) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..validation import check_depth
-from .style import COLOURS, MARKERS, SIZE, figure, finish
+from .style import COLOURS, MARKERS, axes, finish
 
 if TYPE_CHECKING:
     from ..regression import Posterior
@@ -45,8 +45,7 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_shapes({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style in zip(shapes.items(), _styles(), strict=False):
         ax.plot(*_closed(values / values.max()), label=label, **style)
     ax.set(xlabel="angle between the arguments / π", ylabel="kernel / its largest value")
@@ -81,8 +80,7 @@ def functions_on_circle(
     >>> wave = np.cos(smoothness.grid())
     >>> ax = plots.functions_on_circle({"cosine": wave}, angles, np.cos(angles))
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style in zip(functions.items(), _styles(), strict=False):
         ax.plot(*_closed(values), label=label, **style)
     ax.plot(turns(angles), targets, "ko", markersize=5, label="given", zorder=5)
@@ -213,8 +211,7 @@ def kernel_spectra(
                 f"last is {last}, expected at most {len(values) // 2}, half the samples of "
                 f"shapes[{label!r}]"
             )
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style, marker in zip(
         shapes.items(), _styles(), cycle(MARKERS), strict=False
     ):
@@ -257,8 +254,7 @@ def gaussian_ratios(ratios: Mapping[str, np.ndarray], cutoffs: np.ndarray, ax: A
     """
     from ..theory.smoothness import CUTOFF
 
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style, marker in zip(
         ratios.items(), _styles(), cycle(MARKERS), strict=False
     ):

@@ -1,8 +1,8 @@
 """Gram matrices on disk: computed block by block, resumed, extended, on many machines.
 
 `gram` computes a Gram matrix into a Zarr folder; the same call goes on after an interruption.
-`open` returns the stored Gram. The values are bit for bit the values of `rescntk.gram`, because
-each value depends on its pair of signals alone. See docs/stored.md.
+`open` returns the stored Gram, `remove` deletes it. The values are bit for bit the values of
+`rescntk.gram`, because each value depends on its pair of signals alone. See docs/stored.md.
 """
 
 try:
@@ -14,10 +14,10 @@ except ImportError:
         "pip install 'rescntk[stored]'"
     ) from None
 
-from .description import RECURSION
+from ..description import RECURSION
 from .matrix import StoredMatrix
-from .store import StoredGram, gram, open
+from .store import StoredGram, gram, open, remove
 
-__all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open"]
+__all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open", "remove"]
 
 del psutil, Crc32cCodec

@@ -18,6 +18,12 @@ from .blocks import Block, Grid
 ATTRIBUTE = "rescntk"
 """Name of the group's attribute that holds the description."""
 
+LABELS = "labels"
+"""Name of the group's attribute that holds labels of the signals."""
+
+FORMAT = 1
+"""Version of the folder's layout, an integer."""
+
 _SIGNALS_PER_CHUNK = 256
 """Signals in a chunk of the stored signals. A block reads a few chunks; a chunk stays small."""
 
@@ -66,6 +72,16 @@ class Folder:
         array: Any = self.group[name]
         start, stop, _ = rows.indices(self.description[name]["shape"][0])
         return np.asarray(array[start:stop])
+
+    def labels(self) -> dict[str, list[Any]]:
+        """Return the labels of the signals by "X" and "Z"; empty if there are none."""
+        attributes: Any = self.group.attrs
+        return dict(attributes.get(LABELS, {}))
+
+    def keep_labels(self, labels: dict[str, list[Any]]) -> None:
+        """Write the labels of the signals, on disk before it returns."""
+        self.group.attrs[LABELS] = labels
+        synchronize(self.path / "zarr.json")
 
     # ------------------------------------------------ the record of finished blocks
 

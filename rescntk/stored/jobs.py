@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from .._version import __version__
+from ..description import RECURSION, network_of
 from ..kernels import gram
 from .blocks import Block, missing_parts
-from .description import RECURSION, network_of
 from .folder import Folder
 
 _AHEAD = 2
@@ -92,7 +92,7 @@ def run_on(
     The scheduler moves indices alone: workers read signals and write chunks themselves. It gives
     the blocks of a lost worker to other workers.
     """
-    from distributed import as_completed
+    from distributed import KilledWorker, as_completed
 
     waiting, running = iter(blocks), {}
     finished = as_completed()
@@ -111,7 +111,13 @@ def run_on(
     refill()
     try:
         for future in finished:
-            future.result()
+            try:
+                future.result()
+            except KilledWorker as error:
+                raise RuntimeError(
+                    f"a block has killed several workers, expected enough memory for one block "
+                    f"each (smaller blocks take less): {error}"
+                ) from error
             finish(running.pop(future.key)[0])
             refill()
     finally:

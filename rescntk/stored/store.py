@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..description import describe, describe_signals, differences, network_of
 from ..network import Network
+from ..progress import Progress
 from ..validation import check_choice, check_depth, check_flag, check_match, check_signals
 from . import jobs
 from .blocks import Block
-from .description import describe, describe_signals, differences, network_of
-from .folder import Folder, create
+from .folder import FORMAT, Folder, create
 from .lock import locked
 from .matrix import StoredMatrix
-from .progress import Progress
 
 
 def gram(
@@ -62,7 +64,8 @@ def gram(
         Compute on the client's workers, which reach `path` under the same name. The default
         is this process.
     progress : bool, default True
-        Whether to report blocks and the time left to stderr.
+        Whether to report blocks and the time left to stderr. Without it, too, a warning comes
+        if hours of work are left.
 
     Returns
     -------
@@ -97,7 +100,7 @@ def gram(
     Z = None if Z is None or Z is X else np.asarray(check_signals(Z, "Z"))
     if Z is not None:
         check_match(X, Z)
-    given = describe(
+    given = {"format": FORMAT, "block": check_depth(block, "block")} | describe(
         network,
         X,
         Z,
@@ -106,7 +109,6 @@ def gram(
         depths=depths,
         normalized=normalized,
         dtype=dtype,
-        block=block,
         engine=engine,
     )
     if not path.exists():
@@ -133,6 +135,25 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
         If the folder holds something else.
     """
     return StoredGram(Path(path).resolve())
+
+
+def remove(path: str | os.PathLike[str]) -> None:
+    """Delete a stored Gram, complete or not.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As for `open`: other folders are left alone.
+    RuntimeError
+        If a job is computing into the folder.
+    """
+    path = open(path).path
+    with locked(path):
+        pass
+    # Under another name first: a folder of which a part is deleted is no Gram.
+    scrap = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    path.rename(scrap / path.name)
+    shutil.rmtree(scrap)
 
 
 class StoredGram:
@@ -191,6 +212,36 @@ class StoredGram:
     def complete(self) -> bool:
         """True if all blocks are done."""
         return not self.missing
+
+    @property
+    def labels(self) -> dict[str, list[Any]]:
+        """The labels of the signals by "X" and "Z", as given to `label`; empty without any."""
+        return self._folder.labels()
+
+    def label(self, labels: dict[str, list[Any]]) -> None:
+        """Keep labels of the signals beside the Gram.
+
+        Parameters
+        ----------
+        labels : dict of list
+            A list of numbers or texts for "X" and for "Z", one a signal; either may be left out.
+
+        Raises
+        ------
+        ValueError
+            If a list has not one label for each signal.
+        OSError, RuntimeError
+            As for `gram`. Labels that are there already need no writing.
+        """
+        for name, values in labels.items():
+            described = self.description.get(check_choice(name, "labels", ("X", "Z")))
+            count = 0 if described is None else described["shape"][0]
+            if len(values) != count:
+                raise ValueError(f"labels has {len(values)} for {name}, expected {count}")
+        if labels != self.labels:
+            with locked(self.path):
+                Folder(self.path, writable=True).keep_labels(labels)
+            self._folder = Folder(self.path, writable=False)
 
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
@@ -305,7 +356,13 @@ class StoredGram:
         # Another job may have changed the folder before the lock: the blocks are read again.
         folder.mark((block.row, block.column, 0, 0) for block in self._damaged())
         blocks = list(self._missing())
-        report = Progress(self.path.name, len(blocks), sum(it.pairs for it in blocks), progress)
+        report = Progress(
+            self.path.name,
+            sum(block.pairs for block in blocks),
+            blocks=len(blocks),
+            show=progress,
+            advice="finished blocks stay, and after an interruption the same call goes on",
+        )
 
         def finish(block: Block) -> None:
             folder.mark([block[:4]])

@@ -56,6 +56,7 @@ from .networks import (
     check_library_kernel,
     check_multisphere_networks,
     check_network,
+    check_one_dilation,
     check_relu,
 )
 from .numbers import (
@@ -73,10 +74,12 @@ from .numbers import (
 )
 from .signals import (
     MULTISPHERE_TOLERANCE,
+    check_batch,
     check_cases,
     check_distinct,
     check_match,
     check_on_multisphere,
+    check_one_length,
     check_signals,
     multisphere_error,
 )
@@ -100,6 +103,7 @@ __all__ = [
     "MOST_LAYERS",
     "MOST_PIXELS",
     "MULTISPHERE_TOLERANCE",
+    "check_batch",
     "check_cases",
     "check_channels",
     "check_choice",
@@ -144,6 +148,8 @@ __all__ = [
     "check_network",
     "check_nonnegative",
     "check_on_multisphere",
+    "check_one_dilation",
+    "check_one_length",
     "check_pixel_set",
     "check_pixel_sets",
     "check_pixels",

@@ -19,7 +19,7 @@ class OnlyProducts:
         return self.K @ V
 
 
-def smooth(rng, n=1000):
+def smooth(rng, n=500):
     """Return points of three coordinates as signals, and their Gaussian kernel."""
     X = rng.uniform(-1, 1, (n, 3, 1))
 

@@ -16,7 +16,6 @@ import zarr
 import rescntk as rk
 from rescntk import regression, stored
 from rescntk.stored import jobs
-from rescntk.stored.progress import Progress
 from tests.stored.cases import BLOCK, NET, assert_same, compute, in_memory, signals
 
 ROOT = Path(__file__).parents[2]
@@ -160,7 +159,7 @@ def test_other_computations_are_refused_by_name(path, changes, message):
 
 def test_another_version_is_refused(path, monkeypatch):
     compute(path, signals(5))
-    monkeypatch.setattr("rescntk.stored.description.RECURSION", 99)
+    monkeypatch.setattr("rescntk.description.RECURSION", 99)
     with pytest.raises(ValueError, match="recursion is 1 there, 99 here"):
         compute(path, signals(5))
 
@@ -291,17 +290,6 @@ def test_lines_in_a_log(path, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("K.zarr: 1 of 3 blocks, 33 %, 0:00:0") and "about" in lines[0]
     assert lines[-1].startswith("K.zarr: 3 of 3 blocks, 100 %") and "\r" not in "".join(lines)
-
-
-def test_one_line_on_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    report = Progress("K.zarr", 2, 40, True)
-    report.add(10)
-    report.add(30)
-    said = capsys.readouterr().err
-    assert said.count("\r") == 2 and said.count("\n") == 1 and said.endswith("\n")
-    report.finished_pairs = 10
-    assert report.line(60.0) == "K.zarr: 2 of 2 blocks, 25 %, 0:01:00, about 0:03:00 left"
 
 
 @pytest.mark.parametrize("package", ["zarr", "psutil"])

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gamma, gammaincc
 
-from ...network import Network
+from ...network import Filter, Network
 from ...rings import circular_sum
 from ...validation import check_channels, check_choice, check_pixel_set, check_pixels
 from ...vocabulary import HEADS
@@ -166,21 +166,21 @@ class _OneVariable:
         With x the distance of t from its end, F is value ∓ slope x + cube x^(3/2) + …, and T has
         root x^(1/2).
         """
-        s, parts, outer = network.branch_share, network.parts, network.outer_filter_size
+        s, parts = network.branch_share, network.parts
         slope, tau = np.broadcast_to(slope, F.shape), parts.input
         T, cube, root = parts.input * F, np.zeros_like(F), np.zeros_like(F)
 
-        def mean(values: np.ndarray, size: int) -> np.ndarray:
-            return mean_over_window(values.T, size).T
+        def mean(values: np.ndarray, window: Filter) -> np.ndarray:
+            return mean_over_window(values.T, window).T
 
-        for layer in range(network.depth):
-            size = 1 if layer == 0 else network.filter_size
-            u, steep, self.cube_before = mean(F, size), mean(slope, size), mean(cube, size)
-            self.value_before, inside = u, parts.inner * u + mean(T, size)
+        for layer in range(1, network.depth + 1):
+            inner, outer = network.inner_filter(layer), network.outer_filter(layer)
+            u, steep, self.cube_before = mean(F, inner), mean(slope, inner), mean(cube, inner)
+            self.value_before, inside = u, parts.inner * u + mean(T, inner)
             k0, k1 = dual_values(u)
             sign = np.isclose(u, -1.0).astype(float) - np.isclose(u, 1.0)  # of κ0's root
             own_root = _ROOT * sign * np.sqrt(steep) * inside
-            root = (1 - s) * root + s * mean(k0 * mean(root, size) + own_root, outer)
+            root = (1 - s) * root + s * mean(k0 * mean(root, inner) + own_root, outer)
             T = (1 - s) * T + s * mean(parts.outer * k1 + k0 * inside, outer)
             own_cube = _CUBE * np.abs(sign) * steep**1.5
             cube = (1 - s) * cube + s * mean(k0 * self.cube_before + own_cube, outer)
@@ -233,7 +233,7 @@ class _LowerCoefficients:
         orders = np.arange(1, s + 1)
         r = float(((derivatives[s + orders] / derivatives[s]) ** (1 / orders)).min())
         total = 0.0
-        for tap, count in taps(net.outer_filter_size, self._d).items():
+        for tap, count in taps(net.outer_filter(net.depth), self._d).items():
             product = derivatives[s]
             for pixel in pixels:
                 unit = (tap - pixel) % self._d
@@ -314,6 +314,6 @@ def _largest_coefficient(network: Network, d: int, pixels: set[int], kind: str) 
     return max(float((n ** _NU[kind] * series.kernel[0, len(pixels) :]).max()), limit)
 
 
-def mean_over_window(series: np.ndarray, size: int) -> np.ndarray:
+def mean_over_window(series: np.ndarray, window: Filter) -> np.ndarray:
     """Return the means over a filter's window along axis 0, the pixels of a ring."""
-    return np.asarray(circular_sum(np, series, size)) / size
+    return np.asarray(circular_sum(np, series, *window)) / window.size

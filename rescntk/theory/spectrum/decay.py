@@ -286,7 +286,7 @@ def singularity_exponent(
     moved = {
         frozenset((pixel + shift - tap) % d for pixel in chosen)
         for shift in shifts(head, d)
-        for tap in taps(network.outer_filter_size, d)
+        for tap in taps(network.outer_filter(network.depth), d)
     }
     costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= last)
     return -min(costs, default=math.inf)
@@ -316,9 +316,9 @@ def _windows_below(network: Network, d: int) -> dict[frozenset[int], int]:
         for p in reached:
             window = frozenset((p + k) % d for k in seen[layer - 1].pixels)
             found.setdefault(window, layer)
-        inner = Window(reached, d).widen(1 if layer == 1 else network.filter_size).pixels
+        inner = Window(reached, d).widen(network.inner_filter(layer)).pixels
         features = features | inner if network.skip else inner
-        reached = Window(features, d).widen(network.outer_filter_size).pixels
+        reached = Window(features, d).widen(network.outer_filter(layer)).pixels
     return found
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...network import Network
+from ...network import Filter, Network
 from ...validation import (
     check_channels,
     check_choice,
@@ -40,7 +40,7 @@ _MOST_PRODUCTS = 2e9
 """Most pairs of coefficients that one product of two series may take. Raising it takes time: a
 network has about five products a layer, 5e8 pairs a second each on one AMD EPYC core."""
 
-Filter = Callable[[np.ndarray, int], np.ndarray]
+Mean = Callable[[np.ndarray, Filter], np.ndarray]
 """Mean over a filter's window, from an array of series and the filter's size."""
 
 
@@ -142,11 +142,11 @@ def taylor_coefficients(
     if degree:
         start[(1,) + (0,) * (d - 1)] = 1.0
 
-    def mean(series: np.ndarray, size: int) -> np.ndarray:
-        parts = [count * rotate(series[0], pixel) for pixel, count in taps(size, d).items()]
-        return np.asarray(sum(parts) / size)[None]
+    def mean(series: np.ndarray, window: Filter) -> np.ndarray:
+        parts = [count * rotate(series[0], pixel) for pixel, count in taps(window, d).items()]
+        return np.asarray(sum(parts) / window.size)[None]
 
-    first = mean(start[None], network.input_filter_size)
+    first = mean(start[None], network.input_filter)
     return kernel_series(network, first, mean, kind)[-1][0]
 
 
@@ -202,7 +202,7 @@ def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def kernel_series(
-    network: Network, first: np.ndarray, mean: Filter, kind: str
+    network: Network, first: np.ndarray, mean: Mean, kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the series of the last layer's pre-activations, and of the normalized kernel.
 
@@ -212,7 +212,7 @@ def kernel_series(
         With ReLU.
     first : ndarray, (n_series, K + 1, ...)
         Series of the input layer: the mean of the dot products over the input's window.
-    mean : Filter
+    mean : Mean
     kind : {"gpk", "ntk"}
 
     Returns
@@ -223,15 +223,15 @@ def kernel_series(
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     F, T = first, parts.input * first
     u = F
-    for layer in range(network.depth):
-        inner = 1 if layer == 0 else network.filter_size
+    for layer in range(1, network.depth + 1):
+        inner, outer = network.inner_filter(layer), network.outer_filter(layer)
         u = mean(F, inner)
         k0, k1 = compose(u)
         if kind == "ntk":
             branch = parts.outer * k1 + multiply(k0, parts.inner * u + mean(T, inner))
-            T = (1.0 - s) * T + s * mean(branch, network.outer_filter_size)
+            T = (1.0 - s) * T + s * mean(branch, outer)
             tau += s * (parts.outer + parts.inner)
-        F = (1.0 - s) * F + s * mean(k1, network.outer_filter_size)
+        F = (1.0 - s) * F + s * mean(k1, outer)
     if kind == "gpk":
         return u, F
     return u, (parts.readout * F + T) / (parts.readout + tau)

@@ -20,6 +20,8 @@ NETWORKS = {
     "erf": (rk.Network(6, 3, activation="erf", c_v=1.3), 5),
     "long filter": (rk.Network(3, 9), 4),
     "one pixel": (rk.Network(7, 3), 1),
+    "dilated": (rk.Network(4, 3, outer_filter_size=5, dilation=2, input_filter_size=3), 6),
+    "growing dilations": (rk.Network(4, 3, alpha=0.7, dilation=(1, 2, 4, 8)), 7),
 }  # fmt: skip
 
 

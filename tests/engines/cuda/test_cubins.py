@@ -24,10 +24,11 @@ KERNELS = [
     (12, (1, 7), ("gpk",), "gap", False),
     (1000, (3, 31), BOTH, "gap", True),
     (3000, (15, 3), BOTH, "equivariant", False),
+    (1000, (15, 31), BOTH, "pixels", True, True),
 ]
 
 
-def rows(d, filters, kinds, head, inner_differs=False, *, dtype):
+def rows(d, filters, kinds, head, inner_differs=False, dilated=False, *, dtype):
     """Return rows that are given in short."""
     return launches.Rows(
         d=d,
@@ -37,6 +38,7 @@ def rows(d, filters, kinds, head, inner_differs=False, *, dtype):
         kinds=kinds,
         head=head,
         inner_differs=inner_differs,
+        dilated=dilated,
     )
 
 
@@ -91,7 +93,7 @@ def test_a_sample_of_all_kernels(seed):
     sizes = tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2))
     kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
     head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
-    one = rows(d, sizes, kinds, head, bool(rng.integers(2)), dtype=dtype)
+    one = rows(d, sizes, kinds, head, *(bool(rng.integers(2)) for _ in range(2)), dtype=dtype)
     registers_of(launches.plan(one), ARCHITECTURES[seed % 3])
 
 

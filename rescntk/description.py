@@ -1,4 +1,4 @@
-"""The description of a stored computation: everything that its values depend on."""
+"""The description of a computation, kept with its result: all that the values depend on."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import engines
-from .._version import __version__
-from ..network import Network
-from ..validation import (
+from . import engines
+from ._version import __version__
+from .network import Network
+from .validation import (
     check_choice,
-    check_depth,
     check_depths,
     check_dtype,
     check_flag,
     check_kinds,
     check_network,
 )
-from ..vocabulary import HEADS
+from .vocabulary import HEADS
 
 RECURSION = 1
 """Version of the recursion's arithmetic, an integer.
@@ -29,9 +28,6 @@ RECURSION = 1
 It is to be raised by each change of an engine that changes a bit of a result. Raising it makes
 stored Grams of the older arithmetic impossible to continue.
 """
-
-FORMAT = 1
-"""Version of the folder's layout, an integer."""
 
 
 def describe(
@@ -44,7 +40,6 @@ def describe(
     depths: Iterable[int] | None,
     normalized: bool,
     dtype: str,
-    block: int,
     engine: str,
 ) -> dict[str, Any]:
     """Return the checked description of a computation, of JSON's types alone."""
@@ -54,7 +49,6 @@ def describe(
     head = check_choice(head, "head", HEADS)
     request = engines.Request(network, head, kinds, ladder or (network.depth,), dtype)
     return {
-        "format": FORMAT,
         "version": __version__,
         "recursion": RECURSION,
         "engine": engine_name(engine, request, X),
@@ -64,7 +58,6 @@ def describe(
         "depths": _plain(ladder),
         "normalized": check_flag(normalized, "normalized"),
         "dtype": dtype,
-        "block": check_depth(block, "block"),
         "X": describe_signals(X),
         "Z": None if Z is None else describe_signals(Z),
     }

@@ -1,0 +1,215 @@
+"""``rescntk gram``: parameters and labels are kept, nothing is overwritten, work is resumed."""
+
+import io
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import cli
+
+X = np.random.default_rng(0).standard_normal((6, 2, 8))
+Z = np.random.default_rng(1).standard_normal((3, 2, 8))
+NET = rk.Network(depth=2)
+BASE = ["--depth", "2", "--engine", "reference"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", X)
+    np.savez("Z.npz", Z=Z, other=X)
+    return tmp_path
+
+
+def run(*arguments):
+    return cli.main(["gram", *BASE, *arguments])
+
+
+def said(capsys):
+    """Return the one line of an error."""
+    text = capsys.readouterr().err
+    assert text.startswith("rescntk: ") and text.count("\n") == 1
+    return text
+
+
+def test_two_files_and_the_parameters_beside(folder):
+    command = ["X.npy", "Z.npz", "--others-array", "Z", "--normalized", "-o"]
+    assert run(*command, "K.npy") == 0
+    kernel = rk.ResCNTK(2, normalized=True)
+    assert (np.load("K.npy") == kernel(X, Z, engine="reference")).all()
+    kept = json.loads((folder / "K.json").read_text())
+    assert rk.Network(**kept["network"]) == NET
+    assert kept["kinds"] == ["ntk"] and kept["normalized"] and kept["dtype"] == "float64"
+    assert kept["X"]["shape"] == [6, 2, 8] and kept["Z"]["shape"] == [3, 2, 8]
+    assert kept["version"] == rk.__version__ and kept["engine"] == "reference"
+    assert (folder / "K.npy").stat().st_mode == (folder / "X.npy").stat().st_mode
+    assert run(*command, "K.npz", "--kind", "both", "--dtype", "float32") == 0
+    with np.load("K.npz") as arrays:
+        expected = rk.gram(NET, X, Z, normalized=True, dtype="float32", engine="reference")
+        assert (arrays["gpk"] == expected.gpk).all() and (arrays["ntk"] == expected.ntk).all()
+        assert json.loads(str(arrays["parameters"]))["dtype"] == "float32"
+    assert not [name for name in os.listdir() if name.startswith(".")]
+
+
+def test_labels_of_ts_files_are_kept(folder):
+    pytest.importorskip("aeon")
+    zarr = pytest.importorskip("zarr")
+    pytest.importorskip("distributed")
+    rows = ["@problemName small", "@timestamps false", "@univariate true", "@classLabel true a b"]
+    cases = ["1.0,2.0,0.5:a", "0.0,1.0,3.0:b", "2.0,2.5,1.0:a"]
+    (folder / "small.ts").write_text("\n".join([*rows, "@data", *cases]) + "\n")
+    for name in ("K.npy", "K.npz", "K.zarr"):
+        assert run("small.ts", "small.ts", "-o", name) == 0
+    expected = {"X": ["a", "b", "a"], "Z": ["a", "b", "a"]}
+    assert json.loads((folder / "K.json").read_text())["labels"] == expected
+    with np.load("K.npz") as arrays:
+        assert list(arrays["labels_X"]) == ["a", "b", "a"]
+    assert zarr.open_group("K.zarr", mode="r").attrs["labels"] == expected
+    from rescntk import stored
+
+    K = stored.open("K.zarr")
+    assert K.labels == expected
+    with pytest.raises(ValueError, match="labels has 1 for X, expected 3"):
+        K.label({"X": ["a"]})
+    with pytest.raises(ValueError, match="labels is 'Y'"):
+        K.label({"Y": []})
+
+
+def test_nothing_is_overwritten_unasked(folder, monkeypatch, capsys):
+    (folder / "K.json").write_text("mine")
+    assert run("X.npy", "-o", "K.npy") == 2
+    assert "output is K.json, which exists: --overwrite replaces it" in said(capsys)
+    assert (folder / "K.json").read_text() == "mine" and not (folder / "K.npy").exists()
+    assert run("X.npy", "-o", "K.npy", "--overwrite") == 0
+    before = (folder / "K.npy").read_bytes()
+    assert run("X.npy", "-o", "K.npy", "--kind", "gpk") == 2
+    assert (folder / "K.npy").read_bytes() == before
+    for option in ([], ["--overwrite"]):  # inputs never
+        for target in ("X.npy", "Z.npz"):
+            assert run("X.npy", "Z.npz", "--others-array", "Z", "-o", target, *option) == 2
+            assert f"output is {target}, the file of signals" in capsys.readouterr().err
+    assert (np.load("X.npy") == X).all()
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for answer, status in (("n\n", 2), ("", 2), ("y\n", 0)):
+        monkeypatch.setattr(sys, "stdin", Terminal(answer * 2))
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        assert run("X.npy", "-o", "K.npy", "--kind", "gpk") == status
+        assert "K.npy exists: replace it? [y/N]" in sys.stderr.getvalue()
+        assert ((folder / "K.npy").read_bytes() == before) is (status == 2)
+    monkeypatch.undo()
+
+
+def test_a_failed_write_leaves_the_old_file(folder, monkeypatch, capsys):
+    assert run("X.npy", "-o", "K.npy") == 0
+    before = (folder / "K.npy").read_bytes()
+
+    def full(file, matrix):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    assert run("X.npy", "-o", "K.npy", "--overwrite") == 2
+    assert "No space left" in said(capsys)
+    assert (folder / "K.npy").read_bytes() == before
+    assert not [name for name in os.listdir() if name.startswith(".")]
+
+
+@pytest.fixture
+def stored():
+    pytest.importorskip("zarr")
+    pytest.importorskip("distributed")
+    from rescntk import stored
+
+    return stored
+
+
+def test_stored_resumed_and_replaced(folder, stored, capsys):
+    command = ["X.npy", "-o", "K.zarr", "--block", "4"]
+    assert run(*command) == 0
+    K = stored.open("K.zarr")
+    expected = rk.gram(NET, X, dtype="float32", engine="reference", kinds="ntk").ntk
+    assert (K.ntk[:] == expected).all() and K.description["block"] == 4
+    assert "K.zarr: 3 of 3 blocks, 100 %" in capsys.readouterr().err
+    same = stored.gram("K.zarr", NET, X, kinds="ntk", block=4, engine="reference", progress=False)
+    assert same.complete
+    assert run(*command) == 0 and "blocks" not in capsys.readouterr().err
+    assert run(*command, "--kind", "both") == 2
+    assert "kinds is ['ntk'] there, ['gpk', 'ntk'] here" in said(capsys)
+    assert run(*command, "--kind", "both", "--overwrite") == 0
+    assert stored.open("K.zarr").description["kinds"] == ["gpk", "ntk"]
+    with stored.store.locked(folder / "K.zarr"):
+        assert run(*command, "--overwrite") == 2
+    assert "is being computed by process" in capsys.readouterr().err
+    (folder / "mine.zarr").mkdir()
+    (folder / "mine.zarr" / "text").write_text("mine")
+    assert run("X.npy", "-o", "mine.zarr", "--overwrite") == 2
+    assert "is not a Gram of rescntk.stored" in said(capsys)
+    assert (folder / "mine.zarr" / "text").exists()
+    assert sorted(os.listdir()) == ["K.zarr", "X.npy", "Z.npz", "mine.zarr"]
+
+
+def test_workers(stored, capsys):
+    assert run("X.npy", "-o", "K.zarr", "--block", "2", "--workers", "1") == 0
+    expected = rk.gram(NET, X, dtype="float32", engine="reference", kinds="ntk").ntk
+    assert (stored.open("K.zarr").ntk[:] == expected).all()
+    cases = [
+        (["--workers", "0"], "workers is 0, expected an integer of at least 1"),
+        (["--workers", "100000"], "expected at most the cores of this host"),
+        (["--workers", "1", "--scheduler", "tcp://x:1"], "both --workers and --scheduler"),
+        (["--scheduler", "nowhere"], "rescntk: "),
+        (["--block", "0"], "block is 0"),
+    ]
+    for options, message in cases:
+        capsys.readouterr()
+        assert run("X.npy", "-o", "L.zarr", *options) == 2
+        assert message in capsys.readouterr().err
+    assert not os.path.exists("L.zarr")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "K.npy", "--workers", "2"], "--workers is for outputs in .zarr"),
+        (["-o", "K.npz", "--block", "2"], "--block is for outputs in .zarr"),
+        (["-o", "K.npy", "--kind", "both"], "holds one kind: both go into .npz or .zarr"),
+        (["-o", "K.npy", "--kind", "cntk"], "kind is 'cntk', expected one of"),
+        (["-o", "K.npy", "--dtype", "half"], "dtype is 'half', expected one of 'float64'"),
+        (["-o", "K.npy", "--others-array", "Z"], "--others-array is given without OTHERS"),
+        (["Z.npz", "-o", "K.npy"], "say which one"),
+        (["one.npy", "-o", "K.npy"], "Z has shape (3, 1, 8), expected 2 channels"),
+        (["one.npy", "-o", "K.zarr"], "Z has shape (3, 1, 8), expected 2 channels"),
+        (["-o", "no/K.zarr"], "expected a folder that is there"),
+        (["-o", "K.zarr", "--engine", "cuda"], "engine is 'cuda'"),
+    ],
+)
+def test_messages(arguments, message, capsys):
+    np.save("one.npy", Z[:, :1])
+    assert run("X.npy", *arguments) == 2
+    assert message in said(capsys)
+    assert sorted(os.listdir()) == ["X.npy", "Z.npz", "one.npy"]
+
+
+def test_without_the_extra_stored(monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("rescntk.stored")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(rk, "stored", raising=False)
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert run("X.npy", "-o", "K.zarr") == 2
+    assert "pip install 'rescntk[stored]'" in said(capsys)
+
+
+def test_any_error_of_a_library_is_one_line(monkeypatch, capsys):
+    def fail(*arguments, **options):
+        raise RuntimeError("two\n  lines")
+
+    monkeypatch.setattr("rescntk.cli_gram.gram", fail)
+    assert run("X.npy", "-o", "K.npy") == 2
+    assert said(capsys) == "rescntk: two lines\n"
