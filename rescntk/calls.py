@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from . import engines
+from .activations import BY_NAME
 from .arrays import Array, array_module
 from .engines.footprint import result_bytes, table_bytes
 from .engines.protocol import Request, ScaledKernel, blocks, silent
@@ -92,7 +93,10 @@ class KernelCall:
         self.order = [ladder.index(depth) for depth in self.depths]
         self.in_place = self.depths == ladder and self.dtype == np.float64
         copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
-        self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads, copied)
+        # Networks that are not homogeneous lose digits of small and of deep kernels (docs/erf.md):
+        # their rows are float64 always.
+        working = self.dtype.name if BY_NAME[network.activation].homogeneous else "float64"
+        self.request = Request(network, head, self.kinds, ladder, working, threads, copied)
         self.progress = check_flag(progress, "progress")
         self._check_branch()
         self._check_tables()

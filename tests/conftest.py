@@ -34,6 +34,7 @@ NOTEBOOKS = "tests/project/test_notebooks.py"
 SLOW = (
     NOTEBOOKS,
     "tests/benchmarks/test_classification.py::test_the_first_process_alone_compiles",
+    "tests/benchmarks/test_scale.py::test_every_part_runs_once",
     "tests/engines/cuda/",
     "tests/engines/test_accuracy.py::test_any_network_on_any_signals",
     "tests/engines/test_accuracy.py::test_difficult_signals",

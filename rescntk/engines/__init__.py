@@ -48,14 +48,14 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
         )
-    return _torus_is_refused(request, X)
-
-
-def _torus_is_refused(request: Request, X: Batch) -> str | None:
-    """Return the reason of an engine for signals of one length and filters that are not dilated."""
     dilation = request.network.dilation
     if dilation != 1:
         return f"it does not take dilated filters, and the network has dilation {dilation!r}"
+    return _lists_are_refused(X)
+
+
+def _lists_are_refused(X: Batch) -> str | None:
+    """Return the reason of an engine that takes signals of one length alone, or None."""
     if isinstance(X, SignalList):
         return "it takes signals of one length, and these have different lengths"
     return None
@@ -85,7 +85,7 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
         )
-    return _torus_is_refused(request, X)
+    return _lists_are_refused(X)
 
 
 class _Entry(NamedTuple):

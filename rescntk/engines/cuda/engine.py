@@ -25,7 +25,7 @@ from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from ..signal_tables import SignalTables, signal_tables
 from . import kernels, records, selfcheck
 from .doubt import Deficits, layers_seen
-from .launch import ENUMS, HEADS, Launch, Rows, plan
+from .launch import ENUMS, HEADS, Launch, Rows, plan, steps
 from .packing import LEFT, RIGHT, PackedTables, Side, pack
 from .tiles import Memory, Tile, free_bytes
 
@@ -96,6 +96,7 @@ class CudaRun:
         for slot, depth in enumerate(request.depths):
             slots[depth] = slot
         self.slots = self.xp.asarray(slots, dtype=np.int32)
+        self.steps = self.xp.asarray(steps(request, self.d), dtype=np.int32)
         self.linear_apart = self.scaling.linear_apart
         # A has a part of F⁰ only where input or readout weights are trained.
         self.tangent_apart = self.linear_apart and self.network.parts.initial != 0.0
@@ -309,6 +310,7 @@ class CudaRun:
             right=right.record,
             layers=records.address(self.layers),
             slots=records.address(self.slots),
+            steps=records.address(self.steps),
             results=records.address(results),
             doubt=records.address(doubt),
             doubt_weights=0 if weights is None else records.address(weights),

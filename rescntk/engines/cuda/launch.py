@@ -2,7 +2,8 @@
 
 A row of pixel pairs is cut into segments, one thread each. Where the state of a segment fits into
 the registers of its thread, rows stay there (`short_rows`), several rows in a warp. Longer rows,
-and filters that reach beyond a neighbouring segment, go through shared memory (`long_rows`).
+filters that reach beyond a neighbouring segment, and dilated filters, whose steps change from layer
+to layer, go through shared memory (`long_rows`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..geometry import on_ring
 from ..protocol import Request, sums_features
 
 LONGEST = 4096
@@ -65,6 +67,10 @@ LONGEST_FILTER = 15
 """Longest filter, in pixels, whose window sums are unrolled; a kernel's name has 0 for longer
 filters. Raising it needs more cases in `sums` (windows.h), compiled for each filter size."""
 
+LONGEST_DILATED_FILTER = 9
+"""The same for dilated filters, whose pixels have no taps in common. Longer filters take registers:
+13 and 15 taps spilled on sm_100, counted in compiled kernels of float64."""
+
 IDLE_TOLERANCE = 0.04
 """Share of idle threads, above the least possible, that a simpler choice may cost. Raising it
 prefers blocks with fewer pairs and pairs with more teams. Chosen by judgement, never timed."""
@@ -90,6 +96,8 @@ class Rows:
         True if exactly one of inner and readout weights is trained.
     linear_apart : bool
         True if the state of A is without the part of F⁰, which A_g needs as well.
+    dilated : bool
+        True if a layer's filters have steps of more than one pixel.
     """
 
     d: int
@@ -100,6 +108,7 @@ class Rows:
     head: str
     inner_differs: bool = False
     linear_apart: bool = False
+    dilated: bool = False
 
     @classmethod
     def of(cls, request: Request, d: int) -> Rows:
@@ -119,6 +128,7 @@ class Rows:
                 and "ntk" in request.kinds
                 and net.parts.initial != 0.0
             ),
+            dilated=any(step != 1 for step in steps(request, d)),
         )
 
     @property
@@ -134,9 +144,9 @@ class Rows:
     @property
     def unrolled_filters(self) -> tuple[int, int]:
         """Sizes of inner and outer filter as the kernel's name has them: 0 for long filters."""
+        longest = LONGEST_DILATED_FILTER if self.dilated else LONGEST_FILTER
         inner, outer = (
-            size if size <= LONGEST_FILTER else 0
-            for size in (self.filter_size, self.outer_filter_size)
+            size if size <= longest else 0 for size in (self.filter_size, self.outer_filter_size)
         )
         return inner, outer
 
@@ -155,6 +165,20 @@ class Rows:
         )  # fmt: skip
         words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
         return f"{kernel}<{', '.join(words)}>"
+
+
+def steps(request: Request, d: int) -> list[int]:
+    """Return the pixels from one tap to the next in layers 0 … L, on rings of `d` pixels.
+
+    A layer's inner and outer filters have the same step. Filters of one pixel have step 1.
+    """
+    net = request.network
+
+    def step(layer: int) -> int:
+        filters = net.inner_filter(layer), net.outer_filter(layer)
+        return max(on_ring(one, d).step if one.size > 1 else 1 for one in filters)
+
+    return [1, *map(step, range(1, request.depths[-1] + 1))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +238,8 @@ def plan(rows: Rows, shared_memory: int = SHARED_BYTES) -> Launch:
             f"X has {rows.d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
             "engine='reference' has no such limit"
         )
-    cut = cut_for_registers(rows) if min(rows.unrolled_filters) > 0 else None
+    in_memory = rows.dilated or min(rows.unrolled_filters) == 0
+    cut = None if in_memory else cut_for_registers(rows)
     return _long_rows(rows, shared_memory) if cut is None else _short_rows(rows, cut)
 
 
@@ -256,7 +281,7 @@ def _long_rows(rows: Rows, shared_memory: int) -> Launch:
         )
     pairs, threads = _pairs_and_threads(segments, shared_memory // needed)
     return Launch(
-        name=rows.kernel_name("long_rows", pixels, threads, pairs > 1),
+        name=rows.kernel_name("long_rows", pixels, threads, pairs > 1, rows.dilated),
         segments=segments,
         pixels=pixels,
         threads=threads,

@@ -1,5 +1,5 @@
 // The kernel `long_rows`: the state of a row in shared memory, for rows and filters too long for
-// registers.
+// registers, and for dilated filters.
 //
 // One pair in a block: the block owns the row, and each thread has every THREADS-th segment, of
 // any number. Several pairs TOGETHER in a block: each pair has a team of threads, one for each
@@ -8,7 +8,8 @@
 #include "heads.h"
 
 // The rings of one row in shared memory: d numbers each. A ring that a network does not need is
-// absent. `linear` has (t + r) box(F⁰) where the state of A is without it (`Job::linear_apart`).
+// absent. `linear` is there where the state of A is without the part of F⁰ (`Job::linear_apart`): it
+// has (t + r) box(F⁰), the same for all layers; with dilated filters (t + r) F⁰.
 template <class Net, class real> struct Rings {
     static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::GPK;
     real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K, *linear;
@@ -70,11 +71,13 @@ template <class Net, class real> struct Rings {
     // state ← skip_scale · state + branch_scale · box(branch), for a segment's pixels.
     template <int P>
     __device__ __forceinline__ void add_branch(
-        real *state, const real *branch, int segment, int outer, const Layer<real> &constants) const
+        real *state, const real *branch, int segment, int outer, int step,
+        const Layer<real> &constants) const
     {
         real values[P], added[P];
         get(state, segment, values);
-        ring_sums<Net::Q2>(branch, d, outer, begin(segment, segments, d), added);
+        ring_sums<Net::Q2, Net::DILATED>(
+            branch, d, outer, step, begin(segment, segments, d), added);
 #pragma unroll
         for (int j = 0; j < P; ++j)
             values[j] *= constants.skip_scale;
@@ -96,6 +99,10 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     const int own = cases.wanted ? threadIdx.x - team * job.segments : job.segments;
     auto next = [](int segment) { return TOGETHER ? 0x7fffffff : segment + THREADS; };
     const bool linear_apart = Net::NTK && Net::SUMMED && job.linear_apart;
+    auto step_of = [&](int layer) { return Net::DILATED ? job.steps[layer] : 1; };
+    auto inner_sums = [&](const real *ring, int step, int first, real(&sums)[P]) {
+        ring_sums<Net::Q1, Net::DILATED>(ring, d, job.inner, step, first, sums);
+    };
     const Rings<Net, real> rings(
         memory + team * (Rings<Net, real>::COUNT + linear_apart) * d, job.segments, d);
 
@@ -118,8 +125,10 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
         if (linear_apart) {
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 real boxes[P];
-                ring_sums<Net::Q1>(
-                    rings.tangent, d, job.inner, begin(segment, job.segments, d), boxes);
+                if (Net::DILATED)
+                    rings.get(rings.tangent, segment, boxes);
+                else
+                    inner_sums(rings.tangent, 1, begin(segment, job.segments, d), boxes);
                 rings.put(rings.linear, segment, boxes);
             }
             __syncthreads();
@@ -131,10 +140,11 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
         }
         for (int layer = 1;; ++layer) {
             const Layer<real> constants = job.layers[layer];
-            const int slot = job.slots[layer];
+            const int slot = job.slots[layer], step = step_of(layer);
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 auto add_branch = [&](real *state, const real *branch) {
-                    rings.template add_branch<P>(state, branch, segment, job.outer, constants);
+                    rings.template add_branch<P>(
+                        state, branch, segment, job.outer, step, constants);
                 };
                 add_branch(rings.distance, rings.branch_distance);
                 if (Net::NTK)
@@ -175,17 +185,21 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
             if (layer == job.depth)
                 break;
             const Layer<real> after = job.layers[layer + 1];
+            const int step_after = step_of(layer + 1);
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 const int first = begin(segment, job.segments, d);
                 SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
                 tables.skip(layer + 1);
                 real distance[P], tangent[P];
-                ring_sums<Net::Q1>(rings.distance, d, job.inner, first, distance);
+                inner_sums(rings.distance, step_after, first, distance);
                 if (Net::NTK)
-                    ring_sums<Net::Q1>(rings.tangent, d, job.inner, first, tangent);
+                    inner_sums(rings.tangent, step_after, first, tangent);
                 if (linear_apart) {
                     real boxes[P];
-                    rings.get(rings.linear, segment, boxes);
+                    if (Net::DILATED)
+                        inner_sums(rings.linear, step_after, first, boxes);
+                    else
+                        rings.get(rings.linear, segment, boxes);
                     add(tangent, after.linear_scale, boxes);
                 }
                 State<P, real> state;
@@ -206,10 +220,10 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
 
 // Q1, Q2: 0 for filters of more than 15 pixels.
 template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, bool SUMMED, bool INNER_DIFFERS,
-    int THREADS, bool TOGETHER>
+    int THREADS, bool TOGETHER, bool DILATED>
 __global__ void __launch_bounds__(THREADS, 1) long_rows(const Job<real> job)
 {
     extern __shared__ double memory[];
-    through_memory<Network<real, P, Q1, Q2, GPK, NTK, SUMMED, INNER_DIFFERS>, THREADS, TOGETHER>(
-        job, (real *)memory);
+    through_memory<Network<real, P, Q1, Q2, GPK, NTK, SUMMED, INNER_DIFFERS, DILATED>, THREADS,
+        TOGETHER>(job, (real *)memory);
 }

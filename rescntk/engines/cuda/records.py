@@ -46,7 +46,10 @@ def job(real: np.dtype[Any]) -> np.dtype[Any]:
         [
             ("left", packed_tables()),
             ("right", packed_tables()),
-            *[(name, POINTER) for name in ("layers", "slots", "results", "doubt", "doubt_weights")],
+            *[
+                (name, POINTER)
+                for name in ("layers", "slots", "steps", "results", "doubt", "doubt_weights")
+            ],
             *[(name, np.int64) for name in ("rows", "columns", "above")],
             ("trained", trained(real)),
             ("opposite", real),

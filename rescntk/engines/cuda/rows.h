@@ -9,15 +9,15 @@
 #include "windows.h"
 
 // What the compiler knows of a network: filters, kinds, whether only the sum of F over pixels is
-// wanted, and whether exactly one of inner and readout weights is trained. `Head` comes from
-// launch.py.
+// wanted, whether exactly one of inner and readout weights is trained, and whether filters are
+// dilated. `Head` comes from launch.py.
 template <class Real, int PIXELS_OF_SEGMENT, int INNER, int OUTER, bool GPK_, bool NTK_,
-    bool SUMMED_, bool INNER_DIFFERS_>
+    bool SUMMED_, bool INNER_DIFFERS_, bool DILATED_ = false>
 struct Network {
     using real = Real;
     static constexpr int P = PIXELS_OF_SEGMENT, Q1 = INNER, Q2 = OUTER;
     static constexpr bool GPK = GPK_, NTK = NTK_;  // F is needed for GPK alone
-    static constexpr bool SUMMED = SUMMED_, INNER_DIFFERS = INNER_DIFFERS_;
+    static constexpr bool SUMMED = SUMMED_, INNER_DIFFERS = INNER_DIFFERS_, DILATED = DILATED_;
 };
 
 // ---------------------------------------------------------------- the argument of every kernel
@@ -39,6 +39,7 @@ template <class real> struct Job {
     PackedTables<real> left, right;
     const Layer<real> *layers;  // of the input, and of layers 1 ... depth
     const int *slots;           // which result a layer is, or −1
+    const int *steps;           // pixels from one tap of a layer's filters to the next
     // (grid, kind, result, row, column), one sum for each grid; for pixel pairs
     // (kind, result, row, column, d, d).
     double *results;

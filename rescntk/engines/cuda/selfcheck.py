@@ -48,9 +48,9 @@ class Case:
     Attributes
     ----------
     rows : str
-        Where the kernel keeps rows, for the message.
+        Where the kernel keeps rows, or what is special about them, for the message.
     network : Network
-        The network, whose filters choose between registers and shared memory.
+        The network, whose filters choose the kernel.
     dtype : str
         The precision.
     """
@@ -68,12 +68,13 @@ class Case:
 _NETWORKS = (
     ("rows in registers", Network(3, 3)),
     ("rows in shared memory", Network(3, 17, outer_filter_size=3)),
+    ("dilated filters", Network(3, 3, dilation=(1, 2, 4))),
 )
 
 CASES = tuple(
     Case(rows, network, dtype) for rows, network in _NETWORKS for dtype in ("float64", "float32")
 )
-"""Rows in registers and in shared memory, both precisions.
+"""Rows in registers and in shared memory, and dilated filters, both precisions.
 
 The GAP head, both kinds: all offsets, halos and exact sums.
 """

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import exact_sum
+from ..geometry import longest_reach
 from ..protocol import Request, pairs_above
 from .launch import Launch, Rows
 from .packing import LEFT, RIGHT, bytes_of_side
@@ -138,8 +139,7 @@ class Memory:
         """
         left = bytes_of_side(self.tables_per_pixel, self.launch, LEFT, self._itemsize)
         made = 2 * self.d * self._itemsize * self.tables_per_pixel
-        net = self.request.network
-        halo = max(net.filter_size, net.outer_filter_size) // 2
+        halo = longest_reach(self.request.network, self.request.depths[-1], self.d)
         spare = 8 * (self.d * (4 * self.features + 12) + 3 * 2 * halo)
         return left + self.right_tables + made + spare
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import rescntk as rk
 from rescntk.engines.cuda import launch as launches
 from rescntk.engines.cuda.packing import LEFT, RIGHT, segment_order
+from rescntk.engines.protocol import Request
 
 BOTH = ("gpk", "ntk")
 
@@ -112,6 +114,19 @@ def test_threads_have_work(head):
         assert np.mean(shares) >= 0.85
     launch = plan(1285, (3, 3), "float64", BOTH, head)
     assert busy(launch, 1285, 1)[0] >= 0.8
+
+
+def test_dilated_filters_take_shared_memory():
+    """If a step is more than one pixel on the ring, and the filter has more than one tap."""
+    for network, d, expected in (
+        (rk.Network(3, 3, dilation=(1, 2, 4)), 13, [1, 1, 2, 4]),
+        (rk.Network(3, 1, outer_filter_size=5, dilation=(1, 2, 4)), 3, [1, 1, 2, 1]),
+        (rk.Network(3, 3, dilation=6), 5, [1, 1, 1, 1]),
+        (rk.Network(3, 1, dilation=6), 13, [1, 1, 1, 1]),
+    ):
+        request = Request(network, "gap", BOTH, (3,))
+        assert launches.steps(request, d) == expected
+        assert short(launches.plan(launches.Rows.of(request, d))) == (max(expected) == 1)
 
 
 def test_tables_lie_as_segments_read_them():

@@ -42,19 +42,23 @@ TEAMS
 }
 
 template <int Q, int P>
-static void through_memory_of(const double *row, double *out, int d, int size, int segments)
+static void through_memory_of(
+    const double *row, double *out, int d, int size, int step, int segments)
 {
     for (int segment = 0; segment < segments; ++segment) {
         const int first = begin(segment, segments, d), end = begin(segment + 1, segments, d);
         double sums[P];
-        ring_sums<Q>(row, d, size, first, sums);
+        if (step)
+            ring_sums<Q, true>(row, d, size, step, first, sums);
+        else
+            ring_sums<Q, false>(row, d, size, step, first, sums);
         for (int j = 0; first + j < end; ++j)
             out[first + j] = sums[j];
     }
 }
 
-extern "C" int memory_windows(int pixels, int size, int d, int segments, const double *row,
-    double *out)
+extern "C" int memory_windows(int pixels, int size, int step, int d, int segments,
+    const double *row, double *out)
 {
     switch (pixels * 100 + (size > 15 ? 0 : size)) {
 MEMORY
@@ -118,7 +122,7 @@ def driver(folder):
     ]
     memory = [
         f"    case {pixels * 100 + size}: "
-        f"through_memory_of<{size}, {pixels}>(row, out, d, size, segments); return 0;"
+        f"through_memory_of<{size}, {pixels}>(row, out, d, size, step, segments); return 0;"
         for pixels in range(1, 6)
         for size in (0, *SIZES)
     ]
@@ -130,10 +134,10 @@ def at(array):
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
-def windows(row, size):
+def windows(row, size, step=1):
     """Sums over circular windows, exactly: the numbers are integers."""
-    taps = (np.arange(len(row))[:, None] + np.arange(-(size // 2), size // 2 + 1)) % len(row)
-    return row[taps].sum(axis=1)
+    taps = np.arange(len(row))[:, None] + step * np.arange(-(size // 2), size // 2 + 1)
+    return row[taps % len(row)].sum(axis=1)
 
 
 def test_halos_of_every_segment_layout(driver, rng):
@@ -181,8 +185,24 @@ def test_windows_in_memory(driver, rng):
         for size in (*SIZES, 17, 31, 33, 101, 4097):
             out = np.full(d, np.nan)
             if size <= 101 or d <= 60:
-                assert driver.memory_windows(pixels, size, d, segments, at(row), at(out)) == 0
+                assert driver.memory_windows(pixels, size, 0, d, segments, at(row), at(out)) == 0
                 assert (out == windows(row, size)).all(), (d, size)
+
+
+def test_dilated_windows_in_memory(driver, rng):
+    """Of steps up to a ring's length, at which all taps meet one pixel."""
+    for d in (1, 2, 5, 7, 24, 61, 4096):
+        row = rng.integers(-(2**30), 2**30, d).astype(np.float64)
+        segments = -(-d // launch.LONG_PIXELS)
+        pixels = -(-d // segments)
+        for size in (*SIZES, 17, 101, 2**20 + 1):
+            for step in {1, 2, 3, 8, d // 2, d - 1, d} & set(range(1, d + 1)):
+                out = np.full(d, np.nan)
+                if size <= 101 or d <= 7:
+                    code = driver.memory_windows(pixels, size, step, d, segments, at(row), at(out))
+                    assert code == 0
+                    expected = windows(row, size, step)
+                    assert (out == expected).all(), (d, size, step)
 
 
 @pytest.mark.parametrize("head", [1, 2])

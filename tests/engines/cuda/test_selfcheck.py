@@ -1,6 +1,5 @@
 """The engine's check of itself: on the emulated device, as it is and with planted faults."""
 
-import itertools
 import sys
 import threading
 
@@ -65,20 +64,22 @@ def test_cases_cover_rows_and_precisions():
         request = Request(case.network, "gap", KINDS, (case.network.depth,), case.dtype)
         launch = cuda.plan(cuda.Rows.of(request, selfcheck.signals().shape[2]))
         assert launch.segments > 1
-        names.add((launch.name.split("<")[0], case.dtype))
-    assert names == set(itertools.product(("short_rows", "long_rows"), tolerances.KERNEL))
+        dilated = case.network.dilation != 1
+        names.add((launch.name.split("<")[0], dilated, case.dtype))
+    ways = (("short_rows", False), ("long_rows", False), ("long_rows", True))
+    assert names == {(*way, dtype) for way in ways for dtype in tolerances.KERNEL}
 
 
 def test_a_sound_device_passes_once(cupy, work, monkeypatch):
-    """Four launches and a few tiny arrays; afterwards nothing but a look into a table."""
+    """Six launches and a few tiny arrays; afterwards nothing but a look into a table."""
     copied, original = [], cupy.asarray
     monkeypatch.setattr(
         cupy, "asarray", lambda a, **k: copied.append(np.size(a)) or original(a, **k)
     )
     assert engines.available()["cuda"] is True
-    assert work["launches"] == len(selfcheck.CASES) == 4
-    # Two cases have doubtful pairs, which the array code computes again.
-    assert work["operations"] <= 400 * len(selfcheck.CASES) + 2 * 2400
+    assert work["launches"] == len(selfcheck.CASES) == 6
+    # Cases of short filters have doubtful pairs, which the array code computes again.
+    assert work["operations"] <= 400 * len(selfcheck.CASES) + 4 * 2400
     # Two scales and two kernels of each case come back, the doubtful pairs, and what the array code
     # asks of them.
     assert work["waits"] <= 10 * len(selfcheck.CASES)
@@ -121,6 +122,7 @@ FAULTS = {
     "NaN": ("branch.K = g - deficit;", "branch.K = g - deficit + real(NAN);", "rows in registers"),
     "sum": ("if (k < job.grids)", "if (k < 1)", "rows in shared memory"),
     "doubt": ("const float found =", "const float found = 0.0f *", "rows in registers"),
+    "dilation": ("job.steps[layer] : 1", "1 : 1", "dilated filters"),
     "linear part": ("linear.put(boxes);", "linear.put(state.tangent);", "rows in registers"),
 }  # fmt: skip
 

@@ -1,0 +1,246 @@
+"""The measurements of benchmarks/scale.py: each is a function of its sizes, and returns numbers.
+
+    python benchmarks/scale_parts.py '{"part": "full", "n": 1000, …}'
+
+runs one measurement in a process of its own, and prints its result as a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scale_problems import cylinder_bell_funnel, problem
+
+import rescntk as rk
+from rescntk import regression
+
+KERNEL = rk.ResCNTK(3, input_filter_size=9, normalized=True)
+"""The kernel of all measurements but `overhead`: its settings were chosen by hand, once."""
+
+RIDGES = np.logspace(-5, 2, 15)
+"""Penalties λ, of which the least leave-one-out error chooses; the kernel's diagonal is 1."""
+
+RATE_SECONDS = 5.0
+"""Seconds over which the engine's cost of a pair is measured, before and after the work."""
+
+DTYPE = {"dtype": "float32"}
+
+
+def targets(labels: np.ndarray) -> np.ndarray:
+    """Return ±1 for each class, (n, n_classes)."""
+    return 2.0 * (labels[:, None] == np.arange(labels.max() + 1)) - 1.0
+
+
+def megabytes() -> float:
+    """Return the peak of this process's memory, in MB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would include the parent's peak
+        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def engine_seconds(X: np.ndarray, columns: int, seconds: float) -> float:
+    """Return the engine's seconds for a pair of signals, by rectangles with so many columns."""
+    pairs, start = 0, time.perf_counter()
+    rows = max(1, min(len(X), 20_000 // columns))
+    while pairs == 0 or time.perf_counter() - start < seconds:
+        KERNEL(X[:rows], X[-columns:], **DTYPE)
+        pairs += rows * columns
+    return (time.perf_counter() - start) / pairs
+
+
+def landmarks(problem_name: str, n: int, rank: int, n_test: int, rate: float) -> dict[str, Any]:
+    """Features by landmarks and ridge regression: time beside the engine's, memory, accuracy."""
+    X, y, Z, truth = problem(problem_name, n, n_test)
+    KERNEL(X[:2], X[:2], **DTYPE)  # compiled before the clock runs
+    before, costs = megabytes(), [engine_seconds(X, rank, rate)]
+    start = time.perf_counter()
+    low = regression.pivoted_cholesky(KERNEL, X, rank, **DTYPE)
+    chosen = time.perf_counter()
+    found = regression.restricted_ridge(
+        KERNEL, X, targets(y), low, RIDGES, intercept=True, leave_one_out=True, **DTYPE
+    )
+    seconds = time.perf_counter() - start
+    costs.append(engine_seconds(X, rank, rate))
+    best = int((found.errors**2).mean(axis=(1, 2)).argmin())
+    decisions = found.features(Z) @ found.weights[best] + found.intercepts[best]
+    engine = float(np.mean(costs)) * n * rank
+    return {
+        "seconds": seconds,
+        "seconds_of_landmarks": chosen - start,
+        "seconds_of_the_pairs": engine,
+        "times_the_pairs": seconds / engine,
+        "megabytes": megabytes(),
+        "megabytes_before": before,
+        "ridge": float(RIDGES[best]),
+        "residual_share": low.residual / n,
+        "accuracy": float((decisions.argmax(axis=1) == truth).mean()),
+    }
+
+
+def full(problem_name: str, n: int, n_test: int) -> dict[str, Any]:
+    """Ridge regression with the full kernel matrix: time and accuracy."""
+    X, y, Z, truth = problem(problem_name, n, n_test)
+    KERNEL(X[:2], X[:2], **DTYPE)
+    start = time.perf_counter()
+    ladder = regression.decompose(KERNEL(X, **DTYPE))
+    errors = ladder.leave_one_out(targets(y), RIDGES, intercept=True)
+    best = int((errors**2).mean(axis=(1, 2)).argmin())
+    beta, b = ladder.with_intercept(targets(y), float(RIDGES[best]))
+    seconds = time.perf_counter() - start
+    decisions = KERNEL(Z, X, **DTYPE) @ beta + b
+    return {
+        "seconds": seconds,
+        "megabytes": megabytes(),
+        "ridge": float(RIDGES[best]),
+        "accuracy": float((decisions.argmax(axis=1) == truth).mean()),
+    }
+
+
+def minirocket(problem_name: str, n: int, n_test: int) -> dict[str, Any]:
+    """MiniRocket with ridge regression: time and accuracy."""
+    from aeon.transformations.collection.convolution_based import MiniRocket
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y, Z, truth = problem(problem_name, n, n_test)
+
+    def model() -> Any:
+        ridge = RidgeClassifierCV(np.logspace(-3, 3, 10))
+        return make_pipeline(
+            MiniRocket(random_state=0, n_jobs=-1), StandardScaler(with_mean=False), ridge
+        )
+
+    model().fit(X[:50], y[:50])  # compiled before the clock runs
+    start = time.perf_counter()
+    fitted = model().fit(X, y)
+    seconds = time.perf_counter() - start
+    accuracy = float((fitted.predict(Z) == truth).mean())
+    return {"seconds": seconds, "megabytes": megabytes(), "accuracy": accuracy}
+
+
+def spectra(n: int, rank: int, seeds: int) -> dict[str, Any]:
+    """Error of pivoted Cholesky over the best of equal rank, mean over seeds, by spectrum."""
+    place = np.arange(1.0, n + 1)
+    chosen = {
+        "i^-1/2": place**-0.5,
+        "1 up to i = n/7, then i^-3/4": np.minimum(1.0, n / 7 / place) ** 0.75,
+        "1 up to i = n/10, then 0.1": np.where(place <= n // 10, 1.0, 0.1),
+    }
+    V = np.linalg.qr(np.random.default_rng(0).standard_normal((n, n)))[0]
+    index = np.arange(float(n))[:, None, None]
+    found = {}
+    for name, eigenvalues in chosen.items():
+        K = (V * eigenvalues) @ V.T
+
+        def kernel(A: np.ndarray, B: np.ndarray | None = None, K: np.ndarray = K) -> np.ndarray:
+            columns = A if B is None else B
+            return K[np.ix_(A[:, 0, 0].astype(int), columns[:, 0, 0].astype(int))]
+
+        best = eigenvalues[rank:].sum()
+        residuals = [
+            regression.pivoted_cholesky(kernel, index, rank, seed=seed).residual
+            for seed in range(seeds)
+        ]
+        found[name] = float(np.mean(residuals) / best)
+    return {"times_the_best": found, "worst": max(found.values())}
+
+
+def conjugate_gradients(n: int, rank: int, ridge: float, block: int, most: int) -> dict[str, Any]:
+    """Iterations to a residual of 1e-6 with a stored float32 Gram, with and without landmarks."""
+    import warnings
+
+    from rescntk import stored
+
+    X, y = cylinder_bell_funnel(n, seed=0)
+    KERNEL(X[:2], X[:2], **DTYPE)
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        K = stored.gram(
+            f"{folder}/K.zarr", KERNEL.network, X, kinds=("ntk",), normalized=True, block=block
+        )
+        computed = time.perf_counter()
+        low = regression.pivoted_cholesky(KERNEL, X, rank, **DTYPE)
+        chosen = time.perf_counter()
+        options = {"intercept": True, "max_iterations": most}
+        fast = regression.solve(K, targets(y), ridge, preconditioner=low, **options)
+        solved = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it may need more than `most` iterations
+            slow = regression.solve(K, targets(y), ridge, **options)
+    return {
+        "seconds_of_the_gram": computed - start,
+        "seconds_of_landmarks": chosen - computed,
+        "seconds_of_iterations": solved - chosen,
+        "iterations": fast.iterations,
+        "residual": float(np.max(fast.residuals)),
+        "iterations_without": slow.iterations,
+        "residual_without": float(np.max(slow.residuals)),
+    }
+
+
+def overhead(n: int, d: int, workers: int, block: int) -> dict[str, Any]:
+    """Time of a stored Gram over a Gram in memory, in this process and on workers; memory."""
+    from distributed import Client, LocalCluster
+
+    from rescntk import stored
+
+    network, rng = rk.Network(5), np.random.default_rng(0)
+    X = rng.standard_normal((n, 4, d))
+    rk.gram(network, X[:2], **DTYPE)
+
+    def seconds(work: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        compile_first = rng.standard_normal((workers * 2, 4, d))
+        stored.gram(f"{folder}/first.zarr", network, compile_first, block=1, client=client)
+        before = client.run(megabytes)
+        on_workers = seconds(
+            lambda: stored.gram(f"{folder}/W.zarr", network, X, block=block, client=client)
+        )
+        after = client.run(megabytes)
+        here = seconds(lambda: stored.gram(f"{folder}/H.zarr", network, X, block=block))
+        in_memory = seconds(lambda: rk.gram(network, X, **DTYPE))
+    return {
+        "seconds_in_memory": in_memory,
+        "seconds_stored_here": here,
+        "seconds_on_workers": on_workers,
+        "overhead_here": here / in_memory - 1,
+        "overhead_on_workers": on_workers / in_memory - 1,
+        "megabytes_of_workers": max(after.values()),
+        "megabytes_of_workers_before": max(before.values()),
+        "megabytes_of_a_block": 2 * 4 * block**2 / 1e6,
+    }
+
+
+PARTS = {
+    function.__name__: function
+    for function in (landmarks, full, minirocket, spectra, conjugate_gradients, overhead)
+}
+
+
+def measure(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of one measurement: its part's name and its sizes are in `spec`."""
+    sizes = {name: value for name, value in spec.items() if name != "part"}
+    return PARTS[spec["part"]](**sizes)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(json.loads(sys.argv[1]))))
