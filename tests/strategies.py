@@ -14,11 +14,12 @@ values = st.one_of(
 
 
 @st.composite
-def networks(draw, max_depth=6, activations=("relu", "erf"), one_dilation=False):
+def networks(draw, max_depth=6, activations=("relu", "erf"), dilated="never"):
+    """Return networks; `dilated` is "never", "evenly" (one for all layers) or "freely"."""
     depth = draw(st.integers(1, max_depth))
     steps = st.integers(1, 4)
-    dilations = [st.just(1), st.just(1), st.just(1), steps]
-    if not one_dilation:
+    dilations = [st.just(1)] if dilated == "never" else [st.just(1), st.just(1), steps]
+    if dilated == "freely":
         dilations.append(st.lists(steps, min_size=depth, max_size=depth))
     return rk.Network(
         depth,

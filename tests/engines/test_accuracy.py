@@ -107,7 +107,7 @@ def test_many_channels(engines, rng):
 
 @pytest.mark.parametrize("engines", GROUPS)
 @settings(max_examples=40)
-@given(networks(max_depth=4), signals(max_cases=3, max_length=5))
+@given(networks(max_depth=4, dilated="freely"), signals(max_cases=3, max_length=5))
 def test_any_network_on_any_signals(engines, network, X):
     assert_accurate(engines, network, X)
 

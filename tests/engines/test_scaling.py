@@ -13,7 +13,7 @@ from tests import tolerances
 from tests.strategies import networks, signals
 
 
-@given(networks(), signals())
+@given(networks(dilated="freely"), signals())
 def test_bounds_hold_at_every_pixel_and_depth(network, X):
     """√(kernel at a pixel) is at most the bound, on which exact sums rely up to a factor 2."""
     depths = tuple(range(1, network.depth + 1))

@@ -64,7 +64,7 @@ def test_signals_of_zero_mean_keep_the_digits_of_the_branch(rng):
 
 
 @settings(max_examples=40)
-@given(networks(max_depth=3), signal_lists(max_cases=2, max_length=4))
+@given(networks(max_depth=3, dilated="freely"), signal_lists(max_cases=2, max_length=4))
 def test_any_network_on_any_signals(network, X):
     if network.activation == "erf":
         network = network.replace(c_v=1.0, c_w=0.7)
@@ -73,7 +73,12 @@ def test_any_network_on_any_signals(network, X):
 
 
 @settings(max_examples=40)
-@given(networks(max_depth=4), signal_lists(), kinds, st.sampled_from(["float64", "float32"]))
+@given(
+    networks(max_depth=4, dilated="freely"),
+    signal_lists(),
+    kinds,
+    st.sampled_from(["float64", "float32"]),
+)
 def test_bitwise_rules(network, X, kind, dtype):
     """Container, batch, order, sides, shifts: none of them changes a bit."""
     kernel = rk.Kernel(network, kind)
@@ -95,7 +100,7 @@ def test_bitwise_rules(network, X, kind, dtype):
         assert (kernel(X, x[None], **options)[:, 0] == K[i]).all()
 
 
-@given(networks(max_depth=3), signal_lists(max_cases=6))
+@given(networks(max_depth=3, dilated="freely"), signal_lists(max_cases=6))
 def test_semidefinite_over_mixed_lengths(network, X):
     for K in rk.gram(network, X):
         eigenvalues = np.linalg.eigvalsh(K)

@@ -16,6 +16,7 @@ def test_the_example_runs(capsys):
     exec(code, names)
     assert names["K"].shape == (20, 20)
     assert names["k"].shape == (20, 4)
+    assert names["u"].shape == (2, 20)
     assert names["G"].shape == names["T"].shape == (4, 20, 20)
     assert "ResCGPK" in capsys.readouterr().out
 

@@ -20,7 +20,7 @@ KINDS = ("gpk", "ntk")
 
 
 def relu_networks(max_depth=6):
-    return networks(max_depth, ("relu",), one_dilation=max_depth > 9)
+    return networks(max_depth, ("relu",), dilated="evenly" if max_depth > 9 else "freely")
 
 
 def on_circle(network, d):

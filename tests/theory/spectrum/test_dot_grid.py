@@ -41,7 +41,7 @@ def signals_on_grid(angles, d, n_channels):
     return np.sqrt(n_channels) * x, np.sqrt(n_channels) * Z
 
 
-@given(networks(), st.integers(1, 4), st.integers(2, 3), kinds)
+@given(networks(dilated="freely"), st.integers(1, 4), st.integers(2, 3), kinds)
 def test_the_kernel_on_a_grid(network, d, n_channels, kind):
     angles = [0.0, 1e-3, 0.4, 1.9]
     found, own = on_grid(network, kind, angles, d, n_channels)

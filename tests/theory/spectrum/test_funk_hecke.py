@@ -121,7 +121,7 @@ def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
 
 
 @settings(max_examples=40)
-@given(networks(max_depth=4), st.integers(1, 3), st.integers(2, 5), kinds)
+@given(networks(max_depth=4, dilated="freely"), st.integers(1, 3), st.integers(2, 5), kinds)
 def test_no_eigenvalue_is_negative(network, d, n_channels, kind):
     found = spectrum.eigenvalues(network, n_channels, d, 4, kind, return_error=True)
     assert (found.eigenvalues >= -found.errors).all()
