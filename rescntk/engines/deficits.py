@@ -27,8 +27,9 @@ from ..activations import DualInput, DualResult
 from ..arrays import Array
 from ..network import Filter
 from ..rings import circular_sum, shifted
+from .geometry import OFFSETS, RowAxis
 from .protocol import Request
-from .recursion import OFFSETS, Buffers, Recursion, RowAxis, Side
+from .recursion import Buffers, Recursion, Side
 from .scaling import Scaling
 
 

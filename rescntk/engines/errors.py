@@ -24,8 +24,9 @@ import numpy as np
 
 from ..activations import BY_NAME, DualInput, DualResult
 from ..arrays import Array, array_module
+from .geometry import OFFSETS, RowAxis
 from .protocol import Request
-from .recursion import OFFSETS, Buffers, Recursion, RowAxis, Side
+from .recursion import Buffers, Recursion, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables
 

@@ -28,11 +28,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import Array, array_module
 from ..network import Filter, Network
 from ..rings import Seam, circular_sum, step_on_ring
 
 __all__ = [
+    "OFFSETS",
     "Filter",
+    "RowAxis",
     "Rows",
     "Torus",
     "longest_reach",
@@ -142,6 +145,43 @@ class Rows(NamedTuple):
         if self.closed:
             return None
         return Seam(xp.asarray(self.following), xp.asarray(self.preceding), axis)
+
+    def axis(self, xp: ModuleType) -> RowAxis:
+        """Return the axis of the rows in tiles of the module `xp`."""
+        return RowAxis(self.seam(xp, 2), xp.asarray(self.case), xp.asarray(self.first))
+
+
+class RowAxis(NamedTuple):
+    """The axis of rows in a tile, (pixel j, left case, row, right case).
+
+    Right cases of one length share an axis of offsets δ. Right cases of several lengths have
+    their rows side by side, and the axis of right cases has length 1 (`Rows`).
+    """
+
+    seam: Seam | None = None
+    """Where rows go on; None: in themselves."""
+
+    case: Array | None = None
+    """(rows,), the right case of each row."""
+
+    first: Array | None = None
+    """(right cases,), the first row of each right case."""
+
+    def total(self, table: Array) -> Array:
+        """Return sums over the rows of each right case, from (left case, row, right case)."""
+        if self.first is None:
+            summed: Array = table.sum(axis=1)
+            return summed
+        parts: Array = array_module(table).add.reduceat(table[..., 0], self.first, axis=1)
+        return parts
+
+    def spread(self, table: Array) -> Array:
+        """Return numbers of pairs, (left case, 1, right case), for each row."""
+        return table if self.case is None else table[..., 0, self.case][..., None]
+
+
+OFFSETS = RowAxis()
+"""Rows that are offsets, the same for all right cases, and that close in themselves."""
 
 
 def on_ring(window: Filter, length: int | None) -> Filter:

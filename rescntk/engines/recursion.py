@@ -36,11 +36,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..activations import DualInput, DualResult, Pixels, Workspace
-from ..arrays import Array, array_module
+from ..arrays import Array
 from ..network import Filter
-from ..rings import Seam, fill_halo, moving_sum
+from ..rings import fill_halo, moving_sum
 from .exact_sum import pairwise
-from .geometry import longest_reach, on_ring
+from .geometry import OFFSETS, RowAxis, longest_reach, on_ring
 from .protocol import Request
 from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
 
@@ -67,39 +67,6 @@ class Side(NamedTuple):
 
     vectors: Sequence[Array] | None = None
     """`SignalTables.vectors`, a table for each feature."""
-
-
-class RowAxis(NamedTuple):
-    """The axis of rows in a tile, (pixel j, left case, row, right case).
-
-    Right cases of one length share an axis of offsets δ. Right cases of several lengths have
-    their rows side by side, and the axis of right cases has length 1 (`geometry.Rows`).
-    """
-
-    seam: Seam | None = None
-    """Where rows go on; None: in themselves."""
-
-    case: Array | None = None
-    """(rows,), the right case of each row."""
-
-    first: Array | None = None
-    """(right cases,), the first row of each right case."""
-
-    def total(self, table: Array) -> Array:
-        """Return sums over the rows of each right case, from (left case, row, right case)."""
-        if self.first is None:
-            summed: Array = table.sum(axis=1)
-            return summed
-        parts: Array = array_module(table).add.reduceat(table[..., 0], self.first, axis=1)
-        return parts
-
-    def spread(self, table: Array) -> Array:
-        """Return numbers of pairs, (left case, 1, right case), for each row."""
-        return table if self.case is None else table[..., 0, self.case][..., None]
-
-
-OFFSETS = RowAxis()
-"""Rows that are offsets, the same for all right cases, and that close in themselves."""
 
 
 def tangent_scale(

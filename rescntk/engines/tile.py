@@ -15,8 +15,9 @@ from ..arrays import Array
 from . import exact_sum
 from .deficits import DeficitRecursion, Masses
 from .errors import ErrorRecursion, ErrorSums, may_be_unresolved
+from .geometry import OFFSETS, RowAxis
 from .protocol import Request
-from .recursion import OFFSETS, Buffers, Recursion, RowAxis, Side, tangent_scale
+from .recursion import Buffers, Recursion, Side, tangent_scale
 from .scaling import Scaling
 from .signal_tables import SignalTables, map_pixels
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
-from ..activations import Pixels
-from ..arrays import Array, array_module
+from ..arrays import Array
 from ..signals import Run, SignalList
 from . import exact_sum
-from .deficits import Merge, RootMasses, Step
+from .deficits import RootMasses
 from .geometry import Rows
+from .joined_tables import JoinedMasses, JoinedTables, join
 from .protocol import Request, ScaledKernel, Tick, blocks
-from .recursion import Buffers, RowAxis
+from .recursion import Buffers
 from .scaling import Scaling
 from .signal_tables import SignalTables, read_input, signal_tables
 from .tile import Axes, RowBlock, Tile, TilePlan
@@ -30,62 +29,9 @@ _MOST_LEFT = 8
 """Most left cases of a tile.
 
 The tables of right signals are gathered for each tile and layer, which all left cases share.
-More left cases leave room for fewer right signals. Chosen by reasoning: with 8 cases gathering
-is below a hundredth of a layer's work.
+More left cases leave room for fewer right signals. Chosen by reasoning: with 8 cases, each
+number gathered serves 8 pixel pairs.
 """
-
-
-class JoinedTables(NamedTuple):
-    """Tables of signals of any lengths: the pixels of the signals follow one another."""
-
-    tables: SignalTables
-    """Tables of pixels are (…, pixels), tables of signals (…, cases)."""
-
-    lengths: np.ndarray
-    """(cases,)."""
-
-    @property
-    def ends(self) -> np.ndarray:
-        """(cases + 1,), the places of the signals' first pixels, and the number of pixels."""
-        return np.concatenate([[0], np.cumsum(self.lengths)])
-
-    def cases(self, cases: slice) -> JoinedTables:
-        """Return the tables of some consecutive signals."""
-        ends = self.ends
-        pixels = slice(int(ends[cases.start]), int(ends[cases.stop]))
-        selected = _map_tables(
-            self.tables, lambda table: table[..., pixels], lambda table: table[..., cases]
-        )
-        return JoinedTables(selected, self.lengths[cases])
-
-    def of_one_length(self) -> SignalTables:
-        """Return the tables (…, d, cases) of signals that all have the length d."""
-        d = int(self.lengths[0])
-
-        def apart(table: Array) -> Array:
-            parts: Array = table.reshape(*table.shape[:-1], -1, d).swapaxes(-1, -2)
-            return parts
-
-        return _map_tables(self.tables, apart, lambda table: table)
-
-
-def join(parts: Sequence[SignalTables]) -> JoinedTables:
-    """Return the joined tables of several groups of signals, each of one length."""
-    lengths = [part.unit_vectors.shape[1] for part in parts]
-    counts = [len(part.scale) for part in parts]
-
-    xp = array_module(parts[0].scale)
-
-    def flat(table: Array) -> Array:
-        line: Array = table.swapaxes(-1, -2).reshape(*table.shape[:-2], -1)
-        return line
-
-    joined = _combine(
-        parts,
-        lambda tables: xp.concatenate([flat(table) for table in tables], axis=-1),
-        lambda tables: xp.concatenate(tables, axis=-1),
-    )
-    return JoinedTables(joined, np.repeat(lengths, counts))
 
 
 def gram(
@@ -130,7 +76,7 @@ def diagonal(
 
 
 class Work(NamedTuple):
-    """How the reference engine cuts its work."""
+    """Sizes by which the reference engine cuts its work."""
 
     entries: int
     """Entries of a tile."""
@@ -142,7 +88,7 @@ class Work(NamedTuple):
 
 
 class SortedSignals:
-    """One side of a Gram: signals from the longest to the shortest, and their tables."""
+    """Signals of one side of a Gram, from the longest to the shortest, and their tables."""
 
     def __init__(self, signals: SignalList, run: UnequalGram) -> None:
         self.runs, self.order = signals.runs(), signals.order
@@ -328,14 +274,15 @@ class UnequalGram:
     def _plan(self, rows: Rows, left: Axes, paired: bool = False) -> TilePlan:
         """Return the plan of a tile of rows side by side."""
         xp = self.xp
-        axis = RowAxis(rows.seam(xp, 2), xp.asarray(rows.case), xp.asarray(rows.first))
         pixels = xp.asarray(rows.pixels())
 
         def right(table: Array) -> Array:
             gathered: Array = table[..., pixels][..., None, :, None]
             return gathered
 
-        return TilePlan([RowBlock(left, right)], xp.asarray(rows.pixel_pairs), axis, paired)
+        return TilePlan(
+            [RowBlock(left, right)], xp.asarray(rows.pixel_pairs), rows.axis(xp), paired
+        )
 
     def _tile(self, length: int, left: SignalTables, right: SignalTables, plan: TilePlan) -> Tile:
         return Tile(self.request, self.scaling(length), self._buffers, left, right, plan)
@@ -348,86 +295,6 @@ class UnequalGram:
             self.values[kind][:, here[:, None], there] = value
             if self.left is self.right:
                 self.values[kind][:, there[:, None], here] = value.swapaxes(1, 2)
-
-
-class JoinedMasses:
-    """The root masses of right signals of several lengths: see `RootMasses`."""
-
-    def __init__(self, xp: ModuleType, parts: list[RootMasses], axes: Axes) -> None:
-        self._xp, self._parts, self._axes = xp, parts, axes
-
-    def features(self, layer: int) -> Array:
-        """Return the root masses of the features after a layer."""
-        return self._join([part.features(layer) for part in self._parts])
-
-    def skip(self, layer: int) -> Merge:
-        """Return the merge of the identity path with the branch, before and after a layer."""
-        return self._merge([part.skip(layer) for part in self._parts])
-
-    def inner_window(self, layer: int) -> Iterator[Step]:
-        """Yield the merges of the inner filter's window of features before a layer."""
-        return self._steps([part.inner_window(layer) for part in self._parts])
-
-    def outer_window(self, layer: int) -> Iterator[Step]:
-        """Yield the merges of the outer filter's window of K of a layer."""
-        return self._steps([part.outer_window(layer) for part in self._parts])
-
-    def _steps(self, parts: list[Iterator[Step]]) -> Iterator[Step]:
-        for steps in zip(*parts, strict=True):
-            masses = self._merge([step.masses for step in steps])
-            yield steps[0]._replace(masses=masses)
-
-    def _merge(self, merges: list[Merge]) -> Merge:
-        return Merge(*(self._join(list(roots)) for roots in zip(*merges, strict=True)))
-
-    def _join(self, tables: list[Array]) -> Array:
-        """Return tables (d', cases) of several lengths, with the axes of the tile."""
-        flat = [table.swapaxes(0, 1).reshape(-1) for table in tables]
-        return self._axes(self._xp.concatenate(flat))
-
-
-def _map_tables(tables: SignalTables, pixels: Axes, cases: Axes) -> SignalTables:
-    """Return tables with functions applied to tables of pixels, and to tables of signals."""
-    return _combine([tables], lambda parts: pixels(parts[0]), lambda parts: cases(parts[0]))
-
-
-def _combine(
-    parts: Sequence[SignalTables],
-    pixels: Callable[[list[Array]], Array],
-    cases: Callable[[list[Array]], Array],
-) -> SignalTables:
-    """Return tables made of the tables of pixels, and of the tables of signals, of all parts."""
-    xp = array_module(parts[0].scale)
-
-    def bound(part: SignalTables, key: tuple[str, int]) -> Array:
-        value = part.bounds[key]
-        return xp.full(len(part.scale), value) if isinstance(value, float) else value
-
-    def layer(number: int) -> Pixels:
-        several = [part.layers[number] for part in parts]
-        extra = zip(*(table.extra for table in several), strict=True)
-        return Pixels(
-            pixels([table.half_root for table in several]),
-            pixels([table.inverse for table in several]),
-            tuple(pixels(list(tables)) for tables in extra),
-        )
-
-    first = parts[0]
-    exponents = zip(*(part.tangent_exponents for part in parts), strict=True)
-    amplifications = [part.amplification for part in parts if part.amplification is not None]
-    vectors = [part.vectors for part in parts if part.vectors is not None]
-    return SignalTables(
-        unit_vectors=pixels([part.unit_vectors for part in parts]),
-        layers=[layer(number) for number in range(len(first.layers))],
-        peaks=[],
-        bounds={key: cases([bound(part, key) for part in parts]) for key in first.bounds},
-        means=cases([part.means for part in parts]),
-        scale=cases([part.scale for part in parts]),
-        tangent_exponents=[cases(list(tables)) for tables in exponents],
-        sizes={key: cases([part.sizes[key] for part in parts]) for key in first.sizes},
-        amplification=cases(amplifications) if amplifications else None,
-        vectors=pixels(vectors) if vectors else None,
-    )
 
 
 def _cut(sizes: np.ndarray, most: int, keys: Sequence[int] | None = None) -> Iterator[slice]:
