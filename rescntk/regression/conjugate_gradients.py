@@ -26,14 +26,15 @@ class Solution(NamedTuple):
     coefficients: np.ndarray
     """A, of the shape of Y"""
     residuals: np.ndarray
-    """‖Y − (K + λI) A − 1b‖ / ‖Y‖ of each target, () or (n_targets,); 0 where Y is 0. Computed
-    from the coefficients themselves by one more product with K."""
+    """‖Y − (K + λI) A − 1b‖ / ‖Y‖ of each target, () or (n_targets,); 0 where Y is 0. With an
+    intercept the divisor is ‖Y − mean(Y)‖. Computed from the coefficients themselves by one more
+    product with K."""
     iterations: int
     """Number of products with K before the last product, which checks the residuals; 0 by
     Cholesky"""
     history: np.ndarray
     """(iterations + 1,) or (iterations + 1, n_targets): the residuals as the recursion has them,
-    before the first iteration and after each; with an intercept, residuals of Y − mean(Y)"""
+    before the first iteration and after each"""
     intercepts: Any = 0.0
     """b, () or (n_targets,); 0 without an intercept"""
     errors: np.ndarray | None = None
@@ -73,8 +74,7 @@ def solve(
     ridge : float, default 0.0
         λ, at least 0; above 0 with a preconditioner.
     intercept : bool, default False
-        Whether to fit the constant b, without penalty. By conjugate gradients it costs one more
-        target.
+        Whether to fit the constant b, without penalty.
     leave_one_out : bool, default False
         Whether to return leave-one-out errors, y_i − f₋ᵢ(x_i). They take the diagonal of
         (K + λI)⁻¹: n³/3 operations more by Cholesky. By conjugate gradients they would take n
@@ -143,7 +143,8 @@ def _by_cholesky(
     A, b, errors = direct.solve_with(K, y, ridge, intercept, leave_one_out)
     given = np.asarray(y, dtype=np.float64)
     left = given - np.asarray(K, dtype=np.float64) @ A - ridge * A - b
-    unit = _norms(given.reshape(len(given), -1)).reshape(given.shape[1:])
+    centred = given - given.mean(axis=0) if intercept else given
+    unit = _norms(centred.reshape(len(given), -1)).reshape(given.shape[1:])
     residuals = np.linalg.norm(left / unit, axis=0)
     return Solution(A, residuals, 0, residuals[None], b, errors)
 
@@ -167,8 +168,10 @@ def conjugate_gradients(
     :math:`P^{-1} r = (r - U U^\top r)/\lambda + U (S^2 + \lambda)^{-1} U^\top r`.
 
     With an intercept the equations are :math:`(K + \lambda I) A + 1 b = Y` and
-    :math:`1^\top A = 0`. The vector of ones is solved for as one more target g:
-    :math:`b = 1^\top A_Y / 1^\top g` and :math:`A = A_Y - g b`, where :math:`A_Y` belongs to Y.
+    :math:`1^\top A = 0`. The iterations stay among vectors with a sum of 0: the preconditioned
+    residual is :math:`P^{-1} r - P^{-1} 1\, (1^\top P^{-1} r) / (1^\top P^{-1} 1)` (a constraint
+    preconditioner; Gould, Hribar and Nocedal 2001). At the end b is the mean of
+    :math:`Y - (K + \lambda I) A`.
 
     Parameters
     ----------
@@ -208,23 +211,21 @@ def conjugate_gradients(
     tolerance = check_positive(tolerance, "tolerance")
     max_iterations = check_depth(max_iterations, "max_iterations")
     precondition = _woodbury(preconditioner, n, ridge)
-    given = y if y.ndim == 2 else y[:, None]
-    unit = _norms(given)
-    Y = given / unit  # squares of huge or tiny targets leave the range of float64
+    Y = y if y.ndim == 2 else y[:, None]
+    mean, centre = np.zeros(Y.shape[1]), _unchanged
+    if check_flag(intercept, "intercept"):
+        mean, centre = Y.mean(axis=0), _centred
+        precondition = _within_sum_0(precondition, n)
+    unit = _norms(Y - mean)
+    Y = (Y - mean) / unit  # squares of huge or tiny targets leave the range of float64
 
     def product(V: np.ndarray) -> np.ndarray:
         return np.asarray(K @ V, dtype=np.float64) + ridge * V
 
-    if check_flag(intercept, "intercept"):
-        mean = Y.mean(axis=0)
-        targets = np.column_stack([Y - mean, np.ones(n)])
-        solved, history = _solve_all(product, precondition, targets, tolerance, max_iterations)
-        b = solved[:, :-1].sum(axis=0) / solved[:, -1].sum()
-        A, b = solved[:, :-1] - np.outer(solved[:, -1], b), b + mean
-    else:
-        A, history = _solve_all(product, precondition, Y, tolerance, max_iterations)
-        b = np.zeros(Y.shape[1])
-    residuals = np.linalg.norm(Y - b - product(A), axis=0)
+    A, history = _iterate(product, precondition, centre, Y, tolerance, max_iterations)
+    left = Y - product(A)
+    b = left.mean(axis=0) if intercept else np.zeros(Y.shape[1])
+    residuals = np.linalg.norm(left - b, axis=0)
     if (history[-1] > tolerance).any() or (residuals > 10 * tolerance).any():
         warnings.warn(
             f"conjugate gradients stopped after {len(history) - 1} iterations at a residual of "
@@ -233,7 +234,7 @@ def conjugate_gradients(
             scipy.linalg.LinAlgWarning,
             stacklevel=2,
         )
-    A, b, table = A * unit, b * unit, history[:, : Y.shape[1]]
+    A, b, table = A * unit, b * unit + mean, np.array(history)
     if y.ndim == 1:
         return Solution(A[:, 0], residuals[0], len(table) - 1, table[:, 0], b[0])
     return Solution(A, residuals, len(table) - 1, table, b)
@@ -248,28 +249,40 @@ def _norms(Y: np.ndarray) -> np.ndarray:
     return norms
 
 
-def _solve_all(
-    product: Callable[[np.ndarray], np.ndarray],
-    precondition: Callable[[np.ndarray], np.ndarray],
-    Y: np.ndarray,
-    tolerance: float,
-    max_iterations: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return A and the relative residuals after each iteration, (iterations + 1, n_targets)."""
-    norms = _norms(Y)
-    A, history = _iterate(product, precondition, Y / norms, tolerance, max_iterations)
-    return A * norms, np.array(history)
+def _unchanged(R: np.ndarray) -> np.ndarray:
+    """Return the argument: there is no intercept."""
+    return R
+
+
+def _centred(R: np.ndarray) -> np.ndarray:
+    """Return the residuals without their means, which the intercept takes up."""
+    return R - R.mean(axis=0)
+
+
+def _within_sum_0(
+    precondition: Callable[[np.ndarray], np.ndarray], n: int
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the constraint preconditioner, whose results have a sum of 0."""
+    ones = precondition(np.ones((n, 1)))
+    total = float(ones.sum())
+
+    def apply(R: np.ndarray) -> np.ndarray:
+        Z = precondition(R)
+        return Z - ones * (Z.sum(axis=0) / total)
+
+    return apply
 
 
 def _iterate(
     product: Callable[[np.ndarray], np.ndarray],
     precondition: Callable[[np.ndarray], np.ndarray],
+    centre: Callable[[np.ndarray], np.ndarray],
     Y: np.ndarray,
     tolerance: float,
     max_iterations: int,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return A, (n, n_targets), and the residual norms after each iteration, for Y of norm 1."""
-    A, R = np.zeros(Y.shape), Y.copy()
+    A, R = np.zeros(Y.shape), centre(Y.copy())
     Z = precondition(R)
     P, energy = Z.copy(), (R * Z).sum(axis=0)
     history = [np.linalg.norm(R, axis=0)]
@@ -285,7 +298,7 @@ def _iterate(
             )
         step = energy[active] / curvature
         A[:, active] += step * directions
-        R[:, active] -= step * Q
+        R[:, active] = centre(R[:, active] - step * Q)
         Z = precondition(R[:, active])
         new = (R[:, active] * Z).sum(axis=0)
         P[:, active] = Z + new / energy[active] * directions

@@ -15,6 +15,7 @@ NEEDED = {
     "gaussian_process": "sktime",
     "finite_networks": "jax",
     "beyond_the_kernel_regime": "jax",
+    "large_gram": "zarr",
 }
 """Packages that notebooks need or take their data from; all other notebooks use aeon's data."""
 
@@ -24,6 +25,7 @@ NEEDED = {
 SECONDS = {
     "beyond_the_kernel_regime": 100,
     "finite_networks": 85,
+    "large_gram": 35,
     "infinite_depth": 30,
     "gaussian_process": 27,
     "condition_numbers": 25,

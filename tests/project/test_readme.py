@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rescntk as rk
@@ -30,6 +31,20 @@ def test_the_second_example_runs():
     names = {}
     exec(small, names)
     assert names["model"].score(names["X_new"], names["y_new"]) > 0.95
+
+
+def test_the_third_example_runs(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[2]
+    rng = np.random.default_rng(0)
+    X, X_new, Y = (rng.standard_normal(shape) for shape in ((20, 2, 8), (5, 2, 8), (25, 2)))
+    kernel = rk.ResCNTK(2)
+    names = {"kernel": kernel, "np": np, "rk": rk, "Y": Y, "ridge": 0.1, "ridges": [0.1, 1.0]}
+    exec(code.replace("500", "10"), names | {"X": X, "X_new": X_new}, found := {})
+    assert found["K"].complete and found["A"].shape == Y.shape
+    assert found["found"].errors.shape == (2, 25, 2)
 
 
 def test_every_literature_function_is_in_the_table():
