@@ -151,6 +151,11 @@ def plan(
             one = _suited(dict(zip(settings, values, strict=True)), length)
             if one["head"] == "gap" or not ragged:
                 found.append(_pass_of(one, kinds, depths, alpha))
+    if not found:
+        raise ValueError(
+            f"X has signals of different lengths, and head is {given['head']!r}: expected "
+            f"head='gap', the other heads need signals of one length"
+        )
     return list(dict.fromkeys(found))
 
 
