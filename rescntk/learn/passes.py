@@ -153,8 +153,9 @@ def plan(
                 found.append(_pass_of(one, kinds, depths, alpha))
     if not found:
         raise ValueError(
-            f"X has signals of different lengths, and head is {given['head']!r}: expected "
-            f"head='gap', the other heads need signals of one length"
+            f"X has signals of different lengths, and head is "
+            f"{' or '.join(map(repr, given['head']))}, expected head='gap': the other heads need "
+            f"signals of one length"
         )
     return list(dict.fromkeys(found))
 

@@ -132,4 +132,4 @@ class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
         -------
         list of dict
         """
-        return [QUICK, QUICK | {"head": "trace"}]
+        return [QUICK, QUICK | {"first_differences": "only"}]
