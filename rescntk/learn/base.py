@@ -119,6 +119,12 @@ class ResidualKernelEstimator(BaseEstimator):
     input_filter_size: int | Iterable[int] | None = setting(
         type="int or sequence", check=check_filter_size, doc=_FILTER_DOC
     )
+    dilation: int | Iterable[int] | None = setting(
+        type="int or sequence",
+        check=check_depth,
+        doc="""Time points from one tap of a filter to the next, as for `rescntk.Network`: the
+        same in all layers.""",
+    )
     head: str | Iterable[str] | None = setting(
         type='{"equivariant", "trace", "gap"} or sequence',
         check=partial(check_choice, choices=HEADS),

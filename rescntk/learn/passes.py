@@ -57,6 +57,7 @@ _COMMON: dict[str, Any] = {
     "time_scale": 0.0,
     "filter_size": 9,
     "input_filter_size": 1,
+    "dilation": 1,
     "head": "gap",
 }
 """Settings of the passes of `PLAN` unless they say otherwise."""
@@ -112,6 +113,7 @@ class Pass(NamedTuple):
         parts += ["not standardized"] * (not view.standardize)
         parts += [f"time {view.time_scale:g}"] * (view.time_scale > 0)
         parts += [f"filters {network.input_filter_size} and {network.filter_size}"]
+        parts += [f"dilation {network.dilation}"] * (network.dilation != 1)
         return ", ".join([*parts, self.kernel.head])
 
     def work(self, n_pairs: float, length: float) -> float:
