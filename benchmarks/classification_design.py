@@ -1,11 +1,11 @@
-"""How many passes our classifier averages, and with which weights: measured on training sets.
+"""The plan of passes of our classifier, and their weights, measured on training sets.
 
     python benchmarks/classification.py --design
 
 Each training set of the benchmark is split at random into signals that train and signals that
-test, 10 times for each of a few sizes. Official test sets are not touched. The kernel matrix of a
-pass is computed once on all training signals of a set, so that the scales of its view come from
-all of them; labels have no influence on scales.
+test. There are 10 splits for each of a few sizes. Official test sets are not touched. The kernel
+matrix of a pass is computed once on all training signals of a set, so that the scales of its view
+come from all of them; labels have no influence on scales.
 """
 
 from __future__ import annotations

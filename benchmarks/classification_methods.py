@@ -20,7 +20,7 @@ SETS = (
     "ACSF1",
 )
 QUICK_SETS = ("GunPoint", "ItalyPowerDemand", "BasicMotions")
-CURVE_SETS = ("GunPoint", "BasicMotions", "JapaneseVowels")
+CURVE_SETS = ("GunPoint", "BasicMotions", "JapaneseVowels", "PickupGestureWiimoteZ")
 CURVE_SIZES = (5, 10, 20, 50)
 CURVE_DRAWS = 10
 CURVE_TEST = 200  # most test signals of a draw

@@ -228,7 +228,7 @@ def draw(rows: list[Row]) -> Any:
     left.xaxis.set_major_formatter("{x:g}")
     left.set_title("full: warm, open: cold (new process)", fontsize="medium")
     right.set(xticks=range(len(sets)), ylabel="accuracy", xlim=(-0.5, len(sets) - 0.5))
-    right.set_xticklabels([s.replace("PickupGestureWiimoteZ", "PickupGesture…") for s in sets],
+    right.set_xticklabels([short_name(s) for s in sets],
                           rotation=35, ha="right")  # fmt: skip
     right.tick_params(axis="x", length=0)
     right.set_title("each set", fontsize="medium")
@@ -239,6 +239,10 @@ def draw(rows: list[Row]) -> Any:
         right.axvline(edge, linewidth=0.4, color="0.85")
     figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     return figure
+
+
+def short_name(name: str) -> str:
+    return name.replace("PickupGestureWiimoteZ", "PickupGesture…")
 
 
 # -- learning curves
@@ -262,7 +266,7 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
     from rescntk import plots
 
     sets = [s for s in CURVE_SETS if any(row["set"] == s for row in rows)]
-    figure = plots.figure((9.6, 4.2))
+    figure = plots.figure((2.6 * len(sets) + 1.6, 4.2))
     axes = np.atleast_1d(figure.subplots(1, len(sets), sharey=True))
     for ax, name in zip(axes, sets, strict=True):
         methods = _drawn(rows, [name])
@@ -283,7 +287,7 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
             if bound < 1:
                 ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.4)
                 ax.text(size / 1.25, bound + 0.008, "ceiling", fontsize="small")
-        ax.set(xscale="log", xlabel="training signals", title=name, xticks=CURVE_SIZES)
+        ax.set(xscale="log", xlabel="training signals", title=short_name(name), xticks=CURVE_SIZES)
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter("")
         ax.tick_params(axis="x", which="minor", length=0)

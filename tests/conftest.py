@@ -42,8 +42,6 @@ SLOW = (
     "tests/engines/test_deep.py::test_normalized_at_depth_5000",
     "tests/engines/test_properties.py::test_heads_are_means_of_pixel_pairs",
     "tests/learn/test_checks.py",
-    "tests/learn/test_search.py::test_choice_by_hand",
-    "tests/learn/test_search.py::test_what_is_trained_is_what_predicts",
     "tests/project/test_readme.py::test_the_second_example_runs",
     "tests/test_derivative.py::test_exact",
     "tests/test_finite_network.py",

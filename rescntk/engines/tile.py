@@ -160,6 +160,8 @@ class Tile:
                 bound, other = self.left.bounds[kind, depth], self.right.bounds[kind, depth]
                 if not isinstance(bound, float):
                     bound = self._across(bound)
+                elif not isinstance(other, float):  # one length on the left, several on the right
+                    bound = self._buffers.xp.full((1, 1, 1), bound)
                 means.start(kind, t, bound * other, out[kind][t])
         return means
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .inputs import IMPUTE, RESIZE
+from .inputs import IMPUTE
 
 QUICK: dict[str, Any] = {"effort": "fast", "depth": 1}
 """Parameters of an average of few passes, for the checks of aeon and sktime themselves."""
@@ -24,40 +24,32 @@ class DelegatingEstimator:
     _model: Any
 
     def _fit(self, X: Any, y: np.ndarray) -> Any:
-        self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
+        self.model_ = self._model(**self.get_params(deep=False))  # type: ignore[attr-defined]
+        self.model_.fit(self._signals(X), y)
         return self
 
     def _predict(self, X: Any) -> np.ndarray:
-        return self.model_.predict(X)
+        return self.model_.predict(self._signals(X))
+
+    def _signals(self, X: Any) -> Any:
+        """Return signals in a form that the scikit-learn estimator takes."""
+        return X
 
 
 class DelegatingClassifier(DelegatingEstimator):
     """A delegating estimator with probabilities."""
 
     def _predict_proba(self, X: Any) -> np.ndarray:
-        return self.model_.predict_proba(X)
+        return self.model_.predict_proba(self._signals(X))
 
 
 @contextmanager
-def with_remedy(*, missing: bool, resize: bool) -> Iterator[None]:
-    """Append a remedy to a library's refusal of signals.
-
-    Parameters
-    ----------
-    missing : bool
-        Whether the signals have missing values: they must be filled in.
-    resize : bool
-        Whether the signals have several lengths, or another length than in ``fit``.
-    """
+def with_remedy(*, missing: bool) -> Iterator[None]:
+    """Append a remedy to a library's refusal of signals that have missing values."""
     try:
         yield
     except ValueError as error:
-        remedies = []
-        if missing:
-            remedies.append(f"fill them in first ({IMPUTE})")
-        if resize:
-            remedies.append(f"pad, truncate or resample signals to one length ({RESIZE})")
-        if not remedies:
+        if not missing:
             raise
-        text = " ".join(str(part).strip() for part in error.args)
-        raise ValueError(f"{text.rstrip('.')}: {'; '.join(remedies)}") from error
+        text = " ".join(str(part).strip() for part in error.args).rstrip(".")
+        raise ValueError(f"{text}: fill them in first ({IMPUTE})") from error

@@ -12,7 +12,7 @@ from typing import Any
 try:
     from aeon.classification.base import BaseClassifier
     from aeon.regression.base import BaseRegressor
-    from aeon.utils.validation.collection import get_n_timepoints, get_type
+    from aeon.utils.validation.collection import get_type
 except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
@@ -23,23 +23,20 @@ from .parameters import same_parameters_as
 _TAGS = {
     "capability:multivariate": True,
     "capability:multithreading": True,
+    "capability:unequal_length": True,
+    "X_inner_type": ["np-list", "numpy3D"],
     "algorithm_type": "distance",
 }
 
 
 class HintsMixin:
-    """aeon's refusals of signals, followed by a remedy."""
+    """aeon's refusals of missing values, followed by a remedy."""
 
     def _check_X(self, X: Any) -> dict[str, Any]:
         get_type(X)  # refuses containers that aeon does not know
-        facts = self._get_X_metadata(X)  # type: ignore[attr-defined]
-        with with_remedy(missing=facts["missing_values"], resize=facts["unequal_length"]):
+        missing = self._get_X_metadata(X)["missing_values"]  # type: ignore[attr-defined]
+        with with_remedy(missing=missing):
             return super()._check_X(X)  # type: ignore[misc]
-
-    def _check_shape(self, X: Any) -> None:
-        fitted = self.metadata_.get("n_timepoints")  # type: ignore[attr-defined]
-        with with_remedy(missing=False, resize=get_n_timepoints(X) != fitted):
-            super()._check_shape(X)  # type: ignore[misc]
 
 
 @same_parameters_as(classifier.ResidualKernelClassifier, n_jobs=1)

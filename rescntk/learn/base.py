@@ -119,6 +119,12 @@ class ResidualKernelEstimator(BaseEstimator):
     input_filter_size: int | Iterable[int] | None = setting(
         type="int or sequence", check=check_filter_size, doc=_FILTER_DOC
     )
+    dilation: int | Iterable[int] | None = setting(
+        type="int or sequence",
+        check=check_depth,
+        doc="""Time points from one tap of a filter to the next, as for `rescntk.Network`: the
+        same in all layers.""",
+    )
     head: str | Iterable[str] | None = setting(
         type='{"equivariant", "trace", "gap"} or sequence',
         check=partial(check_choice, choices=HEADS),
@@ -319,7 +325,7 @@ def count_landmarks(landmarks: int | str | None, n: int) -> int:
 
 
 def count_threads(n_jobs: int | None) -> int | None:
-    """Return a number of threads: n_jobs, or so many less than the cores + 1 if it is negative."""
+    """Return a number of threads: n_jobs, or the number of cores + 1 + n_jobs if negative."""
     if n_jobs is None or n_jobs > 0:
         return n_jobs
     return max(1, (os.cpu_count() or 1) + 1 + n_jobs)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..arrays import Array
 from ..kernels import Kernel, ResCNTK
+from .batches import Signals
 from .inputs import read_signals
 from .kernel import SignalKernel
 
@@ -20,7 +20,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     engine: str
     dtype: str
     threads: int | None
-    signals_: np.ndarray
+    signals_: Signals
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on.
@@ -44,7 +44,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         return super().set_params(**params)
 
-    def _read(self, X: Array) -> np.ndarray:
+    def _read(self, X: Array) -> Signals:
         """Return the signals to be fitted; set kernel and options."""
         kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
         options: dict[str, Any] = {
@@ -67,11 +67,14 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
         self.kernel_: Kernel = kernel
         self._options = options
-        return read_signals(self, X, reset=True, n_channels=self._flat_channels)
+        return self._signals(X, reset=True)
 
-    def _read_again(self, X: Array) -> np.ndarray:
+    def _read_again(self, X: Array) -> Signals:
         """Return signals to be transformed, of the shape of the fitted signals."""
-        return read_signals(self, X, reset=False, n_channels=self._flat_channels)
+        return self._signals(X, reset=False)
+
+    def _signals(self, X: Array, *, reset: bool) -> Signals:
+        return read_signals(self, X, reset=reset, n_channels=self._flat_channels, lists=True)
 
     @property
     def _n_features_out(self) -> int:

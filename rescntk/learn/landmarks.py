@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -14,6 +14,7 @@ from ..kernels import Kernel
 from ..regression import LandmarkMap, landmark_map, pivoted_cholesky
 from ..validation import check_choice, check_depth
 from .atomic import atomic
+from .batches import Signals
 from .kernel import SignalKernel
 from .kernel_transformer import KernelTransformer
 
@@ -180,8 +181,9 @@ class LandmarkFeatures(KernelTransformer):
         check_is_fitted(self)
         return self._features(self._read_again(X))
 
-    def _choose(self, signals: np.ndarray) -> np.ndarray | None:
+    def _choose(self, given: Signals) -> np.ndarray | None:
         """Choose the landmarks; return the features of the signals where they come for free."""
+        signals: Any = given
         count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
         selection = check_choice(self.selection, "selection", SELECTIONS)
         generator, factor = check_random_state(self.random_state), None
@@ -201,8 +203,8 @@ class LandmarkFeatures(KernelTransformer):
         self.landmarks_, self.signals_ = self.map_.landmarks, self.map_.signals
         return factor
 
-    def _features(self, signals: np.ndarray) -> np.ndarray:
-        return self._cast(self.map_(signals))
+    def _features(self, signals: Signals) -> np.ndarray:
+        return self._cast(self.map_(cast(Any, signals)))
 
     def _cast(self, features: np.ndarray) -> np.ndarray:
         """Return features in the kernel's dtype."""

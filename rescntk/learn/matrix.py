@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array
 from ..kernels import Kernel
 from .atomic import atomic
+from .batches import Signals, take
 from .kernel import SignalKernel
 from .kernel_transformer import KernelTransformer
 
@@ -33,7 +34,7 @@ class KernelMatrix(KernelTransformer):
 
     Attributes
     ----------
-    signals_ : ndarray, (n_cases, n_channels, n_timepoints)
+    signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
         The signals fitted.
     kernel_ : Kernel
         The kernel in use.
@@ -84,7 +85,8 @@ class KernelMatrix(KernelTransformer):
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             With the ``n_channels`` of a `SignalKernel`, arrays of two axes are
-            (n_cases, n_channels · n_timepoints).
+            (n_cases, n_channels · n_timepoints). Or, for the head "gap", a list of signals of
+            different lengths, (n_channels, n_timepoints) each.
         y : ignored
 
         Returns
@@ -153,9 +155,9 @@ class KernelMatrix(KernelTransformer):
     def _keep(self, X: Array) -> None:
         """Set kernel, options and signals."""
         # A copy, so that later changes of the array do not change the fitted signals.
-        self.signals_ = self._read(X).copy()
+        signals = self._read(X)
+        self.signals_ = take(signals, np.arange(len(signals)))
 
-    def _matrix(self, signals: np.ndarray | None) -> np.ndarray:
-        if signals is None:
-            return self.kernel_(self.signals_, **self._options)
-        return self.kernel_(signals, self.signals_, **self._options)
+    def _matrix(self, signals: Signals | None) -> np.ndarray:
+        pair: Any = (self.signals_,) if signals is None else (signals, self.signals_)
+        return self.kernel_(*pair, **self._options)

@@ -28,23 +28,25 @@ PLAN: tuple[dict[str, Any], ...] = (
     {"block_statistics": True, "time_scale": 1.0},
     {"first_differences": ONLY, "input_filter_size": 9},
     {"time_scale": 1.0},
+    {"first_differences": True, "block_statistics": True, "max_length": 256},
+    {"first_differences": ONLY, "block_statistics": True, "max_length": 256},
     {"first_differences": True, "block_statistics": True, "filter_size": 3},
     {"first_differences": ONLY, "filter_size": 31},
     {"first_differences": True, "block_statistics": True, "time_scale": 1.0},
-    {"first_differences": True, "block_statistics": True, "max_length": 256},
     {"first_differences": ONLY, "time_scale": 0.3, "max_length": 256},
     {"first_differences": True, "block_statistics": True, "max_length": 512},
     {"first_differences": ONLY, "input_filter_size": 9, "max_length": 512},
 )
 """Passes by value for time. Settings that a pass does not name are in `_COMMON`.
 
-The first nine were added one by one, each time the pass that gives the average the greatest mean
-accuracy on resampled parts of the training sets of benchmarks/classification.py. Among 55 passes,
-three give .854, five .861 and eight .864; the mean of all with equal weights gives .843. "trace"
-was added because it costs next to nothing and helps where the place in time counts. Later passes
-are finer in time."""
+The first nine were added one by one: each time the pass, among 55, that gives the average the
+greatest mean accuracy on random parts of the training sets of benchmarks/classification.py. The
+pass with "trace" was added because it costs next to nothing and helps where the place in time
+counts. Measured by benchmarks/classification.py --design (classification_design.md), mean
+accuracy: .863 with four, .865 with five, .871 with nine. Two finer passes were added for long
+signals, on which they gain .02 (OSULeaf) and .05 (ACSF1): .879. Later passes are not measured."""
 
-EFFORTS = {"fast": 4, "default": 9, "thorough": len(PLAN)}
+EFFORTS = {"fast": 4, "default": 11, "thorough": len(PLAN)}
 """Number of passes of each effort, from the start of `PLAN`. Raising it takes more time."""
 
 _COMMON: dict[str, Any] = {
@@ -56,6 +58,7 @@ _COMMON: dict[str, Any] = {
     "time_scale": 0.0,
     "filter_size": 9,
     "input_filter_size": 1,
+    "dilation": 1,
     "head": "gap",
 }
 """Settings of the passes of `PLAN` unless they say otherwise."""
@@ -111,6 +114,7 @@ class Pass(NamedTuple):
         parts += ["not standardized"] * (not view.standardize)
         parts += [f"time {view.time_scale:g}"] * (view.time_scale > 0)
         parts += [f"filters {network.input_filter_size} and {network.filter_size}"]
+        parts += [f"dilation {network.dilation}"] * (network.dilation != 1)
         return ", ".join([*parts, self.kernel.head])
 
     def work(self, n_pairs: float, length: float) -> float:
@@ -151,6 +155,12 @@ def plan(
             one = _suited(dict(zip(settings, values, strict=True)), length)
             if one["head"] == "gap" or not ragged:
                 found.append(_pass_of(one, kinds, depths, alpha))
+    if not found:
+        raise ValueError(
+            f"X has signals of different lengths, and head is "
+            f"{' or '.join(map(repr, given['head']))}, expected head='gap': the other heads need "
+            f"signals of one length"
+        )
     return list(dict.fromkeys(found))
 
 

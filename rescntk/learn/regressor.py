@@ -31,8 +31,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     passes, weights and penalties.
 
     Each pass is also a Gaussian process: its mean kernel times a scale σ², with noise of variance
-    σ² times the penalty. The scale maximizes the marginal likelihood. The standard deviation of
-    `predict` is the one of the mixture of these processes.
+    σ² times the penalty. The scale maximizes the marginal likelihood. `predict` returns mean and
+    standard deviation of the mixture of these processes. For the deviations, each pass keeps the
+    square of the number of signals (or landmarks) in numbers.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def in_time(
     say: Callable[[str], None] | None,
     options: dict[str, Any],
 ) -> Iterator[Pass]:
-    """Yield passes one after another, as long as they are expected to end within a limit.
+    """Yield the passes that are expected to end within a limit, one after another.
 
     Parameters
     ----------

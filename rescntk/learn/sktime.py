@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 
 try:
     from sktime.classification.base import BaseClassifier
@@ -18,28 +19,36 @@ except ModuleNotFoundError:
 
 from . import classifier, regressor
 from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
-from .inputs import three_axes
+from .inputs import signals_of_cases, three_axes
 from .parameters import same_parameters_as
 
 _TAGS = {
-    "X_inner_mtype": "numpy3D",
+    "X_inner_mtype": "df-list",
     "capability:multivariate": True,
+    "capability:unequal_length": True,
     "capability:random_state": True,
     "property:randomness": "derandomized",
 }
 
 
 class HintsMixin:
-    """sktime's refusals of signals, followed by a remedy."""
+    """sktime's refusals of missing values, followed by a remedy; lists of arrays accepted."""
 
     def _internal_convert(self, X: Any, y: Any = None) -> Any:
         if isinstance(X, (list, tuple)) and all(isinstance(case, np.ndarray) for case in X):
-            X = np.asarray(X) if (signals := three_axes(X, "X")) is None else signals
+            signals = signals_of_cases(X, "X")
+            if signals is not None:
+                X = [pd.DataFrame(case.T) for case in signals]
+            else:
+                X = np.asarray(X) if (array := three_axes(X, "X")) is None else array
         return super()._internal_convert(X, y)  # type: ignore[misc]
 
     def _check_capabilities(self, metadata: Any) -> None:
-        with with_remedy(missing=metadata["has_nans"], resize=not metadata["is_equal_length"]):
+        with with_remedy(missing=metadata["has_nans"]):
             super()._check_capabilities(metadata)  # type: ignore[misc]
+
+    def _signals(self, X: list[pd.DataFrame]) -> list[np.ndarray]:
+        return [case.to_numpy().T for case in X]
 
 
 @same_parameters_as(classifier.ResidualKernelClassifier)
@@ -123,4 +132,4 @@ class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
         -------
         list of dict
         """
-        return [QUICK, QUICK | {"head": "trace"}]
+        return [QUICK, QUICK | {"first_differences": "only"}]

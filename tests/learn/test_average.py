@@ -154,6 +154,16 @@ def test_landmarks_by_hand(rng):
         assert base.count_landmarks(landmarks, n) == count
 
 
+def test_landmarks_keep_the_accuracy(rng):
+    X, y = waves(rng, 300, 3, length=16)
+    X = X + 0.6 * rng.standard_normal(X.shape)
+    full, few = (
+        ResidualKernelClassifier(**ONE | {"landmarks": m, "penalty": 0.1}).fit(X[:200], y[:200])
+        for m in ("all", 60)
+    )
+    assert few.score(X[200:], y[200:]) >= 0.99 * full.score(X[200:], y[200:]) > 0.8
+
+
 @pytest.mark.parametrize("landmarks", [None, 30])
 def test_variances(landmarks, rng):
     """A Gaussian process' variance by its own formula; intervals cover; noise is included."""

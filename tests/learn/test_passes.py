@@ -59,8 +59,10 @@ def test_given_settings_take_the_place_of_the_plans():
     assert {one.kernel.network.filter_size for one in found} == {3, 5}
     assert [one.kernel.network.filter_size for one in found[:2]] == [3, 5]
     alone = plan(X, head="gap", filter_size=99, input_filter_size=1, first_differences=False,
-                 time_scale=0.5, standardize=True, constant=False)  # fmt: skip
+                 time_scale=0.5, standardize=True, constant=False, dilation=2)  # fmt: skip
     assert len(alone) == 1 and alone[0].kernel.network.filter_size == 23
+    assert alone[0].kernel.network.dilation == 2
+    assert alone[0].describe() == "signals, time 0.5, filters 1 and 23, dilation 2, gap"
 
 
 def test_a_filter_longer_than_the_signals_is_cut(rng):

@@ -26,7 +26,7 @@ def test_the_second_example_runs():
     pytest.importorskip("sklearn")
     pytest.importorskip("aeon")
     code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[1]
-    small = code.replace("verbose=1", "depth=2, filter_size=9, input_filter_size=1, head='gap'")
+    small = code.replace("verbose=1", "effort='fast'")
     assert small != code
     names = {}
     exec(small, names)
