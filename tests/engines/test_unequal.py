@@ -24,13 +24,14 @@ NETWORKS = {
     "frozen": rk.Network(2, 3, trained=("inner",), alpha=0.3),
     "erf": rk.Network(2, 3, activation="erf", trained=("input", "inner", "outer", "readout")),
 }
-LENGTHS = [(5, 7), (4, 6), (3, 6), (6, 3), (1, 4), (4, 1), (5, 5), (1, 1)]
+LENGTHS = [(5, 7), (6, 4), (3, 6), (1, 4), (5, 5), (1, 1)]
 
 
 def assert_right(network, x, z):
+    expected = torus.gap(network, x, z)
     for dtype, bar in tolerances.KERNEL.items():
         computed = rk.gram(network, [x], [z], dtype=dtype)
-        for K, (exact, own, size) in zip(computed, torus.gap(network, x, z), strict=True):
+        for K, (exact, own, size) in zip(computed, expected, strict=True):
             yardstick = size if network.activation == "erf" else own
             error = abs(torus.mp.mpf(float(K[0, 0])) - exact)
             assert error <= bar * yardstick
