@@ -160,6 +160,8 @@ class Tile:
                 bound, other = self.left.bounds[kind, depth], self.right.bounds[kind, depth]
                 if not isinstance(bound, float):
                     bound = self._across(bound)
+                if not isinstance(other, float):
+                    other = other.reshape(1, 1, -1)
                 means.start(kind, t, bound * other, out[kind][t])
         return means
 

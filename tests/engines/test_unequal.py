@@ -10,7 +10,6 @@ from rescntk.derivative import alpha_derivative
 from rescntk.engines import unequal
 from rescntk.vocabulary import KINDS
 from tests import tolerances
-from tests.difficult_signals import uneven
 from tests.oracles import torus
 from tests.strategies import kinds, networks, signal_lists
 
@@ -44,18 +43,31 @@ def test_against_the_definition(name, lengths, rng):
     assert_right(NETWORKS[name], x, z)
 
 
-@pytest.mark.parametrize("lengths", [(5, 7), (6, 4)], ids=str)
+@pytest.mark.parametrize("lengths", [(7, 9), (10, 8)], ids=str)
 @pytest.mark.parametrize("network", [NETWORKS["default"], DILATED], ids=repr)
-def test_near_parallel_signals_of_different_lengths(network, lengths, rng):
+def test_near_parallel_signals_of_different_lengths(network, lengths, rng, monkeypatch):
     """Doubtful pairs are computed again in deficits, across seams too."""
-    longest = max(lengths)
-    X = uneven(2, longest, rng, closeness=1e-7, cases=2)
-    profile = X[0][:, :1]  # every pixel nearly parallel to every other
+    direction, again = rng.standard_normal((2, 1)), []
+    repeat = unequal.UnequalGram.repeat
+
+    def counting(self, pairs):
+        again.append(pairs)
+        return repeat(self, pairs)
+
+    monkeypatch.setattr(unequal.UnequalGram, "repeat", counting)
+    # Windows of exponentials are nearly parallel, and differ in amplitude.
     x, z = (
-        profile * np.exp(rng.standard_normal(d)) * (1 + 1e-7 * rng.standard_normal((2, d)))
-        for d in lengths
+        1.5 ** np.arange(d) * direction * (1 + 1e-7 * rng.standard_normal((2, d))) for d in lengths
     )
     assert_right(network, x, z)
+    assert again
+    # Doubtful and other pairs of several lengths in one Gram: a pair's bits stay.
+    X = [x, z, rng.standard_normal((2, 4)), 0.3 * x[:, 1:], 2 * z, 7 * x]
+    for K, alone in zip(rk.gram(network, X), rk.gram(network, [x], [z]), strict=True):
+        assert (K == K.T).all()
+        assert K[0, 1] == alone[0, 0]
+    for K, alone in zip(rk.gram(network, X[3:], X[:4]), rk.gram(network, X), strict=True):
+        assert (K == alone[3:, :4]).all()
 
 
 def test_signals_of_zero_mean_keep_the_digits_of_the_branch(rng):
@@ -112,7 +124,9 @@ def test_semidefinite_over_mixed_lengths(network, X):
 @pytest.mark.parametrize("cut", [(1, 1), (40, 3_000), (300, 10**9), (10**6, 10**9)])
 def test_results_do_not_depend_on_how_the_work_is_cut(cut, rng, monkeypatch):
     X = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5, 2, 7, 7, 1)]
-    X[3] = X[0] * (1 + 1e-9 * rng.standard_normal(X[0].shape)) * np.exp(np.arange(5.0))
+    X[3] = 4 * X[0] * (1 + 1e-9 * rng.standard_normal(X[0].shape))
+    X[6] = 1.5 ** np.arange(7) * X[0][:, :1]
+    X[5] = 3 * X[6][:, ::-1]  # parallel windows of other amplitudes: computed again in deficits
     Z = [rng.standard_normal((2, d)) for d in (6, 7, 2)]
     expected = [*rk.gram(DILATED, X), *rk.gram(DILATED, X, Z, normalized=True)]
     for name, value in zip(("_TILE_ENTRIES", "_TABLE_BYTES"), cut, strict=True):
