@@ -425,3 +425,22 @@ def test_small_steps_of_gradient_descent_are_the_flow(rng):
     # (1 − x)^m against e^−mx differs by m x²/2 e^−mx ≤ x/(2e), x ≤ 1e-4.
     error = K @ (beta - ladder.flow(y, steps, rate))
     assert np.linalg.norm(error) <= 1e-4 / (2 * np.e) * 1.01 * np.linalg.norm(y)
+
+
+def test_signals_of_different_lengths(rng):
+    """Kernels take lists, and so does all that calls a kernel on signals."""
+    X = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5, 4, 6, 3, 7)]
+    Z, y = X[2:5], np.arange(8.0)
+    kernel = rk.ResCGPK(3, normalized=True)
+    np.testing.assert_allclose(rk.regression.interpolate(kernel, X, y, Z), y[2:5])
+    low = rk.regression.pivoted_cholesky(kernel, X, 5)
+    K = kernel(X)
+    assert np.trace(K - low.factor @ low.factor.T) == pytest.approx(low.residual)
+    features = rk.regression.landmark_map(kernel, X, low)
+    chosen = K[np.ix_(low.landmarks, low.landmarks)]
+    bar = tolerances.solution(len(chosen), np.linalg.cond(chosen))
+    np.testing.assert_allclose(features(Z), features(X)[2:5], atol=bar)
+    approximation = low.factor @ low.factor.T
+    np.testing.assert_allclose(features(Z) @ features(X).T, approximation[2:5], atol=bar)
+    found = rk.regression.restricted_ridge(kernel, X, y, low, [0.1])
+    assert found.predict(Z).shape == (1, 3)

@@ -160,8 +160,8 @@ class Tile:
                 bound, other = self.left.bounds[kind, depth], self.right.bounds[kind, depth]
                 if not isinstance(bound, float):
                     bound = self._across(bound)
-                elif not isinstance(other, float):  # one length on the left, several on the right
-                    bound = self._buffers.xp.full((1, 1, 1), bound)
+                if not isinstance(other, float):
+                    other = other.reshape(1, 1, -1)
                 means.start(kind, t, bound * other, out[kind][t])
         return means
 

@@ -50,7 +50,7 @@ def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
     cupy_arrays.same_values_dtypes_and_shapes(place, network, head, dtype, rng)
 
 
-@pytest.mark.parametrize("network", [rk.Network(2, dilation=3), cupy_arrays.NETWORKS[2]])
+@pytest.mark.parametrize("network", [rk.Network(2, 3), cupy_arrays.NETWORKS[2]])
 def test_lists_of_signals(place, network, rng):
     cupy_arrays.lists_of_signals(place, network, rng)
 

@@ -15,7 +15,7 @@ from tests.oracles.papers import kappa1
 NETWORKS = (
     rk.Network(1),
     rk.Network(1, 5, outer_filter_size=1, alpha=2.0, c_v=1.3, c_w=0.7),
-    rk.Network(1, trained=("inner", "outer")),
+    rk.Network(1, trained=("inner", "outer"), dilation=2),
     rk.Network(1, input_filter_size=3, trained=("input", "outer")),
     rk.Network(1, activation="erf", alpha=1.5, trained=("input", "inner", "readout")),
 )

@@ -80,7 +80,13 @@ def test_complements_are_the_definition(network, head):
 
 def test_networks_pass_together_as_they_do_alone():
     X = multisphere.sample(4, 3, 5, rng=1)
-    networks = [rk.Network(n, 3, alpha=a) for n, a in ((9, 0.1), (4, 1.0), (9, 1.0), (1, 0.1))]
+    steps = (1, 2, 4, 1, 3, 2, 2, 1, 5)
+    networks = [
+        rk.Network(n, 3, alpha=a, dilation=steps[:n])
+        for n, a in ((9, 0.1), (4, 1.0), (9, 1.0), (1, 0.1))
+    ]
+    with pytest.raises(ValueError, match="networks differ in more than depth and alpha"):
+        multisphere.gram_complements([*networks, rk.Network(2, dilation=(1, 3))], X)
     for kind in ("gpk", "ntk"):
         together = multisphere.gram_complements(networks, X, kind=kind, head="gap")
         alone = [

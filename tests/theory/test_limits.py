@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import rescntk as rk
-from rescntk.theory import conditioning, families, limits, multisphere
+from rescntk.theory import conditioning, depth, families, limits, multisphere
 from rescntk.theory.extrapolation import extrapolate_limit
 from tests import tolerances
 from tests.ladders import pairs, powers
@@ -77,6 +77,31 @@ def test_huangs_theorem_7():
     limit = limits.two_layer(rk.literature.huang_resnet(7))(X)
     expected = (kappa1(t) + t * kappa0(t)) / 2
     assert np.abs(limit - expected)[off].max() <= tolerances.TRANSCRIPTION
+
+
+def test_dilated_networks():
+    """Dilation leaves the dot product and the law of all ones alone, and no input filter has it."""
+    with pytest.raises(ValueError, match="network has dilation 2, expected 1"):
+        limits.two_layer(rk.Network(3, dilation=2, trained=("inner", "outer")))
+    assert limits.two_layer(rk.Network(3, 1, dilation=2)).network.input_filter_size == 1
+    assert limits.decaying(rk.Network(1, dilation=2), 0.75, "ntk").rate == "L^-0.5"
+    assert limits.decaying(rk.Network(1, dilation=2, trained="inner"), 0.75, "ntk") is None
+    for function in (limits.two_layer, lambda network: depth.check(lambda n: network)):
+        with pytest.raises(ValueError, match=r"has the dilations \(1, 2\), expected one for all"):
+            function(rk.Network(2, dilation=(1, 2)))
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_dilated_deep_networks_are_ones_where_rings_differ(head, rng):
+    """A row of 6 pixels is two rings for dilation 2: one of them may have equal pixels alone."""
+    x, z = multisphere.sample(2, 3, 6, rng=5)
+    z[:, ::2] = x[:, ::2]
+    X = np.stack([x, z])
+    network = rk.Network(4000, dilation=2)
+    prediction = limits.fixed(network, "gpk")
+    found = multisphere.gram_complements([network], X, head=head)[0, 0, 1]
+    # Corrections are of order log(L)/L. One closed ring more would double the trace's constant.
+    assert found == pytest.approx(prediction.constant(X, head) / 4000**2, rel=0.03)
 
 
 def test_a_window_of_a_window_is_refused():

@@ -102,14 +102,22 @@ def test_complement_at_depth_3000(skip):
     assert (np.abs(computed - expected) <= tolerances.complement(3000) * expected).all()
 
 
-@given(st.integers(1, 6), sizes, st.sampled_from([1.0, 0.3]), st.booleans())
-def test_theorem_4_1_is_the_general_recursion(depth, q, alpha, skip):
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    sizes,
+    st.sampled_from([1.0, 0.3]),
+    st.booleans(),
+)
+def test_theorem_4_1_is_the_general_recursion(dilation, q, alpha, skip):
+    depth = len(dilation)
     X, Z = multisphere.sample(3, 3, 6, 1), multisphere.sample(2, 3, 6, 2)
-    network = rk.Network(depth, q, skip=skip, alpha=alpha)
+    network = rk.Network(depth, q, skip=skip, alpha=alpha, dilation=dilation)
     own = (1 + alpha**2) ** depth if skip else 1.0
     trace = rk.Kernel(network, "gpk", "trace")(X, Z) / own
     rows = [
-        multisphere.normalized_gpk(multisphere.dot_products(X, Z, offset), depth, q, alpha, skip)
+        multisphere.normalized_gpk(
+            multisphere.dot_products(X, Z, offset), depth, q, alpha, skip, dilation=dilation
+        )
         for offset in range(6)
     ]
     assert np.abs(trace - rows[0].mean(axis=2)).max() <= tolerances.ROUTES

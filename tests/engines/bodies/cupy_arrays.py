@@ -55,7 +55,8 @@ def lists_of_signals(place, network, rng):
     """Signals of different lengths, on the reference engine."""
     cupy, _ = place
     X = [rng.standard_normal((2, d)) for d in (5, 7, 5, 2)]
-    X[2] = X[0] * np.exp(np.arange(5.0))  # parallel pixels: computed again in deficits
+    X[2] = 1.5 ** np.arange(5) * X[0][:, :1]
+    X[1] = 1.5 ** np.arange(7) * X[0][:, :1]  # parallel windows: computed again in deficits
     X1 = [cupy.asarray(x) for x in X]
     for arguments, own in (((X1, X1[1:]), (X, X[1:])), ((X1,), (X,))):
         computed = rk.gram(network, *arguments, depths=(1, network.depth), normalized=True)

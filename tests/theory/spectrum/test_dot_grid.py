@@ -25,7 +25,7 @@ def on_grid(network, kind, angles, d, n_channels):
     complements = 2 * np.sin(np.asarray(angles) / 2) ** 2
     last = dot_grid.LastLayer(network, kind, complements, d, n_channels, 1)
     branch = last.branch(blocks.whole(last.shape))
-    taps = windows.taps(network.outer_filter_size, d)
+    taps = windows.taps(network.outer_filter(network.depth), d)
     values = sum(times * windows.rotate(branch, pixel) for pixel, times in taps.items())
     values = values / network.outer_filter_size + (last.carried if network.skip else 0.0)
     scale = math.ldexp(*last.scale)
