@@ -54,7 +54,7 @@ def plan(most: int) -> list[Spec]:
             if n <= 5000:
                 found.append({"part": "full", **sizes, "n": n})
     for n in (2000, 10_000):
-        sizes = {"rank": LANDMARKS, "ridge": 1e-3, "block": 1024, "most": 500}
+        sizes = {"rank": LANDMARKS, "ridge": 3e-4, "block": 1024, "most": 500}
         found.append({"part": "conjugate_gradients", "n": n, **sizes})
     for n in (1000, 5000):
         found.append({"part": "overhead", "n": n, "d": 100, "workers": 2, "block": 512})
