@@ -17,7 +17,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
 
 # pytest has a worker for each core: a worker's BLAS threads would only wait for each other.
-check test: export OPENBLAS_NUM_THREADS = 1
+check test test-gpu: export OPENBLAS_NUM_THREADS = 1
 check: lint
 	$(PYTEST) -m 'not slow'
 
@@ -29,17 +29,27 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# Tests of the engine "cuda", which need a CUDA device. The GPU's driver decides which CuPy fits:
-# make test-gpu CUDA=cuda12 for drivers of CUDA 12. The first run compiles several thousand
-# kernels, as tests ask for them; CuPy keeps the kernels for the next run.
+# The next two targets need a CUDA device. The GPU's driver decides which CuPy fits: CUDA=cuda12
+# for drivers of CUDA 12. The targets install packages from the network into .venv. On a machine
+# without network, BIN=FOLDER takes the Python of a folder as it is and installs nothing. That
+# Python needs CuPy with NVRTC, numpy, scipy, opt_einsum and mpmath; and for test-gpu pytest,
+# pytest-xdist and hypothesis, for benchmark-gpu matplotlib and JAX.
 CUDA ?= cuda13
-test-gpu: $(VENV)/$(CUDA).stamp
-	@$(BIN)/python -c 'import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else f"make test-gpu: {state}")'
-	$(PYTEST) -m gpu
+test-gpu benchmark-gpu: export PYTHONPATH := $(CURDIR)
+GIVEN := $(filter command,$(origin BIN))
 
-# With options: make benchmark-gpu OPTIONS='--limit 500'. A second run continues the first one.
-OPTIONS :=
-benchmark-gpu: $(VENV)/jax-$(CUDA).stamp
+# Tests of the engine "cuda": fast tests first, each named when it ends. They compile some 500
+# kernels of one to two seconds, as tests ask for them; CuPy keeps kernels for the next run. The
+# tests' oracle is several times slower without gmpy2. MARK='gpu and not slow' leaves out slow tests.
+GPU_TESTS := tests/engines tests/test_kernels.py tests/test_derivative.py
+MARK ?= gpu
+test-gpu: $(if $(GIVEN),,$(VENV)/$(CUDA).stamp)
+	@$(BIN)/python -c 'import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else f"make test-gpu: {state}")'
+	$(BIN)/python -m pytest -n auto --dist load --maxschedchunk 1 --durations=15 -v -m '$(MARK)' $(GPU_TESTS)
+
+# Rows that take longer than the limit allows are left for the next run, which continues this one.
+OPTIONS ?= --limit 540
+benchmark-gpu: $(if $(GIVEN),,$(VENV)/jax-$(CUDA).stamp)
 	$(BIN)/python benchmarks/gpu.py $(OPTIONS)
 
 # Run the notebooks and keep their outputs.

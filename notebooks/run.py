@@ -1,4 +1,4 @@
-"""Run the notebooks as a check; with --write, keep their outputs."""
+"""Run the notebooks as a check, all or those named; with --write, keep their outputs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def _pass_on_stderr(output: nbformat.NotebookNode) -> bool:
 
 
 def main() -> None:
-    """Run all notebooks in the order of their names, and print the seconds that each took."""
-    for path in sorted(HERE.glob("*.ipynb")):
+    """Run notebooks in the order of their names, and print the seconds that each took."""
+    names = [name for name in sys.argv[1:] if name != "--write"]
+    paths = [HERE / f"{name}.ipynb" for name in names] or list(HERE.glob("*.ipynb"))
+    for path in sorted(paths):
         start = time.perf_counter()
         notebook = run(path)
         print(f"{path.name}: {time.perf_counter() - start:.0f} s")

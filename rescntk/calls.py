@@ -7,30 +7,35 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from . import engines
+from .activations import BY_NAME
 from .arrays import Array, array_module
 from .engines.footprint import result_bytes, table_bytes
 from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
 from .network import Network
 from .progress import progress_bar
+from .signals import Batch, channels_and_length, library
 from .validation import (
+    check_batches,
     check_depth,
     check_depths,
+    check_dilated_depths,
     check_dtype,
     check_flag,
     check_free_memory,
     check_kinds,
-    check_match,
     check_network,
-    check_signals,
 )
+
+Signals: TypeAlias = Array | Sequence[Array]
+"""A batch of signals as users give it: an array, or a list of arrays of any lengths."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,8 +71,8 @@ class KernelCall:
     def __init__(
         self,
         network: Network,
-        X: Array,
-        Z: Array | None,
+        X: Signals,
+        Z: Signals | None,
         head: str,
         kinds: Iterable[str],
         depths: Iterable[int] | None,
@@ -80,31 +85,38 @@ class KernelCall:
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
+        check_dilated_depths(network.dilation, self.depths)
         self.dtype = np.dtype(check_dtype(dtype))
-        self.X = check_signals(X, "X")
-        self.Z = None if Z is None or Z is X else check_signals(Z, "Z")
-        if self.Z is not None:
-            check_match(self.X, self.Z)
+        self.X, self.Z = check_batches(X, Z, head)
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
         self.order = [ladder.index(depth) for depth in self.depths]
         self.in_place = self.depths == ladder and self.dtype == np.float64
         copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
-        self.request = Request(network, head, self.kinds, ladder, self.dtype.name, threads, copied)
+        # Networks that are not homogeneous lose digits of small and of deep kernels (docs/erf.md):
+        # their rows are float64 always.
+        working = self.dtype.name if BY_NAME[network.activation].homogeneous else "float64"
+        self.request = Request(network, head, self.kinds, ladder, working, threads, copied)
         self.progress = check_flag(progress, "progress")
         self._check_branch()
         self._check_tables()
         announce = _announce if self.progress else None
         self.engine = engines.choose(engine, self.request, self.X, announce)
 
+    @property
+    def length(self) -> int:
+        """Number of time points of the longest signal."""
+        batches = [self.X] if self.Z is None else [self.X, self.Z]
+        return max(channels_and_length(batch)[1] for batch in batches)
+
     def check_memory(self) -> None:
         """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
-        d = self.X.shape[2]
+        d = self.length
         numbers, shape = (n * m, f"{n} × {m}")
         if self.request.head == "pixels":
             numbers, shape = numbers * d * d, f"{shape} × {d} × {d}"
-        if isinstance(self.X, np.ndarray):  # a device's memory is the engine's affair
+        if library(self.X) is np:  # a device's memory is the engine's affair
             held = engines.held_results(self.engine, self.request)
             kinds = " and ".join(kind.upper() for kind in self.kinds)
             depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
@@ -129,8 +141,8 @@ class KernelCall:
         """Raise a MemoryError if the layers of one pair of signals exceed the free memory."""
         depth = max(self.depths)
         check_free_memory(
-            table_bytes(self.request, self.X.shape[2]),
-            f"depth {depth} for signals of {self.X.shape[2]} timepoints",
+            table_bytes(self.request, self.length),
+            f"depth {depth} for signals of {self.length} timepoints",
             "give a smaller depth",
         )
 
@@ -138,12 +150,12 @@ class KernelCall:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
-        if not (self.progress or isinstance(self.X, np.ndarray)):  # a device is not waited for
+        if not self.progress and library(self.X) is not np:  # a device is not waited for
             return self.engine.gram(self.request, self.X, self.Z, silent)
         with progress_bar(self.progress, pairs, advice=_ADVICE) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
-    def diagonal(self, signals: Array, progress: bool = False) -> ScaledKernel:
+    def diagonal(self, signals: Batch, progress: bool = False) -> ScaledKernel:
         """Return the kernels of each signal with itself."""
         if not progress:
             return self.engine.diagonal(self.request, signals, silent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from .validation import (
     check_choice,
     check_constant,
     check_depth,
+    check_dilation,
     check_filter_size,
     check_flag,
     check_trained,
@@ -32,7 +33,10 @@ _CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
     "input_scale": lambda value, name: None if value is None else check_constant(value, name),
     "trained": lambda value, name: check_trained(value),
 }
-"""Each parameter of `Network` and its check, which returns the parameter or raises ValueError."""
+"""Each parameter of `Network` and its check, which returns the parameter or raises ValueError.
+
+The check of `dilation` needs the depth as well.
+"""
 
 
 class TrainedParts(NamedTuple):
@@ -57,6 +61,31 @@ class TrainedParts(NamedTuple):
     def outer_plus_readout(self) -> float:
         """o + r: the multiple of K that joins the tangent kernel after the activation."""
         return self.outer + self.readout
+
+
+class Filter(NamedTuple):
+    """A filter's taps: the pixels −step·h, …, −step, 0, step, …, step·h around its own pixel."""
+
+    size: int
+    """q = 2h + 1, the number of taps, odd."""
+
+    step: int = 1
+    """Pixels from one tap to the next: the dilation."""
+
+    @property
+    def reach(self) -> int:
+        """step·h, the pixels from the middle tap to either end."""
+        return self.step * (self.size // 2)
+
+    @property
+    def taps(self) -> range:
+        """The pixels of all taps, counted from the filter's own pixel."""
+        return range(-self.reach, self.reach + 1, self.step)
+
+    @property
+    def variance(self) -> float:
+        """step² (q² − 1)/12, the mean square of the taps, in pixels²."""
+        return self.step**2 * (self.size**2 - 1) / 12
 
 
 @dataclass(frozen=True)
@@ -104,6 +133,11 @@ class Network:
     trained : iterable of str, default ("inner", "outer", "readout")
         The parts that are trained, which the tangent kernel sums over; of "input",
         "inner", "outer", "readout". It does not change the Gaussian process kernel.
+    dilation : int or iterable of int, default 1
+        Pixels from one tap to the next of the inner and outer filters: one number for all
+        layers, or ``depth`` numbers, one for each layer (Yu and Koltun 2016). With 1, 2, 4, …
+        the receptive field grows exponentially with depth. Equal numbers are kept as one. The
+        input filter is not dilated.
 
     Examples
     --------
@@ -111,6 +145,8 @@ class Network:
     >>> network = Network(depth=5, filter_size=3, alpha=0.5)
     >>> network.replace(depth=7).depth
     7
+    >>> Network(depth=3, dilation=(1, 2, 4)).inner_filter(3).taps
+    range(-4, 5, 4)
     """
 
     depth: int
@@ -125,6 +161,7 @@ class Network:
     readout_scale: float = 1.0
     input_scale: float | None = None
     trained: tuple[str, ...] = ("inner", "outer", "readout")
+    dilation: int | tuple[int, ...] = 1
 
     # Written out: all but two parameters are keyword-only, and some take more types than they keep.
     def __init__(
@@ -142,12 +179,14 @@ class Network:
         readout_scale: float = 1.0,
         input_scale: float | None = None,
         trained: Iterable[str] = ("inner", "outer", "readout"),
+        dilation: int | Iterable[int] = 1,
     ) -> None:
         given = dict(locals())
         if outer_filter_size is None:
             given["outer_filter_size"] = filter_size
         for name, check in _CONSTRAINTS.items():
             object.__setattr__(self, name, check(given[name], name))
+        object.__setattr__(self, "dilation", check_dilation(dilation, self.depth))
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
         if not math.isfinite(self.alpha * self.alpha * self.c_v * self.c_w):
@@ -179,11 +218,41 @@ class Network:
         """The trained parts as numbers, 1 (trained) or 0 (frozen)."""
         return TrainedParts(*(float(part in self.trained) for part in PARTS))
 
+    @property
+    def input_filter(self) -> Filter:
+        """The filter of V⁰, and of W¹ where W¹ reads the signal."""
+        return Filter(self.input_filter_size)
+
+    def inner_filter(self, layer: int) -> Filter:
+        """Return the filter before the activation of a layer 1, 2, …; of size 1 in layer 1."""
+        return Filter(1) if layer == 1 else Filter(self.filter_size, self._step(layer))
+
+    def outer_filter(self, layer: int) -> Filter:
+        """Return the filter after the activation of a layer 1, 2, …."""
+        return Filter(self.outer_filter_size, self._step(layer))
+
+    def filters(self) -> Iterator[Filter]:
+        """Yield the inner and outer filters of layers 1 … depth, in the order of the network."""
+        for layer in range(1, self.depth + 1):
+            yield self.inner_filter(layer)
+            yield self.outer_filter(layer)
+
+    def reach(self) -> int:
+        """Return the sum of the reaches of all inner and outer filters, in pixels."""
+        if not isinstance(self.dilation, int):
+            return sum(window.reach for window in self.filters())
+        inner, outer = self.inner_filter(2).reach, self.outer_filter(1).reach
+        return self.depth * (inner + outer) - inner
+
+    def _step(self, layer: int) -> int:
+        return self.dilation if isinstance(self.dilation, int) else self.dilation[layer - 1]
+
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
 
         Where ``outer_filter_size`` equals ``filter_size``, it stays equal if ``filter_size``
-        alone is changed.
+        alone is changed. Where each layer has its own dilation, a smaller ``depth`` keeps the
+        dilations of the first layers. A larger ``depth`` then needs a new ``dilation``.
 
         Examples
         --------
@@ -196,4 +265,7 @@ class Network:
             check_choice(name, "replace", known)
         if "filter_size" in changes and self.outer_filter_size == self.filter_size:
             changes.setdefault("outer_filter_size", None)
+        if "depth" in changes and not isinstance(self.dilation, int):
+            first = self.dilation[: check_depth(changes["depth"])]
+            changes.setdefault("dilation", first)
         return replace(self, **changes)

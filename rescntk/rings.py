@@ -1,29 +1,52 @@
 """Circular moving sums along axis 0, the pixels of a row.
 
 A *ring* is an array of d + 2h entries along axis 0: a halo of h entries, the d pixels, and
-another halo of h entries. Each halo repeats the pixels next to the other end. A halo longer
-than d wraps around several times.
+another halo of h entries. A row that closes in itself repeats its own pixels in its halo, next
+to the other end. A row that goes on in another row has the other row's pixels there
+(engines/geometry.py). A halo longer than d wraps around several times.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
+from typing import NamedTuple
 
 from .arrays import Array, ArrayT
 
 
-def fill_halo(ring: Array, halo: int) -> None:
-    """Copy the pixels ``ring[halo:-halo]`` into the halo at both ends."""
+class Seam(NamedTuple):
+    """The rows in which rows go on; rows lie along one axis of an array."""
+
+    following: Array
+    """(rows,), the row that goes on after a row's last pixel."""
+
+    preceding: Array
+    """(rows,), the row that ends before a row's first pixel."""
+
+    axis: int
+    """The axis of the rows in an array whose axis 0 are pixels."""
+
+    def after(self, pixels: Array) -> Array:
+        """Return the same pixels of the rows that follow."""
+        return pixels.take(self.following, axis=self.axis)
+
+    def before(self, pixels: Array) -> Array:
+        """Return the same pixels of the rows that precede."""
+        return pixels.take(self.preceding, axis=self.axis)
+
+
+def fill_halo(ring: Array, halo: int, seam: Seam | None = None) -> None:
+    """Copy the pixels ``ring[halo:-halo]`` into the halo at both ends.
+
+    Without a `seam`, rows close in themselves.
+    """
     d = len(ring) - 2 * halo
-    if halo == 0:
-        return
-    if halo <= d:
-        ring[:halo] = ring[d : d + halo]
-        ring[d + halo :] = ring[halo : 2 * halo]
-        return
-    for k in range(halo):
-        ring[halo - 1 - k] = ring[halo - 1 - k + d]
-        ring[halo + d + k] = ring[halo + k]
+    for done in range(0, halo, d):
+        size = min(d, halo - done)
+        low, high = halo - done, halo + d + done  # ring[low:high] is filled
+        last, first = ring[low + d - size : low + d], ring[high - d : high - d + size]
+        ring[low - size : low] = last if seam is None else seam.before(last)
+        ring[high : high + size] = first if seam is None else seam.after(first)
 
 
 def moving_sum(
@@ -33,10 +56,11 @@ def moving_sum(
     halo: int,
     out: ArrayT,
     spare: tuple[ArrayT, ArrayT],
+    step: int = 1,
 ) -> ArrayT:
-    """Return sums over windows of `size` (odd) centred at each pixel of a filled ring.
+    """Return sums over windows of `size` (odd) taps centred at each pixel of a filled ring.
 
-    Sums over windows of 2, 4, 8, … pixels come from one another by one addition each. The
+    Sums over windows of 2, 4, 8, … taps come from one another by one addition each. The
     window of `size` is cut into windows of these lengths. Together this takes about
     2 log2(size) additions, in the same order for every pixel.
 
@@ -45,11 +69,13 @@ def moving_sum(
     ring : array, (d + 2 * halo, ...)
         With its halo filled. It is not written to.
     size : int
-        Odd, at most ``2 * halo + 1``.
+        Odd; ``step * (size // 2)`` is at most ``halo``.
     out : array, (d, ...)
         Memory for the sums.
     spare : two arrays like `ring`
         Further memory.
+    step : int, default 1
+        Pixels from one tap to the next.
 
     Returns
     -------
@@ -57,27 +83,49 @@ def moving_sum(
         `out`; or, for `size` 1, a view of `ring`.
     """
     d = len(ring) - 2 * halo
-    start = halo - size // 2
-    doubled = ring[start : start + d + size - 1]  # sums over windows of `width` from here on
+    start = halo - step * (size // 2)
+    doubled = ring[start : start + d + step * (size - 1)]  # sums over `width` taps from here on
     total: ArrayT = doubled[:d]
-    offset, width = 1, 1
+    offset, width = step, 1
     while 2 * width <= size:
-        target = spare[width.bit_length() % 2][: len(doubled) - width]
-        doubled = xp.add(doubled[:-width], doubled[width:], out=target)
+        shift = width * step
+        target = spare[width.bit_length() % 2][: len(doubled) - shift]
+        doubled = xp.add(doubled[:-shift], doubled[shift:], out=target)
         width *= 2
         if size & width:
             total = xp.add(total, doubled[offset : offset + d], out=out)
-            offset += width
+            offset += width * step
     return total
 
 
-def circular_sum(xp: ModuleType, pixels: ArrayT, size: int) -> ArrayT:
-    """Return the sum over the window of `size` around each pixel of axis 0."""
+def circular_sum(xp: ModuleType, pixels: ArrayT, size: int, step: int = 1) -> ArrayT:
+    """Return the sum over the window of `size` taps around each pixel of axis 0.
+
+    Taps are `step` pixels apart.
+    """
     if size == 1:
         return pixels
-    halo = size // 2
+    step = step_on_ring(step, len(pixels))
+    halo = step * (size // 2)
     ring = xp.empty((len(pixels) + 2 * halo, *pixels.shape[1:]), dtype=pixels.dtype)
     ring[halo : halo + len(pixels)] = pixels
     fill_halo(ring, halo)
     spare = (xp.empty_like(ring), xp.empty_like(ring))
-    return moving_sum(xp, ring, size, halo, xp.empty_like(pixels), spare)
+    return moving_sum(xp, ring, size, halo, xp.empty_like(pixels), spare, step)
+
+
+def step_on_ring(step: int, length: int) -> int:
+    """Return the step from 1 to `length` that leads to the same pixels of a closed ring."""
+    return (step - 1) % length + 1
+
+
+def shifted(xp: ModuleType, pixels: Array, shift: int, seam: Seam | None = None) -> Array:
+    """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
+    if seam is None:
+        rolled: Array = xp.roll(pixels, -shift, axis=0)
+        return rolled
+    rounds, shift = divmod(shift, len(pixels))
+    for _ in range(abs(rounds)):
+        pixels = seam.after(pixels) if rounds > 0 else seam.before(pixels)
+    joined: Array = xp.concatenate([pixels[shift:], seam.after(pixels[:shift])])
+    return joined

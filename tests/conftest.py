@@ -58,12 +58,16 @@ SLOW = (
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items):
-    """Mark the slow tests, and run notebooks first, then other slow tests, then the rest."""
+    """Mark the slow tests, and run notebooks first, then other slow tests, then the rest.
+
+    Tests that need a GPU run in the other order: a borrowed device may be gone before the end.
+    """
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
 
     def place(item):
-        return not item.nodeid.startswith(NOTEBOOKS), item.get_closest_marker("slow") is None
+        slow, gpu = (item.get_closest_marker(name) is not None for name in ("slow", "gpu"))
+        return not item.nodeid.startswith(NOTEBOOKS), slow == gpu
 
     items.sort(key=place)

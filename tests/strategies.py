@@ -14,9 +14,14 @@ values = st.one_of(
 
 
 @st.composite
-def networks(draw, max_depth=6, activations=("relu", "erf")):
+def networks(draw, max_depth=6, activations=("relu", "erf"), one_dilation=False):
+    depth = draw(st.integers(1, max_depth))
+    steps = st.integers(1, 4)
+    dilations = [st.just(1), st.just(1), st.just(1), steps]
+    if not one_dilation:
+        dilations.append(st.lists(steps, min_size=depth, max_size=depth))
     return rk.Network(
-        draw(st.integers(1, max_depth)),
+        depth,
         draw(sizes),
         outer_filter_size=draw(st.one_of(st.none(), sizes)),
         input_filter_size=draw(st.sampled_from([1, 1, 3, 5])),
@@ -30,6 +35,7 @@ def networks(draw, max_depth=6, activations=("relu", "erf")):
         trained=draw(
             st.lists(st.sampled_from(["input", "inner", "outer", "readout"]), unique=True)
         ),
+        dilation=draw(st.one_of(dilations)),
     )
 
 
@@ -49,3 +55,15 @@ def signals(draw, max_cases=4, max_channels=3, max_length=7, batches=1, length=N
 
 heads = st.sampled_from(["equivariant", "trace", "gap"])
 kinds = st.sampled_from(["gpk", "ntk"])
+
+
+@st.composite
+def signal_lists(draw, max_cases=4, max_channels=2, max_length=6):
+    """Return a list of signals (channels, length) of different lengths, or of one."""
+    channels = draw(st.integers(1, max_channels))
+    lengths = draw(st.lists(st.integers(1, max_length), min_size=1, max_size=max_cases))
+    several = []
+    for length in lengths:
+        flat = draw(st.lists(values, min_size=channels * length, max_size=channels * length))
+        several.append(np.array(flat).reshape(channels, length))
+    return several

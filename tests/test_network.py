@@ -40,6 +40,33 @@ def test_replace():
     assert network.depth == 5
 
 
+def test_dilations():
+    growing = rk.Network(3, dilation=[1, 2, np.int64(4)])
+    assert growing.dilation == (1, 2, 4)
+    assert hash(growing) == hash(rk.Network(3, dilation=(1, 2, 4)))
+    assert eval(repr(growing), vars(rk)) == growing
+    assert pickle.loads(pickle.dumps(growing)) == growing
+    assert rk.Network(3, dilation=(2, 2, 2)) == rk.Network(3, dilation=2) != rk.Network(3)
+    assert growing.replace(depth=2).dilation == (1, 2)
+    assert rk.ResCNTK(3, dilation=(1, 2, 4)).replace(depth=1).network == rk.Network(1)
+    assert growing.replace(depth=4, dilation=3) == rk.Network(4, dilation=3)
+    assert growing.replace(alpha=0.5).dilation == (1, 2, 4)
+    with pytest.raises(ValueError, match=r"dilation is \(1, 2, 4\), expected .* 5 of them"):
+        growing.replace(depth=5)
+    with pytest.raises(ValueError, match=r"depths has 4: expected depths of at most 3"):
+        rk.gram(growing, np.ones((1, 1, 3)), depths=(1, 4))
+    filters = list(rk.Network(2, 3, outer_filter_size=5, dilation=(2, 3)).filters())
+    assert [list(window.taps) for window in filters] == [
+        [0],
+        [-4, -2, 0, 2, 4],
+        [-3, 0, 3],
+        [-6, -3, 0, 3, 6],
+    ]
+    for wrong in (0, -1, 1.5, True, "2", (), (1, 2), (1, 0, 2), None, (1, 2, 3.5)):
+        with pytest.raises(ValueError, match="dilation is"):
+            rk.Network(3, dilation=wrong)
+
+
 def test_kernels_are_values_too():
     kernel = rk.ResCNTK(5, head="trace", alpha=0.5)
     assert kernel == rk.Kernel(rk.Network(5, alpha=0.5), "ntk", "trace")

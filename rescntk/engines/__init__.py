@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from ..arrays import Array
+from ..signals import Batch, SignalList, channels_and_length, library
 from ..validation import check_choice
 from .protocol import Engine, Request, ScaledKernel
 
@@ -38,9 +38,9 @@ def _numba_is_missing(dtype: str = "float64") -> str | None:
     return None if reason is None else f"numba does not work here: {reason}"
 
 
-def _numba_refuses(request: Request, X: Array) -> str | None:
+def _numba_refuses(request: Request, X: Batch) -> str | None:
     """Return the reason why "numba" does not take this request, or None."""
-    if not isinstance(X, np.ndarray):
+    if library(X) is not np:
         return "it takes NumPy's arrays, and these are CuPy's"
     activation = request.network.activation
     if activation != "relu":
@@ -48,6 +48,16 @@ def _numba_refuses(request: Request, X: Array) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
         )
+    dilation = request.network.dilation
+    if dilation != 1:
+        return f"it does not take dilated filters, and the network has dilation {dilation!r}"
+    return _lists_are_refused(X)
+
+
+def _lists_are_refused(X: Batch) -> str | None:
+    """Return the reason of an engine that takes signals of one length alone, or None."""
+    if isinstance(X, SignalList):
+        return "it takes signals of one length, and these have different lengths"
     return None
 
 
@@ -67,7 +77,7 @@ def _cuda_is_missing(dtype: str = "float64") -> str | None:
         return f"CuPy does not work here: {' '.join(str(error).split())}"
 
 
-def _cuda_refuses(request: Request, X: Array) -> str | None:
+def _cuda_refuses(request: Request, X: Batch) -> str | None:
     """Return the reason why "cuda" does not take this request, or None."""
     activation = request.network.activation
     if activation != "relu":
@@ -75,7 +85,7 @@ def _cuda_refuses(request: Request, X: Array) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
         )
-    return None
+    return _lists_are_refused(X)
 
 
 class _Entry(NamedTuple):
@@ -83,7 +93,7 @@ class _Entry(NamedTuple):
 
     module: str
     is_missing: Callable[[str], str | None] = lambda dtype: None
-    refuses: Callable[[Request, Array], str | None] = lambda request, X: None
+    refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
     held: int = 1
     """Arrays of the size of all results that the engine holds at once."""
 
@@ -113,7 +123,7 @@ def available() -> dict[str, bool | str]:
 
 
 def choose(
-    name: str, request: Request, X: Array, announce: Callable[[str], None] | None = None
+    name: str, request: Request, X: Batch, announce: Callable[[str], None] | None = None
 ) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
@@ -172,12 +182,12 @@ def _announced(announce: Callable[[str], None] | None) -> Iterator[None]:
         timer.cancel()
 
 
-def _fastest(request: Request, X: Array) -> str:
+def _fastest(request: Request, X: Batch) -> str:
     """Return the name of the fastest engine that can serve."""
-    if isinstance(X, np.ndarray):
+    if library(X) is np:
         serves = _numba_refuses(request, X) is None and _numba_is_missing(request.dtype) is None
         return "numba" if serves else "reference"
     if _cuda_refuses(request, X) is not None or _cuda_is_missing() is not None:
         return "reference"
-    takes = import_module(f"{__name__}.cuda.engine").takes(request, X.shape[2])
+    takes = import_module(f"{__name__}.cuda.engine").takes(request, channels_and_length(X)[1])
     return "cuda" if takes else "reference"

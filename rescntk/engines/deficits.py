@@ -19,15 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ..activations import DualInput, DualResult
 from ..arrays import Array
-from ..rings import circular_sum
+from ..network import Filter
+from ..rings import circular_sum, shifted
 from .protocol import Request
-from .recursion import Buffers, Recursion, Side
+from .recursion import OFFSETS, Buffers, Recursion, RowAxis, Side
 from .scaling import Scaling
 
 
@@ -52,6 +53,15 @@ class Step(NamedTuple):
     appends: bool
     shift: int
     masses: Merge
+
+
+class Masses(Protocol):
+    """The root masses of one side of a tile: `RootMasses`, or several joined."""
+
+    def features(self, layer: int) -> Array: ...
+    def skip(self, layer: int) -> Merge: ...
+    def inner_window(self, layer: int) -> Iterator[Step]: ...
+    def outer_window(self, layer: int) -> Iterator[Step]: ...
 
 
 class RootMasses:
@@ -83,16 +93,16 @@ class RootMasses:
         xp, scaling = self._xp, self._scaling
         identity = scaling.step(layer) * self._layers[layer - 1][1]
         branch = self._branch_pixels(layer)
-        window = circular_sum(xp, branch, scaling.network.outer_filter_size)
+        window = circular_sum(xp, branch, *scaling.network.outer_filter(layer))
         return self._merge(identity, window, self._layers[layer][1])
 
     def inner_window(self, layer: int) -> Iterator[Step]:
         """Yield the merges of the inner filter's window of features before a layer."""
-        return self._steps(self._layers[layer - 1][1], self._scaling.network.filter_size)
+        return self._steps(self._layers[layer - 1][1], self._scaling.network.inner_filter(layer))
 
     def outer_window(self, layer: int) -> Iterator[Step]:
         """Yield the merges of the outer filter's window of K of a layer."""
-        return self._steps(self._branch_pixels(layer), self._scaling.network.outer_filter_size)
+        return self._steps(self._branch_pixels(layer), self._scaling.network.outer_filter(layer))
 
     def _branch_pixels(self, layer: int) -> Array:
         """Return K at x = z, j = j' of a layer."""
@@ -100,20 +110,20 @@ class RootMasses:
         unit, factor = scaling.unit(layer), scaling.factor(layer)
         return scaling.activation.diagonal(self._xp, window, unit, factor)[0]
 
-    def _steps(self, mass: Array, size: int) -> Iterator[Step]:
-        """Yield the merges of windows of `size` pixels of the given masses (d, cases)."""
-        xp = self._xp
+    def _steps(self, mass: Array, taps: Filter) -> Iterator[Step]:
+        """Yield the merges of a filter's windows of the given masses (d, cases)."""
+        xp, size, step = self._xp, *taps
         window, piece = mass, mass
         reached, width = 1, 1
         while 2 * width <= size:
-            other = xp.roll(piece, -width, axis=0)
+            other = shifted(xp, piece, width * step)
             both = piece + other
-            yield Step(False, width, self._merge(piece, other, both))
+            yield Step(False, width * step, self._merge(piece, other, both))
             piece, width = both, 2 * width
             if size & width:
-                other = xp.roll(piece, -reached, axis=0)
+                other = shifted(xp, piece, reached * step)
                 both = window + other
-                yield Step(True, reached, self._merge(window, other, both))
+                yield Step(True, reached * step, self._merge(window, other, both))
                 window, reached = both, reached + width
 
     def _merge(self, first: Array, second: Array, merged: Array) -> Merge:
@@ -137,9 +147,10 @@ class DeficitRecursion(Recursion):
         scaling: Scaling,
         buffers: Buffers,
         sides: tuple[Side, Side],
-        masses: tuple[RootMasses, RootMasses],
+        masses: tuple[Masses, Masses],
+        rows: RowAxis = OFFSETS,
     ) -> None:
-        super().__init__(request, scaling, buffers, *sides)
+        super().__init__(request, scaling, buffers, *sides, rows)
         self._masses = masses
 
     def _enter(self) -> None:
@@ -156,7 +167,7 @@ class DeficitRecursion(Recursion):
         self._z[...] = 0.0
         if layer > 1:
             one, other = (masses.inner_window(layer) for masses in self._masses)
-            deficit = self._merged(self.distance, one, other, self.network.filter_size)
+            deficit = self._merged(self.distance, one, other, self.network.inner_filter(layer))
             xp.multiply(deficit, left.inverse * right.inverse, out=w)
             xp.clip(w, 0.0, 2.0, out=w)
             xp.subtract(2.0, w, out=self._v)
@@ -168,7 +179,8 @@ class DeficitRecursion(Recursion):
         if tangent_g is not None:
             self._add_tangent_branch(layer, dual, tangent_g)
         one, other = (masses.outer_window(layer) for masses in self._masses)
-        branch = self._merged(dual.branch_distance, one, other, self.network.outer_filter_size)
+        outer = self.network.outer_filter(layer)
+        branch = self._merged(dual.branch_distance, one, other, outer)
         if self.network.skip:
             left, right = (masses.skip(layer) for masses in self._masses)
             deficit *= self.scaling.step(layer)
@@ -183,20 +195,20 @@ class DeficitRecursion(Recursion):
             xp.subtract(2.0 * root1 * root2, deficit, out=self.features)
 
     def _merged(
-        self, deficits: Array, left_steps: Iterator[Step], right_steps: Iterator[Step], size: int
+        self, deficits: Array, left_steps: Iterator[Step], right_steps: Iterator[Step], taps: Filter
     ) -> Array:
-        """Return the deficits of windows of `size` centred at each pixel."""
-        xp = self.xp
+        """Return the deficits of a filter's windows centred at each pixel."""
+        xp, seam = self.xp, self.rows.seam
         window, piece = deficits, deficits
         for left, right in zip(left_steps, right_steps, strict=True):
             first = window if left.appends else piece
-            both = first + xp.roll(piece, -left.shift, axis=0)
+            both = first + shifted(xp, piece, left.shift, seam)
             both += cross_term(xp, left.masses, right.masses)
             if left.appends:
                 window = both
             else:
                 piece = both
-        return window if size == 1 else xp.roll(window, size // 2, axis=0)
+        return window if taps.size == 1 else shifted(xp, window, -taps.reach, seam)
 
 
 def cross_term(xp: ModuleType, left: Merge, right: Merge) -> Array:

@@ -17,14 +17,15 @@ c units (`_ROUNDING`): 0 for equal and for opposite features, which therefore st
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import ModuleType
 
 import numpy as np
 
-from ..activations import DualInput, DualResult
+from ..activations import BY_NAME, DualInput, DualResult
 from ..arrays import Array, array_module
 from .protocol import Request
-from .recursion import Buffers, Recursion, Side
+from .recursion import OFFSETS, Buffers, Recursion, RowAxis, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables
 
@@ -62,14 +63,60 @@ def may_be_unresolved(scaling: Scaling, left: SignalTables, right: SignalTables)
     return eps * (scaling.depth + 1) * largest > largest_error(scaling.dtype)
 
 
-class ErrorSums:
-    """Sums over pixels and offsets of the estimated errors of a tile's kernels."""
+def may_cancel(request: Request) -> bool:
+    """Return True if GAP's mean over pixel pairs may cancel, because the activation is odd."""
+    return request.head == "gap" and not BY_NAME[request.network.activation].homogeneous
 
-    def __init__(self, scaling: Scaling) -> None:
-        self._scaling = scaling
+
+def check_pooled(
+    values: Mapping[str, Array],
+    bounds: Mapping[tuple[str, int], Array | float],
+    depths: tuple[int, ...],
+) -> None:
+    """Raise a ValueError if GAP kernels K(x, x) are too small a share of those at pixel pairs.
+
+    The mean over pixel pairs has the error eps times the bound on its terms (docs/erf.md).
+
+    Parameters
+    ----------
+    values : mapping of kinds to arrays (depth, 1, case)
+        K(x, x) of the head GAP.
+    bounds : mapping
+        `SignalTables.bounds` of the same cases.
+    depths : tuple of int
+    """
+    for kind, own in values.items():
+        for t, depth in enumerate(depths):
+            largest = bounds[kind, depth] ** 2
+            xp = array_module(own)
+            share = xp.where(largest > 0, own[t, 0] / xp.where(largest > 0, largest, 1.0), 1.0)
+            least, expected = float(share.min()), largest_error(own.dtype)
+            if not least >= expected:
+                raise ValueError(
+                    f"the {_WORDS[kind]} kernel of a signal with itself, of head 'gap' at depth "
+                    f"{depth}, is {max(least, 0.0):.1g} of its terms at pixel pairs, expected at "
+                    f"least {expected:.1g}: erf is odd, and the terms of this signal cancel in "
+                    f"rounding errors. Remedies: head='trace', activation='relu', larger signals "
+                    f"or signals whose mean is not zero"
+                )
+
+
+class ErrorSums:
+    """Sums over pixels and offsets of the estimated errors of a tile's kernels.
+
+    Parameters
+    ----------
+    scaling : Scaling
+        The constants of the layers.
+    pixel_pairs : int or array (right cases,)
+        The number of pixel pairs of a left with a right case.
+    """
+
+    def __init__(self, scaling: Scaling, pixel_pairs: Array | int) -> None:
+        self._scaling, self._pixel_pairs = scaling, pixel_pairs
         self._sums: dict[tuple[str, int], Array] = {}
 
-    def add(self, kind: str, depth: int, error: Array) -> None:
+    def add(self, kind: str, depth: int, error: Array, rows: RowAxis) -> None:
         """Add the errors of a kernel at pixel pairs, (j, left case, δ, right case)."""
         head = self._scaling.request_head
         if head == "equivariant":
@@ -80,9 +127,9 @@ class ErrorSums:
                 largest, self._sums.get((kind, depth), 0.0)
             )
         else:
-            total = error.sum(axis=(0, 2), dtype=np.float64)
-            count = self._scaling.d * self._scaling.offsets
-            self._sums[kind, depth] = self._sums.get((kind, depth), 0.0) + total / count
+            total = rows.total(error.sum(axis=0, dtype=np.float64))
+            before = self._sums.get((kind, depth), 0.0)
+            self._sums[kind, depth] = before + total / self._pixel_pairs
 
     def check(self, left: SignalTables, right: SignalTables, paired: bool) -> None:
         """Raise a ValueError if a kernel has lost more than half of its digits."""
@@ -94,12 +141,11 @@ class ErrorSums:
             error = total / xp.where(size > 0, size, 1.0)
             worst = float(error.max()) * float(np.finfo(dtype).eps)
             if not worst <= largest_error(dtype):
-                better = "dtype='float64', " if dtype == np.float32 else ""
                 raise ValueError(
                     f"the {_WORDS[kind]} kernel at depth {depth} is not resolved in {dtype.name}: "
                     f"rounding errors grow to {min(worst, 1.0):.1g} of √(K(x,x) K(z,z)), expected "
                     f"at most {largest_error(dtype):.1g}. Nearly equal (or opposite) signals "
-                    f"separate exponentially with depth in this network; remedies: {better}fewer "
+                    f"separate exponentially with depth in this network; remedies: fewer "
                     f"layers, smaller alpha, c_v or c_w, or signals that differ by more or not "
                     f"at all"
                 )
@@ -122,8 +168,9 @@ class ErrorRecursion(Recursion):
         left: Side,
         right: Side,
         sums: ErrorSums,
+        rows: RowAxis = OFFSETS,
     ) -> None:
-        super().__init__(request, scaling, buffers, left, right)
+        super().__init__(request, scaling, buffers, left, right, rows)
         self.want_slope = True
         self._sums = sums
         self._error_ring, self.error = self._ring("error")
@@ -150,9 +197,8 @@ class ErrorRecursion(Recursion):
         """Return where the vectors of two pixels are equal, and where they are opposite."""
         xp = self.xp
         equal, opposite = xp.ones(self.shape, dtype=bool), xp.ones(self.shape, dtype=bool)
-        for one, other in zip(
-            xp.asarray(self.left.vectors), xp.asarray(self.right.vectors), strict=True
-        ):
+        assert self.left.vectors is not None and self.right.vectors is not None
+        for one, other in zip(self.left.vectors, self.right.vectors, strict=True):
             equal &= one == other
             opposite &= one == -other
         return equal, opposite
@@ -170,15 +216,15 @@ class ErrorRecursion(Recursion):
         """Add the residual branch to all states, and the errors of a depth asked for to `sums`."""
         xp, parts = self.xp, self.network.parts
         unit = self.scaling.unit(layer)
-        entering = self._box(self._error_ring, self._inner_size(layer)).copy()
+        entering = self._box(self._error_ring, self.network.inner_filter(layer)).copy()
         K_dot = xp.asarray(dual.K_dot)
         xp.multiply(K_dot, entering, out=self._moved)
         if tangent_g is not None:
             # 4/Δ, from K̇ = (4/π)/√Δ.
             root = K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
             per_error = (self._size * unit) * (root * root)
-            scale = self._tangent_scale(layer - 1)
-            error = self._box(self._tangent_error_ring, self._inner_size(layer)).copy()
+            scale, inner = self._tangent_scale(layer - 1), self.network.inner_filter(layer)
+            error = self._box(self._tangent_error_ring, inner).copy()
             error += (abs(parts.inner_minus_readout) * scale) * entering
             error += per_error * entering * xp.abs(tangent_g)
             error *= K_dot
@@ -191,7 +237,7 @@ class ErrorRecursion(Recursion):
         if layer in self.request.depths:
             errors = {"gpk": self.error, "ntk": self.tangent_error}
             for kind in self.request.kinds:
-                self._sums.add(kind, layer, errors[kind])
+                self._sums.add(kind, layer, errors[kind], self.rows)
         if layer < self.request.depths[-1]:
             most = (self.distance + self.opposite) / float(np.finfo(self._w.dtype).eps)
             self.error += _change(xp, self.distance, self.opposite)

@@ -14,7 +14,7 @@ from types import ModuleType
 from ..arrays import Array
 
 
-def grids(xp: ModuleType, bound: Array | float, count: int) -> list[Array]:
+def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Array]:
     """Return the constants whose addition rounds terms to the grids, coarse to fine.
 
     numbers.h of the CUDA engine computes the first three, number by number.
@@ -25,8 +25,8 @@ def grids(xp: ModuleType, bound: Array | float, count: int) -> list[Array]:
         numpy or cupy.
     bound : float or float64 array
         A bound on the magnitude of the terms, which they exceed by a factor 2 at most.
-    count : int
-        The number of terms.
+    count : int, or array of integers that broadcasts with `bound`
+        The number of terms. All counts of an array need the same `number_of_grids`.
 
     Returns
     -------
@@ -37,11 +37,24 @@ def grids(xp: ModuleType, bound: Array | float, count: int) -> list[Array]:
         a float64 number's bits where the terms' mean is as small as bound / count.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
-    headroom = (count - 1).bit_length() + 1
-    number = max(2, -(-(53 + headroom) // (53 - headroom)))
+    if isinstance(count, int):
+        headroom, number = _headroom(count), number_of_grids(count)
+    else:
+        headroom, number = xp.frexp(count - 1)[1] + 1, number_of_grids(int(count.max()))
     one_and_a_half = xp.full(exponent.shape, 1.5)
     shifts = [(k + 1) * headroom - 53 * k for k in range(number)]
     return [xp.ldexp(one_and_a_half, exponent + shift) for shift in shifts]
+
+
+def number_of_grids(count: int) -> int:
+    """Return the number of grids that the sum of `count` terms takes."""
+    headroom = _headroom(count)
+    return max(2, -(-(53 + headroom) // (53 - headroom)))
+
+
+def _headroom(count: int) -> int:
+    """Return the bits that the sum of `count` terms needs beyond the terms' own, and one more."""
+    return (count - 1).bit_length() + 1
 
 
 def split(

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..arrays import Array
 from ..network import Network
+from ..signals import Batch
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,14 @@ def pairs_above(rows: tuple[int, int], columns: tuple[int, int]) -> int:
 
 
 class Engine(Protocol):
-    """A module that computes kernels."""
+    """A module that computes kernels.
 
-    def gram(self, request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+    Batches are arrays of one length, or both are lists, for the head "gap" alone. Engines that
+    take no lists say so in the table of engines (__init__.py).
+    """
+
+    def gram(self, request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
         """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
 
-    def diagonal(self, request: Request, X: Array, tick: Tick) -> ScaledKernel:
+    def diagonal(self, request: Request, X: Batch, tick: Tick) -> ScaledKernel:
         """Return the kernel of each case of `X` with itself."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -36,9 +36,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..activations import DualInput, DualResult, Pixels, Workspace
-from ..arrays import Array
-from ..rings import fill_halo, moving_sum
+from ..arrays import Array, array_module
+from ..network import Filter
+from ..rings import Seam, fill_halo, moving_sum
 from .exact_sum import pairwise
+from .geometry import longest_reach, on_ring
 from .protocol import Request
 from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
 
@@ -53,25 +55,64 @@ terms lose at most 16 rounding units, and mostly two.
 class Side(NamedTuple):
     """Tables of the cases on one side of a tile.
 
-    They broadcast to the tile's shape, (pixel j, left case, offset δ, right case);
-    `unit_vectors` has the features as a further axis in front.
+    They broadcast to the tile's shape, (pixel j, left case, row, right case).
     """
 
-    unit_vectors: Array
-    layers: list[Pixels]
+    unit_vectors: Sequence[Array]
+    """A table for each feature of the input."""
+
+    layers: Sequence[Pixels]
     tangent_exponents: list[Array] | None = None
     """For layers 0 … L the e of `SignalTables.tangent_exponents`; None: no powers are taken out."""
 
-    vectors: Array | None = None
-    """`SignalTables.vectors`."""
+    vectors: Sequence[Array] | None = None
+    """`SignalTables.vectors`, a table for each feature."""
 
 
-def tangent_scale(xp: ModuleType, left: Side, right: Side, layer: int, since: int = 0) -> Array:
-    """Return the power of two by which A is multiplied after a layer, over the layer `since`."""
+class RowAxis(NamedTuple):
+    """The axis of rows in a tile, (pixel j, left case, row, right case).
+
+    Right cases of one length share an axis of offsets δ. Right cases of several lengths have
+    their rows side by side, and the axis of right cases has length 1 (`geometry.Rows`).
+    """
+
+    seam: Seam | None = None
+    """Where rows go on; None: in themselves."""
+
+    case: Array | None = None
+    """(rows,), the right case of each row."""
+
+    first: Array | None = None
+    """(right cases,), the first row of each right case."""
+
+    def total(self, table: Array) -> Array:
+        """Return sums over the rows of each right case, from (left case, row, right case)."""
+        if self.first is None:
+            summed: Array = table.sum(axis=1)
+            return summed
+        parts: Array = array_module(table).add.reduceat(table[..., 0], self.first, axis=1)
+        return parts
+
+    def spread(self, table: Array) -> Array:
+        """Return numbers of pairs, (left case, 1, right case), for each row."""
+        return table if self.case is None else table[..., 0, self.case][..., None]
+
+
+OFFSETS = RowAxis()
+"""Rows that are offsets, the same for all right cases, and that close in themselves."""
+
+
+def tangent_scale(
+    xp: ModuleType, sides: Iterable[list[Array] | None], layer: int, since: int = 0
+) -> Array:
+    """Return the power of two by which A is multiplied after a layer, over the layer `since`.
+
+    `sides` has the `tangent_exponents` of the left and of the right side.
+    """
     exponents = xp.zeros((1, 1, 1), dtype=np.int64)
-    for side in (left, right):
-        if side.tangent_exponents is not None:
-            exponents = exponents + side.tangent_exponents[since] - side.tangent_exponents[layer]
+    for side in sides:
+        if side is not None:
+            exponents = exponents + side[since] - side[layer]
     return xp.ldexp(xp.ones(1), exponents)
 
 
@@ -106,18 +147,26 @@ class Recursion:
     """
 
     def __init__(
-        self, request: Request, scaling: Scaling, buffers: Buffers, left: Side, right: Side
+        self,
+        request: Request,
+        scaling: Scaling,
+        buffers: Buffers,
+        left: Side,
+        right: Side,
+        rows: RowAxis = OFFSETS,
     ) -> None:
         self.request, self.network, self.scaling = request, request.network, scaling
         self.xp, self.left, self.right, self._buffers = buffers.xp, left, right, buffers
-        self.activation, self.halo = scaling.activation, scaling.halo
+        self.activation, self.rows = scaling.activation, rows
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.want_slope = self.want_ntk
         self.carries_covariance = not self.activation.homogeneous
         _, cases, _, _ = left.layers[0].half_root.shape
         d, _, offsets, right_cases = right.layers[0].half_root.shape
         self.shape = d, cases, offsets, right_cases
-        self.doubt = self.xp.zeros((cases, right_cases))
+        self._ring_length = d if rows.seam is None else None
+        self.halo = longest_reach(self.network, scaling.depth, self._ring_length)
+        self.doubt: Array | float = 0.0
         self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
         self._distance_ring, self.distance = self._ring("distance")
         self._tangent_ring, self.tangent = self._ring("tangent")
@@ -134,7 +183,8 @@ class Recursion:
         )
         one, two = (self._ring_array(name)[:d] for name in ("box 1", "box 2"))
         self._workspace = Workspace(K_dot, self._spare, one, two)
-        self._linear: tuple[Array, Array] | None = None
+        self._linear_ring: Array | None = None
+        self._linear_box: tuple[Filter, Array] | None = None
         self._branches: Array | None = None  # F without the part of F⁰, where F is wanted too
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
@@ -177,7 +227,7 @@ class Recursion:
             self._set_linear_part_apart()
 
     def _set_linear_part_apart(self) -> None:
-        """Move F⁰'s part out of F and A; keep what A_g needs, box((t + r) F⁰), in `_linear`."""
+        """Move F⁰'s part out of F and A; keep (t + r) F⁰, whose boxes A_g needs."""
         if self.carries_covariance:
             self._branches = self._buffers.array("branches", self.shape)
             self._branches[...] = 0.0
@@ -185,7 +235,7 @@ class Recursion:
             ring, linear = self._ring("linear")
             linear[...] = self.tangent
             self.tangent[...] = 0.0
-            self._linear = linear, self._box(ring, self.network.filter_size).copy()
+            self._linear_ring = ring
         if not self.carries_covariance:
             self.features[...] = 0.0
 
@@ -202,28 +252,28 @@ class Recursion:
 
     def _half_square(self, combine: Callable[..., Array], out: Array) -> None:
         """Set `out` to |û ± v̂|²/2, with + or − as `combine` adds or subtracts."""
-        pairs = list(zip(self.left.unit_vectors, self.right.unit_vectors, strict=True))
-        if len(pairs) <= _CHANNELS:
-            total = self._sum_of_squares(combine, pairs, out)
+        channels = len(self.left.unit_vectors)
+        if channels <= _CHANNELS:
+            total = self._sum_of_squares(combine, range(channels), out)
         else:
             total = pairwise(
-                self._sum_of_squares(combine, pairs[first : first + _CHANNELS])
-                for first in range(0, len(pairs), _CHANNELS)
+                self._sum_of_squares(combine, range(first, min(first + _CHANNELS, channels)))
+                for first in range(0, channels, _CHANNELS)
             )
         self.xp.multiply(total, 0.5, out=out)
 
     def _sum_of_squares(
         self,
         combine: Callable[..., Array],
-        pairs: list[tuple[Array, Array]],
+        channels: range,
         out: Array | None = None,
     ) -> Array:
-        """Return the sum of squares of both sides' channels, combined one by one."""
+        """Return the sum of squares of some channels of both sides, combined one by one."""
         xp, spare = self.xp, self._spare
         out = xp.empty_like(spare) if out is None else out
         out[...] = 0.0
-        for left, right in pairs:
-            combine(left, right, out=spare)
+        for k in channels:
+            combine(self.left.unit_vectors[k], self.right.unit_vectors[k], out=spare)
             xp.multiply(spare, spare, out=spare)
             xp.add(out, spare, out=out)
         return out
@@ -236,7 +286,7 @@ class Recursion:
         z = xp.multiply(z, z, out=z)
         half_g = xp.multiply(left.half_root, right.half_root, out=self._half_g)
         if layer > 1:
-            distance = self._box(self._distance_ring, self.network.filter_size)
+            distance = self._box(self._distance_ring, self.network.inner_filter(layer))
             xp.subtract(distance, z, out=w)
             xp.multiply(left.inverse, right.inverse, out=spare)
             xp.multiply(w, spare, out=w)
@@ -248,14 +298,14 @@ class Recursion:
                 total = xp.add(distance, total, out=total)
                 self._add_doubt(layer, total, half_g)
             else:
-                opposite = self._box(self._opposite_ring, self.network.filter_size)
+                opposite = self._box(self._opposite_ring, self.network.inner_filter(layer))
                 xp.subtract(opposite, z, out=v)
                 xp.multiply(v, spare, out=v)
                 xp.clip(v, 0.0, 2.0, out=v)
         if not self.carries_covariance:
             return DualInput(w, v, half_g, z)
         covariance = self._buffers.array("covariance", self.shape)
-        covariance[...] = self._box(self._features_ring, self._inner_size(layer))
+        covariance[...] = self._box(self._features_ring, self.network.inner_filter(layer))
         return DualInput(w, v, half_g, z, covariance)
 
     def _add_doubt(self, layer: int, total: Array, half_g: Array) -> None:
@@ -275,14 +325,14 @@ class Recursion:
         E = total / xp.maximum(
             mean * root.astype(np.float64), xp.maximum(total / MOST_E, np.finfo(np.float64).tiny)
         )
-        self.doubt += (self._doubt_weights * xp.floor(E)).sum(axis=(0, 2))
+        self.doubt = self.doubt + self.rows.total((self._doubt_weights * xp.floor(E)).sum(axis=0))
 
     def _tangent_g(self, layer: int, given: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A), the tangent kernel of the pre-activations."""
         xp, spare = self.xp, self._spare
-        tangent_g = self._box(self._tangent_ring, self._inner_size(layer))
-        if self._linear is not None:
-            linear = self._linear[layer > 1]
+        tangent_g = self._box(self._tangent_ring, self.network.inner_filter(layer))
+        if self._linear_ring is not None:
+            linear = self._linear_window(self._linear_ring, layer)
             xp.multiply(linear, 2.0 ** -self.scaling.exponents[layer - 1], out=spare)
             if self.left.tangent_exponents is not None:
                 spare *= self._tangent_scale(layer - 1)
@@ -298,6 +348,13 @@ class Recursion:
             xp.multiply(given.covariance, weight, out=spare)
             spare *= self._tangent_scale(layer - 1)
         return xp.add(tangent_g, spare, out=self._tangent_branch)
+
+    def _linear_window(self, ring: Array, layer: int) -> Array:
+        """Return box((t + r) F⁰) of a layer, kept for the next layers of the same filter."""
+        window = self.network.inner_filter(layer)
+        if self._linear_box is None or self._linear_box[0] != window:
+            self._linear_box = window, self._box(ring, window, "linear box")
+        return self._linear_box[1]
 
     def _activate(self, layer: int, given: DualInput) -> DualResult:
         """Return K, D_K and K̇ in the outer filter's factor, in the memory of g/2, z and K̇."""
@@ -352,15 +409,15 @@ class Recursion:
 
     def _tangent_scale(self, layer: int, since: int = 0) -> Array:
         """Return the power of two by which A is multiplied after a layer, over that `since`."""
-        sides = self.left, self.right
-        return tangent_scale(self.xp, *sides, layer, since).astype(self._w.dtype)
+        sides = self.left.tangent_exponents, self.right.tangent_exponents
+        return tangent_scale(self.xp, sides, layer, since).astype(self._w.dtype)
 
     def _add(self, ring: Array, layer: int, state: Array) -> Array:
         """Set `state` to skip · step · state + box(ring), with the outer filter's box.
 
         Return box(ring), which the next box may overwrite.
         """
-        branch = self._box(ring, self.network.outer_filter_size)
+        branch = self._box(ring, self.network.outer_filter(layer))
         if not self.network.skip:
             state[...] = branch
             return branch
@@ -372,10 +429,6 @@ class Recursion:
 
     # -- rows with a halo
 
-    def _inner_size(self, layer: int) -> int:
-        """Return the size of the layer's inner filter."""
-        return 1 if layer == 1 else self.network.filter_size
-
     def _ring_array(self, name: str) -> Array:
         """Return an array of the tile's shape with a halo on either side."""
         d, *rest = self.shape
@@ -386,11 +439,14 @@ class Recursion:
         ring = self._ring_array(name)
         return ring, ring[self.halo : self.halo + self.shape[0]]
 
-    def _box(self, ring: Array, size: int) -> Array:
-        """Return the sums over windows of `size`; the next call may overwrite them."""
-        if size == 1:
+    def _box(self, ring: Array, window: Filter, name: str = "box") -> Array:
+        """Return the sums over a filter's windows; the next call of a name may overwrite them."""
+        if window.size == 1:
             return ring[self.halo : self.halo + self.shape[0]]
-        fill_halo(ring, self.halo)
-        out, spare = self._buffers.array("box", self.shape), ("box 1", "box 2")
-        one, two = (self._ring_array(name) for name in spare)
-        return moving_sum(self.xp, ring, size, self.halo, out, (one, two))
+        taps = on_ring(window, self._ring_length)
+        unused = self.halo - taps.reach
+        ring = ring[unused : len(ring) - unused]
+        fill_halo(ring, taps.reach, self.rows.seam)
+        one, two = (self._ring_array(name) for name in ("box 1", "box 2"))
+        out = self._buffers.array(name, self.shape)
+        return moving_sum(self.xp, ring, taps.size, taps.reach, out, (one, two), taps.step)

@@ -17,18 +17,20 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ..arrays import Array, array_module
-from . import exact_sum
-from .deficits import DeficitRecursion, RootMasses
-from .errors import ErrorRecursion, ErrorSums, may_be_unresolved
-from .protocol import Request, ScaledKernel, Tick, blocks
-from .recursion import Buffers, Recursion, Side, tangent_scale
+from ..signals import Batch, SignalList
+from . import unequal
+from .deficits import RootMasses
+from .errors import check_pooled, may_cancel
+from .protocol import Request, ScaledKernel, Tick, blocks, silent
+from .recursion import OFFSETS, Buffers
 from .scaling import Scaling
-from .signal_tables import SignalTables, map_pixels, read_input, signal_tables, wrap
+from .signal_tables import SignalTables, read_input, signal_tables, wrap
+from .tile import Axes, RowBlock, Tile, TilePlan
 
 _TILE_ENTRIES = 96_000
 """Entries (pixel pairs) of a tile.
@@ -63,8 +65,26 @@ block of left signals. Chosen by reasoning.
 """
 
 
-def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+    if may_cancel(request):
+        for signals in [X] if Z is None else [X, Z]:
+            diagonal(request, signals, silent)  # raises an error where kernels are not resolved
+    if isinstance(X, SignalList):
+        work = unequal.Work(_TILE_ENTRIES, _TABLE_BYTES, request.threads or _THREADS)
+        return unequal.gram(request, X, cast(SignalList | None, Z), tick, work)
+    return _gram(request, X, cast(Array | None, Z), tick)
+
+
+def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
+    """Return the kernel of each case of `X` with itself."""
+    if isinstance(X, SignalList):
+        return unequal.diagonal(request, X, tick, _diagonal)
+    return _diagonal(request, X, tick)
+
+
+def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+    """Return the kernels of signals of one length."""
     work = ReferenceGram(request, X)
     symmetric, others = Z is None, X if Z is None else Z
     doubtful = work.xp.zeros((len(X), len(others)), dtype=bool)
@@ -99,8 +119,8 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
     return work.scaling.scaled(values, left_scale, right_scale, exponents)
 
 
-def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with itself."""
+def _diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
+    """Return the kernel of each signal of one length with itself."""
     work = ReferenceGram(request, X)
     values = work.results((1, len(X)))
     scale, exponents = work.xp.empty(len(X)), work.exponents(len(X))
@@ -115,6 +135,8 @@ def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
             signals = X[again[some]]
             for kind, value in work.in_deficits(signals, signals).items():
                 values[kind][:, 0, again[some]] = value
+        if may_cancel(request):
+            check_pooled(out, tables.bounds, request.depths)
         tick(cases.stop - cases.start)
     for value in values.values():
         work.scaling.finish(value, symmetric=False)
@@ -213,104 +235,22 @@ class ReferenceGram:
         return (rows.stop - rows.start) * (columns.stop - columns.start)
 
     def compute(
-        self,
-        left: SignalTables,
-        right: SignalTables,
-        out: dict[str, Array],
-        *,
-        paired: bool = False,
-        masses: tuple[Array, Array] | None = None,
+        self, left: SignalTables, right: SignalTables, out: dict[str, Array], paired: bool = False
     ) -> Array:
         """Compute the kernels of all left with all right cases, or of equal ones (`paired`).
 
-        The tables of `right` are wrapped. `out` has the axes (depth, left case, right case);
-        there is one left case if `paired`. With the variances F⁰ of both sides at x = z, j = j',
-        `masses`, the kernels are computed in deficits.
-
-        Returns
-        -------
-        array of bool, (left case, right case)
-            True where the distance form has lost digits.
+        As `Tile.compute`. The tables of `right` are wrapped.
         """
+        tile = self._tile(left, right, paired)
+        return tile.compute(out)
 
-        def left_axes(table: Array) -> Array:
-            return table[..., None, None, :] if paired else table[..., None, None]
-
-        depths, head = self.request.depths, self.request.head
-        layers = [map_pixels(pixels, left_axes) for pixels in left.layers]
-        exponents = [left_axes(table[None])[0] for table in left.tangent_exponents] or None
-        given = None if left.vectors is None else left_axes(left.vectors)
-        left_side = Side(left_axes(left.unit_vectors), layers, exponents, given)
-        means = None
-        if head in ("trace", "gap"):
-            means = PixelMeans(self._buffers, self.d, self.offsets)
-            for kind in self.request.kinds:
-                for t, depth in enumerate(depths):
-                    bound, other = left.bounds[kind, depth], right.bounds[kind, depth]
-                    if not isinstance(bound, float):
-                        bound = left_axes(bound[None])[0]
-                    means.start(kind, t, bound * other, out[kind][t])
-        doubt: Array = self.xp.zeros((1, 1))
-        errors = None
-        if may_be_unresolved(self.scaling, left, right):
-            errors = ErrorSums(self.scaling)
-        for offsets, right_axes in self._offsets(len(right.scale)):
-            layers = [map_pixels(pixels, right_axes) for pixels in right.layers]
-            given = None if right.vectors is None else right_axes(right.vectors)
-            exponents = right.tangent_exponents or None
-            sides = left_side, Side(right_axes(right.unit_vectors), layers, exponents, given)
-            recursion: Recursion
-            if errors is not None:
-                recursion = ErrorRecursion(
-                    self.request, self.scaling, self._buffers, *sides, errors
-                )
-            elif masses is None:
-                recursion = Recursion(self.request, self.scaling, self._buffers, *sides)
-            else:
-                one = RootMasses(self.scaling, self.xp, masses[0], left_axes)
-                other_masses = RootMasses(
-                    self.scaling, self.xp, masses[1], partial(self._wrap, right_axes)
-                )
-                recursion = DeficitRecursion(
-                    self.request, self.scaling, self._buffers, sides, (one, other_masses)
-                )
-            for depth, kernels in recursion.kernels():
-                t = depths.index(depth)
-                for kind, kernel in kernels.items():
-                    if means is not None:
-                        means.add(kind, t, kernel)
-                    elif head == "pixels":
-                        self._scatter(kernel, offsets, out[kind][t])
-                    else:
-                        out[kind][t] = kernel[0, :, 0, :]
-            doubt = doubt + recursion.doubt
-        if errors is not None:
-            errors.check(left, right, paired)
-        if means is not None:
-            means.write()
-        if self.scaling.linear_apart:
-            self._add_linear_part(left_axes(left.means), right.means, (left_side, sides[1]), out)
-        return doubt > self.scaling.most_doubt
-
-    def _add_linear_part(
-        self, left: Array, right: Array, sides: tuple[Side, Side], out: dict[str, Array]
-    ) -> None:
-        """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged.
-
-        `left` has the axes (channel, left case, 1, 1), or the right case last.
-        """
-        products = (one[..., 0, :] * other for one, other in zip(left, right, strict=True))
-        linear = exact_sum.pairwise(products)
-        for t, depth in enumerate(self.request.depths):
-            scale = 2.0 ** -self.scaling.exponents[depth]
-            initial = self.request.network.parts.initial
-            tangent = (scale * initial) * tangent_scale(self.xp, *sides, depth)
-            for kind, value in out.items():
-                value[t] += (scale if kind == "gpk" else tangent[..., 0, :]) * linear
-
-    def _wrap(self, axes: Callable[[Array], Array], table: Array) -> Array:
-        """Return a right table (d, cases) with the axes of the tile."""
-        return axes(wrap(table, self.offsets))
+    def _tile(self, left: SignalTables, right: SignalTables, paired: bool) -> Tile:
+        """Return the tile of all left with all right cases, whose tables are wrapped."""
+        axes = _pairs_axes if paired else _cases_axes
+        views = self._offsets(len(right.scale))
+        blocks = (RowBlock(axes, view, offsets) for offsets, view in views)
+        plan = TilePlan(blocks, self.d * self.offsets, OFFSETS, paired)
+        return Tile(self.request, self.scaling, self._buffers, left, right, plan)
 
     def repeat(
         self, values: dict[str, Array], X: Array, Z: Array, pairs: tuple[Array, Array], some: slice
@@ -326,53 +266,26 @@ class ReferenceGram:
         out = self.results((1, len(X), *tail))
         tables = [signal_tables(self.scaling, signals) for signals in (X, Z)]
         one, other = (read_input(self.scaling, signals).variance for signals in (X, Z))
-        right = tables[1].wrapped(self.offsets)
-        self.compute(tables[0], right, out, paired=True, masses=(one, other))
+        tile = self._tile(tables[0], tables[1].wrapped(self.offsets), paired=True)
+
+        def masses(axes: Axes) -> RootMasses:
+            return RootMasses(self.scaling, self.xp, one, axes)
+
+        def other_masses(axes: Axes) -> RootMasses:
+            def show(table: Array) -> Array:
+                return axes(wrap(table, self.offsets))
+
+            return RootMasses(self.scaling, self.xp, other, show)
+
+        tile.compute(out, (masses, other_masses))
         return {kind: value[:, 0] for kind, value in out.items()}
 
-    def _scatter(self, kernel: Array, offsets: slice, out: Array) -> None:
-        """Write rows (j, left, δ, right) to pixel pairs (left, right, j, j + δ)."""
-        pixel = self.xp.arange(self.d)[:, None]
-        other = (pixel + self.xp.arange(offsets.start, offsets.stop)) % self.d
-        out[:, :, pixel, other] = kernel.transpose(1, 3, 0, 2)
+
+def _cases_axes(table: Array) -> Array:
+    """Return a left table (…, pixel, case) with the axes of a tile."""
+    return table[..., None, None]
 
 
-class PixelMeans:
-    """Means of a tile's kernels over all pixels and offsets, whatever the order of the terms."""
-
-    def __init__(self, buffers: Buffers, d: int, offsets: int) -> None:
-        self._buffers, self._xp, self._count = buffers, buffers.xp, d * offsets
-        self._ones = buffers.xp.ones(d)
-        self._sums: dict[tuple[str, int], _Sum] = {}
-
-    def start(self, kind: str, t: int, bound: Array | float, out: Array) -> None:
-        """Start a mean of numbers of at most `bound`, to be written to `out`."""
-        grids = exact_sum.grids(self._xp, bound, self._count)
-        self._sums[kind, t] = _Sum(grids, [self._xp.zeros_like(out) for _ in grids], out)
-
-    def add(self, kind: str, t: int, terms: Array) -> None:
-        """Add the sum of `terms`, (j, left case, δ, right case), over j and δ, exactly."""
-        array, shape = self._buffers.array, terms.shape
-        if terms.dtype != np.float64:
-            wide = array("wide", shape, np.float64)
-            wide[...] = terms
-            terms = wide
-        sums = self._sums[kind, t]
-        part, rest = (array(name, shape, np.float64) for name in ("part", "rest"))
-        parts = exact_sum.split(self._xp, terms, sums.grids, part, rest)
-        for total, part in zip(sums.totals, parts, strict=True):
-            over_pixels = self._ones @ part.reshape(shape[0], -1)
-            total += over_pixels.reshape(shape[1:]).sum(axis=1)
-
-    def write(self) -> None:
-        """Write all means."""
-        for sums in self._sums.values():
-            sums.out[...] = exact_sum.total(sums.totals) / self._count
-
-
-class _Sum(NamedTuple):
-    """A sum in parts, rounded to the `grids` of exact_sum.py."""
-
-    grids: list[Array]
-    totals: list[Array]
-    out: Array
+def _pairs_axes(table: Array) -> Array:
+    """Return a left table (…, pixel, case), whose cases meet the right cases one by one."""
+    return table[..., None, None, :]

@@ -12,13 +12,15 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..activations import BY_NAME
 from ..arrays import Array
+from ..network import Filter
 from ..rings import circular_sum
+from .geometry import longest_reach
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -40,8 +42,9 @@ DOUBTFUL = 8.0
 
 a = min(w, 2 − w). D − z has a rounding error of about eps (D + |q1 − q2|/2), the second term
 from the roots in z = (√q1 − √q2)²/2. κ0 turns it into eps E. A larger number overlooks errors of
-up to this many rounding units. A smaller one counts more pixel pairs of ordinary signals, whose
-mean E is 0.3 to 1.5 (measured as `MOST_DOUBT`).
+up to this many rounding units. A smaller one makes the compiled loops leave their vectors more
+often: of vectors of 32 pixel pairs (Gaussian signals, q = 3 and 9, 1 and 4 channels) at most
+0.3 % have an E above 8, 10 % above 4 and 66 % above 2. The mean E is about 1 there.
 """
 
 MOST_DOUBT = {"float64": 16.0, "float32": 8.0}
@@ -50,8 +53,9 @@ MOST_DOUBT = {"float64": 16.0, "float32": 8.0}
 Kernels above it are computed again from deficits (deficits.py). A larger number leaves larger
 errors; a smaller one repeats more kernels. Measured on 6 networks and 5 sets of signals of 60
 pixels: the error is at most 2 units of eps for each unit of doubt in float64, and 0.6 in float32
-where doubt exceeds 2. So it stays below 1e-14 and 1e-6. Gaussian signals and random walks have
-a doubt below 2.5, smooth signals of one channel (GunPoint) have 1 to 70.
+where doubt exceeds 2. Doubt and what `DOUBTFUL` overlooks stay below 24 and 16 units, hence
+errors below 48 and 10 units, about 1e-14 and 1e-6. Gaussian signals and random walks have a doubt
+below 2.5, smooth signals of one channel (GunPoint) have 1 to 70.
 """
 
 MOST_E = 2.0**20
@@ -112,6 +116,11 @@ def _half_bits(xp: ModuleType, table: Array) -> Array:
     return halves
 
 
+def _circular_mean(pixels: np.ndarray, window: Filter) -> np.ndarray:
+    """Return the mean over the window of a filter around each pixel, (d,)."""
+    return circular_sum(np, pixels, *window) / window.size
+
+
 class Scaling:
     """The constants of each layer for one request on signals of one shape.
 
@@ -120,7 +129,7 @@ class Scaling:
     offsets : int
         Number of rows of a pair: d for GAP and pixel pairs, 1 for the other heads.
     halo : int
-        Half the longer filter: the halo of a row.
+        The longest reach of a filter: the halo of a row that closes in itself.
     input_scale : float
         The factor on inner products of the input's pixels.
     equivariant : bool
@@ -143,7 +152,7 @@ class Scaling:
         self.request_head = request.head
         self.equivariant = request.head == "equivariant"
         self.offsets = d if request.head in ("gap", "pixels") else 1
-        self.halo = max(net.filter_size, net.outer_filter_size) // 2
+        self.halo = max(net.filter_size // 2, longest_reach(net, self.depth, d))
         self.dtype = np.dtype(request.dtype)
         self.activation = BY_NAME[net.activation]
         self.exponents = self._exponents()
@@ -161,7 +170,7 @@ class Scaling:
         """Return c_w/q: Σ is c_w/q times the sum of F over a window. 1 for layer 0."""
         if layer == 0:
             return 1.0
-        return self.network.c_w / (1 if layer == 1 else self.network.filter_size)
+        return self.network.c_w / self.network.inner_filter(layer).size
 
     def factor(self, layer: int) -> float:
         """Return α² c_v/q, the factor on E[σσ] in sums over the outer filter's window.
@@ -186,7 +195,7 @@ class Scaling:
         exact = net.skip + Fraction(net.alpha) ** 2 * Fraction(net.c_v) * Fraction(net.c_w) / 2
 
         def error(layer: int) -> float:
-            taps = net.outer_filter_size * (1 if layer == 1 else net.filter_size)
+            taps = net.outer_filter_size * net.inner_filter(layer).size
             constant = Fraction(self.factor(layer) * self.unit(layer)) / Fraction(self.step(layer))
             rounded = net.skip + taps * constant / 2
             return float((exact - rounded) / rounded) if rounded else 0.0
@@ -217,7 +226,7 @@ class Scaling:
         A is right only if `with_tangent` is true: it costs as much as Σ and F together.
         """
         net = self.network
-        parts, outer = net.parts, net.outer_filter_size
+        parts = net.parts
         features, tangent = variance, parts.initial * variance
         own_features = own_tangent = xp.zeros_like(variance)
         amplification = xp.ones_like(variance)
@@ -231,22 +240,22 @@ class Scaling:
 
         yield state(features)
         for layer in range(1, self.depth + 1):
-            size = 1 if layer == 1 else net.filter_size
-            window = circular_sum(xp, features, size)
+            inner, outer = net.inner_filter(layer), net.outer_filter(layer)
+            window = circular_sum(xp, features, *inner)
             K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
             skip_scale = self.step(layer) * net.skip
-            branch = circular_sum(xp, K, outer)
+            branch = circular_sum(xp, K, *outer)
             features = skip_scale * features + branch
             own_features = skip_scale * own_features + branch
             if with_tangent:
                 share = parts.inner_minus_readout * scale
-                tangent_g = share * window + circular_sum(xp, tangent, size)
+                tangent_g = share * window + circular_sum(xp, tangent, *inner)
                 branch = parts.outer_plus_readout * scale * K + K_dot * tangent_g
-                branch = circular_sum(xp, branch, outer)
+                branch = circular_sum(xp, branch, *outer)
                 tangent = skip_scale * tangent + branch
                 own_tangent = skip_scale * own_tangent + branch
             if grows:
-                moved = circular_sum(xp, K_dot * circular_sum(xp, amplification, size), outer)
+                moved = circular_sum(xp, K_dot * circular_sum(xp, amplification, *inner), *outer)
                 amplification = xp.minimum(net.skip * amplification + moved, _MOST_AMPLIFICATION)
                 shift = _half_bits(xp, tangent)
                 exponent = exponent + shift
@@ -287,7 +296,12 @@ class Scaling:
     @property
     def most_doubt(self) -> float:
         """The weighted sum of E over pixel pairs and layers that a kernel may have."""
-        pixel_pairs = self.d * self.offsets if self.request_head in ("trace", "gap") else 1
+        return float(self.allowed_doubt(self.d * self.offsets))
+
+    def allowed_doubt(self, pixel_pairs: Array | int) -> Any:
+        """Return `most_doubt` of kernels with other numbers of pixel pairs."""
+        if self.request_head not in ("trace", "gap"):
+            pixel_pairs = 1
         return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * pixel_pairs
 
     def doubt_weights(self) -> np.ndarray:
@@ -298,15 +312,15 @@ class Scaling:
         """
         weights = np.ones(self.d)
         if self.equivariant:
-            net = self.network
-            outer, inner = net.outer_filter_size, net.filter_size
+            share, net = self.network.branch_share, self.network
             reach, weights = np.zeros(self.d), np.zeros(self.d)  # share of F, largest share of K
             reach[0] = 1.0
-            for _ in range(2, self.depth + 1):
-                branch = circular_sum(np, reach, outer) / outer
+            for layer in range(self.depth, 1, -1):
+                branch = _circular_mean(reach, net.outer_filter(layer))
                 weights = np.maximum(weights, branch)
-                share = net.branch_share
-                reach = (1 - share) * reach + share * circular_sum(np, branch, inner) / inner
+                reach = (1 - share) * reach + share * _circular_mean(
+                    branch, net.inner_filter(layer)
+                )
         return np.ceil(weights * 1024.0) / 1024.0
 
     # -- range of the working precision

@@ -18,6 +18,7 @@ import numpy as np
 from ..activations import Pixels
 from ..arrays import Array, array_module
 from .exact_sum import mean, pairwise
+from .geometry import receptive_field
 from .scaling import Scaling
 
 _OUT_OF_REACH = 1e-30
@@ -26,6 +27,15 @@ _OUT_OF_REACH = 1e-30
 The head measures the energy that reaches pixel 1. Pixels that do not reach it may be larger
 by any factor; the least size keeps their variances below 1e30 d, within float32. A smaller
 share brings them nearer to its end, 3e38. Chosen by reasoning.
+"""
+
+
+_LINEAR_BITS = -400
+"""log2 of the variances below which erf networks are taken as linear: erf(u) is 2u/√π then.
+
+A larger number rescales more signals, and must stay below −60: the relative error of the linear
+kernel is the variance. A smaller one leaves less room above the least variance, 2^−920. Chosen by
+reasoning.
 """
 
 
@@ -152,10 +162,13 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     homogeneous = scaling.activation.homogeneous
     X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
     if scaling.equivariant:  # other pixels may be larger by any factor
-        X = xp.where(_reaching(scaling, xp), X, 0.0)
+        reached = receptive_field(net, scaling.depth, scaling.d)
+        X = xp.where(xp.asarray(reached)[:, None], X, 0.0)
     scale = xp.ones(X.shape[2])
     if homogeneous:  # a power of two, at most 2^1023: squares stay within float64
         scale = xp.ldexp(scale, xp.frexp(xp.abs(X).max(axis=(0, 1)))[1] - 1)
+    else:
+        scale = _linear_scale(scaling, xp, X)
     X = X / scale
     means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
     X = _windows(xp, X, net.input_filter_size)
@@ -170,7 +183,8 @@ def read_input(scaling: Scaling, X: Array) -> Input:
         size = xp.sqrt(_squared_size(scaling, xp, variance))
         variance = xp.where(size > 0, variance / xp.where(size > 0, size, 1.0) ** 2, 0.0)
         means = means / xp.where(size > 0, size, 1.0)
-        scale = size * scale
+        with np.errstate(over="ignore"):  # an infinite scale is reported with the results
+            scale = size * scale
     return Input(unit_vectors, variance, means, scale, X)
 
 
@@ -219,13 +233,21 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
     )  # fmt: skip
 
 
-def _reaching(scaling: Scaling, xp: ModuleType) -> Array:
-    """Return whether each pixel is in the receptive field of pixel 1, (d, 1)."""
-    net, depth = scaling.network, scaling.depth
-    inner, outer = net.filter_size // 2, net.outer_filter_size // 2
-    radius = net.input_filter_size // 2 + (depth - 1) * inner + depth * outer
-    pixels = xp.arange(scaling.d)
-    return (xp.minimum(pixels, scaling.d - pixels) <= radius)[:, None]
+def _linear_scale(scaling: Scaling, xp: ModuleType, X: Array) -> Array:
+    """Return the power of two, at most 1, by which signals (channels, d, cases) are divided.
+
+    On signals so small that the network is linear on them, K(x, z) is proportional to x. Divided
+    by the power, the variances stay at most 2^_LINEAR_BITS in all layers, but above the smallest
+    ones of float64.
+    """
+    net, terms = scaling.network, X.shape[0] * scaling.network.input_filter_size
+    slope = net.alpha**2 * net.c_v * net.c_w * 4.0 / math.pi  # of a branch, as a share of F
+    growth = scaling.depth * math.log2(max(1.0, net.skip + slope)) + math.log2(max(1.0, net.c_w))
+    growth += math.log2(max(1.0, scaling.input_scale * terms))
+    # max |x| < 2^peak, so that the variances are below 2^(2 peak + growth).
+    peak = xp.frexp(xp.abs(X).max(axis=(0, 1)))[1]
+    halves = xp.minimum(xp.floor_divide(2 * peak + (math.ceil(growth) - _LINEAR_BITS), 2), 0)
+    return xp.ldexp(xp.ones(X.shape[2]), halves)
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:

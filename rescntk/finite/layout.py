@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ..network import Network
+from ..network import Filter, Network
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,17 @@ def layout(network: Network, n_channels: int, width: int) -> Layout:
     first = (
         Convolution(1, width, width, network.c_w) if reads_features else signal.read(network.c_w)
     )
-    inner = Convolution(network.filter_size, width, width, network.c_w)
-    outer = Convolution(network.outer_filter_size, width, width, network.c_v)
+    layers = range(1, network.depth + 1)
+
+    def convolution(filter: Filter, variance: float) -> Convolution:
+        return Convolution(filter.size, width, width, variance, filter.step)
+
+    inner = (convolution(network.inner_filter(layer), network.c_w) for layer in layers[1:])
+    outer = (convolution(network.outer_filter(layer), network.c_v) for layer in layers)
     return Layout(
         input=signal.read(1.0) if network.skip or reads_features else None,
-        inner=(first,) + (inner,) * (network.depth - 1),
-        outer=(outer,) * network.depth if has_outer(network) else None,
+        inner=(first, *inner),
+        outer=tuple(outer) if has_outer(network) else None,
     )
 
 

@@ -7,45 +7,34 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from .inputs import IMPUTE, RESIZE
 
-QUICK: dict[str, Any] = {
-    "depth": 1,
-    "filter_size": 3,
-    "input_filter_size": 3,
-    "standardize": False,
-    "constant": False,
-}
-"""Parameters of a search with few passes, for the checks of aeon and sktime themselves."""
+QUICK: dict[str, Any] = {"effort": "fast", "depth": 1}
+"""Parameters of an average of few passes, for the checks of aeon and sktime themselves."""
 
 
 class DelegatingEstimator:
-    """An estimator whose parameter ``model`` does the work.
+    """An estimator of another library whose work a scikit-learn estimator does.
 
-    aeon and sktime read the parameters of a wrapper from the signature of its ``__init__``. The
-    parameters of the search are not repeated there: they are reached as ``model__depth`` and so
-    on.
+    Both have the same parameters (`parameters.same_parameters_as`).
     """
 
-    model: Any
     model_: Any
-    _default: Any
+    _model: Any
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> Any:
-        model = self._default() if self.model is None else clone(self.model)
-        self.model_ = model.fit(X, y)
+    def _fit(self, X: Any, y: np.ndarray) -> Any:
+        self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
         return self
 
-    def _predict(self, X: np.ndarray) -> np.ndarray:
+    def _predict(self, X: Any) -> np.ndarray:
         return self.model_.predict(X)
 
 
 class DelegatingClassifier(DelegatingEstimator):
     """A delegating estimator with probabilities."""
 
-    def _predict_proba(self, X: np.ndarray) -> np.ndarray:
+    def _predict_proba(self, X: Any) -> np.ndarray:
         return self.model_.predict_proba(X)
 
 

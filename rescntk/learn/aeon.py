@@ -1,8 +1,8 @@
 """The classifier and the regressor as aeon estimators.
 
-Each delegates to the estimator of `rescntk.learn` in its parameter ``model``; the parameters of
-that estimator are reached as ``model__depth`` and so on. aeon itself refuses missing values and
-unequal lengths, with a ``ValueError``; the message is followed by a remedy.
+Each has the parameters of the estimator of `rescntk.learn` to which it delegates its work;
+by aeon's convention there is one thread unless `n_jobs` says otherwise.
+aeon itself refuses missing values, with a ``ValueError``; the message is followed by a remedy.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ except ModuleNotFoundError:
 
 from . import classifier, regressor
 from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
+from .parameters import same_parameters_as
+
+_TAGS = {
+    "capability:multivariate": True,
+    "capability:multithreading": True,
+    "algorithm_type": "distance",
+}
 
 
 class HintsMixin:
@@ -35,14 +42,13 @@ class HintsMixin:
             super()._check_shape(X)  # type: ignore[misc]
 
 
+@same_parameters_as(classifier.ResidualKernelClassifier, n_jobs=1)
 class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
     Parameters
     ----------
-    model : rescntk.learn.ResidualKernelClassifier, optional
-        Default: the classifier with its defaults. Its parameters are reached as ``model__depth``
-        and so on.
+    {parameters}
 
     Attributes
     ----------
@@ -59,26 +65,21 @@ class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier)
     True
     """
 
-    _tags = {"capability:multivariate": True, "algorithm_type": "distance"}  # noqa: RUF012
-    _default = classifier.ResidualKernelClassifier
-
-    def __init__(self, model: classifier.ResidualKernelClassifier | None = None) -> None:
-        self.model = model
-        super().__init__()
+    _tags = _TAGS
+    _model = classifier.ResidualKernelClassifier
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"model": classifier.ResidualKernelClassifier(cv=2, **QUICK)}
+        return QUICK
 
 
+@same_parameters_as(regressor.ResidualKernelRegressor, n_jobs=1)
 class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 
     Parameters
     ----------
-    model : rescntk.learn.ResidualKernelRegressor, optional
-        Default: the regressor with its defaults. Its parameters are reached as ``model__depth``
-        and so on.
+    {parameters}
 
     Attributes
     ----------
@@ -88,21 +89,15 @@ class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     Examples
     --------
     >>> from aeon.datasets import load_covid_3month
-    >>> from rescntk import learn
     >>> from rescntk.learn.aeon import ResidualKernelRegressor
     >>> X, y = load_covid_3month("train")
-    >>> model = learn.ResidualKernelRegressor(filter_size=3, head="trace")
-    >>> ResidualKernelRegressor(model).fit(X[:40], y[:40]).predict(X[40:42]).shape
+    >>> ResidualKernelRegressor(effort="fast").fit(X[:40], y[:40]).predict(X[40:42]).shape
     (2,)
     """
 
-    _tags = {"capability:multivariate": True, "algorithm_type": "distance"}  # noqa: RUF012
-    _default = regressor.ResidualKernelRegressor
-
-    def __init__(self, model: regressor.ResidualKernelRegressor | None = None) -> None:
-        self.model = model
-        super().__init__()
+    _tags = _TAGS
+    _model = regressor.ResidualKernelRegressor
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"model": regressor.ResidualKernelRegressor(**QUICK)}
+        return QUICK

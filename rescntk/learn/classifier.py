@@ -1,53 +1,49 @@
-"""Classifier that chooses its kernel, its view of the signals and its readout by itself."""
+"""Classifier that averages the decisions of several kernels and views of the signals."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from functools import partial
+import warnings
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from ..arrays import Array
-from ..validation import check_choice, check_depth, check_folds, check_positive
+from ..validation import check_class_weight
 from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
+from .batches import Signals
 from .inputs import read_signals
 from .parameters import check_parameters, estimator, parameter
-from .readouts import calibrate, margins, one_against_rest, probabilities
-from .selection import READOUTS, Choice, Folds, choose_machines, choose_ridge
+from .readouts import Calibration, calibrate, margins, one_against_rest, probabilities
+
+_FORGOTTEN = 0.1
+"""Share of a class' signals found when left out, below which a warning says so. Raising it warns
+more often. Chosen, not measured."""
+
+_ENOUGH = 5
+"""Signals of a class from which on the warning is given. Raising it warns less often. Chosen: of
+fewer signals, none is often found by chance."""
 
 
 @estimator
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
-    """Classify signals by the kernel of an infinitely wide convolutional ResNet.
+    """Classify signals by the kernels of infinitely wide convolutional ResNets.
 
-    The kernel, the view of the signals and the readout are chosen on the training signals alone.
-    Each kernel is judged by the closed-form leave-one-out error of ridge regression. Scales and
-    the unit of the penalty are taken over all training signals. Ridge regression on the best
-    kernel is then compared with support vector machines on the best few kernels, by the
-    cross-entropy of calibrated decisions in the same folds. Machines must be better by a standard
-    error. Parameters that take several values are searched over; one value settles a parameter.
+    Several passes are made over the signals. Each pass has a view of the signals and a network,
+    and takes the mean of the network's kernels over kinds and depths. Ridge regression on each
+    mean kernel gives decisions. The decisions are averaged, with weights by the closed-form
+    leave-one-out errors of the passes. Nothing is chosen, and one setting serves all data.
 
-    The time grows with the square of the number of training signals, and with the square of their
-    length up to the last `max_length`. Beyond a thousand signals the eigendecompositions, one for
-    each kernel judged, take over. The time is proportional to the number of passes: the product
-    of the numbers of values of `block_statistics`, `standardize`, `first_differences`,
-    `constant`, `filter_size`, `input_filter_size` and `head`. A fit with the defaults takes, on
-    two cores,
-
-    * seconds for 67 signals of 24 time points;
-    * half a minute for 50 signals of 150 time points;
-    * four minutes for 500 signals of 3 channels × 50 time points;
-    * 12 s a pass, and 1.2 GB, for 2000 signals of 3 channels × 25 time points.
-
-    Errors count at cases whose class has other cases. Where fewer than half of the cases count,
-    nothing is searched: the middle value of each parameter is taken, of two values the second.
+    The time grows with the square of the number of training signals, beyond 2000 signals in
+    proportion to their number. The time also grows with the square of the signals' length, up to
+    `max_length`. On two cores a fit with the defaults takes about 10 µs for each pair of signals,
+    pass and 100² pixel pairs.
 
     Parameters
     ----------
@@ -55,34 +51,30 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     Attributes
     ----------
-    best_params_ : dict
-        The chosen values.
+    passes_ : dict of ndarray
+        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), weight and
+        seconds. `rescntk.plots.pass_weights` draws the weights.
     best_score_ : float
-        Accuracy on training signals that had no part in the choice. In each of ten folds the
-        decisions are leave-one-out decisions, by the kernel and the penalty with the least error
-        on the other nine folds. Where support vector machines are chosen, the decisions in a fold
-        of `cv` are by the machines with the least cross-entropy on the other folds; the finalists
-        are chosen on all signals. Where nothing can be learned the score is at chance or below,
-        because a case that is left out makes its class the rarer one. Cases alone in their class
-        do not count; nan where no cases count.
-    best_error_ : float
-        Mean squared leave-one-out error (targets ±1) of the chosen kernel: the least of many
-        errors, and so optimistic.
-    search_results_ : dict of ndarray
-        One row for each kernel judged: its values, its best penalty, its error.
-    kernel_ : rescntk.Kernel
-        The chosen kernel. ``kernel_(view_(X))`` is the kernel matrix of signals X.
-    view_ : FittedView
-        The chosen view of the signals.
-    signals_ : ndarray
-        The training signals in the view.
-    readout_ : Readout
-        Coefficients and intercepts.
+        Accuracy of leave-one-out decisions on the training signals. Weights, penalties and
+        offsets have no part in the score of the signals that decide them: ten folds are left out
+        of them in turn. Where nothing can be learned the score is at chance or below, because a
+        case that is left out makes its class the rarer one. Cases alone in their class do not
+        count; nan where no cases count.
+    best_score_error_ : float
+        Standard error of `best_score_`, by the number of cases.
+    class_scores_ : ndarray, (n_classes,)
+        The same for the cases of each class; nan where no cases count.
+    balanced_score_ : float
+        The mean of `class_scores_` over classes whose cases count.
     inverse_temperature_ : float
         Factor from decisions to log-probabilities, calibrated on the decisions of `best_score_`;
         1 where there are no such decisions.
+    offsets_ : ndarray, (n_outputs,)
+        Added to decisions; 0 unless there are class weights.
     classes_ : ndarray
-    n_channels_, n_timepoints_ : int
+    n_channels_ : int
+    n_timepoints_ : int or None
+        None for signals of different lengths.
     fit_seconds_ : float
 
     Examples
@@ -93,55 +85,28 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     >>> y = np.repeat(["slow", "fast"], 10)
     >>> phase = rng.uniform(0, 6, (20, 1, 1))
     >>> X = np.sin(np.arange(40) * np.where(y == "slow", 0.4, 0.9)[:, None, None] + phase)
-    >>> model = ResidualKernelClassifier(depth=(1, 2), input_filter_size=(1, 5)).fit(X[::2], y[::2])
-    >>> bool((model.predict(X[1::2]) == y[1::2]).all()), model.best_params_["head"]
-    (True, 'gap')
+    >>> model = ResidualKernelClassifier(effort="fast").fit(X[::2], y[::2])
+    >>> bool((model.predict(X[1::2]) == y[1::2]).all()), len(model.passes_["weight"])
+    (True, 4)
     """
 
-    readout: str | Iterable[str] = parameter(
-        default=READOUTS,
-        type='{"ridge", "svm"} or sequence',
-        check=partial(check_choice, choices=READOUTS),
-        several=True,
-        doc="Readout of decisions: ridge regression, support vector machines.",
-    )
-    C: float | Iterable[float] = parameter(
-        default=(1.0, 10.0, 100.0, 1000.0),
-        type="float or sequence",
-        check=check_positive,
-        several=True,
-        doc="""Cost of errors of support vector machines, in units of the inverse mean of the
-        kernel's diagonal.""",
-    )
-    cv: int = parameter(
-        default=5,
-        type="int",
-        check=check_folds,
-        doc="""Folds in which the readouts are compared, at least 2. The smallest class has at
-        least as many cases as there are folds: otherwise fewer folds are used, and with one case
-        ridge regression is taken.""",
-    )
-    finalists: int = parameter(
-        default=3,
-        type="int",
-        check=check_depth,
-        doc="""Number of the best kernels on which support vector machines are tried, and which
-        are tried at a greater length.""",
-    )
-    random_state: int | np.random.RandomState | None = parameter(
-        default=0,
-        type="int, RandomState or None",
-        doc="""Seed of the folds: the folds in which readouts are compared, and the ten folds of
-        `best_score_`.""",
+    class_weight: Mapping[Any, float] | str | None = parameter(
+        default=None,
+        type='dict, "balanced" or None',
+        check=check_class_weight,
+        doc="""Weights of the classes, by label; "balanced" weighs classes inversely to their
+        numbers of signals. They weigh the errors of the passes, and move the borders between the
+        classes (`offsets_`). Probabilities are of signals drawn with these weights.""",
     )
 
     @atomic
     def fit(self, X: Array, y: Array) -> ResidualKernelClassifier:
-        """Choose a kernel and a readout, and fit the readout.
+        """Fit the readouts of all passes, and weigh them.
 
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : array, (n_cases,)
             Labels of any kind.
 
@@ -153,56 +118,74 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Raises
         ------
         ValueError
-            For signals of unequal lengths or with missing values, for a single class, for invalid
-            parameters, and for readout="svm" where a class has one case. The message says what
-            to do.
-        OverflowError
-            If a kernel that is not normalized exceeds floating-point numbers at a great depth.
+            For signals with missing values, for a single class and for invalid parameters. The
+            message says what to do.
         """
         start = time.perf_counter()
         checked = check_parameters(self)
-        readouts, generator = checked["readout"], check_random_state(self.random_state)
         signals, y = self._read(X, y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_[0]}, expected signals of at least two classes"
             )
-        Y = one_against_rest(labels, len(self.classes_))
-        counts = np.bincount(labels)
+        Y, counts = one_against_rest(labels, len(self.classes_)), np.bincount(labels)
+        class_weights = compute_class_weight(checked["class_weight"], classes=self.classes_, y=y)
         # Without its only case a class is unknown: its errors say nothing about a kernel.
+        case_weights = np.where(counts > 1, class_weights, 0.0)[labels]
+        decisions, folds = self._average(checked, signals, Y, case_weights)
+        weights = None if self.class_weight is None else case_weights
         counted = counts[labels] > 1
-        alone = not counted.all()
-        if alone and "ridge" not in readouts:
-            raise ValueError(
-                f"readout is {self.readout!r} and a class has one case, expected two of every "
-                f"class to choose C: give readout='ridge'"
-            )
-        found = self._search(checked, signals, Y, counted, checked["finalists"], generator)
-        choice: Choice | None = None
-        if "svm" in readouts and not alone:
-            n_folds = min(checked["cv"], int(counts.min()))
-            splitter = StratifiedKFold(n_folds, shuffle=True, random_state=generator)
-            folds: Folds = list(splitter.split(Y, labels))
-            choice = choose_machines(
-                found,
-                Y,
-                labels,
-                checked["C"],
-                folds,
-                or_ridge="ridge" in readouts,
-                verbose=self.verbose,
-            )
-        choice = choice or choose_ridge(found)
-        self._keep(choice.finalist, choice.readout, choice.parameters)
-        decisions, known = choice.decisions[counted], labels[counted]
-        self.inverse_temperature_, _ = calibrate(decisions, known)
-        right = margins(decisions).argmax(axis=1) == known
-        self.best_score_ = float(right.mean()) if counted.any() else np.nan
+        self._calibrate(decisions, labels, counted, weights, folds)
+        self._warn_of_forgotten(counts)
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
-            print(f"chosen: {self.best_params_}, accuracy {self.best_score_:.3f}", flush=True)
+            print(
+                f"accuracy {self.best_score_:.3f} ± {self.best_score_error_:.3f}, "
+                f"{self.fit_seconds_:.1f} s",
+                flush=True,
+            )
         return self
+
+    def _calibrate(
+        self,
+        decisions: np.ndarray,
+        labels: np.ndarray,
+        counted: np.ndarray,
+        weights: np.ndarray | None,
+        folds: np.ndarray,
+    ) -> None:
+        """Set inverse temperature, offsets and scores from decisions out of fold."""
+
+        def calibrated(cases: np.ndarray) -> Calibration:
+            own = None if weights is None else weights[cases]
+            return calibrate(decisions[cases], labels[cases], own)
+
+        self.inverse_temperature_, self.offsets_ = calibrated(counted)
+        shifted = decisions.copy()
+        if weights is not None:
+            for fold in np.unique(folds):
+                shifted[folds == fold] += calibrated(counted & (folds != fold)).offsets
+        right = (margins(shifted).argmax(axis=1) == labels)[counted]
+        n = np.bincount(labels[counted], minlength=len(self.classes_))
+        with np.errstate(invalid="ignore"):
+            self.class_scores_ = np.bincount(labels[counted], right, len(n)) / n
+        known = self.class_scores_[n > 0]
+        self.balanced_score_ = float(known.mean()) if len(known) else np.nan
+        self.best_score_ = float(right.mean()) if len(right) else np.nan
+        self.best_score_error_ = float(np.sqrt(right.var() / len(right))) if len(right) else np.nan
+
+    def _warn_of_forgotten(self, counts: np.ndarray) -> None:
+        """Warn of classes whose signals are hardly ever found, unless classes are weighted."""
+        forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
+        rare = counts < counts.max() / 2
+        if self.class_weight is None and (forgotten & rare).any():
+            names = ", ".join(map(str, self.classes_[forgotten & rare]))
+            warnings.warn(
+                f"next to no signal of these rare classes is found when it is left out: {names}; "
+                f"class_weight='balanced' lets all classes count alike",
+                stacklevel=4,  # the caller of fit, which is decorated
+            )
 
     def decision_function(self, X: Array) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.
@@ -218,11 +201,12 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Raises
         ------
         ValueError
-            For signals of another length or number of channels than those fitted.
+            For signals of another number of channels than those fitted, or of another length than
+            fitted signals of one length.
         NotFittedError
             Before `fit`.
         """
-        decisions = self._decide(X)
+        decisions = self._decide(X) + self.offsets_
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict_proba(self, X: Array) -> np.ndarray:
@@ -244,7 +228,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         ValueError, NotFittedError
             As for `decision_function`.
         """
-        return probabilities(self._decide(X), self.inverse_temperature_)
+        return probabilities(self._decide(X) + self.offsets_, self.inverse_temperature_)
 
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision.
@@ -263,13 +247,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         ValueError, NotFittedError
             As for `decision_function`.
         """
-        decisions = self._decide(X)
+        decisions = self._decide(X) + self.offsets_
         return self.classes_[margins(decisions).argmax(axis=1)]
 
-    def _read(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return signals (n_cases, n_channels, n_timepoints) and labels (n_cases,), checked."""
+    def _read(self, X: Array, y: Array) -> tuple[Signals, np.ndarray]:
+        """Return signals and labels (n_cases,), checked."""
         check_given(self, y)
-        signals = read_signals(self, X, reset=True)
+        signals = read_signals(self, X, reset=True, lists=True)
         labels = column_or_1d(y, warn=True)
         check_consistent_length(signals, labels)
         assert_all_finite(labels, input_name="y")

@@ -1,4 +1,4 @@
-"""Reading of signals: arrays of three axes, or of two axes for signals of one channel."""
+"""Reading of signals: arrays of three axes, of two axes for one channel, lists of signals."""
 
 from __future__ import annotations
 
@@ -22,35 +22,47 @@ _SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
 """Accepted shapes, for messages."""
 
 
-def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> np.ndarray:
-    """Return `X` as signals (n_cases, n_channels, n_timepoints), or say what is wrong with it.
+def read_signals(
+    estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, lists: bool = False
+) -> Any:
+    """Return `X` as signals, or say what is wrong with it.
 
     Parameters
     ----------
     estimator : estimator
-        Reader of the signals. It remembers ``n_channels_`` and ``n_timepoints_``.
+        Reader of the signals. It remembers ``n_channels_`` and ``n_timepoints_``, which is None
+        for signals of different lengths.
     X : array-like
-        (n_cases, n_channels, n_timepoints), or (n_cases, n_channels · n_timepoints) with one
-        channel after the other.
+        (n_cases, n_channels, n_timepoints); or (n_cases, n_channels · n_timepoints) with one
+        channel after the other; or a list of signals of different lengths.
     reset : bool
         True in ``fit`` (an `atomic` method); False elsewhere, where signals must have the
         remembered shape.
     n_channels : int, default 1
         Number of channels in arrays of two axes.
+    lists : bool, default False
+        Whether signals may have different lengths.
+
+    Returns
+    -------
+    ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray, (n_channels, n_timepoints)
 
     Raises
     ------
     ValueError
-        For unequal lengths, missing values, masked arrays, tables of whole signals and other
-        shapes, with a remedy.
+        For missing values, masked arrays, tables of whole signals and other shapes, and for
+        unequal lengths unless they are accepted; with a remedy.
     """
-    signals = three_axes(X, "X")
+    lists = lists and (reset or estimator.n_timepoints_ is None)
+    signals: Any = signals_of_cases(X, "X") if lists else None
+    if signals is None:
+        signals = three_axes(X, "X")
     if signals is None:
         signals = split_channels(_read_flat(estimator, X, reset), n_channels, "X")
-    channels, length = signals.shape[1:]
+    channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2]
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
-    elif (channels, length) != (estimator.n_channels_, estimator.n_timepoints_):
+    elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
         raise ValueError(
             f"X has {_say(channels, length)}, expected {type(estimator).__name__} to get the "
             f"same as in fit: {_say(estimator.n_channels_, estimator.n_timepoints_)}; signals "
@@ -59,9 +71,27 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
     return signals
 
 
+def signals_of_cases(X: Any, name: str) -> list[np.ndarray] | None:
+    """Return a list of signals of different lengths, checked; None for anything else."""
+    _refuse_nested(X, name)
+    X = _as_list(X)
+    shapes = _shapes_of_cases(X, name)
+    axes, channels = {len(shape) for shape in shapes}, {shape[:-1] for shape in shapes}
+    if len(shapes) < 2 or axes not in ({1}, {2}) or len(channels) > 1:
+        return None
+    check_unmasked(X, name, _SHAPES, IMPUTE)
+    signals = []
+    for i, case in enumerate(X):
+        signal = np.atleast_2d(_as_numbers(case, f"{name}[{i}]")).astype(np.float64)
+        if not np.isfinite(signal).all():
+            raise _missing(name, i)
+        signals.append(check_signals(signal[None], f"{name}[{i}]")[0])
+    return signals
+
+
 def is_flat(X: Any) -> bool:
     """Return whether `X`, in a form that `read_signals` takes, has two axes: one channel."""
-    return _count_axes(_as_list(X), "X") < 3
+    return signals_of_cases(X, "X") is None and _count_axes(_as_list(X), "X") < 3
 
 
 def three_axes(X: Any, name: str) -> np.ndarray | None:
@@ -180,11 +210,17 @@ def _as_numbers(X: Any, name: str) -> np.ndarray:
 def _check_finite(array: np.ndarray, name: str) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         good = np.isfinite(array).reshape(len(array), -1).all(axis=1)
-        raise ValueError(
-            f"{name} contains NaN or infinity (first in case {int(np.argmin(good))}), expected "
-            f"finite numbers: fill in missing values first ({IMPUTE})"
-        )
+        raise _missing(name, int(np.argmin(good)))
 
 
-def _say(channels: int, length: int) -> str:
-    return f"signals of {channels} channel{'s' * (channels != 1)} × {length} time points"
+def _missing(name: str, case: int) -> ValueError:
+    """Return the refusal of signals that are not finite."""
+    return ValueError(
+        f"{name} contains NaN or infinity (first in case {case}), expected finite numbers: fill "
+        f"in missing values first ({IMPUTE})"
+    )
+
+
+def _say(channels: int, length: int | None) -> str:
+    number = "any number of" if length is None else length
+    return f"signals of {channels} channel{'s' * (channels != 1)} × {number} time points"

@@ -38,7 +38,7 @@ class SignalKernel(SklearnKernel):
 
     Parameters
     ----------
-    depth, filter_size, outer_filter_size, input_filter_size, skip, alpha, activation
+    depth, filter_size, outer_filter_size, input_filter_size, dilation, skip, alpha, activation
         As for `rescntk.Network`; the default depth is 3.
     c_v, c_w, readout_scale, input_scale
         As for `rescntk.Network`.
@@ -84,6 +84,7 @@ class SignalKernel(SklearnKernel):
         n_channels: int | None = None,
         outer_filter_size: int | None = None,
         input_filter_size: int = 1,
+        dilation: int | Iterable[int] = 1,
         skip: bool = True,
         activation: str = "relu",
         c_v: float = 2.0,
@@ -105,6 +106,7 @@ class SignalKernel(SklearnKernel):
         self.n_channels = n_channels
         self.outer_filter_size = outer_filter_size
         self.input_filter_size = input_filter_size
+        self.dilation = dilation
         self.skip = skip
         self.activation = activation
         self.c_v = c_v

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .batches import Signals, each, time_points
+
 _ORDINARY = 300
 """Largest |exponent| of signals that count as ordinary: numbers from 2^-300 to 2^300.
 
@@ -12,15 +14,20 @@ numbers end at 2^1024. Chosen by reasoning: squares of 2^300 leave room for 2^40
 """
 
 
-def moderate(X: np.ndarray) -> tuple[np.ndarray, int]:
+def common_exponent(X: np.ndarray) -> int:
+    """Return the exponent of the power of two by which numbers are divided: 0 for ordinary ones."""
+    exponent = int(np.frexp(np.abs(X).max())[1])
+    return 0 if abs(exponent) <= _ORDINARY else exponent
+
+
+def moderate(X: Signals) -> tuple[Signals, int]:
     """Return X divided by a power of two, and the power: X itself and 0 for ordinary numbers.
 
     ReLU networks are homogeneous, and so are views: a power of two changes no digit. Sums of
     squares of the results stay within float64.
     """
-    exponent = int(np.frexp(np.abs(X).max())[1])
-    exponent = 0 if abs(exponent) <= _ORDINARY else exponent
-    return scaled_down(X, exponent), exponent
+    exponent = common_exponent(X if isinstance(X, np.ndarray) else time_points(X))
+    return each(lambda Z: scaled_down(Z, exponent), X), exponent
 
 
 def scaled_down(X: np.ndarray, exponent: int) -> np.ndarray:

@@ -7,6 +7,8 @@ declarations in the class body.
 
 from __future__ import annotations
 
+import abc
+import inspect
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
@@ -29,27 +31,28 @@ class Constraint(NamedTuple):
     """Check of each value; None where the code that uses the value checks it."""
     several: bool
     """Whether a sequence of values is accepted beside a single value."""
-    searched: bool
-    """Whether the parameter is a dimension of the search for a kernel."""
+    is_setting: bool
+    """Whether the parameter is a setting of passes, which None leaves to the plan."""
 
 
 def parameter(
     *, default: Any, type: str, doc: str, check: Check | None = None, several: bool = False
 ) -> Any:
     """Declare a parameter of an estimator."""
-    constraint = Constraint(type, doc, check, several, searched=False)
+    constraint = Constraint(type, doc, check, several, is_setting=False)
     return field(default=default, metadata={"constraint": constraint})
 
 
-def dimension(*, default: Any, type: str, doc: str, check: Check) -> Any:
-    """Declare a parameter over whose values the kernel is searched."""
-    constraint = Constraint(type, doc, check, several=True, searched=True)
-    return field(default=default, metadata={"constraint": constraint})
+def setting(*, type: str, doc: str, check: Check) -> Any:
+    """Declare a parameter that takes the place of a setting of the planned passes.
+
+    Passes are made with each of several values. None, the default, keeps the plan's values.
+    """
+    constraint = Constraint(type, doc, check, several=True, is_setting=True)
+    return field(default=None, metadata={"constraint": constraint})
 
 
-@dataclass_transform(
-    kw_only_default=True, eq_default=False, field_specifiers=(parameter, dimension)
-)
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(parameter, setting))
 def estimator(cls: type[E]) -> type[E]:
     """Give an estimator its ``__init__``, and its docstring the section of parameters.
 
@@ -57,10 +60,40 @@ def estimator(cls: type[E]) -> type[E]:
     of its base classes too, and comes with a decorator of its own.
     """
     cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    return _documented(cls, cls, {})
+
+
+def _documented(cls: type[E], model: type, defaults: dict[str, Any]) -> type[E]:
+    """Write the section of a model's parameters into the docstring of a class."""
     if cls.__doc__:
-        section = textwrap.indent(parameter_section(cls), "    ").lstrip()
+        section = textwrap.indent(parameter_section(model, defaults), "    ").lstrip()
         cls.__doc__ = cls.__doc__.replace("{parameters}", section)
     return cls
+
+
+def same_parameters_as(model: type, **defaults: Any) -> Callable[[type[E]], type[E]]:
+    """Decorate a class of another library that gets the parameters of an estimator.
+
+    Its ``__init__`` sets the parameters, then calls the ``__init__`` of the base classes.
+    `defaults` take the place of the estimator's.
+    """
+    set_parameters = vars(model)["__init__"]
+    signature = inspect.signature(set_parameters)
+    changed = [
+        one.replace(default=defaults.get(name, one.default))
+        for name, one in signature.parameters.items()
+    ]
+
+    def decorate(cls: type[E]) -> type[E]:
+        def initialize(self: Any, **parameters: Any) -> None:
+            set_parameters(self, **(defaults | parameters))
+            super(cls, self).__init__()
+
+        initialize.__signature__ = signature.replace(parameters=changed)  # type: ignore[attr-defined]
+        cls.__init__ = initialize  # type: ignore[method-assign]
+        return _documented(abc.update_abstractmethods(cls), model, defaults)
+
+    return decorate
 
 
 def constraints(cls: Any) -> dict[str, Constraint]:
@@ -68,9 +101,9 @@ def constraints(cls: Any) -> dict[str, Constraint]:
     return {f.name: f.metadata["constraint"] for f in fields(cls)}
 
 
-def parameter_section(cls: Any) -> str:
+def parameter_section(cls: Any, changed: dict[str, Any]) -> str:
     """Return the section "Parameters" of a docstring, without its title."""
-    defaults = {f.name: f.default for f in fields(cls)}
+    defaults = {f.name: f.default for f in fields(cls)} | changed
     lines = []
     for name, constraint in constraints(cls).items():
         lines.append(f"{name} : {constraint.type}, default {defaults[name]!r}")
@@ -82,7 +115,7 @@ def parameter_section(cls: Any) -> str:
 def check_parameters(model: Any) -> dict[str, Any]:
     """Return the checked value of each parameter of an estimator, by name.
 
-    A parameter that accepts several values becomes a tuple without repetitions.
+    A parameter that accepts several values becomes a tuple without repetitions, or stays None.
 
     Raises
     ------
@@ -90,9 +123,11 @@ def check_parameters(model: Any) -> dict[str, Any]:
         Naming the parameter, what came and what was expected.
     """
     checked = {}
-    for name, constraint in constraints(model).items():
+    for field_ in fields(model):
+        name, constraint = field_.name, field_.metadata["constraint"]
         value = getattr(model, name)
-        if constraint.check is None:
+        optional = constraint.several and field_.default is None
+        if constraint.check is None or (value is None and optional):
             checked[name] = value
         elif constraint.several:
             checked[name] = check_each(value, name, constraint.check)

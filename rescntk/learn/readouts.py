@@ -1,25 +1,23 @@
-"""Readouts of a kernel matrix: ridge regression, support vector machines, and their calibration.
+"""Ridge regression on a kernel matrix, and the calibration of decisions.
 
-Decisions are ``K @ coefficients + intercepts``. Both readouts take targets as columns. A
-classifier's targets are ±1: one column for two classes, else one column for each class against
-the rest.
+Decisions are ``K @ coefficients + intercepts``. Targets are columns. A classifier's targets are
+±1: one column for two classes, else one column for each class against the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
-from sklearn.svm import SVC
 
 from ..regression import Decomposition, decompose
 
 _LOG_BOUNDS = (-10.0, 10.0)
-"""Range of the logarithm of the inverse temperature. Widening it lets probabilities come closer
-to 0, 1 and 1/n_classes. Chosen far beyond decisions of order 1, not measured."""
+"""Range of the logarithm of the inverse temperature, for decisions of order 1. Widening it lets
+probabilities come closer to 0, 1 and 1/n_classes. Chosen far beyond, not measured."""
 
 
 class Readout(NamedTuple):
@@ -80,50 +78,6 @@ def unit(K: np.ndarray) -> float:
     return float(np.mean(np.diagonal(K), dtype=np.float64)) or 1.0
 
 
-def ridge(K: np.ndarray, Y: np.ndarray, penalty: float) -> Readout:
-    """Return ridge regression (`RidgePath`) of targets Y on K, for one penalty."""
-    return RidgePath(K, Y).fit(penalty)
-
-
-def support_vectors(K: np.ndarray, Y: np.ndarray, C: float) -> Readout:
-    """Fit support vector machines, one for each column of targets ±1.
-
-    Parameters
-    ----------
-    K : ndarray, (n_cases, n_cases)
-        Kernel matrix. It is divided by the mean of its diagonal first, so that C has no unit.
-    Y : ndarray, (n_cases, n_outputs)
-        Where all targets of a column have one sign, the sign is the decision.
-    C : float
-        Cost of errors.
-    """
-    scale = unit(K)
-    K = K.astype(np.float64) / scale
-    coefficients, intercepts = np.zeros(Y.shape), np.zeros(Y.shape[1])
-    for column, signs in enumerate(Y.T):
-        if (signs == signs[0]).all():
-            intercepts[column] = signs[0]
-            continue
-        machine = SVC(kernel="precomputed", C=C).fit(K, signs)
-        coefficients[machine.support_, column] = machine.dual_coef_[0] / scale
-        intercepts[column] = machine.intercept_[0]
-    return Readout(coefficients, intercepts)
-
-
-def held_out(
-    K: np.ndarray,
-    Y: np.ndarray,
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    fit: Callable[[np.ndarray, np.ndarray], Readout],
-) -> np.ndarray:
-    """Return the decision at each case, by the readout ``fit(K, Y)`` of the other folds."""
-    decisions = np.zeros(Y.shape)
-    for rest, fold in folds:
-        readout = fit(K[np.ix_(rest, rest)], Y[rest])
-        decisions[fold] = readout(K[np.ix_(fold, rest)])
-    return decisions
-
-
 def margins(decisions: np.ndarray) -> np.ndarray:
     """Return decisions with one column for each class, also for two classes."""
     if decisions.shape[1] > 1:
@@ -136,11 +90,24 @@ def probabilities(decisions: np.ndarray, inverse_temperature: float) -> np.ndarr
     return softmax(inverse_temperature * margins(decisions), axis=1)
 
 
-def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the inverse temperature that suits held-out decisions, and the losses with it.
+class Calibration(NamedTuple):
+    """Map from decisions to log-probabilities: s · (decision + offset), up to a constant."""
 
-    It minimizes the mean cross-entropy (temperature scaling; Guo et al. 2017). One factor for all
-    classes keeps probabilities and decisions in the same order.
+    inverse_temperature: float
+    """s, positive."""
+    offsets: np.ndarray
+    """(n_outputs,): added to decisions; 0 unless cases are weighted."""
+
+
+def calibrate(
+    decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+) -> Calibration:
+    """Return the inverse temperature, and with weights the offsets, that suit held-out decisions.
+
+    They minimize the (weighted) mean cross-entropy. Without weights this is temperature scaling
+    (Guo et al. 2017): one factor for all classes keeps probabilities and decisions in the same
+    order. With weights the offsets move the borders between classes towards classes of little
+    weight. The cross-entropy is convex.
 
     Labels are smoothed, which keeps the factor finite where all decisions are right. With n cases
     the class of a case gets the probability (n + 1)/(n + 2), and the other classes share
@@ -152,28 +119,39 @@ def calibrate(decisions: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndar
     decisions : ndarray, (n_cases, n_outputs)
         By readouts that were fitted without the case.
     labels : ndarray of int, (n_cases,)
+    weights : ndarray, (n_cases,), optional
 
     Returns
     -------
-    inverse_temperature : float
-        1 where there are no cases.
-    losses : ndarray, (n_cases,)
-        The cross-entropy of each case, in nats.
+    Calibration
+        With the inverse temperature 1 where there are no cases.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape
-    if n == 0:
-        return 1.0, np.zeros(0)
+    nothing = np.zeros(decisions.shape[1])
+    if n == 0 or (weights is not None and not weights.any()):
+        return Calibration(1.0, nothing)
     targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     targets[np.arange(n), labels] = (n + 1) / (n + 2)
+    shares = (np.full(n, 1.0 / n) if weights is None else weights / weights.sum())[:, None]
+    scale = np.abs(columns).max() or 1.0
 
-    def losses(log_factor: float) -> np.ndarray:
-        return -(targets * log_softmax(np.exp(log_factor) * columns, axis=1)).sum(axis=1)
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the cross-entropy and its gradient in s and the biases b."""
+        logits = parameters[0] * columns / scale + parameters[1:]
+        chances = log_softmax(logits, axis=1)
+        slopes = shares * (np.exp(chances) - targets)
+        biases = slopes.sum(axis=0) if weights is not None else np.zeros(n_classes)
+        gradient = np.concatenate([[np.sum(slopes * columns) / scale], biases])
+        return -float(np.sum(shares * targets * chances)), gradient
 
-    best = minimize_scalar(
-        lambda log_factor: losses(log_factor).mean(), bounds=_LOG_BOUNDS, method="bounded"
-    )
-    return float(np.exp(best.x)), losses(best.x)
+    least, most = np.exp(_LOG_BOUNDS) * scale
+    bounds = [(least, most)] + [(None, None)] * n_classes
+    start = np.concatenate([[1.0], np.zeros(n_classes)])
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    offsets = (found[1:] - found[1:].mean()) * scale / found[0]
+    return Calibration(found[0] / scale, offsets[1:] if len(nothing) == 1 else offsets)
 
 
 def one_against_rest(labels: np.ndarray, n_classes: int) -> np.ndarray:

@@ -10,12 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
 from .atomic import atomic
+from .batches import Signals, each, standard_scale
 from .inputs import is_flat, read_signals
 from .moderate import moderate
-
-_ROUNDING = 10
-"""Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
-Raising it leaves more channels undivided. Chosen as a margin over rounding errors, not measured."""
 
 
 class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -57,6 +54,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : ignored
 
         Returns
@@ -69,16 +67,14 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             If the signals are not as described.
         """
-        signals, exponent = moderate(read_signals(self, X, reset=True))
-        mean, deviation = signals.mean(axis=(0, 2)), signals.std(axis=(0, 2))
-        # The deviation of a constant channel is a rounding error of its mean.
-        rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(signals).max(axis=(0, 2))
-        varies = self.with_std & (deviation > rounding)
+        signals, exponent = moderate(read_signals(self, X, reset=True, lists=True))
+        mean, deviation = standard_scale(signals)
+        varies = self.with_std & (deviation > 0)
         self.mean_ = np.ldexp(mean if self.with_mean else np.zeros(len(mean)), exponent)
         self.scale_ = np.where(varies, np.ldexp(deviation, exponent), 1.0)
         return self
 
-    def transform(self, X: Array) -> np.ndarray:
+    def transform(self, X: Array) -> Signals:
         """Return standardized signals.
 
         Parameters
@@ -88,7 +84,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray
+        ndarray or list of ndarray
             Of the shape of `X`.
 
         Raises
@@ -99,11 +95,11 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If the signals are not as described.
         """
         check_is_fitted(self)
-        signals, flat = read_signals(self, X, reset=False), is_flat(X)
-        signals = (signals - self.mean_[:, None]) / self.scale_[:, None]
-        return signals[:, 0] if flat else signals
+        signals, flat = read_signals(self, X, reset=False, lists=True), is_flat(X)
+        signals = each(lambda Z: (Z - self.mean_[:, None]) / self.scale_[:, None], signals)
+        return signals[:, 0] if flat and isinstance(signals, np.ndarray) else signals
 
-    def inverse_transform(self, X: Array) -> np.ndarray:
+    def inverse_transform(self, X: Array) -> Signals:
         """Return the signals whose standardized version is `X`.
 
         Parameters
@@ -113,7 +109,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray
+        ndarray or list of ndarray
             Of the shape of `X`.
 
         Raises
@@ -124,9 +120,9 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If the signals are not as described.
         """
         check_is_fitted(self)
-        signals, flat = read_signals(self, X, reset=False), is_flat(X)
-        signals = signals * self.scale_[:, None] + self.mean_[:, None]
-        return signals[:, 0] if flat else signals
+        signals, flat = read_signals(self, X, reset=False, lists=True), is_flat(X)
+        signals = each(lambda Z: Z * self.scale_[:, None] + self.mean_[:, None], signals)
+        return signals[:, 0] if flat and isinstance(signals, np.ndarray) else signals
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns: the names in the fitted table.

@@ -1,8 +1,7 @@
 """The classifier and the regressor as sktime estimators.
 
-Each delegates to the estimator of `rescntk.learn` in its parameter ``model``; the parameters of
-that estimator are reached as ``model__depth`` and so on. sktime itself refuses missing values and
-unequal lengths, with a ``ValueError``; the message is followed by a remedy.
+Each has the parameters of the estimator of `rescntk.learn` to which it delegates its work.
+sktime itself refuses missing values, with a ``ValueError``; the message is followed by a remedy.
 """
 
 from __future__ import annotations
@@ -20,11 +19,13 @@ except ModuleNotFoundError:
 from . import classifier, regressor
 from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
 from .inputs import three_axes
+from .parameters import same_parameters_as
 
 _TAGS = {
     "X_inner_mtype": "numpy3D",
     "capability:multivariate": True,
-    "capability:random_state": False,
+    "capability:random_state": True,
+    "property:randomness": "derandomized",
 }
 
 
@@ -41,14 +42,13 @@ class HintsMixin:
             super()._check_capabilities(metadata)  # type: ignore[misc]
 
 
+@same_parameters_as(classifier.ResidualKernelClassifier)
 class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as a sktime classifier.
 
     Parameters
     ----------
-    model : rescntk.learn.ResidualKernelClassifier, optional
-        Default: the classifier with its defaults. Its parameters are reached as ``model__depth``
-        and so on.
+    {parameters}
 
     Attributes
     ----------
@@ -67,11 +67,7 @@ class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier)
     """
 
     _tags = _TAGS | {"capability:predict_proba": True}
-    _default = classifier.ResidualKernelClassifier
-
-    def __init__(self, model: classifier.ResidualKernelClassifier | None = None) -> None:
-        self.model = model
-        super().__init__()
+    _model = classifier.ResidualKernelClassifier
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -86,19 +82,16 @@ class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier)
         -------
         list of dict
         """
-        quick = classifier.ResidualKernelClassifier(cv=2, **QUICK)
-        ridge = classifier.ResidualKernelClassifier(readout="ridge", **QUICK)
-        return [{"model": quick}, {"model": ridge}]
+        return [QUICK, QUICK | {"class_weight": "balanced"}]
 
 
+@same_parameters_as(regressor.ResidualKernelRegressor)
 class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor.
 
     Parameters
     ----------
-    model : rescntk.learn.ResidualKernelRegressor, optional
-        Default: the regressor with its defaults. Its parameters are reached as ``model__depth``
-        and so on.
+    {parameters}
 
     Attributes
     ----------
@@ -115,11 +108,7 @@ class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     """
 
     _tags = _TAGS
-    _default = regressor.ResidualKernelRegressor
-
-    def __init__(self, model: regressor.ResidualKernelRegressor | None = None) -> None:
-        self.model = model
-        super().__init__()
+    _model = regressor.ResidualKernelRegressor
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -134,6 +123,4 @@ class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
         -------
         list of dict
         """
-        quick = regressor.ResidualKernelRegressor(**QUICK)
-        trace = regressor.ResidualKernelRegressor(head="trace", **QUICK)
-        return [{"model": quick}, {"model": trace}]
+        return [QUICK, QUICK | {"head": "trace"}]

@@ -1,17 +1,16 @@
-"""Views: the signals as the network sees them, which the search chooses among."""
+"""Views: the signals as a network sees them, which an estimator averages over."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .batches import Signals, each, lengths, standard_scale, time_points
 from .moderate import moderate, scaled_down
-from .scaler import SignalScaler
 
-_STANDARD_TOLERANCE = 0.05
-"""Deviation from standardized channels that counts as none, relative to standard deviations.
-Raising it skips the standardized views of more data sets. Chosen by the authors, not measured."""
+ONLY = "only"
+"""Value of `first_differences` that drops the signals themselves."""
 
 
 @dataclass(frozen=True)
@@ -24,47 +23,54 @@ class View:
     ----------
     max_length : int or None
         Longest signal that stays unchanged. Longer signals are replaced by means over blocks of
-        time points.
+        time points. The longest training signal decides the length of a block for all signals.
     block_statistics : bool
         Whether each block's standard deviation, minimum and maximum are appended as channels.
         All channels, the means too, are then scaled to a root mean square of 1. Without blocks
         nothing is appended or scaled.
     standardize : bool
-        Whether each channel is standardized (`SignalScaler`).
-    first_differences : bool
-        Whether the first differences of each channel are appended as a channel, scaled to the
-        standard deviation of the channel itself. Inside a signal they are central differences.
+        Whether each channel is standardized: the mean and the standard deviation over all
+        training signals become 0 and 1. Block statistics have a scale of their own instead.
+    first_differences : bool or "only"
+        Whether the first differences of each channel are appended as a channel, or take the
+        channel's place ("only"). They are scaled to the standard deviation of the channel
+        itself. Inside a signal they are central differences.
     constant : bool
         Whether a constant channel is appended, at the signals' root mean square. It gives the
         first layer a bias. Without a bias, ReLU networks see only directions of signals.
+    time_scale : float
+        s, at least 0: two channels s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d) are appended at time
+        point j of d, for C channels of root mean square r. They tell the head "gap" where a
+        pattern stands: 0 tells nothing, a large s only compares patterns of one place.
     """
 
     max_length: int | None = None
     block_statistics: bool = False
     standardize: bool = False
-    first_differences: bool = False
+    first_differences: bool | str = False
     constant: bool = False
+    time_scale: float = 0.0
 
-    def fit(self, X: np.ndarray) -> FittedView:
-        """Measure the scales of training signals X (n_cases, n_channels, n_timepoints)."""
-        blocks = block_size(X.shape[2], self.max_length) > 1
+    def fit(self, X: Signals) -> FittedView:
+        """Measure the scales of training signals X."""
+        block = block_size(int(lengths(X).max()), self.max_length)
         X, exponent = moderate(X)
-        X = shorten(X, self.max_length, self.block_statistics)
-        channel_scale = np.ones(X.shape[1])
-        if self.block_statistics and blocks:
-            channel_scale = np.sqrt(np.mean(X**2, axis=(0, 2)))
-            channel_scale = np.where(channel_scale > 0, channel_scale, 1.0)
-            X = X / channel_scale[:, None]
-        scaler = SignalScaler().fit(X) if self.standardize else None
-        if scaler is not None:
-            X = scaler.transform(X)
-        difference_scale = np.zeros(X.shape[1])
-        if self.first_differences and X.shape[2] > 1:
-            rise = _first_differences(X).std(axis=(0, 2))
-            ratio = X.std(axis=(0, 2)) / np.where(rise > 0, rise, 1)
-            difference_scale = np.where(rise > 0, ratio, 0)
-        level = float(np.sqrt(np.mean(X**2))) or 1.0
-        return FittedView(self, exponent, channel_scale, scaler, difference_scale, level)
+        X = each(lambda Z: shorten(Z, block, self.block_statistics), X)
+        channels = len(X[0])
+        mean, scale, rise = np.zeros(channels), np.ones(channels), np.zeros(channels)
+        if self.block_statistics and block > 1:
+            scale = _root_mean_square(X)
+        elif self.standardize:
+            mean, scale = standard_scale(X)
+        scale = np.where(scale > 0, scale, 1.0)
+        X = each(lambda Z: (Z - mean[:, None]) / scale[:, None], X)
+        if self.first_differences:
+            rise = time_points(each(_first_differences, X)).std(axis=1)
+        ratio = time_points(X).std(axis=1) / np.where(rise > 0, rise, 1)
+        difference_scale = np.where(rise > 0, ratio, 0.0)
+        fitted = FittedView(self, block, exponent, mean, scale, difference_scale, 1.0)
+        level = float(np.sqrt(np.mean(_root_mean_square(each(fitted.own_channels, X)) ** 2)))
+        return replace(fitted, level=level or 1.0)
 
 
 @dataclass(frozen=True)
@@ -74,38 +80,51 @@ class FittedView:
     Attributes
     ----------
     view : View
+    block : int
+        Number of time points that are averaged; 1 leaves signals unchanged.
     exponent : int
         Signals are divided by 2 to this power first; 0 unless their squares would leave float64.
-    channel_scale : ndarray, (n_channels,)
-        Divisor of each channel, after shortening.
-    scaler : SignalScaler or None
-        None where channels are not standardized.
+    mean, scale : ndarray, (n_channels,)
+        Subtrahend and divisor of each channel, after shortening.
     difference_scale : ndarray, (n_channels,)
         Factor of each channel's first differences.
     level : float
-        Value of the constant channel.
+        Value of the constant channel, and r of the channels of time.
     """
 
     view: View
+    block: int
     exponent: int
-    channel_scale: np.ndarray
-    scaler: SignalScaler | None
+    mean: np.ndarray
+    scale: np.ndarray
     difference_scale: np.ndarray
     level: float
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals as the network sees them, (n_cases, more channels, shorter)."""
+    def __call__(self, X: Signals) -> Signals:
+        """Return the signals as the network sees them: more channels, fewer time points."""
+        return each(self._prepare, X)
+
+    def _prepare(self, X: np.ndarray) -> np.ndarray:
+        """Return signals of one length, (n_cases, more channels, shorter)."""
         view = self.view
-        X = scaled_down(X, self.exponent)
-        X = shorten(X, view.max_length, view.block_statistics) / self.channel_scale[:, None]
-        if self.scaler is not None:
-            X = self.scaler.transform(X)
-        parts = [X]
-        if view.first_differences and X.shape[2] > 1:
-            parts.append(_first_differences(X) * self.difference_scale[:, None])
+        X = shorten(scaled_down(X, self.exponent), self.block, view.block_statistics)
+        X = self.own_channels((X - self.mean[:, None]) / self.scale[:, None])
+        parts, (n, channels, length) = [X], X.shape
         if view.constant:
-            parts.append(np.full((len(X), 1, X.shape[2]), self.level))
+            parts.append(np.full((n, 1, length), self.level))
+        if view.time_scale:
+            angle = np.pi * np.arange(length) / length
+            time = view.time_scale * self.level * np.sqrt(channels) * _circle(angle)
+            parts.append(np.broadcast_to(time, (n, 2, length)))
         return np.concatenate(parts, axis=1)
+
+    def own_channels(self, X: np.ndarray) -> np.ndarray:
+        """Return scaled signals, their first differences, or both, as channels."""
+        how = self.view.first_differences
+        if how is False:
+            return X
+        differences = _first_differences(X) * self.difference_scale[:, None]
+        return differences if how == ONLY else np.concatenate([X, differences], axis=1)
 
 
 def block_size(length: int, max_length: int | None) -> int:
@@ -113,17 +132,15 @@ def block_size(length: int, max_length: int | None) -> int:
     return 1 if max_length is None else -(-length // max_length)
 
 
-def shorten(X: np.ndarray, max_length: int | None, block_statistics: bool = False) -> np.ndarray:
-    """Return means over blocks of time points, at most `max_length` blocks.
+def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.ndarray:
+    """Return means over blocks of time points, (n_cases, n_channels, n_blocks).
 
     The last block may be smaller. `block_statistics` appends the standard deviations, then the
-    minima, then the maxima of the blocks as channels. Signals of at most `max_length` time points
-    are returned unchanged.
+    minima, then the maxima of the blocks as channels. Blocks of 1 leave the signals unchanged.
     """
-    length = X.shape[2]
-    block = block_size(length, max_length)
     if block == 1:
         return X
+    length = X.shape[2]
     starts = np.arange(0, length, block)
     sizes = np.minimum(block, length - starts)
     means = np.add.reduceat(X, starts, axis=2) / sizes
@@ -135,17 +152,13 @@ def shorten(X: np.ndarray, max_length: int | None, block_statistics: bool = Fals
     return np.concatenate([means, np.sqrt(variances), least, most], axis=1)
 
 
-def is_standard(X: np.ndarray) -> bool:
-    """Return whether standardizing the channels of X would change next to nothing.
+def _root_mean_square(X: Signals) -> np.ndarray:
+    return np.sqrt(np.mean(time_points(X) ** 2, axis=1))
 
-    Two conditions: means within 5 % of the standard deviations, and standard deviations within
-    5 % of each other. A factor common to all channels does not count, because ReLU networks are
-    homogeneous.
-    """
-    mean, deviation = X.mean(axis=(0, 2)), X.std(axis=(0, 2))
-    centred = (np.abs(mean) <= _STANDARD_TOLERANCE * deviation).all()
-    return bool(centred and deviation.max() <= (1 + _STANDARD_TOLERANCE) * deviation.min())
+
+def _circle(angle: np.ndarray) -> np.ndarray:
+    return np.stack([np.cos(angle), np.sin(angle)])
 
 
 def _first_differences(X: np.ndarray) -> np.ndarray:
-    return np.gradient(X, axis=2)
+    return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, figure, finish
+from .style import BLUE, COLOURS, MARKERS, VERMILION, axes, finish
 
 if TYPE_CHECKING:
     from ..theory.conditioning import Comparison
@@ -49,8 +49,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     >>> ax = plots.condition_numbers(conditioning.compare(X, (1, 3, 10, 30)))
     >>> ax.figure.savefig("compare.png")  # doctest: +SKIP
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     depth = comparison.column("depth")
     for name, label, colour, marker in (
         ("cgpk", "CGPK (no skip connections)", BLUE, "o"),
@@ -138,8 +137,7 @@ def condition_ratios(comparisons: Iterable[Comparison], ax: Any = None) -> Any:
     >>> ax = plots.condition_ratios(tables)
     """
     comparisons = tuple(comparisons)
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for comparison, colour, marker in zip(comparisons, cycle(COLOURS), cycle(MARKERS)):
         depth, limit = comparison.column("depth"), comparison.column("ratio_limit")
         label = f"α = {comparison.alpha:g}: condition numbers"

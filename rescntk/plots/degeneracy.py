@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .smoothness import functions_on_circle, turns
-from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, figure, finish
+from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, axes, figure, finish
 
 if TYPE_CHECKING:
     from ..theory.degeneracy import KernelsOverDepth, Regression
@@ -131,8 +131,7 @@ def distances_from_limits(
     >>> rate = degeneracy.ffnet_rate(depths)
     >>> ax = plots.distances_from_limits(depths, ffnet, resnet, ffnet_rate=rate)
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     depths = np.asarray(depths)
     for name, sides, colour, line in (
         ("FFNet", ffnet, BLUE, "-"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import COLOURS, MARKERS, SIZE, figure, finish
+from .style import COLOURS, MARKERS, SIZE, axes, figure, finish
 
 if TYPE_CHECKING:
     from ..theory.depth import Profile, Report
@@ -44,8 +44,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")
-    if ax is None:
-        ax = figure((SIZE[0], SIZE[1] + 0.35 * max(0, 2 * len(reports) - 4))).subplots()
+    ax = axes(ax, (SIZE[0], SIZE[1] + 0.35 * max(0, 2 * len(reports) - 4)))
     quantities, laws, dashes = set(), set(), cycle(_DASHES)
     for report, colour, marker in zip(reports, cycle(COLOURS), cycle(MARKERS)):
         depth, distance = report.column("depth"), report.column("distance")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..theory import locality
 from ..validation import check_length, check_named
-from .style import COLOURS, MARKERS, SIZE, figure, finish
+from .style import COLOURS, MARKERS, axes, finish
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -77,8 +77,7 @@ def receptive_fields(
     >>> ax = plots.receptive_fields(networks, 31)
     """
     check_named(networks, "networks")
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     top = 0.0
     for (name, given), colour, marker, line in _styles(networks):
         found = given
@@ -145,8 +144,7 @@ def receptive_field_widths(
     >>> ax = plots.receptive_field_widths(families, (1, 10, 100))
     """
     check_named(families, "families")
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     depths, reaches = tuple(depths), set()
     for (name, family), colour, marker, line in _styles(families):
         w = family if isinstance(family, locality.Widths) else locality.widths(family, depths)

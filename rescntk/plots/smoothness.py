@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..validation import check_depth
-from .style import COLOURS, MARKERS, SIZE, figure, finish
+from .style import COLOURS, MARKERS, axes, finish
 
 if TYPE_CHECKING:
     from ..regression import Posterior
@@ -45,8 +45,7 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_shapes({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style in zip(shapes.items(), _styles(), strict=False):
         ax.plot(*_closed(values / values.max()), label=label, **style)
     ax.set(xlabel="angle between the arguments / π", ylabel="kernel / its largest value")
@@ -81,8 +80,7 @@ def functions_on_circle(
     >>> wave = np.cos(smoothness.grid())
     >>> ax = plots.functions_on_circle({"cosine": wave}, angles, np.cos(angles))
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style in zip(functions.items(), _styles(), strict=False):
         ax.plot(*_closed(values), label=label, **style)
     ax.plot(turns(angles), targets, "ko", markersize=5, label="given", zorder=5)
@@ -174,7 +172,9 @@ def posteriors(
     return ax
 
 
-def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = None) -> Any:
+def kernel_spectra(
+    shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = None, *, absolute: bool = False
+) -> Any:
     """Draw the Fourier coefficients of kernels on the circle, relative to the largest.
 
     Figure 7 of Tirer et al. 2022, with both axes logarithmic: power laws are straight lines.
@@ -187,6 +187,9 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
         The last frequency drawn, at most half the samples.
     ax : matplotlib Axes, optional
         Where to draw; the default is a new figure.
+    absolute : bool, default False
+        Draw the magnitudes themselves, as in the figure: ``smoothness.magnitudes``, an FFT over
+        its number of samples. (The figure's FFT is not divided: 4096 times larger.)
 
     Returns
     -------
@@ -199,7 +202,7 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_spectra({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    from ..theory.circle import relative_spectrum
+    from ..theory.circle import magnitudes, relative_spectrum
 
     last = check_depth(last, "last")
     for label, values in shapes.items():
@@ -208,16 +211,17 @@ def kernel_spectra(shapes: Mapping[str, np.ndarray], last: int = 127, ax: Any = 
                 f"last is {last}, expected at most {len(values) // 2}, half the samples of "
                 f"shapes[{label!r}]"
             )
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style, marker in zip(
         shapes.items(), _styles(), cycle(MARKERS), strict=False
     ):
         found = relative_spectrum(values, last)
         spread = np.unique(np.geomspace(1, len(found.frequencies), 12).astype(int)) - 1
         style |= {"marker": marker, "markersize": 4, "markevery": spread.tolist()}
-        ax.plot(*found, label=label, **style)
-    ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude / the largest")
+        unit = float(magnitudes(values).max()) if absolute else 1.0
+        ax.plot(found.frequencies, unit * found.magnitudes, label=label, **style)
+    unit_name = "" if absolute else " / the largest"
+    ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude" + unit_name)
     finish(ax, 2)
     return ax
 
@@ -250,8 +254,7 @@ def gaussian_ratios(ratios: Mapping[str, np.ndarray], cutoffs: np.ndarray, ax: A
     """
     from ..theory.smoothness import CUTOFF
 
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for (label, values), style, marker in zip(
         ratios.items(), _styles(), cycle(MARKERS), strict=False
     ):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, figure, finish
+from .style import BLUE, COLOURS, MARKERS, VERMILION, axes, finish
 
 if TYPE_CHECKING:
     from ..theory.spectrum import DecayExponents, Mixture
@@ -55,8 +55,7 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
     >>> ax = plots.eigenvalue_decay(found)
     >>> ax.figure.savefig("decay.png")  # doctest: +SKIP
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     for decay, colour, marker in zip(found, cycle(COLOURS), cycle(MARKERS)):
         count = len(decay.pixels)
         label = f"{count} pixel{'s' if count > 1 else ''} ({', '.join(map(str, decay.pixels))}): "
@@ -152,8 +151,7 @@ def decay_exponents(
         raise ValueError(f"labels has {len(labels)} names, expected {len(found)}")
     if not found:
         raise ValueError("found is empty, expected at least one DecayExponents")
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     width = 0.8 / len(found)
     places: set[int] = set()
     tops = sorted({len(decay.frequencies) for one in found for decay in one})
@@ -211,8 +209,7 @@ def ensemble(found: Mixture, ax: Any = None, title: str | None = None) -> Any:
     >>> from rescntk.theory import spectrum
     >>> ax = plots.ensemble(spectrum.mixture(literature.barzilai_resnet(2), 2, 3, 6))
     """
-    if ax is None:
-        ax = figure(SIZE).subplots()
+    ax = axes(ax)
     seen = (found.eigenvalues > 0) & (found.mixed > 0)
     true = found.eigenvalues[seen]
     largest = np.argsort(-true)[:_LARGEST]

@@ -22,6 +22,11 @@ def finish(ax: Any, columns: int) -> None:
     ax.legend(fontsize="small", frameon=False, ncols=columns, **place)
 
 
+def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
+    """Return the axes `ax`, or the axes of a new figure of a size in inches."""
+    return figure(size).subplots() if ax is None else ax
+
+
 def figure(size: tuple[float, float]) -> Any:
     """Return a new figure of a size in inches, without an interactive backend."""
     try:

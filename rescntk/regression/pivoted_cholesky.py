@@ -12,11 +12,11 @@ import scipy.linalg
 
 from ..arrays import rounding_unit
 from ..validation import (
+    check_batch,
     check_depth,
     check_free_memory,
     check_integer,
     check_kernel,
-    check_signals,
 )
 
 _MOST_PROPOSALS = 500
@@ -69,7 +69,7 @@ def pivoted_cholesky(
         A `Kernel`, or another function with matrices ``kernel(X)``, ``kernel(X, Z)`` and,
         optionally, with ``kernel.diag(X)``.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        Signals.
+        Signals; or a list of arrays (n_channels, n_timepoints_i), if the kernel takes lists.
     rank : int
         Number of landmarks, from 1 to n_cases.
     seed : int, default 0
@@ -104,7 +104,7 @@ def pivoted_cholesky(
     True
     """
     check_kernel(kernel)
-    X = check_signals(X, "X")
+    X = check_batch(X, "X")
     n, rank = len(X), check_depth(rank, "rank")
     if rank > n:
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")

@@ -23,7 +23,7 @@ from ..validation import (
     check_depths,
     check_distinct,
     check_ladder,
-    check_network,
+    check_one_dilation,
     check_signals,
 )
 from ..vocabulary import HEADS, KINDS
@@ -311,7 +311,7 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
     if not callable(family):
         raise ValueError(f"family is {family!r}, expected a function from a depth to a Network")
     network = family(depth)
-    check_network(network)
+    check_one_dilation(network)
     if network.depth != depth:
         raise ValueError(
             f"family returns a network of depth {network.depth} for depth {depth}, expected one "

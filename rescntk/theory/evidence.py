@@ -44,10 +44,9 @@ _LARGEST_REMAINDER = 0.02
 _LEAST_FALL = 3.0
 
 # Largest relative error of an exponent, or relative uncertainty of a constant beside the predicted
-# power, that alone shows a remainder of 0. A remainder of a share r
-# of the distance makes an exponent p appear as (1 − r) p. Larger: more limits are confirmed, and
-# with 0.1 the first 2 of 800 sequences wrongly. Sweep: 3 ladders become undecided with 0.0125;
-# 0.0375 changes none.
+# power, that alone shows a remainder of 0. A remainder of a share r of the distance makes an
+# exponent p appear as (1 − r) p. Larger: more limits are confirmed, and with 0.1 the first 2 of
+# 800 sequences wrongly. Sweep: 3 ladders become undecided with 0.0125; 0.0375 changes none.
 _EXACT_EXPONENT_WITHIN = 0.025
 
 # Largest uncertainty of a remainder, as a share of the last distance, where the constant is the
@@ -223,11 +222,6 @@ class Evidence:
         error = abs(exponent.value - expected) + exponent.uncertainty
         return fit.levels_off and error <= _EXACT_EXPONENT_WITHIN * expected
 
-    @property
-    def has_logarithm(self) -> bool:
-        """Return whether the predicted rate has a factor log L."""
-        return self.prediction is not None and self.prediction.log_power > 0
-
     # ---- the limit
 
     @property
@@ -384,7 +378,8 @@ class _Rate(NamedTuple):
     objection: str
 
 
-def _always(value: bool | None) -> Callable[[Evidence], bool | None]:
+def always(value: bool | None) -> Callable[[Evidence], bool | None]:
+    """Return a function of the evidence that is the same for any evidence."""
     return lambda e: value
 
 
@@ -397,21 +392,21 @@ _OTHER_CONSTANT = "the constant is {e.distance_fit.constant}, where {e.constant:
 
 # The rate of the distance against the predicted rate: the first row that applies counts.
 _RATES = (
-    _Rate(lambda e: e.expected is None, _always(True), ""),
-    _Rate(lambda e: e.hides_logarithm and not e.levels_off, _always(False), _LOGARITHM),
-    _Rate(lambda e: e.law_is_found, _always(True), ""),
+    _Rate(lambda e: e.expected is None, always(True), ""),
+    _Rate(lambda e: e.hides_logarithm and not e.levels_off, always(False), _LOGARITHM),
+    _Rate(lambda e: e.law_is_found, always(True), ""),
     _Rate(
         lambda e: not e.exponent_is_resolved,
-        _always(None),
+        always(None),
         "too vague for the {e.expected:g} that is predicted",
     ),
     _Rate(lambda e: e.exponents_differ, lambda e: e.decays_faster, _OTHER_EXPONENT),
-    _Rate(lambda e: not e.levels_off, _always(None), _DRIFTS),
-    _Rate(lambda e: e.constant is None, _always(True), ""),
-    _Rate(lambda e: e.constants_differ, _always(False), _OTHER_CONSTANT),
+    _Rate(lambda e: not e.levels_off, always(None), _DRIFTS),
+    _Rate(lambda e: e.constant is None, always(True), ""),
+    _Rate(lambda e: e.constants_differ, always(False), _OTHER_CONSTANT),
     _Rate(
         lambda e: True,
-        _always(None),
+        always(None),
         "too vague, constant {e.distance_fit.constant}, for the {e.constant:.4g} that is predicted",
     ),
 )

@@ -21,9 +21,10 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ..activations import BY_NAME, DualInput, Pixels, Workspace
-from ..network import Network
+from ..matrices import correlation
+from ..network import Filter, Network
 from ..rings import circular_sum
-from ..validation import check_choice, check_signals
+from ..validation import check_choice, check_one_dilation, check_signals
 from ..vocabulary import HEADS, KINDS
 
 ERROR = 1e-11
@@ -72,6 +73,7 @@ def complements(
     >>> bool(abs(1 - found - deep) < 1e-3)
     True
     """
+    check_one_dilation(network)
     check_choice(kind, "kind", KINDS)
     pooled = check_choice(head, "head", HEADS) == "gap"
     X = check_signals(X, "X").astype(np.float64)
@@ -87,9 +89,7 @@ def complements(
         values = pairs.integrate(kind == "ntk", tolerance)
         K[one, other] = values[0, 0] if head == "equivariant" else values.mean(axis=(0, 1))
         K[other, one] = K[one, other]
-    own = np.sqrt(K.diagonal())
-    with np.errstate(invalid="ignore", divide="ignore"):
-        result = 1.0 - K / np.multiply.outer(own, own)
+    result = 1.0 - correlation(K, K.diagonal(), K.diagonal())
     np.fill_diagonal(result, 0.0)
     return result
 
@@ -99,7 +99,7 @@ class _Start(NamedTuple):
 
     signals: np.ndarray
     """(n_channels, d, n_cases)."""
-    window: int
+    window: Filter
     scale: float
     variances: np.ndarray
     """(d, n_cases)."""
@@ -113,7 +113,7 @@ class _Start(NamedTuple):
             energy = np.sqrt((signals**2).mean(axis=(0, 1)))
             signals = signals / np.where(energy > 0, energy, 1.0)
         scale = 1.0 / X.shape[1] if network.input_scale is None else network.input_scale
-        window = network.input_filter_size
+        window = network.input_filter
         variances = _box(scale * (signals**2).sum(axis=0), window)
         return cls(signals, window, scale, variances)
 
@@ -174,8 +174,9 @@ class _Pairs:
         network, parts = self.network, self.network.parts
         q, D, *T = self._unpack(state)
         activation, c_w = BY_NAME[network.activation], network.c_w
-        own = c_w * _box(q, network.filter_size)
-        D = c_w * _box(D, network.filter_size)
+        inner, outer = network.inner_filter(2), network.outer_filter(2)
+        own = c_w * _box(q, inner)
+        D = c_w * _box(D, inner)
         q1, q2 = self._sides(own)
         covariance = 0.5 * (q1 + q2) - D
         g, z = np.sqrt(q1 * q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
@@ -193,9 +194,9 @@ class _Pairs:
         )
         branches = [activation.diagonal(np, own, 1.0, network.c_v)[0], dual.branch_distance]
         if T:
-            inside = parts.inner * covariance + c_w * _box(T[0], network.filter_size)
+            inside = parts.inner * covariance + c_w * _box(T[0], inner)
             branches.append(parts.outer * dual.K + dual.K_dot * inside)
-        boxed = [_box(np.asarray(branch), network.outer_filter_size) for branch in branches]
+        boxed = [_box(np.asarray(branch), outer) for branch in branches]
         return network.alpha**2 * np.concatenate([branch.ravel() for branch in boxed])
 
     def _pixels(self, q: np.ndarray) -> Pixels:
@@ -217,6 +218,6 @@ class _Pairs:
         return [q.reshape(self.q.shape), *(part.reshape(self.D.shape) for part in rest)]
 
 
-def _box(pixels: np.ndarray, size: int) -> np.ndarray:
-    """Return the mean over the window of `size` around each pixel of axis 0."""
-    return circular_sum(np, pixels, size) / size if size > 1 else pixels
+def _box(pixels: np.ndarray, window: Filter) -> np.ndarray:
+    """Return the mean over a filter's window around each pixel of axis 0."""
+    return circular_sum(np, pixels, *window) / window.size if window.size > 1 else pixels

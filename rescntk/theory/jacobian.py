@@ -11,7 +11,8 @@ import math
 
 from .. import literature
 from ..network import Network
-from ..validation import check_depth, check_network
+from ..validation import check_choice, check_depth, check_network, check_positive
+from ..vocabulary import ACTIVATIONS
 
 _LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
 """C_φ, the largest slope |φ'| of an activation. Then also |φ(z)| ≤ C_φ |z|."""
@@ -97,28 +98,47 @@ def jacobian_bound_ratio(network: Network) -> float:
         return math.inf
 
 
-def alpha_threshold(depth: int) -> float:
+def alpha_threshold(
+    depth: int, *, sigma_v: float = 1.0, sigma_w: float = 1.0, activation: str = "relu"
+) -> float:
     r"""Return the largest α for which B_ResNet ≤ B_MLP.
 
-    Eq. 21 of Tirer et al. 2022, for ReLU and :math:`\sigma_v = \sigma_w = 1`:
-    :math:`\alpha = (3^{1-1/L} - 1)/9`, which is 0 at depth 1, above 0.1 from depth 3 on, and
-    2/9 in the limit.
+    Eq. 21 of Tirer et al. 2022, solved for α:
+
+    .. math:: \alpha = \frac{3^{1-1/L}\, C_\phi \sigma_w - 1}{9\, C_\phi \sigma_v \sigma_w} .
+
+    At unit constants the threshold is :math:`(3^{1-1/L} - 1)/9`: 0 at depth 1, above 0.1 from
+    depth 3 on, and 2/9 in the limit.
 
     Parameters
     ----------
     depth : int
+    sigma_v, sigma_w : float, default 1.0
+        Standard deviations of the weights, positive. σ_w is common to both networks.
+    activation : {"relu", "erf"}, default "relu"
 
     Returns
     -------
     float
+        Negative where no α satisfies the inequality: :math:`3^{1-1/L} C_\phi \sigma_w < 1`.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as described.
 
     Examples
     --------
     >>> from rescntk.theory import jacobian
     >>> round(jacobian.alpha_threshold(5), 6)
     0.156469
+    >>> round(jacobian.alpha_threshold(5, sigma_v=2.0), 6)
+    0.078235
     """
-    return math.expm1((1.0 - 1.0 / check_depth(depth)) * math.log(3.0)) / 9.0
+    slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
+    v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
+    exponent = (1.0 - 1.0 / check_depth(depth)) * math.log(3.0) + math.log(slope * w)
+    return math.expm1(exponent) / (9.0 * slope * v * w)
 
 
 def _bound(network: Network) -> tuple[float, float, int]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..kernels import Kernel, gram
 from ..network import Network
-from ..validation import check_constant
+from ..validation import check_constant, check_one_dilation
 from . import conditioning, degeneracy, flow, multisphere
 from .power_law import root_mean_square
 
@@ -192,6 +192,12 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     >>> limits.two_layer(frozen).network.input_filter_size
     5
     """
+    check_one_dilation(network)
+    if _dilates(network):
+        raise ValueError(
+            f"network has dilation {network.dilation}, expected 1: the limit sees the signals "
+            f"through the dilated inner filter, and input filters are not dilated"
+        )
     windows = network.filter_size, network.input_filter_size
     if 1 not in windows:
         raise ValueError(
@@ -274,7 +280,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     if gamma == 0.5:
         return _flow(network, kind)
     frozen = kind == "ntk" and network.parts.initial == 0
-    one_window = 1 in (network.filter_size, network.input_filter_size)
+    one_window = 1 in (network.filter_size, network.input_filter_size) and not _dilates(network)
     if frozen and not one_window:
         return None
     limit = two_layer(network) if frozen else dot_product(network)
@@ -362,6 +368,11 @@ def _slowed(network: Network, gamma: float, kind: str) -> Prediction | None:
     return replace(found, correction=correction, onset=onset)
 
 
+def _dilates(network: Network) -> bool:
+    """Return whether the inner filters skip pixels."""
+    return network.filter_size > 1 and network.dilation != 1
+
+
 def _has_law(network: Network) -> bool:
     return network.activation == "relu" and network.input_filter_size == 1
 
@@ -433,11 +444,15 @@ def _where_different(network: Network, X: np.ndarray, head: str, value: float) -
     Filters mix the pixel pairs of a row: one different pair makes the whole row different.
     """
     mixes = max(network.filter_size, network.outer_filter_size) > 1
+    check_one_dilation(network)
 
     def function(complements: np.ndarray) -> np.ndarray:
         different = complements > 0
         if mixes:
-            different = np.broadcast_to(different.any(axis=0), different.shape)
+            rings = math.gcd(network.outer_filter(1).step, len(different))  # interleaved in a row
+            parts = different.reshape(-1, rings, *different.shape[1:])
+            joined = np.broadcast_to(parts.any(axis=0), parts.shape)
+            different = joined.reshape(different.shape)
         return value * different[None]
 
     return multisphere.over_pairs(X, head, function)[0]

@@ -18,20 +18,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..network import Network
+from ..network import Filter, Network
 from ..validation import check_depths, check_family, check_flag, check_length, check_network
 from .paths import path_counts, path_pixels, stride_kernel
-from .walk import Walk, variance
+from .responses import Responses, kernel_responses, responses
+from .walk import Walk
 
 __all__ = [
     "Fields",
+    "Responses",
     "Widths",
     "asymptotic_width",
     "effective_receptive_field",
     "fields",
+    "kernel_responses",
     "path_counts",
     "path_pixels",
     "reach",
+    "responses",
     "stride_kernel",
     "width",
     "widths",
@@ -56,7 +60,7 @@ def effective_receptive_field(
         Length d of the signals. Convolutions are circular: a wide field wraps around.
     kind : {"ntk", "gpk"}, default "ntk"
         The kernel, with the head "equivariant". (The field of "trace" is uniform. The head
-        "gap" gives no function of energies.)
+        "gap" gives no function of energies: `kernel_responses` serves all heads.)
     normalized : bool, default False
         Return w / Σw instead, which works at any depth.
 
@@ -116,10 +120,11 @@ def reach(network: Network) -> int:
     >>> from rescntk.theory import locality
     >>> locality.reach(rk.Network(depth=5, filter_size=3))
     9
+    >>> locality.reach(rk.Network(depth=5, filter_size=3, dilation=(1, 2, 4, 8, 16)))
+    61
     """
     check_network(network)
-    outer, inner = network.outer_filter_size // 2, network.filter_size // 2
-    return network.input_filter_size // 2 + network.depth * (outer + inner) - inner
+    return network.input_filter.reach + network.reach()
 
 
 def width(network: Network, kind: str = "ntk") -> float:
@@ -129,8 +134,10 @@ def width(network: Network, kind: str = "ntk") -> float:
 
     .. math:: \mathrm{width}^2 = v_{q_0} + \bar k\, (v_{q_o} + (1 - 1/L)\, v_{q_i}) .
 
-    A step uniform on q pixels has variance :math:`v_q = (q^2-1)/12`. The sizes of the input's, the
-    outer and the inner filter are :math:`q_0, q_o, q_i`. The mean number of branches is
+    A step uniform on q pixels has variance :math:`v_q = (q^2-1)/12`, times the square of the
+    dilation. The sizes of the input's, the outer and the inner filter are :math:`q_0, q_o, q_i`.
+    Where layers have dilations of their own, the bracket is its mean over the layers. The mean
+    number of branches is
 
     .. math::
         \bar k_{GPK} = L p , \qquad
@@ -165,9 +172,12 @@ def width(network: Network, kind: str = "ntk") -> float:
     """
     walk = Walk.of(network, kind)
     walk.check_nonzero()
-    outer, inner = variance(network.outer_filter_size), variance(network.filter_size)
-    branch = outer + (1.0 - 1.0 / network.depth) * inner
-    return math.sqrt(variance(network.input_filter_size) + walk.mean_branches() * branch)
+    if isinstance(network.dilation, int):
+        outer, inner = network.outer_filter(1).variance, network.inner_filter(2).variance
+        branch = outer + (1.0 - 1.0 / network.depth) * inner
+    else:
+        branch = math.fsum(window.variance for window in network.filters()) / network.depth
+    return math.sqrt(network.input_filter.variance + walk.mean_branches() * branch)
 
 
 def asymptotic_width(network: Network) -> float:
@@ -177,7 +187,8 @@ def asymptotic_width(network: Network) -> float:
     for :math:`L p \gg 1`. Fields grow like √L while receptive fields grow like L (Luo et al.
     2016, for finite networks). Barzilai's skip connections make fields
     :math:`\sqrt{1 + 1/\alpha^2}` times narrower. The squares of `width` and of the law differ by
-    at most :math:`v_{q_0} + v_{q_o} + v_{q_i}`.
+    at most :math:`v_{q_0} + v_{q_o} + v_{q_i}`. Where layers have dilations of their own, the law
+    has the mean of :math:`v_{q_o} + v_{q_i}` over the layers, and widths grow like the dilations.
 
     Parameters
     ----------
@@ -204,8 +215,15 @@ def asymptotic_width(network: Network) -> float:
     20.0
     """
     branches = network.depth * Walk.of(network, "gpk").branch_probability
-    step = variance(network.outer_filter_size) + variance(network.filter_size)
-    return math.sqrt(branches * step)
+    squares = (
+        network.dilation**2 if isinstance(network.dilation, int) else _mean_square(network.dilation)
+    )
+    step = Filter(network.outer_filter_size).variance + Filter(network.filter_size).variance
+    return math.sqrt(branches * squares * step)
+
+
+def _mean_square(dilations: tuple[int, ...]) -> float:
+    return sum(step**2 for step in dilations) / len(dilations)
 
 
 class Fields(NamedTuple):

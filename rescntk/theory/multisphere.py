@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..matrices import normalize_complements
-from ..network import Network
+from ..network import Filter, Network
 from ..progress import progress_bar
 from ..rings import circular_sum
 from ..validation import (
@@ -25,6 +25,7 @@ from ..validation import (
     check_flag,
     check_multisphere_networks,
     check_on_multisphere,
+    check_one_dilation,
     check_rows_of_pixels,
     check_signals,
 )
@@ -66,6 +67,7 @@ def normalized_gpk(
     alpha: float = 1.0,
     skip: bool = True,
     complement: bool = False,
+    dilation: int | Iterable[int] = 1,
 ) -> np.ndarray:
     r"""Return the normalized equivariant ResCGPK, or CGPK, as a function of dot products.
 
@@ -88,6 +90,8 @@ def normalized_gpk(
         As for `Network`.
     complement : bool, default False
         Take and return 1 − (·) instead: with full relative accuracy.
+    dilation : int or iterable of int, default 1
+        As for `Network`: boxes have dilated windows.
 
     Returns
     -------
@@ -106,7 +110,8 @@ def normalized_gpk(
     alpha = check_constant(alpha, "alpha")
     skip, complement = check_flag(skip, "skip"), check_flag(complement, "complement")
     delta = np.moveaxis(check_dot_products(check_rows_of_pixels(t), complement), -1, 0)
-    delta = _propagate(delta, (Network(depth, size, alpha=alpha, skip=skip),), "gpk")[0]
+    network = Network(depth, size, alpha=alpha, skip=skip, dilation=dilation)
+    delta = _propagate(delta, (network,), "gpk")[0]
     delta = np.moveaxis(delta, 0, -1)
     return delta if complement else 1.0 - delta
 
@@ -219,8 +224,8 @@ def over_pairs(
 class _RowFilters(NamedTuple):
     """A layer's filters along rows: circular means over windows of axis 0."""
 
-    inner: int
-    outer: int
+    inner: Filter
+    outer: Filter
 
     def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
         values = function(*(_circular_mean(array, self.inner) for array in arrays))
@@ -230,9 +235,9 @@ class _RowFilters(NamedTuple):
         return array
 
 
-def _circular_mean(pixels: np.ndarray, size: int) -> np.ndarray:
-    """Return the mean over the window of `size` around each pixel of axis 0."""
-    return circular_sum(np, pixels, size) / size if size > 1 else pixels
+def _circular_mean(pixels: np.ndarray, window: Filter) -> np.ndarray:
+    """Return the mean over a filter's window around each pixel of axis 0."""
+    return circular_sum(np, pixels, *window) / window.size if window.size > 1 else pixels
 
 
 def _propagate(
@@ -257,7 +262,8 @@ def _propagate(
     -------
     ndarray, (n_networks, d, ...)
     """
-    first, parts, tangent = networks[0], networks[0].parts, kind == "ntk"
+    first = max(networks, key=lambda network: network.depth)  # has the dilations of all layers
+    parts, tangent = first.parts, kind == "ntk"
     shares = [network.branch_share for network in networks]
     deepest: dict[float, int] = {}
     ending: dict[int, list[int]] = {}  # networks by their last layer
@@ -269,14 +275,12 @@ def _propagate(
     s = np.array(running).reshape(-1, *[1] * (delta.ndim - 1))
     state = initial_state(np.repeat(delta[:, None], len(running), axis=1), parts, tangent)
     tau: Number = parts.input
-    first_layer = _RowFilters(1, first.outer_filter_size)
-    others = _RowFilters(first.filter_size, first.outer_filter_size)
     for number in range(1, deepest[running[0]] + 1):
         if deepest[running[-1]] < number:
             running = [share for share in running if deepest[share] >= number]
             s, tau = s[: len(running)], np.asarray(tau)[: len(running)]
             state = state.first(len(running))
-        filters = first_layer if number == 1 else others
+        filters = _RowFilters(first.inner_filter(number), first.outer_filter(number))
         state = pass_layer(state, filters, s, parts, tau=tau, skip=first.skip, compensated=True)
         tau = parts.input + number * s * (parts.inner + parts.outer)
         for index in ending.get(number, ()):
@@ -316,11 +320,13 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     >>> multisphere.closest(rk.Network(1), X, "trace")
     (2.0, 0.0)
     """
+    check_one_dilation(network)
+    inner, outer = network.inner_filter(2), network.outer_filter(2)
     least = np.array([np.inf, np.inf])
 
     def function(delta: np.ndarray) -> np.ndarray:
-        mixed = _circular_mean(delta, max(network.filter_size, network.outer_filter_size))
-        above = 2.0 - _circular_mean(delta, network.filter_size)
+        mixed = _circular_mean(delta, max(inner, outer))
+        above = 2.0 - _circular_mean(delta, inner)
         above[above < _OPPOSITE] = 0.0
         for k, values in enumerate((mixed[mixed > 0], above)):
             least[k] = min(least[k], values.min(initial=np.inf))

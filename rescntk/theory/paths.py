@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from ..network import Network
+from ..network import Filter, Network
 from ..rings import circular_sum
 from ..validation import check_dot_products, check_length, check_network, check_real
 from .complements import Arrays, initial_state, pass_layer
@@ -25,6 +25,7 @@ def path_counts(
     *,
     outer_filter_size: int | None = None,
     input_filter_size: int = 1,
+    dilation: int | Iterable[int] = 1,
 ) -> np.ndarray:
     r"""Return the number of paths from each pixel to the output of a CNN.
 
@@ -37,7 +38,7 @@ def path_counts(
 
     Parameters
     ----------
-    depth, filter_size, outer_filter_size, input_filter_size
+    depth, filter_size, outer_filter_size, input_filter_size, dilation
         As for `Network`.
     n_timepoints : int
         Length of the signals; paths wrap around.
@@ -59,6 +60,8 @@ def path_counts(
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     >>> locality.path_counts(depth=100, filter_size=3, n_timepoints=5).sum() == 3**199
     True
+    >>> locality.path_counts(2, 3, 15, outer_filter_size=1, dilation=(1, 4))
+    array([1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], dtype=object)
     """
     network = Network(
         depth,
@@ -66,6 +69,7 @@ def path_counts(
         outer_filter_size=outer_filter_size,
         input_filter_size=input_filter_size,
         skip=False,
+        dilation=dilation,
     )
     return counts(network, check_length(n_timepoints))
 
@@ -74,8 +78,8 @@ def counts(network: Network, d: int) -> np.ndarray:
     """Return `path_counts` of a network."""
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
-    for size in _convolutions(network):
-        ways = np.asarray(circular_sum(np, ways, size))
+    for window in _convolutions(network):
+        ways = np.asarray(circular_sum(np, ways, *window))
     return ways
 
 
@@ -113,8 +117,8 @@ def path_pixels(network: Network) -> np.ndarray:
     check_network(network)
     _count_paths(network)
     pixels = np.zeros(1, dtype=np.intp)
-    for size in _convolutions(network):
-        pixels = (pixels[:, None] + np.arange(-(size // 2), size // 2 + 1)).ravel()
+    for window in _convolutions(network):
+        pixels = (pixels[:, None] + np.array(window.taps)).ravel()
     return pixels
 
 
@@ -201,20 +205,20 @@ class _StrideFilters(NamedTuple):
         return self.windows(array)[..., self.outer // 2, self.inner // 2]
 
 
-def _convolutions(network: Network) -> list[int]:
-    """Return the filter sizes of all convolutions on the way from the output to the input."""
-    outer, inner = network.outer_filter_size, network.filter_size
-    return [outer, inner] * (network.depth - 1) + [outer, network.input_filter_size]
+def _convolutions(network: Network) -> list[Filter]:
+    """Return the filters of all convolutions on the way from the output to the input."""
+    _, *filters = network.filters()  # the first inner filter has one tap
+    return [*reversed(filters), network.input_filter]
 
 
 def _count_paths(network: Network) -> int:
     """Return the number of paths, or say that they are too many to list."""
-    convolutions = _convolutions(network)
-    digits = sum(map(math.log10, convolutions))  # the number may have millions of digits
+    sizes = [window.size for window in _convolutions(network)]
+    digits = sum(map(math.log10, sizes))  # the number may have millions of digits
     if digits > math.log10(_MOST_PATHS):
         raise ValueError(
             f"network has 10^{digits:.1f} paths, which would take "
             f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
             f"(they multiply with each convolution)"
         )
-    return math.prod(convolutions)
+    return math.prod(sizes)

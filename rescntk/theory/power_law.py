@@ -201,10 +201,9 @@ def _limits(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the limits of the pairs and their uncertainties.
 
-    Sequences are extrapolated with and without the expected terms L^-p, L^-(p+q), …, q the
-    `step`. Of the limits
-    of a pair the least uncertain limit is taken. Where the next limit contradicts it, by more
-    than both uncertainties, their distance is the uncertainty.
+    Sequences are extrapolated with and without the expected terms L^-p, L^-(p+q), …, where q is
+    `step`. The least uncertain limit of a pair is taken. Where the next limit differs by more than
+    both uncertainties, the difference of the two limits is the uncertainty.
     """
     found = [extrapolate_limits(depths, pairs, noise)]
     if not expected or not step:

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .evidence import Evidence
+from .evidence import Evidence, always
 
 AS_PREDICTED = "converges as predicted"
 ELSEWHERE = "converges to something else"
 DEGENERATES = "degenerates"
 UNDECIDED = "undecided"
 VERDICTS = (AS_PREDICTED, ELSEWHERE, DEGENERATES, UNDECIDED)
-
-
-def _always(value: bool | None) -> Callable[[Evidence], bool | None]:
-    return lambda e: value
 
 
 class _Verdict(NamedTuple):
@@ -46,7 +42,7 @@ _VERDICTS = (
         lambda e: e.reaches_prediction and e.agrees is True,
         AS_PREDICTED,
         DEGENERATES,
-        _always(True),
+        always(True),
         "{e.reached}",
     ),
     # … to rounding errors, too fast for a rate to be seen.
@@ -54,7 +50,7 @@ _VERDICTS = (
         lambda e: e.reaches_prediction and e.agrees is None and e.distance_fit.vanished,
         AS_PREDICTED,
         DEGENERATES,
-        _always(None),
+        always(None),
         "{e.reached}; {e.objection}",
     ),
     # … at a rate that is not resolved, or differs where the networks are not deep enough.
@@ -62,7 +58,7 @@ _VERDICTS = (
         lambda e: e.reaches_prediction and (e.agrees is None or e.rate_needs != ""),
         UNDECIDED,
         DEGENERATES,
-        _always(None),
+        always(None),
         "{e.reached}; {e.objection}{e.rate_needs}",
     ),
     # … at another rate than the predicted one.
@@ -70,7 +66,7 @@ _VERDICTS = (
         lambda e: e.reaches_prediction,
         UNDECIDED,
         DEGENERATES,
-        _always(False),
+        always(False),
         "{e.reached}; but {e.objection}",
     ),
     # All pairs converge to the same value …
@@ -83,7 +79,7 @@ _VERDICTS = (
         "{e.fades}; {e.missed}",
     ),
     # … and nothing speaks against the predicted limit, or none is predicted.
-    _Verdict(lambda e: e.spread_falls, DEGENERATES, DEGENERATES, _always(None), "{e.fades}"),
+    _Verdict(lambda e: e.spread_falls, DEGENERATES, DEGENERATES, always(None), "{e.fades}"),
     # The kernels converge to another limit than the predicted one …
     # … which remembers the signals.
     _Verdict(
@@ -107,11 +103,11 @@ _VERDICTS = (
         lambda e: e.converges and e.prediction is None and e.spread_stays,
         ELSEWHERE,
         ELSEWHERE,
-        _always(None),
+        always(None),
         "without a prediction to compare with: steps fall, exponent {e.step_fit.exponent}, and "
         "a spread of {e.spread_fit.remainder} is left",
     ),
-    _Verdict(lambda e: True, UNDECIDED, UNDECIDED, _always(None), "{e.fits}{e.needs}"),
+    _Verdict(lambda e: True, UNDECIDED, UNDECIDED, always(None), "{e.fits}{e.needs}"),
 )
 
 

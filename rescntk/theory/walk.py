@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..network import Network
+from ..network import Filter, Network
+from ..rings import circular_sum
 from ..validation import check_choice, check_relu
 from ..vocabulary import KINDS
 
@@ -81,34 +82,63 @@ class Walk(NamedTuple):
 
         It is 0 for a kernel that counts no walk.
         """
-        net, n, p = self.network, self.network.depth - 1, self.branch_probability
-        outer = uniform(net.outer_filter_size, d)
-        both = convolve(outer, uniform(net.filter_size, d))
-        first, layer = p * outer, p * both
-        first[0] += self.skip_probability
-        layer[0] += self.skip_probability
-        others = power(layer, n)
-        ends = self.base_count * convolve(first, others)
-        if self.count_per_branch:
-            # A walk's number of branches is a sum over layers of 1 (branch) or 0 (skip).
-            ends += (self.count_per_branch * p) * convolve(outer, others)
-            if n:
-                rest = convolve(first, power(layer, n - 1))
-                ends += (self.count_per_branch * p * n) * convolve(both, rest)
+        walks = self._equal_layers(d) if isinstance(self.network.dilation, int) else self._layers(d)
+        ends = self.base_count * walks.ends + self.count_per_branch * walks.branches
         if self.mean_count:
             ends /= self.mean_count
-        return convolve(ends, uniform(net.input_filter_size, d))
+        return convolve(ends, uniform(self.network.input_filter, d))
+
+    def _layer(self, layer: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the distributions of a step: of a layer, and p times that of its branch."""
+        inner, outer = self.network.inner_filter(layer), self.network.outer_filter(layer)
+        branch = convolve(uniform(outer, d), uniform(inner, d))
+        branch = self.branch_probability * branch
+        step = branch.copy()
+        step[0] += self.skip_probability
+        return step, branch
+
+    def _equal_layers(self, d: int) -> _Walks:
+        """Return the walks through layers 2 … L with equal filters, and layer 1."""
+        n = self.network.depth - 1
+        first, first_branch = self._layer(1, d)
+        layer, branch = self._layer(2, d)
+        others = power(layer, n)
+        branches = convolve(first_branch, others)
+        if n and self.count_per_branch:
+            # A walk's number of branches is a sum over layers of 1 (branch) or 0 (skip).
+            branches += n * convolve(branch, convolve(first, power(layer, n - 1)))
+        return _Walks(convolve(first, others), branches)
+
+    def _layers(self, d: int) -> _Walks:
+        """Return the walks through layers of any filters, one layer after another."""
+        p, skipped = self.branch_probability, self.skip_probability
+        ends, branches = np.zeros(d), np.zeros(d)
+        ends[0] = 1.0
+        for layer in range(1, self.network.depth + 1):
+            inner, outer = self.network.inner_filter(layer), self.network.outer_filter(layer)
+            taken, counted = (p * moved(moved(v, inner), outer) for v in (ends, branches))
+            branches = skipped * branches + (counted + taken)
+            ends = skipped * ends + taken
+        return _Walks(ends, branches)
 
 
-def variance(size: int) -> float:
-    """Return the variance of a step uniform on a window."""
-    return (size**2 - 1) / 12.0
+class _Walks(NamedTuple):
+    """Walks by their end on a circle, arrays (d,)."""
+
+    ends: np.ndarray
+    """The distribution of the end."""
+    branches: np.ndarray
+    """The same weighted by the walk's number of branches."""
 
 
-def uniform(size: int, d: int) -> np.ndarray:
-    """Return the distribution of a step uniform on a window, on a circle of `d` pixels."""
-    ends = np.arange(-(size // 2), size // 2 + 1) % d
-    return np.bincount(ends, minlength=d) / size
+def uniform(window: Filter, d: int) -> np.ndarray:
+    """Return the distribution of a step uniform on a filter's taps, on a circle of `d` pixels."""
+    return np.bincount(np.array(window.taps) % d, minlength=d) / window.size
+
+
+def moved(distribution: np.ndarray, window: Filter) -> np.ndarray:
+    """Return the distribution after one more step, uniform on a filter's taps."""
+    return circular_sum(np, distribution, *window) / window.size
 
 
 def convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -44,9 +44,10 @@ def check_multisphere_networks(networks: Iterable[Any], kind: str) -> tuple[Any,
     networks = tuple(networks)
     if not networks:
         raise ValueError("networks is empty, expected at least one")
-    first = networks[0]
     for network in networks:
         check_network(network)
+    deepest = max(networks, key=lambda network: network.depth)
+    for network in networks:
         if network.activation != "relu" or network.input_filter_size != 1:
             raise ValueError(
                 f"network is {network!r}: kernels depend on dot products alone for activation "
@@ -55,7 +56,7 @@ def check_multisphere_networks(networks: Iterable[Any], kind: str) -> tuple[Any,
         nothing = not network.skip and network.branch_gain == 0
         if nothing or network.input_scale == 0:
             raise ValueError(f"network is {network!r}: its kernels are 0, no correlations")
-        if network.replace(depth=1, alpha=1.0) != first.replace(depth=1, alpha=1.0):
+        if not _alike(network, deepest):
             raise ValueError("networks differ in more than depth and alpha, expected them alike")
         parts = network.parts
         moves = network.branch_share > 0 and parts.inner + parts.outer > 0
@@ -64,6 +65,22 @@ def check_multisphere_networks(networks: Iterable[Any], kind: str) -> tuple[Any,
                 f"network is {network!r}: its tangent kernel is 0, and has no correlations"
             )
     return networks
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Return whether networks differ in depth and α alone, the dilations of common layers alike."""
+    depth = min(one.depth, other.depth)
+    return bool(one.replace(depth=depth, alpha=1.0) == other.replace(depth=depth, alpha=1.0))
+
+
+def check_one_dilation(network: Any) -> None:
+    """Raise a ValueError if the layers of `network` have dilations of their own."""
+    check_network(network)
+    if not isinstance(network.dilation, int):
+        raise ValueError(
+            f"network has the dilations {network.dilation!r}, expected one for all layers: this "
+            f"is about networks of any depth"
+        )
 
 
 def check_family(family: Any, depths: Iterable[int]) -> list[Any]:

@@ -44,6 +44,34 @@ def check_filter_size(value: Any, name: str) -> int:
     return number
 
 
+def check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
+    """Return the dilation of all layers, or a tuple of one for each of `depth` layers.
+
+    Dilations are integers of at least 1. Equal ones become one number.
+    """
+    try:
+        given = None if isinstance(value, str) else tuple(value)
+    except TypeError:
+        return check_integer(value, "dilation", at_least=1)
+    if given is None or len(given) != depth:
+        raise ValueError(
+            f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
+            f"for each layer"
+        )
+    steps = tuple(check_integer(step, "dilation", at_least=1) for step in given)
+    return steps[0] if len(set(steps)) == 1 else steps
+
+
+def check_dilated_depths(dilation: int | tuple[int, ...], depths: Iterable[int]) -> None:
+    """Raise a ValueError if the layers of some of `depths` have no dilation."""
+    deepest = max(depths)
+    if not isinstance(dilation, int) and len(dilation) < deepest:
+        raise ValueError(
+            f"network has the dilations {dilation!r}, and depths has {deepest}: expected depths "
+            f"of at most {len(dilation)}, or one dilation for all layers"
+        )
+
+
 def check_frequency(frequency: Any, name: str) -> int:
     """Return a frequency, an integer of at least 0, as an int."""
     return check_integer(frequency, name, at_least=0)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, ArrayT, array_module
+from ..arrays import ArrayT, array_module
+from ..signals import SignalList, channels_and_length, library
 from .arrays import check_real
 
 
@@ -30,17 +31,120 @@ def check_signals(X: ArrayT, name: str) -> ArrayT:
     return array
 
 
-def check_match(X: Array, Z: Array) -> None:
-    """Raise a ValueError if signals X and Z differ in library, channels or length."""
-    if array_module(X) is not array_module(Z):
+def check_batch(X: Any, name: str) -> Any:
+    """Return a batch of signals, real and finite, as a float64 array or as a `SignalList`.
+
+    Parameters
+    ----------
+    X : array (n_cases, n_channels, n_timepoints), or list or tuple of arrays
+        A list has signals (n_channels, n_timepoints_i). Signals of equal length become an array.
+    name : str
+        The argument's name in messages.
+    """
+    if isinstance(X, SignalList):
+        signals = list(X)
+    elif isinstance(X, (list, tuple)) and (not X or any(hasattr(x, "ndim") for x in X)):
+        signals = _check_list(X, name)
+    else:
+        return check_signals(X, name)
+    if len({signal.shape[1] for signal in signals}) > 1:
+        return SignalList(signals)
+    return array_module(signals[0]).stack(signals)
+
+
+def _check_list(X: Any, name: str) -> list[Any]:
+    """Return the signals of a list as float64 arrays (n_channels, n_timepoints_i)."""
+    expected = "(n_channels, n_timepoints)"
+    if not X:
+        raise ValueError(f"{name} is empty, expected at least one signal {expected}")
+    signals: list[Any] = []
+    for k, x in enumerate(X):
+        signal = check_real(x, f"{name}[{k}]", expected)
+        if signal.ndim != 2 or 0 in signal.shape:
+            remedy = f"; a signal of one channel is {name}[{k}][None]" if signal.ndim == 1 else ""
+            raise ValueError(f"{name}[{k}] has shape {signal.shape}, expected {expected}{remedy}")
+        first = signals[0] if signals else signal
+        if len(signal) != len(first):
+            raise ValueError(
+                f"{name}[{k}] has {len(signal)} channels, expected {len(first)} as in {name}[0]"
+            )
+        if array_module(signal) is not array_module(first):
+            raise ValueError(
+                f"{name}[{k}] and {name}[0] are of different array libraries, expected all NumPy "
+                f"or all CuPy"
+            )
+        signals.append(signal)
+    return signals
+
+
+def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
+    """Return checked batches X and Z, which match; both are lists if they differ in length.
+
+    Parameters
+    ----------
+    X, Z : batches as `check_batch` takes them
+        Z may be None, or the same object as X: None is then returned for Z.
+    head : str
+        The head that the signals are for, or "pixels". "gap" alone takes different lengths.
+    """
+    lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
+    one, other = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
+    check_one_length(one, "X", head)
+    if other is None:
+        return one, None
+    check_one_length(other, "Z", head)
+    check_match(one, other, lists and head == "gap")
+    arrays = not any(isinstance(batch, SignalList) for batch in (one, other))
+    if arrays and channels_and_length(one) == channels_and_length(other):
+        return one, other
+    return SignalList.of(one), SignalList.of(other)
+
+
+def check_array(X: np.ndarray | list[np.ndarray], name: str, reason: str) -> np.ndarray:
+    """Return signals as they are, or refuse a list of signals of different lengths."""
+    if isinstance(X, list):
+        lengths = [signal.shape[1] for signal in X]
+        raise ValueError(
+            f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
+            f"of one length: {reason}"
+        )
+    return X
+
+
+def check_match(X: Any, Z: Any, lists: bool = False) -> None:
+    """Raise a ValueError if batches X and Z differ in library, channels or length.
+
+    Lengths may differ if `lists` is true: if X or Z came as a list.
+    """
+    if library(X) is not library(Z):
         raise ValueError(
             "X and Z are of different array libraries, expected both NumPy or both CuPy"
         )
-    for axis, what in ((1, "channels"), (2, "timepoints")):
-        if X.shape[axis] != Z.shape[axis]:
+    pairs = zip(channels_and_length(X), channels_and_length(Z), strict=True)
+    for axis, (own, other) in enumerate(pairs):
+        what = ("channels", "timepoints")[axis]
+        if own != other and not (lists and axis):
+            remedy = "; head 'gap' takes other lengths in lists, list(Z)" if axis else ""
             raise ValueError(
-                f"Z has shape {Z.shape}, expected {X.shape[axis]} {what} as in X of shape {X.shape}"
+                f"Z has {batch_shape(Z)}, expected {own} {what} as in X of {batch_shape(X)}{remedy}"
             )
+
+
+def batch_shape(X: Any) -> str:
+    """Return the shape of a batch, or the channels and lengths of a list, for messages."""
+    if isinstance(X, SignalList):
+        return f"signals of {X.n_channels} channels and {X.lengths.min()} to {X.longest} timepoints"
+    return f"shape {X.shape}"
+
+
+def check_one_length(X: Any, name: str, head: str) -> None:
+    """Raise a ValueError if signals of different lengths meet another head than "gap"."""
+    if isinstance(X, SignalList) and head != "gap":
+        kernel = "pixel_pairs takes" if head == "pixels" else f"head is {head!r}, which takes"
+        raise ValueError(
+            f"{kernel} signals of one length, and {name} has {batch_shape(X)}: expected one "
+            f"length, or head 'gap', the mean over all pixel pairs"
+        )
 
 
 def check_cases(X: np.ndarray, least: int, reason: str) -> None:

@@ -112,3 +112,18 @@ def test_settings_for_floating_point_errors_change_nothing(factor, dtype, engine
             found = outcome(call)
         assert (expected is None) == (found is None)
         assert expected is None or (found == expected).all()
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("skip", [True, False])
+def test_tiny_signals_of_erf_networks(head, skip, rng):
+    """erf is linear there: K(2^-840 x, z) = 2^-840 K(x, z), to the last bit."""
+    network = rk.Network(3, activation="erf", skip=skip, trained=("input", "inner", "readout"))
+    X, Z = 2.0**-60 * (rng.standard_normal((3, 2, 6)) + 0.5), rng.standard_normal((2, 2, 6)) + 0.3
+    for small, tiny in (
+        (rk.gram(network, X, Z, head=head), rk.gram(network, 2.0**-840 * X, Z, head=head)),
+        (rk.gram(network, X, head=head), rk.gram(network, 2.0**-420 * X, head=head)),
+    ):
+        for one, other in zip(small, tiny, strict=True):
+            assert (one != 0).all()
+            assert (np.ldexp(other, 840) == one).all()

@@ -46,7 +46,7 @@ test_relu_kernels_are_homogeneous = given(
 test_normalized = given(networks(), signals(), heads, kinds)(properties.normalized)
 
 test_depths_from_one_pass = given(
-    networks(max_depth=3),
+    networks(max_depth=3, one_dilation=True),
     signals(batches=2),
     heads,
     st.lists(st.integers(1, 9), min_size=1, max_size=4),

@@ -37,9 +37,12 @@ def features(network, params, x):
     window = network.input_filter_size
     activation = {"relu": lambda g: np.maximum(g, 0), "erf": scipy.special.erf}[network.activation]
 
-    def layer(weights, signal, variance):
+    steps = network.dilation
+    steps = (steps,) * network.depth if isinstance(steps, int) else steps
+
+    def layer(weights, signal, variance, step):
         taps, inputs, _ = weights.shape
-        return math.sqrt(variance / (taps * inputs)) * convolve(np.asarray(weights), signal)
+        return math.sqrt(variance / (taps * inputs)) * convolve(np.asarray(weights), signal, step)
 
     f = None
     if params.input is not None:
@@ -47,13 +50,13 @@ def features(network, params, x):
     for index in range(network.depth):
         W = np.asarray(params.inner[index].weights)
         if index > 0 or "input" in network.trained:
-            g = layer(W, f, network.c_w)
+            g = layer(W, f, network.c_w, steps[index])
         else:
             g = math.sqrt(network.c_w * scale / window) * convolve(W, x)
         branch = activation(g)
         if params.outer is None:
             branch = math.sqrt(network.c_v) * branch
         else:
-            branch = layer(params.outer[index].weights, branch, network.c_v)
+            branch = layer(params.outer[index].weights, branch, network.c_v, steps[index])
         f = f + network.alpha * branch if network.skip else branch
     return f

@@ -17,7 +17,7 @@ WIDTHS, SAMPLES = (32, 256), 48
 
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
 CASES = {
-    "ResCNTK": (rk.Network(2, 3, alpha=0.8), "ntk", "gap", 4),
+    "ResCNTK, dilated": (rk.Network(2, 3, alpha=0.8, dilation=(2, 3)), "ntk", "gap", 5),
     "ResCGPK": (rk.Network(2, 5), "gpk", "trace", 4),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),
     "ResNet of Tirer": (literature.tirer_resnet(2, 0.5, 1.2, 0.9), "ntk", "gap", 1),

@@ -1,20 +1,25 @@
 """Signals, parameters and plain re-computations that several tests of this folder share."""
 
-from dataclasses import fields
-
 import numpy as np
 
 import rescntk as rk
-from rescntk.learn import views
+from rescntk.learn import readouts
 
-QUICK = {
+ONE = {
     "depth": (1, 2),
     "filter_size": 3,
-    "input_filter_size": (1, 5),
+    "input_filter_size": 1,
+    "head": "gap",
     "constant": False,
+    "standardize": False,
     "first_differences": False,
+    "time_scale": 0.0,
+    "dtype": "float64",
 }
-"""Parameters of a search with few passes."""
+"""Parameters of an average over one pass."""
+
+QUICK = ONE | {"head": ("trace", "gap"), "input_filter_size": (1, 5)}
+"""Parameters of an average over four passes."""
 
 
 def waves(rng, n, classes, length=24, channels=1):
@@ -37,23 +42,20 @@ def bordered(K, Y, penalty):
     return solution[:-1], solution[-1]
 
 
-def rows(model):
-    """Return the candidates of a fitted model, each as a dictionary."""
-    table = model.search_results_
-    return [
-        {name: column[i].item() for name, column in table.items() if column.dtype != object}
-        | {name: column[i] for name, column in table.items() if column.dtype == object}
-        for i in range(len(table["error"]))
-    ]
-
-
-def gram_of(row, X, alpha=1.0):
-    """Return a candidate's kernel matrix from its parameters."""
-    signals = views.View(**{field.name: row[field.name] for field in fields(views.View)}).fit(X)(X)
-    network = rk.Network(
-        row["depth"], row["filter_size"], input_filter_size=row["input_filter_size"], alpha=alpha
-    )
-    return rk.Kernel(network, row["kind"], row["head"], row["normalized"])(signals)
+def mean_of_kernels(model, X, Z):
+    """Return the mean kernel of each pass of `QUICK`, in the order of a model's table."""
+    table = model.passes_
+    matrices = []
+    for head, q, window in zip(
+        table["head"], table["filter_size"], table["input_filter_size"], strict=True
+    ):
+        kernels = [
+            rk.Kernel(rk.Network(depth, int(q), input_filter_size=int(window)), kind, head, True)
+            for depth in (1, 2)
+            for kind in ("gpk", "ntk")
+        ]
+        matrices.append(np.mean([kernel(X, Z) for kernel in kernels], axis=0))
+    return matrices
 
 
 def refitted(K, Y, penalty):
@@ -66,3 +68,8 @@ def refitted(K, Y, penalty):
         coefficients, intercepts = bordered(part, Y[rest], own)
         decisions[i] = K[i, rest] @ coefficients + intercepts
     return decisions
+
+
+def targets_of(labels):
+    """Return targets ±1 of labels 0, 1, …"""
+    return readouts.one_against_rest(labels, labels.max() + 1)

@@ -12,7 +12,7 @@ from rescntk.learn import (
     ResidualKernelRegressor,
     SignalKernel,
     SignalScaler,
-    search,
+    passes,
 )
 from tests.learn.cases import QUICK, waves
 
@@ -25,20 +25,19 @@ def model(request):
 
 
 def interrupt(monkeypatch, after):
-    """Interrupt the search as a person does, after some kernels."""
-    judge, judged = search._judge, []
+    """Interrupt the fit as a person does, after some passes."""
+    kernel, made = passes.MeanKernel.__call__, []
 
-    def judge_some(*arguments):
-        for entry in judge(*arguments):
-            judged.append(entry)
-            if len(judged) > after:
-                raise KeyboardInterrupt
-            yield entry
+    def some(*arguments, **options):
+        made.append(1)
+        if len(made) > after:
+            raise KeyboardInterrupt
+        return kernel(*arguments, **options)
 
-    monkeypatch.setattr(search, "_judge", judge_some)
+    monkeypatch.setattr(passes.MeanKernel, "__call__", some)
 
 
-@pytest.mark.parametrize("after", [0, 5])
+@pytest.mark.parametrize("after", [0, 2])
 def test_an_interrupted_first_fit_is_no_fit(after, model, rng, monkeypatch):
     X, y = waves(rng, 12, 2)
     interrupt(monkeypatch, after)

@@ -16,30 +16,19 @@ import pytest
 pytest.importorskip("sklearn")
 from rescntk.learn import (
     KernelMatrix,
-    LandmarkFeatures,
     ResidualKernelClassifier,
     ResidualKernelRegressor,
     SignalKernel,
     SignalScaler,
 )
 
-FEW = {
-    "depth": (1, 2),
-    "filter_size": 3,
-    "input_filter_size": (1, 3),
-    "first_differences": False,
-    "constant": False,
-}
-# The classifier is checked with its defaults; the regressor inherits the same search.
-MACHINES = {"readout": "svm", "normalized": False, "finalists": 2, "C": (1.0, 100.0)}
+FEW = {"effort": "fast", "depth": 1}
 ESTIMATORS = {
     "scaler": SignalScaler(),
     "matrix": KernelMatrix(),
     "matrix of a SignalKernel": KernelMatrix(SignalKernel(1, kind="gpk", head="trace")),
-    "landmarks": LandmarkFeatures(n_landmarks=7),
-    "uniform landmarks of a SignalKernel": LandmarkFeatures(SignalKernel(1), selection="uniform"),
-    "classifier": ResidualKernelClassifier(),
-    "classifier, svm": ResidualKernelClassifier(**MACHINES, **FEW),
+    "classifier": ResidualKernelClassifier(**FEW),
+    "classifier, weighted": ResidualKernelClassifier(class_weight="balanced", **FEW),
     "regressor": ResidualKernelRegressor(**FEW),
 }
 

@@ -1,28 +1,21 @@
-"""The classifier: its predictions, probabilities, score and refusals."""
+"""The classifier: its predictions, probabilities, weights of classes and refusals."""
+
+import pickle
+import warnings
 
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
-from rescntk.learn import (
-    ResidualKernelClassifier,
-    ResidualKernelRegressor,
-    base,
-    readouts,
-    search,
-    selection,
-)
-from tests import tolerances
-from tests.learn.cases import QUICK, gram_of, rows, waves
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average, base, readouts
+from tests.learn.cases import ONE, QUICK, targets_of, waves
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("readout", ["ridge", "svm"])
-def test_classifier(classes, readout, rng):
+def test_classifier(classes, rng):
     X, y = waves(rng, 60, classes, channels=2)
     names = np.array(["a", "b", "c"])[y]
-    model = ResidualKernelClassifier(readout=readout, **QUICK).fit(X[:30], names[:30])
-    assert model.best_params_["readout"] == readout
+    model = ResidualKernelClassifier(**QUICK).fit(X[:30], names[:30])
     assert (model.classes_ == np.unique(names)).all()
     predicted = model.predict(X[30:])
     assert np.mean(predicted == names[30:]) > 0.9
@@ -37,22 +30,23 @@ def test_classifier(classes, readout, rng):
     assert 0.8 < model.best_score_ <= 1.0
 
 
-def test_what_was_chosen_is_what_predicts(rng):
-    X, y = waves(rng, 30, 3)
-    model = ResidualKernelClassifier(readout="ridge", **QUICK).fit(X[:20], y[:20])
-    chosen = model.best_params_
-    assert model.kernel_.head == chosen["head"]
-    assert model.kernel_.kind == chosen["kind"]
-    assert model.kernel_.network.depth == chosen["depth"]
-    seen = model.view_(X)
-    K = model.kernel_(seen)
-    Y = readouts.one_against_rest(y[:20], 3)
-    path = readouts.RidgePath(K[:20, :20], Y)
-    error = np.mean(path.residuals(chosen["penalty"]) ** 2)
-    assert error == pytest.approx(model.best_error_)
-    expected = path.fit(chosen["penalty"])(K[20:, :20])
-    np.testing.assert_allclose(model.decision_function(X[20:]), expected, atol=1e-10)
-    assert model.score(X[20:], y[20:]) == 1.0
+def test_defaults_where_only_the_place_or_only_the_shape_tells(rng):
+    """Gap alone cannot tell where, trace alone cannot forgive shifts: the average can do both."""
+    X, shapes = waves(rng, 60, 2, length=32)
+    where = np.arange(60) % 2
+    bumps = np.exp(-0.5 * (np.arange(32) - np.where(where == 1, 10, 22)[:, None, None]) ** 2)
+    bumps = bumps + 0.1 * rng.standard_normal(bumps.shape)
+    for signals, labels in ((X, shapes), (bumps, where)):
+        model = ResidualKernelClassifier(effort="fast").fit(signals[:30], labels[:30])
+        assert model.score(signals[30:], labels[30:]) == 1.0
+
+
+def test_a_channel_of_another_unit_does_not_hide_the_others(rng):
+    """A channel shows the class; level and noise of another channel are 1000 times stronger."""
+    X, y = waves(rng, 40, 2, channels=2)
+    X[:, 1] = 1000.0 + 1000.0 * rng.standard_normal((40, X.shape[2]))
+    model = ResidualKernelClassifier().fit(X[:20], y[:20])
+    assert model.score(X[20:], y[20:]) > 0.9
 
 
 def test_same_result_every_time_and_inputs_untouched(rng):
@@ -61,172 +55,130 @@ def test_same_result_every_time_and_inputs_untouched(rng):
     X.flags.writeable = False
     one, other = (ResidualKernelClassifier(**QUICK).fit(X, y) for _ in range(2))
     assert (one.predict_proba(X) == other.predict_proba(X)).all()
-    assert one.best_params_ == other.best_params_
     assert (before == X).all()
+    copy = pickle.loads(pickle.dumps(one))
+    assert copy._last._decisions is None  # a pickle is as large as the model
+    assert (copy.predict_proba(X) == one.predict_proba(X)).all()
+    third = ResidualKernelClassifier(random_state=1, **QUICK).fit(X, y)
+    assert third.inverse_temperature_ != one.inverse_temperature_  # other folds
+
+
+def test_each_matrix_is_computed_once(rng, monkeypatch):
+    """Labels, probabilities and decisions of the same signals need one matrix of each member."""
+    X, y = waves(rng, 20, 2)
+    model, calls = ResidualKernelClassifier(**ONE).fit(X, y), []
+    matrix = average.Member.matrix
+    monkeypatch.setattr(average.Member, "matrix", lambda *given: calls.append(1) or matrix(*given))
+    first = model.decision_function(X)
+    model.predict(X.copy()), model.predict_proba(X)
+    assert (model.decision_function(X) == first).all()
+    assert len(calls) == 1
+    other = X.copy()
+    other[3, 0, 5] += 1.0
+    assert model.decision_function(other)[3] != first[3]
+    model.predict(X[:10]), model.predict(X[:10, 0])
+    assert len(calls) == 3
+    model.fit(X[:10], y[:10])
+    assert (model.decision_function(X) != first).any()
 
 
 def test_two_axes_are_one_channel(rng):
     X, y = waves(rng, 20, 2)
-    flat = ResidualKernelClassifier(**QUICK).fit(X[:, 0], y)
-    deep = ResidualKernelClassifier(**QUICK).fit(X, y)
+    flat = ResidualKernelClassifier(**ONE).fit(X[:, 0], y)
+    deep = ResidualKernelClassifier(**ONE).fit(X, y)
     assert (flat.decision_function(X) == deep.decision_function(X[:, 0])).all()
 
 
-def test_any_depth_when_normalized(rng):
+def test_any_depth(rng):
     X, y = waves(rng, 12, 2, length=6)
-    options = QUICK | {"depth": (1, 1500), "head": "trace", "input_filter_size": 1}
-    model = ResidualKernelClassifier(normalized=True, readout="ridge", **options).fit(X, y)
-    assert np.isfinite(model.search_results_["error"]).all()
-    with pytest.raises(OverflowError, match="normalized=True"):
-        ResidualKernelClassifier(normalized=False, **options).fit(X, y)
+    model = ResidualKernelClassifier(**ONE | {"depth": (1, 1500), "head": "trace"}).fit(X, y)
+    assert np.isfinite(model.passes_["error"]).all()
 
 
-def test_the_estimator_takes_the_machine(rng):
-    """End to end: strength tells the classes apart, and some of the stronger are very strong."""
-    y = np.arange(60) % 2
-    strength = np.where(y == 1, 0.85, 0.45) + 0.15 * rng.uniform(-1, 1, 60)
-    strength[1::6] *= 3.0
-    X = strength[:, None, None] * np.ones((1, 4))
-    options = QUICK | {"normalized": False, "standardize": False, "head": "trace"}
-    both = ResidualKernelClassifier(**options).fit(X[:40], y[:40])
-    assert both.best_params_["readout"] == "svm"
-    ridge = ResidualKernelClassifier(readout="ridge", **options).fit(X[:40], y[:40])
-    assert both.score(X[40:], y[40:]) == 1.0
-    assert both.best_score_ >= ridge.best_score_
+def test_float32_needs_a_larger_penalty(rng):
+    """Signals that nearly coincide: float32 decisions are close to float64 decisions."""
+    X, y = waves(rng, 40, 2)
+    X = X + 1e-7 * rng.standard_normal(X.shape)
+    X = np.concatenate([X, X])
+    decisions = {}
+    for dtype in ("float32", "float64"):
+        model = ResidualKernelClassifier(**ONE | {"dtype": dtype}).fit(X, np.concatenate([y, y]))
+        decisions[dtype] = model.decision_function(waves(rng, 20, 2)[0] * 0 + X[:20])
+        assert model.passes_["penalty"][0] == base.least_penalty(80, dtype)
+    np.testing.assert_allclose(decisions["float32"], decisions["float64"], atol=1e-2)
 
 
-def test_random_state_draws_the_folds(rng, monkeypatch):
-    drawn = []
-    held_out, searched = readouts.held_out, search.search
-
-    def spy_on_folds(K, Y, folds, fit):
-        drawn.append([tuple(fold) for _, fold in folds])
-        return held_out(K, Y, folds, fit)
-
-    def spy_on_search(*arguments, **options):
-        drawn.append(options["folds"].tolist())
-        return searched(*arguments, **options)
-
-    monkeypatch.setattr(selection, "held_out", spy_on_folds)
-    monkeypatch.setattr(base, "search", spy_on_search)
-    X, y = waves(rng, 16, 2)
-    runs = []
-    for state in (0, 0, 1):
-        drawn.clear()
-        ResidualKernelClassifier(random_state=state, readout="svm", cv=4, **QUICK).fit(X, y)
-        runs.append((drawn[0], drawn[1]))
-        assert len(drawn[1]) == 4
-    assert runs[0] == runs[1]
-    assert runs[0][0] != runs[2][0] and runs[0][1] != runs[2][1]
+# -- weights of classes, classes of one case
 
 
-def test_float32_decisions(rng):
-    """Decisions rest on the float32 matrix, to the last bit, not on the float64 matrix."""
-    X, y = waves(rng, 14, 3)
-    model = ResidualKernelClassifier(dtype="float32", readout="ridge", penalty=0.1, **QUICK)
-    seen = model.fit(X, y).view_(X)
-    K32, K64 = (model.kernel_(seen, model.signals_, dtype=d) for d in ("float32", "float64"))
-    assert (model.decision_function(X) == model.readout_(K32.astype(np.float64))).all()
-    assert (model.decision_function(X) != model.readout_(K64)).any()
-    own = model.kernel_(seen, dtype="float32")  # trained on float32, too
-    Y = readouts.one_against_rest(y, 3)
-    found = readouts.RidgePath(own, Y).fit(model.best_params_["penalty"])
-    # Errors of eps relative to K; the penalty is a tenth of K's diagonal.
-    bar = 10 * 14 * tolerances.EPS["float32"] * np.abs(found.coefficients).max()
-    assert np.abs(model.readout_.coefficients - found.coefficients).max() <= bar
+def rare_class(rng, n, rare):
+    """Return noisy sines of two close frequencies, the second one rare."""
+    y = np.arange(n) < rare
+    phase = rng.uniform(0, 6, (n, 1, 1))
+    X = np.sin(np.arange(40) * np.where(y, 0.56, 0.5)[:, None, None] + phase)
+    return X + rng.standard_normal(X.shape), np.where(y, "rare", "common")
 
 
-@pytest.mark.parametrize("normalized", [False, True])
-def test_float32_matrices_keep_their_rounding_errors(normalized):
-    """Matrices whose eigenvalues, but for a few, are rounding errors of float32."""
-    y = np.arange(20) % 2
-    for seed in range(3):
-        phase = np.random.default_rng(seed).uniform(0, 6, (20, 1, 1))
-        X = np.sin(np.arange(40) * (0.4 + 0.5 * y)[:, None, None] + phase)
-        model = ResidualKernelClassifier(
-            depth=1, filter_size=3, input_filter_size=1, head="gap", normalized=normalized,
-            standardize=False, first_differences=False, dtype="float32",
-        )  # fmt: skip
-        assert np.isfinite(model.fit(X, y).decision_function(X)).all()
+def test_class_weights_find_a_rare_class(rng):
+    X, y = rare_class(rng, 120, 8)
+    Z, truth = rare_class(rng, 100, 50)
+    options = ONE | {"standardize": True}
+    with pytest.warns(UserWarning, match=r"rare classes .*: rare; class_weight='balanced'") as seen:
+        plain = ResidualKernelClassifier(**options).fit(X, y)
+    assert seen[0].filename == __file__
+    assert plain.class_scores_[1] < 0.1 < plain.class_scores_[0]
+    assert plain.balanced_score_ == pytest.approx(plain.class_scores_.mean())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = ResidualKernelClassifier(class_weight="balanced", **options).fit(X, y)
+    same = ResidualKernelClassifier(class_weight={"rare": 15.0, "common": 120 / 112}, **options)
+    np.testing.assert_allclose(same.fit(X, y).offsets_, model.offsets_, rtol=0.1)
+    assert (plain.offsets_ == 0).all() and model.offsets_[0] > 0.3
+
+    def found(model):
+        return np.mean(model.predict(Z)[truth == "rare"] == "rare")
+
+    assert found(plain) < 0.1 and found(model) > 0.4
+    assert np.mean(model.predict(Z)[truth == "common"] == "common") > 0.4
+    chances = model.predict_proba(Z)
+    assert (model.classes_[chances.argmax(axis=1)] == model.predict(Z)).all()
+    with pytest.raises(ValueError, match=r"class_weight is 'even', expected one of 'balanced'"):
+        ResidualKernelClassifier(class_weight="even", **options).fit(X, y)
 
 
-# -- classes of one case
-
-
-def test_a_class_of_one_case(rng):
-    X, y = waves(rng, 20, 2)
-    y[0] = 7
-    assert ResidualKernelClassifier(**QUICK).fit(X, y).best_params_["readout"] == "ridge"
-    with pytest.raises(ValueError, match="readout='ridge'"):
-        ResidualKernelClassifier(readout="svm", **QUICK).fit(X, y)
-
-
-def test_classes_of_one_case_are_not_judged(rng):
-    """Errors count at cases whose class has others; if these are too few, nothing is searched."""
-    X, y = waves(rng, 18, 3)
-    y[:4] = [10, 11, 12, 13]  # four cases alone in their class, fourteen in company
-    model = ResidualKernelClassifier(**QUICK).fit(X, y)
-    row = np.argmin(model.search_results_["error"])
+def test_classes_of_one_case_do_not_count(rng):
+    """Left out, a case alone in its class cannot be right: it counts in no error and no score."""
+    X, y = waves(rng, 24, 2)
+    y[:4] = [10, 11, 12, 13]
+    model = ResidualKernelClassifier(**ONE).fit(X, y)
     labels = np.unique(y, return_inverse=True)[1]
-    Y = readouts.one_against_rest(labels, 7)
-    K = model.kernel_(model.view_(X))
-    penalty = model.search_results_["penalty"][row]
-    errors = (readouts.RidgePath(K, Y).left_out(penalty) - Y)[4:]
-    assert model.best_error_ == pytest.approx(np.mean(errors**2))
-
-    few = np.array([0, 1, 2, 3, 4, 5, 6])
-    one_each = [0, 1, 2, 3, 4, 5, 5]
-    model = ResidualKernelClassifier(**QUICK).fit(X[few], one_each)
-    assert len(model.search_results_["error"]) == 1
-    chosen = {"depth": 2, "head": "gap", "kind": "ntk", "normalized": True, "penalty": 1e-2}
-    assert chosen.items() <= model.best_params_.items()
-    assert model.best_params_["input_filter_size"] == 5
-
-
-def test_singletons_count_in_no_score(rng):
-    """Cases alone in their class count in no score: left out, they cannot be right."""
-    X, y = waves(rng, 30, 2)
-    plain = ResidualKernelClassifier(**QUICK).fit(X[:24], y[:24])
-    y[24:] = 10 + np.arange(6)
-    X[24:] = rng.standard_normal((6, 1, 24))
-    model = ResidualKernelClassifier(**QUICK).fit(X, y)
-    assert plain.best_score_ == model.best_score_ == 1.0
-    Y = readouts.one_against_rest(np.unique(y, return_inverse=True)[1], 8)
-    table = rows(model)
-    every = [
-        readouts.RidgePath(gram_of(row, X), Y).residuals(10.0**-k)
-        for row in table
-        for k in range(-1, 7)
-    ]
-    folds = np.random.RandomState(0).permutation(30) % 10
-    counted = np.arange(30) < 24
-    out_of_fold = search.OutOfFoldDecisions(Y, folds, counted)
-    out_of_fold.consider(np.stack(every))
-    inverse_temperature, _ = readouts.calibrate(
-        out_of_fold.decisions[:24], np.unique(y, return_inverse=True)[1][:24]
-    )
-    assert model.inverse_temperature_ == pytest.approx(inverse_temperature, rel=1e-3)
+    member = model._fitted.members[0]
+    path = readouts.RidgePath(member.source.kernel(member.signals), targets_of(labels))
+    squares = path.residuals(model.passes_["penalty"][0])[4:] ** 2
+    assert model.passes_["error"][0] == pytest.approx(np.mean(squares))
+    assert np.isnan(model.class_scores_[2:]).all() and model.best_score_ > 0.9
 
     alone = ResidualKernelClassifier(**QUICK).fit(X[:6], np.arange(6))
-    assert np.isnan(alone.best_score_) and alone.inverse_temperature_ == 1.0
+    assert np.isnan([alone.best_score_, alone.balanced_score_, alone.best_score_error_]).all()
+    assert alone.inverse_temperature_ == 1.0
+    assert len(set(alone.passes_["weight"])) == 1  # no evidence
     assert (alone.predict_proba(X[:6]).argmax(axis=1) == alone.predict(X[:6])).all()
 
 
-# -- refusals
-
-
-def test_cv_of_one_fold_is_refused(rng):
-    X, y = waves(rng, 10, 2)
-    for readout in ("svm", "ridge", ("ridge", "svm")):
-        with pytest.raises(ValueError, match="cv is 1, expected an integer of at least 2"):
-            ResidualKernelClassifier(cv=1, readout=readout, **QUICK).fit(X, y)
-
-
-def test_other_refusals(rng):
+def test_refusals(rng):
     X, y = waves(rng, 10, 2)
     with pytest.raises(ValueError, match="one class"):
-        ResidualKernelClassifier(**QUICK).fit(X, np.zeros(10))
+        ResidualKernelClassifier(**ONE).fit(X, np.zeros(10))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        ResidualKernelClassifier(**QUICK).fit(X, y[:-1])
+        ResidualKernelClassifier(**ONE).fit(X, y[:-1])
     with pytest.raises(ValueError, match="dim 3"):
-        ResidualKernelRegressor(**QUICK).fit(X, np.zeros((10, 1, 1)))
+        ResidualKernelRegressor(**ONE).fit(X, np.zeros((10, 1, 1)))
+    for name, bad, said in (
+        ("landmarks", 1, "landmarks is 1, expected an integer of at least 2"),
+        ("landmarks", "some", "landmarks is 'some', expected None, 'all' or an integer"),
+        ("n_jobs", 0, "n_jobs is 0"),
+        ("first_differences", "yes", "expected True, False or 'only'"),
+        ("penalty", 0.0, "penalty is 0.0, expected a positive number"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ResidualKernelClassifier(**ONE | {name: bad}).fit(X, y)

@@ -13,26 +13,26 @@ from rescntk.learn import (
     views,
 )
 from rescntk.learn.moderate import moderate
-from tests.learn.cases import QUICK, waves
+from tests.learn.cases import ONE, QUICK, waves
 
-SEARCH = QUICK | {"constant": True, "max_length": (12, 24), "first_differences": (False, True)}
-SEARCH |= {"standardize": (False, True), "head": "trace", "input_filter_size": 3}
+MANY = ONE | {"constant": True, "max_length": (12, 24), "first_differences": (False, True)}
+MANY |= {"standardize": (False, True), "head": "trace", "time_scale": 0.5, "penalty": 1e-3}
 
 
 @pytest.mark.parametrize("power", [-1060, -530, 530, 1020])
 def test_signals(power, rng):
-    """A power of two changes nothing, whatever the search tries; 2^±530 is about 1e±160."""
+    """A power of two changes nothing, whatever the views; 2^±530 is about 1e±160."""
     X, y = waves(rng, 24, 2, channels=2)
-    expected = ResidualKernelClassifier(**SEARCH).fit(X[:16], y[:16])
-    found = ResidualKernelClassifier(**SEARCH).fit(np.ldexp(X[:16], power), y[:16])
-    assert found.best_params_ == expected.best_params_
+    expected = ResidualKernelClassifier(**MANY).fit(X[:16], y[:16])
+    assert len(expected.passes_["weight"]) > 4
+    found = ResidualKernelClassifier(**MANY).fit(np.ldexp(X[:16], power), y[:16])
     scaled, bar = np.ldexp(X, power), 1e-9 if power > -1000 else 1e-3  # subnormal signals
+    np.testing.assert_allclose(found.passes_["weight"], expected.passes_["weight"], rtol=10 * bar)
     np.testing.assert_allclose(
         found.decision_function(scaled), expected.decision_function(X), rtol=bar, atol=bar
     )
-    assert found.score(scaled[16:], y[16:]) == expected.score(X[16:], y[16:]) > 0.9
-    K = found.kernel_(found.view_(scaled))
-    assert np.isfinite(K).all() and (K.diagonal() > 0).all()
+    assert found.score(scaled[16:], y[16:]) == expected.score(X[16:], y[16:]) > 0.8
+    assert np.isfinite(found.kernel_matrix(scaled)).all()
 
 
 @pytest.mark.parametrize("factor", [1e-320, 1e-300, 1e-170, 1e155, 1e200, 1e307])
@@ -56,10 +56,10 @@ def test_targets(factor, columns, rng):
 def test_predictions_beyond_float64_are_refused(rng):
     X, _ = waves(rng, 20, 2)
     y = X[:, 0, 0] * 1e308
-    options = QUICK | {"normalized": False, "standardize": False}
-    model = ResidualKernelRegressor(**options).fit(X, y)
+    model = ResidualKernelRegressor(**ONE).fit(X, y)
+    model._exponents = model._exponents + 5  # decisions of another training set
     with pytest.raises(OverflowError, match="predictions exceed float64"):
-        model.predict(1000 * X)
+        model.predict(X)
 
 
 def test_the_score_is_the_score_of_scikit_learn(rng):

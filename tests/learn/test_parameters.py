@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("sklearn")
 from sklearn.base import clone
 
-from rescntk import Kernel, Network
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, parameters, search
+from rescntk import Network
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, parameters, passes
 from rescntk.learn.base import ResidualKernelEstimator
 from rescntk.learn.views import View
 from rescntk.validation import check_folds
@@ -29,10 +29,8 @@ from tests.learn.cases import QUICK, waves
         ({"penalty": 0.0}, "penalty is 0.0, expected a positive number"),
         ({"max_length": 0}, "max_length is 0"),
         ({"alpha": -1.0}, "alpha is -1.0"),
-        ({"readout": "tree"}, "readout is 'tree'"),
-        ({"C": -1.0}, "C is -1.0"),
-        ({"cv": 0}, "cv is 0"),
-        ({"finalists": 0}, "finalists is 0"),
+        ({"time_scale": -1.0}, "time_scale is -1.0"),
+        ({"depth": None}, "depth is None"),
         ({"engine": "gpu"}, "engine is 'gpu'"),
     ],
 )
@@ -67,26 +65,26 @@ def test_a_subclass_adds_parameters_to_those_of_its_base():
         {parameters}
         """
 
-        width: int = parameters.dimension(
-            default=(1, 2), type="int or sequence", check=check_folds, doc="A width."
-        )
+        width: int = parameters.setting(type="int or sequence", check=check_folds, doc="A width.")
 
     model = clone(Wider(width=[3, 2, 3], depth=2))
     inherited = ResidualKernelRegressor(depth=2).get_params()
     assert model.get_params() == inherited | {"width": [3, 2, 3]}
     checked = parameters.check_parameters(model)
     assert checked["width"] == (3, 2) and checked["depth"] == (2,) and checked["alpha"] == 1.0
-    assert model._space(checked).values["width"] == (3, 2)
-    assert "\nwidth : int or sequence, default (1, 2)\n    A width." in inspect.getdoc(Wider)
+    assert parameters.check_parameters(Wider())["width"] is None
+    assert "\nwidth : int or sequence, default None\n    A width." in inspect.getdoc(Wider)
     with pytest.raises(ValueError, match="width is 1, expected an integer of at least 2"):
         parameters.check_parameters(Wider(width=1))
 
 
-def test_dimensions_are_fields_of_views_networks_and_kernels():
-    """The search reads the value of a dimension from these, by the name of the dimension."""
-    known = {f.name for kind in (View, Network, Kernel) for f in dataclasses.fields(kind)}
+def test_settings_are_fields_of_views_networks_and_kernels():
+    """A plan reads the value of a setting from these, by the name of the setting."""
+    known = {
+        f.name for kind in (View, Network, passes.MeanKernel) for f in dataclasses.fields(kind)
+    }
     rules = parameters.constraints(ResidualKernelEstimator)
-    searched = [name for name, rule in rules.items() if rule.searched]
-    assert set(searched) <= known
-    assert set(search.ONE_PASS) <= set(searched)
-    assert {f.name for f in dataclasses.fields(View)} <= set(searched)
+    settings = {name for name, rule in rules.items() if rule.is_setting}
+    assert settings == passes._COMMON.keys() <= known
+    assert {f.name for f in dataclasses.fields(View)} <= settings
+    assert all(row.keys() <= settings for row in passes.PLAN)

@@ -9,14 +9,14 @@ from rescntk.learn import views
 
 def test_shorten():
     X = np.array([[[1.0, 3.0, 5.0, 5.0, 8.0]]])
-    np.testing.assert_allclose(views.shorten(X, 3), [[[2.0, 5.0, 8.0]]])
+    np.testing.assert_allclose(views.shorten(X, 2), [[[2.0, 5.0, 8.0]]])
     np.testing.assert_allclose(
-        views.shorten(X, 3, block_statistics=True)[0],
+        views.shorten(X, 2, block_statistics=True)[0],
         [[2.0, 5.0, 8.0], [1.0, 0.0, 0.0], [1.0, 5.0, 8.0], [3.0, 5.0, 8.0]],
     )
-    for same in (None, 5, 100):
-        assert views.shorten(X, same, block_statistics=True) is X
-    assert views.shorten(np.zeros((2, 3, 1460)), 128).shape == (2, 3, 122)
+    assert views.shorten(X, 1, block_statistics=True) is X
+    for length, most, block in ((5, None, 1), (5, 5, 1), (5, 3, 2), (1460, 128, 12)):
+        assert views.block_size(length, most) == block
 
 
 def test_views_take_their_scales_from_training_signals(rng):
@@ -25,10 +25,10 @@ def test_views_take_their_scales_from_training_signals(rng):
     view = views.View(20, True, True, True, True).fit(X)
     seen = view(X)
     assert seen.shape == (6, 17, 20)  # 4 · 2 block statistics, 8 first differences, 1 constant
-    np.testing.assert_allclose(seen[:, :8].mean(axis=(0, 2)), 0, atol=1e-12)
-    np.testing.assert_allclose(seen[:, :8].std(axis=(0, 2)), 1)
-    np.testing.assert_allclose(seen[:, 8:16].std(axis=(0, 2)), 1)
-    np.testing.assert_allclose(seen[:, 16], 1)
+    rms = np.sqrt(np.mean(seen[:, :8] ** 2, axis=(0, 2)))
+    np.testing.assert_allclose(rms, 1)  # block statistics are scaled, not standardized
+    np.testing.assert_allclose(seen[:, 8:16].std(axis=(0, 2)), seen[:, :8].std(axis=(0, 2)))
+    np.testing.assert_allclose(seen[:, 16], np.sqrt(np.mean(seen[:, :16] ** 2)))
     both = view(np.concatenate([X, Z]))
     assert (both[:6] == seen).all()
     assert (both[6:] == view(Z)).all()
@@ -57,11 +57,48 @@ def test_the_constant_is_as_large_as_the_signals(rng):
     np.testing.assert_allclose(seen[:, 2], np.sqrt(np.mean(X**2)))
 
 
-def test_nearly_standard_signals_are_not_standardized_again(rng):
-    """The rule of 5 %, on both sides."""
-    X = rng.standard_normal((50, 2, 40))
-    X = (X - X.mean(axis=(0, 2), keepdims=True)) / X.std(axis=(0, 2), keepdims=True)
-    for mean, ratio, standard in ((0.04, 1.04, True), (0.06, 1.0, False), (0.0, 1.06, False)):
-        Z = X * np.array([1.0, ratio])[:, None] + mean * ratio
-        assert views.is_standard(Z) == standard
-        assert views.is_standard(7.0 * Z) == standard
+def test_standardized_channels_and_differences_alone(rng):
+    X = 3 + 2 * rng.standard_normal((6, 2, 40))
+    seen = views.View(standardize=True).fit(X)(X)
+    np.testing.assert_allclose(seen.mean(axis=(0, 2)), 0, atol=1e-12)
+    np.testing.assert_allclose(seen.std(axis=(0, 2)), 1)
+    both = views.View(first_differences=True).fit(X)(X)
+    only = views.View(first_differences="only").fit(X)(X)
+    assert (only == both[:, 2:]).all() and (both[:, :2] == X).all()
+    steps = np.gradient(X, axis=2)
+    np.testing.assert_allclose(only, steps * (X.std(axis=(0, 2)) / steps.std(axis=(0, 2)))[:, None])
+
+
+def test_time_has_its_share_of_the_energy(rng):
+    """Two channels on a circle, with s² times the energy of all other channels at each point."""
+    X = rng.standard_normal((6, 3, 40))
+    seen = views.View(time_scale=0.5, first_differences=True).fit(X)(X)
+    assert seen.shape == (6, 8, 40)
+    energy = (seen[:, 6:] ** 2).sum(axis=1)
+    np.testing.assert_allclose(energy, 0.25 * (seen[:, :6] ** 2).sum(axis=1).mean())
+    angles = np.arctan2(seen[:, 7], seen[:, 6])
+    np.testing.assert_allclose(
+        angles, np.broadcast_to(np.pi * np.arange(40) / 40, (6, 40)), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        views.View(None, False, True, True, True, 0.3),
+        views.View(20, True, False, "only", True, 1.0),
+        views.View(7, False, True, False, False),
+    ],
+)
+def test_lists_are_seen_as_arrays(view, rng):
+    """Signals of one length: the same in a list. A short signal does not depend on a long one."""
+    X = 3 + rng.standard_normal((6, 2, 40))
+    fitted, listed = view.fit(X), view.fit(list(X))
+    np.testing.assert_allclose(np.stack(listed(list(X))), fitted(X), rtol=1e-12, atol=1e-12)
+    ragged = [X[0], X[1, :, :25], X[2, :, :1]]
+    seen = view.fit(ragged)(ragged)
+    block = view.fit(ragged).block
+    assert [x.shape[1] for x in seen] == [-(-n // block) for n in (40, 25, 1)]
+    assert all(np.isfinite(x).all() for x in seen)
+    alone = view.fit(ragged)([ragged[1]])
+    assert (alone[0] == seen[1]).all()

@@ -10,15 +10,8 @@ import pytest
 pytest.importorskip("sklearn")
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.learn._delegating import with_remedy
+from tests.learn.cases import ONE
 
-QUICK = {
-    "depth": 1,
-    "filter_size": 3,
-    "input_filter_size": 1,
-    "standardize": False,
-    "first_differences": False,
-    "head": "trace",
-}
 RESIZED = r"scipy\.signal\.resample.*aeon's .*Resizer.*sktime's TSInterpolator"
 FILLED = r"numpy\.interp.*aeon's .*SimpleImputer.*sktime's Imputer"
 
@@ -30,20 +23,25 @@ def test_wrappers_say_what_to_do(library, kind, rng):
     wrapper = getattr(importlib.import_module(f"rescntk.learn.{library}"), f"ResidualKernel{kind}")
     X = rng.standard_normal((8, 2, 12))
     if kind == "Classifier":
-        targets, inner = np.arange(8) % 2, ResidualKernelClassifier(readout="ridge", **QUICK)
+        targets, inner = np.arange(8) % 2, ResidualKernelClassifier
     else:
-        targets, inner = np.sqrt(np.arange(8.0)), ResidualKernelRegressor(**QUICK)
-    model = wrapper(inner)
+        targets, inner = np.sqrt(np.arange(8.0)), ResidualKernelRegressor
+    jobs = {"n_jobs": 1 if library == "aeon" else None}  # the convention of aeon
+    assert wrapper().get_params() == inner().get_params() | jobs
+    assert f"n_jobs : int, default {jobs['n_jobs']}" in wrapper.__doc__
+    model = wrapper(**ONE)
     ragged = [X[0, :, :9], *X[1:]]
     broken = X.copy()
     broken[5, 0, 7] = np.nan
     model.fit(X, targets)
     assert (model.predict(list(X)) == model.predict(X)).all()
+    assert model.model_.get_params() == inner(**ONE).get_params() | jobs
+    assert (model.predict(X) == inner(**ONE).fit(X, targets).predict(X)).all()
     for Z, said in ((ragged, RESIZED), (broken, f"missing values.*{FILLED}")):
         with pytest.raises(ValueError, match=said):
             model.predict(Z)
         with pytest.raises(ValueError, match=said):
-            wrapper(model.model).fit(Z, targets)
+            wrapper(**ONE).fit(Z, targets)
     with pytest.raises(ValueError, match=RESIZED):
         model.predict(X[:, :, :10])
     with pytest.raises(ValueError, match="channel") as refusal:

@@ -27,10 +27,10 @@ def _erf(s, a, b):
     return 2 / mp.pi * mp.asin(2 * s / mp.sqrt(m)), 4 / mp.pi / mp.sqrt(m - 4 * s**2)
 
 
-def _box(A, q):
-    """Mean over taps k of A[…, j + k, j' + k], indices modulo d."""
-    half = q // 2
-    return sum(np.roll(A, (-k, -k), (2, 3)) for k in range(-half, half + 1)) / mp.mpf(q)
+def _box(A, q, step=1):
+    """Mean over taps k of A[…, j + step k, j' + step k], indices modulo d."""
+    taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
+    return sum(np.roll(A, (-k, -k), (2, 3)) for k in taps) / mp.mpf(q)
 
 
 def pixel_pairs(X, network):
@@ -52,13 +52,16 @@ def pixel_pairs(X, network):
     results = {}
     for layer in range(1, network.depth + 1):
         q = 1 if layer == 1 else network.filter_size
-        S = c_w * _box(F, q)
+        step = (
+            network.dilation if isinstance(network.dilation, int) else network.dilation[layer - 1]
+        )
+        S = c_w * _box(F, q, step)
         variance = np.array([S[i, i].diagonal() for i in range(n)])
         K, K_dot = dual(S, variance[:, None, :, None], variance[None, :, None, :])
-        T_g = c_w * _box(T, q) + (S if "inner" in network.trained else 0)
+        T_g = c_w * _box(T, q, step) + (S if "inner" in network.trained else 0)
         source = K_dot * T_g + (K if "outer" in network.trained else 0)
-        T = (T if network.skip else 0) + strength * _box(source, network.outer_filter_size)
-        F = (F if network.skip else 0) + strength * _box(K, network.outer_filter_size)
+        T = (T if network.skip else 0) + strength * _box(source, network.outer_filter_size, step)
+        F = (F if network.skip else 0) + strength * _box(K, network.outer_filter_size, step)
         ntk = T + F if "readout" in network.trained else T
         results[layer] = F * readout, ntk * readout
     return results

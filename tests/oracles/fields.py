@@ -7,8 +7,11 @@ recursion is run on one pixel's energy after another, and read at the output pix
 from fractions import Fraction
 
 
-def _box(row, q):
-    """Mean over taps k of row[j + k], indices modulo d."""
+def _box(row, q, step=1):
+    """Mean over taps k of row[j + step k], indices modulo d."""
+    if step > 1:
+        taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
+        return [sum(row[(j + k) % len(row)] for k in taps) / q for j in range(len(row))]
     d, half = len(row), q // 2
     window = sum(row[k % d] for k in range(-half, half + 1))
     means = []
@@ -30,14 +33,17 @@ def weights(network, d):
         T = [t * f for f in F]
         for layer in range(1, network.depth + 1):
             q = 1 if layer == 1 else network.filter_size
-            S = [c_w * s for s in _box(F, q)]
-            T_g = [i * s + c_w * b for s, b in zip(S, _box(T, q), strict=True)]
+            steps = network.dilation
+            step = steps if isinstance(steps, int) else steps[layer - 1]
+            S = [c_w * s for s in _box(F, q, step)]
+            T_g = [i * s + c_w * b for s, b in zip(S, _box(T, q, step), strict=True)]
             K = [c_v / 2 * s for s in S]  # E[relu(u)²] is half the variance, E[step(u)²] half
             source = [o * k + c_v / 2 * g for k, g in zip(K, T_g, strict=True)]
-            steps = zip(F, _box(K, network.outer_filter_size), strict=True)
-            F = [keep * f + strength * step for f, step in steps]
-            steps = zip(T, _box(source, network.outer_filter_size), strict=True)
-            T = [keep * tangent + strength * step for tangent, step in steps]
+            boxes = (_box(branch, network.outer_filter_size, step) for branch in (K, source))
+            F, T = (
+                [keep * old + strength * new for old, new in zip(state, box, strict=True)]
+                for state, box in zip((F, T), boxes, strict=True)
+            )
         scale = Fraction(network.readout_scale)
         fields[0].append(scale * F[0])
         fields[1].append(scale * (T[0] + r * F[0]))

@@ -95,6 +95,9 @@ def test_kernel_spectra():
     assert len(marked) < 13 and np.log(marked[1:] / marked[:-1]).max() < np.log(2) + 1e-9
     with pytest.raises(ValueError, match=r"last is 129, expected at most 128, .* shapes\['MLP'\]"):
         plots.kernel_spectra(SHAPES, last=129)
+    line, values = plots.kernel_spectra(SHAPES, 60, absolute=True).get_lines()[0], SHAPES["MLP"]
+    expected = smoothness.magnitudes(values)[line.get_xdata()]
+    assert (np.abs(line.get_ydata() - expected) <= 1e-15 * expected.max()).all()
 
 
 def test_gaussian_ratios():

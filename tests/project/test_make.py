@@ -1,5 +1,6 @@
 """The Makefile's targets run the commands that they promise."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 
 
-def commands(target):
+def commands(*arguments):
     """Return the commands that `make target` would run in an environment that is up to date."""
-    make = ["make", "--no-print-directory", "--dry-run", "-o", ".venv/test.stamp", target]
+    make = ["make", "--no-print-directory", "--dry-run", "-o", ".venv/test.stamp", *arguments]
     run = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True)
     return run.stdout.splitlines()
 
@@ -55,6 +56,24 @@ def test_gpu_tests_without_a_gpu_fail_in_one_line():
     # make itself says that it failed, as "make" or, within another one, as "make[1]".
     said = [line for line in run.stderr.splitlines() if "***" not in line]
     assert said == [f"make test-gpu: {state}"]
+
+
+def test_gpu_targets_install_nothing_where_a_python_is_given():
+    for target in ("test-gpu", "benchmark-gpu"):
+        lines = commands(target, "BIN=/given")
+        assert lines and all(line.startswith("/given/python ") for line in lines)
+        assert not any("pip" in line for line in lines)
+
+
+def test_gpu_tests_are_where_make_looks_for_them():
+    *_, pytest_gpu = commands("test-gpu", "BIN=/given")
+    places = tuple(word for word in pytest_gpu.split() if word.startswith("tests/"))
+    marked = re.compile(r"mark\.gpu|engine_names import .*(ENGINES|GROUPS)")
+    files = [
+        path for path in (ROOT / "tests").rglob("test_*.py") if marked.search(path.read_text())
+    ]
+    names = [path.relative_to(ROOT).as_posix() for path in files if path != Path(__file__)]
+    assert len(names) > 5 and all(name.startswith(places) for name in names)
 
 
 def test_slow_tests_are_marked_and_run_first():

@@ -109,6 +109,17 @@ def test_threshold_is_where_the_bounds_meet():
     assert (np.diff(thresholds) > 0).all() and thresholds[-1] < 2 / 9
 
 
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+def test_threshold_for_any_variances(activation):
+    for depth, v, w in ((2, 0.5, 1.3), (7, 2.0, 0.9)):
+        at = jacobian.alpha_threshold(depth, sigma_v=v, sigma_w=w, activation=activation)
+        network = literature.tirer_resnet(depth, at, v, w).replace(activation=activation)
+        assert at > 0 and abs(jacobian.jacobian_bound_ratio(network) - 1) <= 20 * depth * EPS
+    # No α: the ResNet's bound is larger already without branches.
+    assert jacobian.alpha_threshold(5, sigma_w=0.3) < 0
+    assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(5, 0.0, 1.0, 0.3)) > 1
+
+
 def test_bounds_beyond_float64():
     assert jacobian.jacobian_bound(literature.tirer_resnet(10**6, 1.0), 10, 2) == np.inf
     assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(10**6, 1.0)) == np.inf

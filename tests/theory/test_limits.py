@@ -190,7 +190,7 @@ def test_refusals():
 def test_the_table_of_ntk_limits(trained, pixels, skip):
     """c at different pixels, 1 at equal ones; GAP makes cd/(1 + (d − 1)c) of it. Any signals."""
     pytest.importorskip("numba")
-    X, depth = np.random.default_rng(0).standard_normal((3, 2, 4)), 10_000
+    X, depth = np.random.default_rng(0).standard_normal((3, 2, 4)), 2000
     network = rk.Network(1, 3, skip=skip, trained=trained)
     pooled = 4 * pixels / (1 + 3 * pixels)
     bar = tolerances.deep_tangent_kernel(depth, 2 if skip else 1)

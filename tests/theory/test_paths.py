@@ -23,17 +23,23 @@ EPS = tolerances.EPS["float64"]
     ("depth", "q", "outer", "first"),
     [(1, 3, 3, 1), (2, 3, 3, 1), (3, 3, 3, 1), (2, 5, 5, 1), (4, 3, 1, 1), (2, 5, 3, 3)],
 )
-def test_path_counts_by_walking_all_paths(depth, q, outer, first, d):
-    taps = [range(-(size // 2), size // 2 + 1) for size in (outer, q, first)]
-    steps = [taps[0], taps[1]] * (depth - 1) + [taps[0], taps[2]]
+@pytest.mark.parametrize("dilated", [False, True])
+def test_path_counts_by_walking_all_paths(depth, q, outer, first, d, dilated):
+    def taps(size, step=1):
+        return [step * k for k in range(-(size // 2), size // 2 + 1)]
+
+    dilation = [layer + 2 for layer in range(depth)] if dilated else [1] * depth
+    steps = [taps(size, step) for step in dilation[:0:-1] for size in (outer, q)]
+    steps += [taps(outer, dilation[0]), taps(first)]
     expected = [0] * d
     for path in itertools.product(*steps):
         expected[sum(path) % d] += 1
-    found = locality.path_counts(depth, q, d, outer_filter_size=outer, input_filter_size=first)
+    sizes = {"outer_filter_size": outer, "input_filter_size": first, "dilation": dilation}
+    found = locality.path_counts(depth, q, d, **sizes)
     assert found.dtype == object
     assert all(type(count) is int for count in found)
     assert found.tolist() == expected
-    network = rk.Network(depth, q, outer_filter_size=outer, input_filter_size=first)
+    network = rk.Network(depth, q, **sizes)
     pixels = locality.path_pixels(network)
     assert pixels.tolist() == [sum(path) for path in itertools.product(*steps)]
     assert abs(pixels).max() == locality.reach(network)

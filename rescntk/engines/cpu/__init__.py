@@ -4,6 +4,8 @@
 - records: the named arguments of the compiled loops.
 - compilation: how the loops are compiled and kept on disk.
 - rows: the loop over groups of rows, left cases and layers.
+- deficits: the same loop for pairs that lose digits in the form of distances.
+- masses: the tables of signals that the loop of deficits reads.
 - layers: the way of a row through one layer.
 - sums: memory, halos and moving sums.
 - heads: the sums over pixels that heads ask for.

@@ -4,8 +4,9 @@ Of LLVM's fast-math liberties only "contract" is taken: a·b + c in one rounding
 more accurate, and leaves alone NaN, infinity and the order of sums.
 
 numba keeps a compiled function on disk until the function's own file changes. It ignores changes
-in the functions that are called. Therefore only one function is kept on disk (`rows.compute`),
-and the contents of all source files are part of its key (`source_stamp`).
+in the functions that are called. Therefore only two functions are kept on disk, `rows.compute`
+and `deficits.compute_in_deficits`. The contents of all source files are part of their keys
+(`source_stamp`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numba import njit
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 compiled = njit(**_OPTIONS)
-"""Decorator of the functions that `rows.compute` calls."""
+"""Decorator of the functions that are called by functions kept on disk."""
 
 inlined = njit(inline="always", **_OPTIONS)
 """Decorator of a large function with one caller, whose body becomes a part of the caller.
@@ -28,7 +29,7 @@ one another are therefore optimized several times: inlining `rows.pass_layers` s
 """
 
 compiled_on_disk = njit(cache=True, **_OPTIONS)
-"""Decorator of the one function that numba keeps on disk."""
+"""Decorator of the functions that numba keeps on disk."""
 
 
 def source_stamp() -> str:

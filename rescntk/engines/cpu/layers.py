@@ -118,10 +118,8 @@ def add_doubt(
     E = where_less(E, MOST_E, E, MOST_E)
     E = where_less(layer.doubtful * root, total, E, 0.0)
     E = where_less(0.0, half_g, E, 0.0)
-    if any_less(0.0, E):
-        store(memory, doubt, load(memory, doubt) + E)
-        return True
-    return False
+    store(memory, doubt, load(memory, doubt) + E)
+    return any_less(0.0, E)
 
 
 @compiled
@@ -229,17 +227,19 @@ def inner_layer(
         distance = box(memory, distances, at)
         inverse = load(memory, left_inverse + at) * load(memory, right_inverse + at)
         w = in_range((distance - h * h) * inverse)
-        branch_distance, covariance, slope, root = relu(root1, root2, w, 2.0 - w, layer, p, r)
+        v = 2.0 - w
+        root = sqrt(where_less(w, v, w, v))
+        total = fabs(h) * (root1 + root2) + distance
+        if any_less(layer.doubtful * root, total):
+            doubt = places.doubt + at
+            doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
+        branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
         store(
             memory,
             places.branch_distance + start + at,
             layer.half_factor * (h * h) + branch_distance,
         )
         store(memory, K + at, layer.sum_scale * load(memory, K + at) + covariance)
-        total = fabs(h) * (root1 + root2) + distance
-        if any_less(layer.doubtful * root, total):
-            doubt = places.doubt + at
-            doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
         if with_ntk:
             tangent = box(memory, tangents, at)
             if with_linear:

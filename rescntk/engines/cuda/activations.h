@@ -1,4 +1,5 @@
-// Dual activations of one pixel pair: K = E[σ(u)σ(v)] and K̇ = E[σ'(u)σ'(v)], from distances.
+// The dual activation of one pixel pair, ReLU's: K = E[σ(u)σ(v)] and K̇ = E[σ'(u)σ'(v)], from
+// distances.
 //
 // Notation: q1 and q2 are the variances of the two pixels, ρ is their correlation.
 // g = √(q1 q2); w = 1 − ρ; v = 1 + ρ.
@@ -11,16 +12,10 @@ template <class real> struct alignas(2 * sizeof(real)) PixelRoots {
     real root, inverse_root;
 };
 
-// One pixel's further table for erf (activations.Erf): ½ + 2q and ½ E[σ(u)²].
-template <class real> struct alignas(2 * sizeof(real)) ErfPixel {
-    real discriminant, half_K;
-};
-
 // Constants of one layer. records.py has the same fields.
-template <class real> struct alignas(2 * sizeof(real)) Layer {
-    real branch_scale;  // factor of the branch's window sums, α² c_v/q; for ReLU times c_w/(2q)
+template <class real> struct Layer {
+    real branch_scale;  // factor of the branch's window sums: α² c_v c_w / (2 · both filters' sizes)
     real skip_scale;    // factor of the state before the branch is added; 0 without skip
-    real sum_scale;     // c_w/q: factor that makes Σ of a window sum of F
     real linear_scale;  // factor of (t + r) box(F⁰) in A_g where the state is without it; else 0
     real doubt_scale;   // 1 / (DOUBTFUL · mean variance): the unit of E (doubt.h)
     real doubt_weight;  // DOUBTFUL times the layers that E stands for; 0: E is not looked at
@@ -60,25 +55,5 @@ HD Branch<real> relu(real g, real h, real w, real v, real tangent, real outer_pl
         const real kappa0 = fused(with_sign(root, acute), p_poly(a), acute ? real(1) : real(0));
         branch.tangent_branch = fused(outer_plus_readout, branch.K, kappa0 * tangent);
     }
-    return branch;
-}
-
-// erf: Δ = 1 + 2q1 + 2q2 + 4 g w (g + S);  K = (2/π) arctan(2S/√Δ);  K̇ = (4/π)/√Δ.
-// Variances and the covariance S come in units of `sum_scale`. K and K̇ leave times
-// `branch_scale`. Δ is at least 1, so 1/√Δ is the only quotient.
-template <class real>
-HD Branch<real> erf_dual(
-    real half_g, real w, real covariance, real tangent, ErfPixel<real> both, real sum_scale,
-    real branch_scale, real outer_plus_readout)
-{
-    const real g = 2 * sum_scale * half_g, S = sum_scale * covariance;
-    real g_plus_S = g + S;  // a rounding error may take the sum below 0
-    g_plus_S = g_plus_S > 0 ? g_plus_S : real(0);
-    const real inverse = inverse_root(fused(4 * g * w, g_plus_S, both.discriminant));  // 1/√Δ
-    Branch<real> branch;
-    branch.K = branch_scale * real(0.63661977236758134308) * atan(2 * S * inverse);
-    branch.branch_distance = fused(branch_scale, both.half_K, -branch.K);
-    const real derivative = branch_scale * sum_scale * real(1.27323954473516268615) * inverse;
-    branch.tangent_branch = fused(outer_plus_readout, branch.K, derivative * tangent);
     return branch;
 }

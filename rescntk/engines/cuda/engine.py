@@ -3,13 +3,11 @@
 A kernel takes rows of pixel pairs through all layers at once (short_rows.cu, long_rows.cu), so
 nothing of the size of all pixel pairs touches the device's memory. This module cuts a Gram into
 tiles of pairs that fit into the free memory. It makes the tables of a tile's signals on the device
-(signal_tables.py) and launches one kernel for each tile.
+(signal_tables.py) and launches one kernel for each tile. The activation is ReLU.
 
 Tables take a number of array operations that grows with the depth, for each block of signals;
-kernels take one launch for each tile, whatever the depth. The Gram of a homogeneous network waits
-for the device once a tile, to read which pairs are to be computed again (doubt.py). Other networks
-wait twice for each block of signals, to check that the signals are not too large. Copies to NumPy
-wait as well.
+kernels take one launch for each tile, whatever the depth. A Gram waits for the device once a tile,
+to read which pairs are to be computed again (doubt.py). Copies to NumPy wait as well.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from ..signal_tables import SignalTables, signal_tables
 from . import kernels, records, selfcheck
 from .doubt import Deficits, layers_seen
-from .launch import ENUMS, HEADS, Launch, Rows, plan
+from .launch import ENUMS, HEADS, Launch, Rows, plan, steps
 from .packing import LEFT, RIGHT, PackedTables, Side, pack
 from .tiles import Memory, Tile, free_bytes
 
@@ -98,13 +96,15 @@ class CudaRun:
         for slot, depth in enumerate(request.depths):
             slots[depth] = slot
         self.slots = self.xp.asarray(slots, dtype=np.int32)
-        self.relu = request.network.activation == "relu"
-        self.linear_apart = self.relu and self.scaling.linear_apart
+        self.steps = self.xp.asarray(steps(request, self.d), dtype=np.int32)
+        self.linear_apart = self.scaling.linear_apart
+        # A has a part of F⁰ only where input or readout weights are trained.
+        self.tangent_apart = self.linear_apart and self.network.parts.initial != 0.0
         self.layers = self._layers()
         # Pixels have weights for the equivariant head alone.
         weighted = self.scaling.equivariant
         self.doubt_weights = self.xp.asarray(self.scaling.doubt_weights()) if weighted else None
-        doubted = self.relu and request.depths[-1] > 1  # layer 1 is exact
+        doubted = request.depths[-1] > 1  # layer 1 is exact
         self.deficits = Deficits(request, self.xp, X) if doubted else None
         corrections = [self.scaling.correction(depth) for depth in request.depths]
         self.corrections = self.xp.asarray(np.array(corrections))
@@ -182,18 +182,16 @@ class CudaRun:
 
     def _layers(self) -> Array:
         """Return the records `Layer` of activations.h, (layers, fields)."""
-        scaling, relu, depth = self.scaling, self.relu, self.request.depths[-1]
+        scaling, depth = self.scaling, self.request.depths[-1]
         layers = np.zeros(depth + 1, records.layer(np.dtype(np.float64)))
-        for layer, count in layers_seen(depth).items() if relu else ():
+        for layer, count in layers_seen(depth).items():
             mean = scaling.mean_variances[layer]
             layers[layer]["doubt_scale"] = 1.0 / (DOUBTFUL * mean) if mean > 0 else 0.0
             layers[layer]["doubt_weight"] = DOUBTFUL * count
         for layer in range(1, depth + 1):
-            sum_scale, branch_scale = scaling.unit(layer), scaling.factor(layer)
-            layers[layer]["branch_scale"] = 0.5 * branch_scale * sum_scale if relu else branch_scale
+            layers[layer]["branch_scale"] = 0.5 * scaling.factor(layer) * scaling.unit(layer)
             layers[layer]["skip_scale"] = scaling.step(layer) * self.network.skip
-            layers[layer]["sum_scale"] = sum_scale
-            if self.linear_apart:
+            if self.tangent_apart:
                 layers[layer]["linear_scale"] = 2.0 ** -scaling.exponents[layer - 1]
         fields = len(layers.dtype)
         return self.xp.asarray(layers.view(np.float64).reshape(-1, fields).astype(self.dtype))
@@ -312,6 +310,7 @@ class CudaRun:
             right=right.record,
             layers=records.address(self.layers),
             slots=records.address(self.slots),
+            steps=records.address(self.steps),
             results=records.address(results),
             doubt=records.address(doubt),
             doubt_weights=0 if weights is None else records.address(weights),
@@ -335,7 +334,7 @@ class CudaRun:
             diagonal=tile.diagonal,
             headroom=(self.d * self.scaling.offsets - 1).bit_length() + 1,
             grids=self.memory.grids,
-            linear_apart=self.linear_apart and parts.initial != 0.0,
+            linear_apart=self.tangent_apart,
             head=ENUMS["Head"].index(HEADS[request.head]),
         )
 

@@ -2,7 +2,8 @@
 
 A row of pixel pairs is cut into segments, one thread each. Where the state of a segment fits into
 the registers of its thread, rows stay there (`short_rows`), several rows in a warp. Longer rows,
-and filters that reach beyond a neighbouring segment, go through shared memory (`long_rows`).
+filters that reach beyond a neighbouring segment, and dilated filters, whose steps change from layer
+to layer, go through shared memory (`long_rows`).
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..geometry import on_ring
 from ..protocol import Request, sums_features
 
 LONGEST = 4096
 """Longest signals, in time points. Larger numbers are untested; shared memory ends near 4800 (six
 rings of float64 in 227 KiB)."""
 
-ENUMS = {"Head": ("FIRST_PAIR", "SUM", "EVERY_PAIR"), "Activation": ("RELU_SUMMED", "RELU", "ERF")}
-"""Enumerations of the kernels' text. A kernel's name has their numbers: a demangler writes them."""
+ENUMS = {"Head": ("FIRST_PAIR", "SUM", "EVERY_PAIR")}
+"""Enumerations of the kernels' text."""
 
 HEADS = {"equivariant": "FIRST_PAIR", "trace": "SUM", "gap": "SUM", "pixels": "EVERY_PAIR"}
 
@@ -35,26 +37,26 @@ unused: a block starts only when all of its registers are free. Chosen by the re
 kernels, from which tests/engines/cuda/test_cubins.py counts resident warps; never timed."""
 
 MOST_PIXELS = {"float32": 12, "float64": 8}
-"""Most pixels of a segment of `short_rows`, for ReLU. One more lengthens the rows that stay in
+"""Most pixels of a segment of `short_rows`. One more lengthens the rows that stay in
 registers by 32 pixels, but a state beyond 255 registers would spill to local memory, which
 test_cubins.py forbids in the compiled kernels of sm_80, sm_90 and sm_100."""
 
 FEW_PIXELS = {"float32": 12, "float64": 6}
-"""Most pixels of a segment that is not crowded (CROWDED), and the most pixels for erf, whose
-arctangent takes registers. Larger numbers choose longer segments more often. Resident warps of a
-multiprocessor of sm_90, counted as in test_cubins.py with NVRTC 13: 12 or more up to 12 pixels of
-float32 and 5 of float64, 8 for 6 to 8 pixels of float64. So float64's 6 is one pixel generous; no
-device has been timed to tell."""
+"""Most pixels of a segment that is not crowded (CROWDED). Larger numbers choose longer segments
+more often. Resident warps of a multiprocessor of sm_90, counted as in test_cubins.py with NVRTC 13:
+12 or more up to 12 pixels of float32 and 5 of float64, 8 for 6 to 8 pixels of float64. So float64's
+6 is one pixel generous; no device has been timed to tell."""
 
 CROWDED = 1.15
 """Factor on the estimated cost of a segment of more than FEW_PIXELS pixels, for its fewer resident
 warps. Raising it leaves long segments to rows that fit no other way. Chosen by judgement, never
 timed on a device."""
 
-LONG_PIXELS = {"relu": 5, "erf": 3}
+LONG_PIXELS = 5
 """Pixels of a segment of `long_rows`. Odd, so that 32 threads read from 32 different banks of the
 shared memory (CUDA C++ Programming Guide, "Shared Memory"). More pixels share more of a window's
-sum but take registers: erf with 5 spilled on sm_100, counted in compiled kernels."""
+sum but take registers. Chosen among odd
+numbers by judgement, never timed on a device."""
 
 LONG_THREADS = 256
 """Most threads of a block of `long_rows`. More threads halve the rounds of a long row but wait for
@@ -64,6 +66,10 @@ Chosen for the registers, never timed on a device."""
 LONGEST_FILTER = 15
 """Longest filter, in pixels, whose window sums are unrolled; a kernel's name has 0 for longer
 filters. Raising it needs more cases in `sums` (windows.h), compiled for each filter size."""
+
+LONGEST_DILATED_FILTER = 9
+"""The same for dilated filters, whose pixels have no taps in common. Longer filters take registers:
+13 and 15 taps spilled on sm_100, counted in compiled kernels of float64."""
 
 IDLE_TOLERANCE = 0.04
 """Share of idle threads, above the least possible, that a simpler choice may cost. Raising it
@@ -86,12 +92,12 @@ class Rows:
         Pixels of the inner and of the outer filter.
     dtype, kinds, head
         As in `Request`.
-    activation : {"relu", "erf"}
-        The network's activation.
     inner_differs : bool
         True if exactly one of inner and readout weights is trained.
     linear_apart : bool
         True if the state of A is without the part of F⁰, which A_g needs as well.
+    dilated : bool
+        True if a layer's filters have steps of more than one pixel.
     """
 
     d: int
@@ -100,9 +106,9 @@ class Rows:
     dtype: str
     kinds: tuple[str, ...]
     head: str
-    activation: str = "relu"
     inner_differs: bool = False
     linear_apart: bool = False
+    dilated: bool = False
 
     @classmethod
     def of(cls, request: Request, d: int) -> Rows:
@@ -115,15 +121,14 @@ class Rows:
             dtype=request.dtype,
             kinds=request.kinds,
             head=request.head,
-            activation=net.activation,
             inner_differs=net.parts.inner_minus_readout != 0.0,
             linear_apart=(
-                net.activation == "relu"
-                and request.head == "gap"
+                request.head == "gap"
                 and net.skip
                 and "ntk" in request.kinds
                 and net.parts.initial != 0.0
             ),
+            dilated=any(step != 1 for step in steps(request, d)),
         )
 
     @property
@@ -132,37 +137,48 @@ class Rows:
         return self.d if self.head in ("gap", "pixels") else 1
 
     @property
-    def kernel_activation(self) -> str:
-        """The member of the kernels' enumeration `Activation`."""
-        summed = sums_features(self.activation, self.head)
-        return "RELU_SUMMED" if summed else self.activation.upper()
+    def summed(self) -> bool:
+        """True if F is wanted as a sum over pixels alone."""
+        return sums_features("relu", self.head)
 
     @property
     def unrolled_filters(self) -> tuple[int, int]:
         """Sizes of inner and outer filter as the kernel's name has them: 0 for long filters."""
+        longest = LONGEST_DILATED_FILTER if self.dilated else LONGEST_FILTER
         inner, outer = (
-            size if size <= LONGEST_FILTER else 0
-            for size in (self.filter_size, self.outer_filter_size)
+            size if size <= longest else 0 for size in (self.filter_size, self.outer_filter_size)
         )
         return inner, outer
 
     @property
     def rings(self) -> int:
         """Numbers of each pixel pair that `long_rows` keeps: D, A, F and their branches; and F⁰."""
-        ntk, features = "ntk" in self.kinds, "gpk" in self.kinds or self.activation == "erf"
-        summed = self.kernel_activation == "RELU_SUMMED"
-        return 2 + 2 * ntk + features * (1 if summed else 2) + self.linear_apart
+        gpk, ntk = "gpk" in self.kinds, "ntk" in self.kinds
+        return 2 + 2 * ntk + gpk * (1 if self.summed else 2) + self.linear_apart
 
     def kernel_name(self, kernel: str, pixels: int, *rest: object) -> str:
         """Return the instance of a kernel's template for segments of `pixels` pixels."""
-        gpk, ntk = ("gpk" in self.kinds), ("ntk" in self.kinds)
-        activation = ENUMS["Activation"].index(self.kernel_activation)
+        gpk, ntk = "gpk" in self.kinds, "ntk" in self.kinds
         parts = (
-            REALS[self.dtype], pixels, *self.unrolled_filters, gpk, ntk, activation,
+            REALS[self.dtype], pixels, *self.unrolled_filters, gpk, ntk, self.summed,
             self.inner_differs and ntk, *rest,
         )  # fmt: skip
         words = [str(part).lower() if isinstance(part, bool) else str(part) for part in parts]
         return f"{kernel}<{', '.join(words)}>"
+
+
+def steps(request: Request, d: int) -> list[int]:
+    """Return the pixels from one tap to the next in layers 0 … L, on rings of `d` pixels.
+
+    A layer's inner and outer filters have the same step. Filters of one pixel have step 1.
+    """
+    net = request.network
+
+    def step(layer: int) -> int:
+        filters = net.inner_filter(layer), net.outer_filter(layer)
+        return max(on_ring(one, d).step if one.size > 1 else 1 for one in filters)
+
+    return [1, *map(step, range(1, request.depths[-1] + 1))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +238,8 @@ def plan(rows: Rows, shared_memory: int = SHARED_BYTES) -> Launch:
             f"X has {rows.d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
             "engine='reference' has no such limit"
         )
-    cut = cut_for_registers(rows) if min(rows.unrolled_filters) > 0 else None
+    in_memory = rows.dilated or min(rows.unrolled_filters) == 0
+    cut = None if in_memory else cut_for_registers(rows)
     return _long_rows(rows, shared_memory) if cut is None else _short_rows(rows, cut)
 
 
@@ -253,7 +270,7 @@ def _short_rows(rows: Rows, cut: Cut) -> Launch:
 
 def _long_rows(rows: Rows, shared_memory: int) -> Launch:
     """Return the launch of `long_rows`, which keeps rows in shared memory."""
-    segments = -(-rows.d // LONG_PIXELS[rows.activation])
+    segments = -(-rows.d // LONG_PIXELS)
     pixels = -(-rows.d // segments)
     needed = rows.rings * rows.d * np.dtype(rows.dtype).itemsize
     if needed > shared_memory:
@@ -264,7 +281,7 @@ def _long_rows(rows: Rows, shared_memory: int) -> Launch:
         )
     pairs, threads = _pairs_and_threads(segments, shared_memory // needed)
     return Launch(
-        name=rows.kernel_name("long_rows", pixels, threads, pairs > 1),
+        name=rows.kernel_name("long_rows", pixels, threads, pairs > 1, rows.dilated),
         segments=segments,
         pixels=pixels,
         threads=threads,
@@ -318,8 +335,8 @@ def cut_for_registers(rows: Rows) -> Cut | None:
     pixels that the warp has.
     """
     half = max(rows.filter_size, rows.outer_filter_size) // 2
-    slots, few = ISSUE_SLOTS[rows.dtype], FEW_PIXELS[rows.dtype]
-    most = MOST_PIXELS[rows.dtype] if rows.activation == "relu" else few
+    slots = ISSUE_SLOTS[rows.dtype]
+    few, most = FEW_PIXELS[rows.dtype], MOST_PIXELS[rows.dtype]
     best: tuple[float, Cut] | None = None
     for segments in range(1, min(WARP, rows.d) + 1):
         pixels = -(-rows.d // segments)

@@ -52,25 +52,14 @@ __device__ __forceinline__ void add(real (&state)[P], real factor, const real (&
 
 // ---------------------------------------------------------------- the activation
 
-// The branch of one pixel pair. `tangent` and `covariance` belong to the pre-activations.
+// The branch of one pixel pair. `tangent` belongs to the pre-activations.
 template <class Net, class real>
 __device__ __forceinline__ Branch<real> activated(
-    const Job<real> &job, const SegmentTables<real> &tables, int layer, int j, real g, real h,
-    real w, real v, real tangent, real covariance)
+    const Trained<real> &trained, real g, real h, real w, real v, real tangent)
 {
-    const Trained<real> &trained = job.trained;
-    if constexpr (Net::ACTIVATION == ERF) {
-        const Layer<real> constants = job.layers[layer];
-        tangent = fused(trained.inner_minus_readout, covariance, tangent);
-        return erf_dual(
-            real(0.5) * g, w < 0 ? real(0) : w < 2 ? w : real(2), covariance, tangent,
-            tables.erf_at(j),
-            constants.sum_scale, constants.branch_scale, trained.outer_plus_readout);
-    } else {
-        if (Net::INNER_DIFFERS)  // (i − r) Σ, where Σ = g − g w
-            tangent = fused(trained.inner_minus_readout, g - g * w, tangent);
-        return relu<Net::NTK>(g, h, w, v, tangent, trained.outer_plus_readout);
-    }
+    if (Net::INNER_DIFFERS)  // (i − r) Σ, where Σ = g − g w
+        tangent = fused(trained.inner_minus_readout, g - g * w, tangent);
+    return relu<Net::NTK>(g, h, w, v, tangent, trained.outer_plus_readout);
 }
 
 // ---------------------------------------------------------------- the input and the first layer
@@ -172,26 +161,24 @@ __device__ __forceinline__ void first_layer(
     for (int j = 0; j < P; ++j) {
         const PixelPair<real> pair = tables.at(j);
         set(branches, j,
-            activated<Net>(
-                job, tables, 1, j, pair.g, pair.h, w[j], v[j], state.tangent[j],
-                state.features[j]));
+            activated<Net>(job.trained, pair.g, pair.h, w[j], v[j], state.tangent[j]));
     }
 }
 
 // ---------------------------------------------------------------- further layers
 
-// The branch of a layer, from window sums of D, A and F; and its pixel pairs' E, added to `doubt`.
+// The branch of a layer, from window sums of D and A; and its pixel pairs' E, added to `doubt`.
 // Rows that are not `valid` repeat another row, whose E counts once.
 template <class Net, int P, class real>
 __device__ __forceinline__ void next_layer(
-    const Job<real> &job, const SegmentTables<real> &tables, int layer, int segment, bool short_segment, bool valid,
-    const real (&distance)[P], const real (&tangent)[P], const real (&covariance)[P],
+    const Job<real> &job, const SegmentTables<real> &tables, int layer, int segment,
+    bool short_segment, bool valid, const real (&distance)[P], const real (&tangent)[P],
     Branches<P, real> &branches, double &doubt)
 {
     // Many pixels go through in two parts: g, h and w take registers beside the state. Parts have
     // at most 48 bytes of each (12 float32, 6 float64): a larger number spills (test_cubins.py).
     constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
-    const real doubt_weight = Net::ACTIVATION == ERF || !valid ? real(0) : job.layers[layer].doubt_weight;
+    const real doubt_weight = valid ? job.layers[layer].doubt_weight : real(0);
 #pragma unroll
     for (int first = 0; first < P; first += part) {
         real g[part], h[part], w[part];
@@ -221,8 +208,7 @@ __device__ __forceinline__ void next_layer(
             if (j >= P)
                 continue;
             set(branches, j,
-                activated<Net>(
-                    job, tables, layer, j, g[k], h[k], w[k], 2 - w[k], tangent[j], covariance[j]));
+                activated<Net>(job.trained, g[k], h[k], w[k], 2 - w[k], tangent[j]));
         }
     }
 }

@@ -1,5 +1,5 @@
 // The kernel `long_rows`: the state of a row in shared memory, for rows and filters too long for
-// registers.
+// registers, and for dilated filters.
 //
 // One pair in a block: the block owns the row, and each thread has every THREADS-th segment, of
 // any number. Several pairs TOGETHER in a block: each pair has a team of threads, one for each
@@ -8,9 +8,10 @@
 #include "heads.h"
 
 // The rings of one row in shared memory: d numbers each. A ring that a network does not need is
-// absent. `linear` has (t + r) box(F⁰) where the state of A is without it (`Job::linear_apart`).
+// absent. `linear` is there where the state of A is without the part of F⁰ (`Job::linear_apart`): it
+// has (t + r) box(F⁰), the same for all layers; with dilated filters (t + r) F⁰.
 template <class Net, class real> struct Rings {
-    static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::FEATURES;
+    static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::GPK;
     real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K, *linear;
     int segments, d;
 
@@ -21,8 +22,8 @@ template <class Net, class real> struct Rings {
         real *const rest = branch_distance + d;
         tangent = Net::NTK ? rest : nullptr;
         tangent_branch = Net::NTK ? rest + d : nullptr;
-        features = Net::FEATURES ? rest + (Net::NTK ? 2 * d : 0) : nullptr;
-        K = Net::FEATURES && !Net::SUMMED ? features + d : nullptr;
+        features = Net::GPK ? rest + (Net::NTK ? 2 * d : 0) : nullptr;
+        K = Net::GPK && !Net::SUMMED ? features + d : nullptr;
         linear = memory + COUNT * d;
     }
 
@@ -51,35 +52,36 @@ template <class Net, class real> struct Rings {
     template <int P>
     __device__ __forceinline__ void put_branches(
         int segment, State<P, real> &state, const Branches<P, real> &branches,
-        const Layer<real> &constants, real factor) const
+        const Layer<real> &constants) const
     {
         put(branch_distance, segment, branches.branch_distance);
         if (Net::NTK)
             put(tangent_branch, segment, branches.tangent_branch);
-        if (Net::FEATURES && Net::SUMMED) {
+        if (Net::GPK && Net::SUMMED) {
 #pragma unroll
             for (int j = 0; j < P; ++j)
                 state.features[j] *= constants.skip_scale;
-            add(state.features, factor, branches.K);
+            add(state.features, constants.branch_scale, branches.K);
             put(features, segment, state.features);
         }
-        if (Net::FEATURES && !Net::SUMMED)
+        if (Net::GPK && !Net::SUMMED)
             put(K, segment, branches.K);
     }
 
-    // state ← skip_scale · state + factor · box(branch), for a segment's pixels.
+    // state ← skip_scale · state + branch_scale · box(branch), for a segment's pixels.
     template <int P>
     __device__ __forceinline__ void add_branch(
-        real *state, const real *branch, int segment, int outer, const Layer<real> &constants,
-        real factor) const
+        real *state, const real *branch, int segment, int outer, int step,
+        const Layer<real> &constants) const
     {
         real values[P], added[P];
         get(state, segment, values);
-        ring_sums<Net::Q2>(branch, d, outer, begin(segment, segments, d), added);
+        ring_sums<Net::Q2, Net::DILATED>(
+            branch, d, outer, step, begin(segment, segments, d), added);
 #pragma unroll
         for (int j = 0; j < P; ++j)
             values[j] *= constants.skip_scale;
-        add(values, factor, added);
+        add(values, constants.branch_scale, added);
         put(state, segment, values);
     }
 };
@@ -97,11 +99,12 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     const int own = cases.wanted ? threadIdx.x - team * job.segments : job.segments;
     auto next = [](int segment) { return TOGETHER ? 0x7fffffff : segment + THREADS; };
     const bool linear_apart = Net::NTK && Net::SUMMED && job.linear_apart;
+    auto step_of = [&](int layer) { return Net::DILATED ? job.steps[layer] : 1; };
+    auto inner_sums = [&](const real *ring, int step, int first, real(&sums)[P]) {
+        ring_sums<Net::Q1, Net::DILATED>(ring, d, job.inner, step, first, sums);
+    };
     const Rings<Net, real> rings(
         memory + team * (Rings<Net, real>::COUNT + linear_apart) * d, job.segments, d);
-    auto factor_of = [](const Layer<real> &constants) {
-        return Net::ACTIVATION == ERF ? real(1) : constants.branch_scale;
-    };
 
     double sum[2][MOST_GRIDS] = {};  // a thread's sums, (kind, grid)
     double doubt = 0;
@@ -114,17 +117,18 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
             rings.put(rings.distance, segment, state.distance);
             if (Net::NTK)
                 rings.put(rings.tangent, segment, state.tangent);
-            if (Net::FEATURES && !Net::SUMMED)
+            if (Net::GPK && !Net::SUMMED)
                 rings.put(rings.features, segment, state.features);
-            const Layer<real> constants = job.layers[1];
-            rings.put_branches(segment, state, branches, constants, factor_of(constants));
+            rings.put_branches(segment, state, branches, job.layers[1]);
         }
         __syncthreads();
         if (linear_apart) {
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 real boxes[P];
-                ring_sums<Net::Q1>(
-                    rings.tangent, d, job.inner, begin(segment, job.segments, d), boxes);
+                if (Net::DILATED)
+                    rings.get(rings.tangent, segment, boxes);
+                else
+                    inner_sums(rings.tangent, 1, begin(segment, job.segments, d), boxes);
                 rings.put(rings.linear, segment, boxes);
             }
             __syncthreads();
@@ -136,17 +140,16 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
         }
         for (int layer = 1;; ++layer) {
             const Layer<real> constants = job.layers[layer];
-            const real factor = factor_of(constants);
-            const int slot = job.slots[layer];
+            const int slot = job.slots[layer], step = step_of(layer);
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 auto add_branch = [&](real *state, const real *branch) {
                     rings.template add_branch<P>(
-                        state, branch, segment, job.outer, constants, factor);
+                        state, branch, segment, job.outer, step, constants);
                 };
                 add_branch(rings.distance, rings.branch_distance);
                 if (Net::NTK)
                     add_branch(rings.tangent, rings.tangent_branch);
-                if (Net::FEATURES && !Net::SUMMED)
+                if (Net::GPK && !Net::SUMMED)
                     add_branch(rings.features, rings.K);
                 if (slot >= 0) {
                     const int count = begin(segment + 1, job.segments, d)
@@ -182,29 +185,32 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
             if (layer == job.depth)
                 break;
             const Layer<real> after = job.layers[layer + 1];
+            const int step_after = step_of(layer + 1);
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 const int first = begin(segment, job.segments, d);
                 SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
                 tables.skip(layer + 1);
-                real distance[P], tangent[P], covariance[P];
-                ring_sums<Net::Q1>(rings.distance, d, job.inner, first, distance);
+                real distance[P], tangent[P];
+                inner_sums(rings.distance, step_after, first, distance);
                 if (Net::NTK)
-                    ring_sums<Net::Q1>(rings.tangent, d, job.inner, first, tangent);
+                    inner_sums(rings.tangent, step_after, first, tangent);
                 if (linear_apart) {
                     real boxes[P];
-                    rings.get(rings.linear, segment, boxes);
+                    if (Net::DILATED)
+                        inner_sums(rings.linear, step_after, first, boxes);
+                    else
+                        rings.get(rings.linear, segment, boxes);
                     add(tangent, after.linear_scale, boxes);
                 }
-                if (Net::ACTIVATION == ERF)
-                    ring_sums<Net::Q1>(rings.features, d, job.inner, first, covariance);
                 State<P, real> state;
-                if (Net::FEATURES && Net::SUMMED)
+                if (Net::GPK && Net::SUMMED)
                     rings.get(rings.features, segment, state.features);
                 Branches<P, real> branches;
+                const bool short_segment = begin(segment + 1, job.segments, d) - first < P;
                 next_layer<Net>(
-                    job, tables, layer + 1, segment,
-                    begin(segment + 1, job.segments, d) - first < P, true, distance, tangent, covariance, branches, doubt);
-                rings.put_branches(segment, state, branches, after, factor_of(after));
+                    job, tables, layer + 1, segment, short_segment, true, distance, tangent,
+                    branches, doubt);
+                rings.put_branches(segment, state, branches, after);
             }
             __syncthreads();
         }
@@ -213,11 +219,11 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
 }
 
 // Q1, Q2: 0 for filters of more than 15 pixels.
-template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int ACTIVATION,
-    bool INNER_DIFFERS, int THREADS, bool TOGETHER>
+template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, bool SUMMED, bool INNER_DIFFERS,
+    int THREADS, bool TOGETHER, bool DILATED>
 __global__ void __launch_bounds__(THREADS, 1) long_rows(const Job<real> job)
 {
     extern __shared__ double memory[];
-    through_memory<Network<real, P, Q1, Q2, GPK, NTK, ACTIVATION, INNER_DIFFERS>, THREADS,
+    through_memory<Network<real, P, Q1, Q2, GPK, NTK, SUMMED, INNER_DIFFERS, DILATED>, THREADS,
         TOGETHER>(job, (real *)memory);
 }

@@ -102,14 +102,6 @@ HD double square_root(double a)
     return fused(root * error, fused(error, 0.375, 0.5), root);
 }
 
-// 1/√a by the same step, for a far from the ends of the range.
-template <class real> HD real inverse_root(real a)
-{
-    const real seed = inverse_root_seed(a);
-    const real error = fused(-(a * seed), seed, real(1));
-    return fused(seed * error, fused(error, real(0.375), real(0.5)), seed);
-}
-
 // ---------------------------------------------------------------- sums without an order
 
 // Constants whose addition rounds a term to the grids, coarse to fine (exact_sum.py). Two grids are

@@ -48,8 +48,8 @@ class PackedTables:
 
     Attributes
     ----------
-    roots, erf : array, (cases, layers, registers * segments, 2)
-        √(2q) or √(q/2) (`Side.root_scale`), and 1/√q; the two further tables of erf, else empty.
+    roots : array, (cases, layers, registers * segments, 2)
+        √(2q) or √(q/2) (`Side.root_scale`), and 1/√q.
     units : array, (cases, features, registers * segments)
         Unit vectors.
     bounds : array, (kinds * depths, cases), float64
@@ -61,7 +61,6 @@ class PackedTables:
     """
 
     roots: Array
-    erf: Array
     units: Array
     bounds: Array
     means: Array
@@ -70,7 +69,7 @@ class PackedTables:
     @property
     def record(self) -> tuple[int, ...]:
         """The fields of `PackedTables` in rows.h."""
-        arrays = (self.roots, self.erf, self.units, self.bounds)
+        arrays = (self.roots, self.units, self.bounds)
         return *map(address, arrays), len(self.scale)
 
 
@@ -88,30 +87,19 @@ def pack(
     Array operations take all signals and layers at once; only the bounds take an operation for
     each depth that is asked for.
     """
-    d = tables.unit_vectors.shape[1]
+    cases, d, layers = len(tables.scale), tables.unit_vectors.shape[1], tables.layers
     order = xp.asarray(segment_order(launch, d, side.registers(launch)))
-    layers = tables.layers
-
-    def pairs(one: list[Array], other: list[Array], scale: float) -> Array:
-        """Interleave two lists of tables (d, cases) as (cases, layers, order, 2)."""
-        shape = (len(tables.scale), len(one), len(order), 2)
-        made = xp.empty(shape, dtype=tables.unit_vectors.dtype)
-        for k, table in enumerate((one, other) if one else ()):
-            made[..., k] = xp.take(xp.stack(table), order, axis=1).transpose(2, 0, 1)
-        if scale != 1.0 and one:
-            made[..., 0] *= scale
-        return made
-
-    roots = pairs([p.half_root for p in layers], [p.inverse for p in layers], side.root_scale)
-    has_extra = bool(layers[0].extra)
-    extra = [[p.extra[k] for p in layers] if has_extra else [] for k in (0, 1)]
-    bounds = xp.empty((len(KINDS) * len(depths), len(tables.scale)))
+    roots = xp.empty((cases, len(layers), len(order), 2), dtype=tables.unit_vectors.dtype)
+    for k, table in enumerate(([p.half_root for p in layers], [p.inverse for p in layers])):
+        roots[..., k] = xp.take(xp.stack(table), order, axis=1).transpose(2, 0, 1)
+    if side.root_scale != 1.0:
+        roots[..., 0] *= side.root_scale
+    bounds = xp.empty((len(KINDS) * len(depths), cases))
     for k, key in enumerate((kind, depth) for kind in KINDS for depth in depths):
         bounds[k] = tables.bounds[key]
     units = xp.take(tables.unit_vectors, order, axis=1).transpose(2, 0, 1)
     return PackedTables(
         roots=roots,
-        erf=pairs(extra[0], extra[1], 1.0),
         units=xp.ascontiguousarray(units),
         bounds=bounds,
         means=tables.means,

@@ -17,7 +17,7 @@ POINTER = np.uint64
 @functools.cache
 def packed_tables() -> np.dtype[Any]:
     """Return the layout of `PackedTables`."""
-    pointers = [(name, POINTER) for name in ("roots", "erf", "units", "bounds")]
+    pointers = [(name, POINTER) for name in ("roots", "units", "bounds")]
     return np.dtype([*pointers, ("cases", np.int64)], align=True)
 
 
@@ -31,9 +31,7 @@ def trained(real: np.dtype[Any]) -> np.dtype[Any]:
 @functools.cache
 def layer(real: np.dtype[Any]) -> np.dtype[Any]:
     """Return the layout of `Layer<real>`."""
-    names = (
-        "branch_scale", "skip_scale", "sum_scale", "linear_scale", "doubt_scale", "doubt_weight",
-    )  # fmt: skip
+    names = ("branch_scale", "skip_scale", "linear_scale", "doubt_scale", "doubt_weight")
     return np.dtype([(name, real) for name in names], align=True)
 
 
@@ -48,7 +46,10 @@ def job(real: np.dtype[Any]) -> np.dtype[Any]:
         [
             ("left", packed_tables()),
             ("right", packed_tables()),
-            *[(name, POINTER) for name in ("layers", "slots", "results", "doubt", "doubt_weights")],
+            *[
+                (name, POINTER)
+                for name in ("layers", "slots", "steps", "results", "doubt", "doubt_weights")
+            ],
             *[(name, np.int64) for name in ("rows", "columns", "above")],
             ("trained", trained(real)),
             ("opposite", real),

@@ -8,16 +8,16 @@
 #include "activations.h"
 #include "windows.h"
 
-// What the compiler knows of a network: kinds, filters, activation, and whether exactly one of
-// inner and readout weights is trained. `Activation` and `Head` come from launch.py.
+// What the compiler knows of a network: filters, kinds, whether only the sum of F over pixels is
+// wanted, whether exactly one of inner and readout weights is trained, and whether filters are
+// dilated. `Head` comes from launch.py.
 template <class Real, int PIXELS_OF_SEGMENT, int INNER, int OUTER, bool GPK_, bool NTK_,
-    int ACTIVATION_, bool INNER_DIFFERS_>
+    bool SUMMED_, bool INNER_DIFFERS_, bool DILATED_ = false>
 struct Network {
     using real = Real;
-    static constexpr int P = PIXELS_OF_SEGMENT, Q1 = INNER, Q2 = OUTER, ACTIVATION = ACTIVATION_;
-    static constexpr bool GPK = GPK_, NTK = NTK_, INNER_DIFFERS = INNER_DIFFERS_;
-    static constexpr bool SUMMED = ACTIVATION == RELU_SUMMED;   // only the sum of F is wanted
-    static constexpr bool FEATURES = GPK || ACTIVATION == ERF;  // F is needed
+    static constexpr int P = PIXELS_OF_SEGMENT, Q1 = INNER, Q2 = OUTER;
+    static constexpr bool GPK = GPK_, NTK = NTK_;  // F is needed for GPK alone
+    static constexpr bool SUMMED = SUMMED_, INNER_DIFFERS = INNER_DIFFERS_, DILATED = DILATED_;
 };
 
 // ---------------------------------------------------------------- the argument of every kernel
@@ -27,9 +27,8 @@ struct Network {
 // begin(segment) + register, around the ring. packing.py makes them.
 template <class real> struct PackedTables {
     const PixelRoots<real> *roots;
-    const ErfPixel<real> *erf;  // for erf only
-    const real *units;          // unit vectors: (case, feature, register, segment)
-    const double *bounds;       // bounds on √kernel: (kind, result, case)
+    const real *units;     // unit vectors: (case, feature, register, segment)
+    const double *bounds;  // bounds on √kernel: (kind, result, case)
     long long cases;
 };
 
@@ -40,6 +39,7 @@ template <class real> struct Job {
     PackedTables<real> left, right;
     const Layer<real> *layers;  // of the input, and of layers 1 ... depth
     const int *slots;           // which result a layer is, or −1
+    const int *steps;           // pixels from one tap of a layer's filters to the next
     // (grid, kind, result, row, column), one sum for each grid; for pixel pairs
     // (kind, result, row, column, d, d).
     double *results;
@@ -62,16 +62,6 @@ __device__ __forceinline__ PixelRoots<float> load(const PixelRoots<float> *at)
     return {two.x, two.y};
 }
 __device__ __forceinline__ PixelRoots<double> load(const PixelRoots<double> *at)
-{
-    const double2 two = __ldg((const double2 *)at);
-    return {two.x, two.y};
-}
-__device__ __forceinline__ ErfPixel<float> load(const ErfPixel<float> *at)
-{
-    const float2 two = __ldg((const float2 *)at);
-    return {two.x, two.y};
-}
-__device__ __forceinline__ ErfPixel<double> load(const ErfPixel<double> *at)
 {
     const double2 two = __ldg((const double2 *)at);
     return {two.x, two.y};
@@ -103,7 +93,7 @@ __device__ __forceinline__ CasePair case_pair_of(const Job<real> &job, int numbe
 
 // ---------------------------------------------------------------- which tables
 
-// The two pixels of a pair in one layer: g, h (activations.h) and 1/g, in units of sum_scale.
+// The two pixels of a pair in one layer: g, h (activations.h) and 1/g, in the unit of window sums.
 template <class real> struct PixelPair {
     real g, h, inverse_g;
 };
@@ -120,7 +110,6 @@ template <class real> HD PixelPair<real> pixel_pair(PixelRoots<real> left, Pixel
 // The tables of one segment of a row: pixels j of the left signal, j + offset of the right signal.
 template <class real> struct SegmentTables {
     const PixelRoots<real> *left, *right;
-    const ErfPixel<real> *left_erf, *right_erf;
     const real *left_units, *right_units;
     int segments, left_layer, right_layer;  // strides
 
@@ -128,17 +117,10 @@ template <class real> struct SegmentTables {
     {
         return pixel_pair(load(left + j * segments), load(right + j * segments));
     }
-    __device__ __forceinline__ ErfPixel<real> erf_at(int j) const
-    {
-        const ErfPixel<real> p = load(left_erf + j * segments), o = load(right_erf + j * segments);
-        return {p.discriminant + o.discriminant, p.half_K + o.half_K};
-    }
     __device__ __forceinline__ void skip(int layers)
     {
         left += (long long)layers * left_layer;
         right += (long long)layers * right_layer;
-        left_erf += (long long)layers * left_layer;
-        right_erf += (long long)layers * right_layer;
     }
 };
 
@@ -159,8 +141,6 @@ __device__ __forceinline__ SegmentTables<real> segment_tables(
     const long long r = two * (job.depth + 1) * tables.right_layer + seen;
     tables.left = job.left.roots + l;
     tables.right = job.right.roots + r;
-    tables.left_erf = job.left.erf + l;
-    tables.right_erf = job.right.erf + r;
     tables.left_units = job.left.units + one * job.features * tables.left_layer + segment;
     tables.right_units = job.right.units + two * job.features * tables.right_layer + seen;
     return tables;

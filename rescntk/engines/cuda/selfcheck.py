@@ -48,9 +48,9 @@ class Case:
     Attributes
     ----------
     rows : str
-        Where the kernel keeps rows, for the message.
+        Where the kernel keeps rows, or what is special about them, for the message.
     network : Network
-        The network, whose filters choose between registers and shared memory.
+        The network, whose filters choose the kernel.
     dtype : str
         The precision.
     """
@@ -62,18 +62,19 @@ class Case:
     @property
     def name(self) -> str:
         """The case in words."""
-        return f"{self.network.activation}, {self.dtype}, {self.rows}"
+        return f"{self.dtype}, {self.rows}"
 
 
 _NETWORKS = (
     ("rows in registers", Network(3, 3)),
     ("rows in shared memory", Network(3, 17, outer_filter_size=3)),
+    ("dilated filters", Network(3, 3, dilation=(1, 2, 4))),
 )
 
 CASES = tuple(
     Case(rows, network, dtype) for rows, network in _NETWORKS for dtype in ("float64", "float32")
 )
-"""Rows in registers and in shared memory, both precisions.
+"""Rows in registers and in shared memory, and dilated filters, both precisions.
 
 The GAP head, both kinds: all offsets, halos and exact sums.
 """
@@ -83,9 +84,8 @@ def signals() -> np.ndarray:
     """Return the signals of the check, (6, 2, 26).
 
     Signals x and z, x times −1/2, and z with pixels of zero; and two steps of one direction, whose
-    windows are parallel and differ in amplitude, so that their pairs are doubtful (doubt.py). The
-    means are positive, so that no GAP kernel of erf cancels. Rows of 26 pixels have several
-    segments, some of them short.
+    windows are parallel and differ in amplitude, so that their pairs are doubtful (doubt.py). Rows
+    of 26 pixels have several segments, some of them short.
     """
     x, z = 0.4 + 0.5 * np.sin(np.arange(104.0).reshape(2, 2, 26) ** 2)
     pixel = np.arange(26)

@@ -46,7 +46,7 @@ __device__ __forceinline__ void add_branch(
     const Team &team, bool short_segment, const Layer<real> &constants,
     const Branches<P, real> &branches, State<P, real> &state)
 {
-    const real factor = Net::ACTIVATION == ERF ? real(1) : constants.branch_scale;
+    const real factor = constants.branch_scale;
     scale(state, constants.skip_scale);
     real added[P];
     team_sums<EVEN, Net::Q2>(team, short_segment, branches.branch_distance, added);
@@ -55,9 +55,9 @@ __device__ __forceinline__ void add_branch(
         team_sums<EVEN, Net::Q2>(team, short_segment, branches.tangent_branch, added);
         add(state.tangent, factor, added);
     }
-    if (Net::FEATURES && Net::SUMMED)
+    if (Net::GPK && Net::SUMMED)
         add(state.features, factor, branches.K);
-    if (Net::FEATURES && !Net::SUMMED) {
+    if (Net::GPK && !Net::SUMMED) {
         team_sums<EVEN, Net::Q2>(team, short_segment, branches.K, added);
         add(state.features, factor, added);
     }
@@ -112,7 +112,8 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
         return;
 
     // Each thread's sums, (kind, grid), and its doubt. They are used rarely, so not in registers.
-    __shared__ double sum[2 * MOST_GRIDS][THREADS], doubt[THREADS];
+    __shared__ double sum[2 * MOST_GRIDS][THREADS];
+    __shared__ double doubt[THREADS];
     for (int part = 0; part < 2 * MOST_GRIDS; ++part)
         sum[part][threadIdx.x] = 0;
     doubt[threadIdx.x] = 0;
@@ -166,29 +167,27 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
                 break;
 
             tables.skip(1);
-            real distance[P], tangent[P], covariance[P];
+            real distance[P], tangent[P];
             team_sums<EVEN, Net::Q1>(team, short_segment, state.distance, distance);
             if (Net::NTK)
                 team_sums<EVEN, Net::Q1>(team, short_segment, state.tangent, tangent);
-            if (Net::ACTIVATION == ERF)
-                team_sums<EVEN, Net::Q1>(team, short_segment, state.features, covariance);
             if (MAY_BE_APART) {
                 const real factor = job.layers[layer + 1].linear_scale;
                 if (factor != 0)
                     linear.add_to(tangent, factor);
             }
             next_layer<Net>(
-                job, tables, layer + 1, segment, short_segment, valid, distance, tangent, covariance,
-                branches, doubt[threadIdx.x]);
+                job, tables, layer + 1, segment, short_segment, valid, distance, tangent, branches,
+                doubt[threadIdx.x]);
         }
     }
     add_doubt(job, cases, doubt[threadIdx.x]);
 }
 
-template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, int ACTIVATION,
-    bool INNER_DIFFERS, int SEGMENTS, bool EVEN, int THREADS>
+template <class real, int P, int Q1, int Q2, bool GPK, bool NTK, bool SUMMED, bool INNER_DIFFERS,
+    int SEGMENTS, bool EVEN, int THREADS>
 __global__ void __launch_bounds__(THREADS, 1) short_rows(const Job<real> job)
 {
-    through_registers<Network<real, P, Q1, Q2, GPK, NTK, ACTIVATION, INNER_DIFFERS>, SEGMENTS,
-        EVEN, THREADS>(job);
+    through_registers<Network<real, P, Q1, Q2, GPK, NTK, SUMMED, INNER_DIFFERS>, SEGMENTS, EVEN,
+        THREADS>(job);
 }

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import exact_sum
+from ..geometry import longest_reach
 from ..protocol import Request, pairs_above
 from .launch import Launch, Rows
 from .packing import LEFT, RIGHT, bytes_of_side
@@ -108,9 +109,8 @@ class Memory:
 
     @property
     def tables_per_pixel(self) -> int:
-        """Numbers of a pixel's tables: two (erf: four) for each layer, and its unit vector."""
-        per_layer = 4 if self.request.network.activation == "erf" else 2
-        return per_layer * (self.request.depths[-1] + 1) + self.features
+        """Numbers of a pixel's tables: two for each layer, and its unit vector."""
+        return 2 * (self.request.depths[-1] + 1) + self.features
 
     @property
     def result_of_pair(self) -> int:
@@ -139,8 +139,7 @@ class Memory:
         """
         left = bytes_of_side(self.tables_per_pixel, self.launch, LEFT, self._itemsize)
         made = 2 * self.d * self._itemsize * self.tables_per_pixel
-        net = self.request.network
-        halo = max(net.filter_size, net.outer_filter_size) // 2
+        halo = longest_reach(self.request.network, self.request.depths[-1], self.d)
         spare = 8 * (self.d * (4 * self.features + 12) + 3 * 2 * halo)
         return left + self.right_tables + made + spare
 

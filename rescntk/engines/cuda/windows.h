@@ -112,11 +112,49 @@ HD void long_sums(const real *ring, int d, int size, int first, real (&out)[P])
     }
 }
 
-// Window sums of a ring: by `sums` for a short filter of size Q, by `long_sums` for Q = 0.
+// Sums over the taps of a dilated filter, `step` pixels apart (1 to d), for P pixels from `first`
+// on. Neighbouring pixels have no taps in common.
 template <int Q, int P, class real>
-HD void ring_sums(const real *ring, int d, int size, int first, real (&out)[P])
+HD void dilated_sums(const real *ring, int d, int size, int step, int first, real (&out)[P])
 {
-    if constexpr (Q == 0) {
+    const int reach = Q ? Q / 2 * step : int((long long)(size / 2) * step % d);
+    int start = wrapped(first - reach, d);
+#pragma unroll
+    for (int j = 0; j < P; ++j) {
+        int pixel = start;
+        auto next = [&] {
+            const real value = ring[pixel];
+            pixel = pixel + step < d ? pixel + step : pixel + step - d;
+            return value;
+        };
+        if constexpr (Q == 0) {
+            real sum = 0, missing = 0;  // Kahan's summation
+            for (int k = 0; k < size; ++k) {
+                const real term = next() + missing, more = sum + term;
+                missing = term - (more - sum);
+                sum = more;
+            }
+            out[j] = sum;
+        } else {
+            real taps[Q], sum[1];
+#pragma unroll
+            for (int k = 0; k < Q; ++k)
+                taps[k] = next();
+            sums<Q>(taps, sum);
+            out[j] = sum[0];
+        }
+        start = start + 1 == d ? 0 : start + 1;
+    }
+}
+
+// Window sums of a ring: by `sums` for a short filter of size Q, by `long_sums` for Q = 0, and by
+// `dilated_sums` for dilated filters.
+template <int Q, bool DILATED, int P, class real>
+HD void ring_sums(const real *ring, int d, int size, int step, int first, real (&out)[P])
+{
+    if constexpr (DILATED) {
+        dilated_sums<Q>(ring, d, size, step, first, out);
+    } else if constexpr (Q == 0) {
         long_sums(ring, d, size, first, out);
     } else {
         real wide[P + Q - 1];

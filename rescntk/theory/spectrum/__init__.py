@@ -2,30 +2,44 @@
 
 ``dot_grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
 pixel's sphere, and ``funk_hecke`` makes eigenvalues of the two. ``decay`` and ``ensemble`` hold
-the eigenvalues against theorems 5.1 and 5.2. ``docs/spectrum.md`` has the derivations.
+the eigenvalues against theorems 5.1 and 5.2. ``taylor`` has the kernels' Taylor coefficients, and
+``constants`` computes theorem 5.1's constants from them. ``docs/spectrum.md`` has the derivations.
 """
 
+from .constants import DecayConstants, decay_constants
 from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
 from .dot_grid import Cost
 from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture
 from .funk_hecke import Spectrum, cost, eigenvalues
 from .harmonics import harmonics, multiplicities
 from .quadrature import zonal
+from .taylor import (
+    DualCoefficients,
+    dual_coefficients,
+    taylor_coefficients,
+    zonal_moments,
+)
 
 __all__ = [
     "Cost",
+    "DecayConstants",
     "DecayExponents",
+    "DualCoefficients",
     "EnsembleFit",
     "FrequencyDecay",
     "Mixture",
     "Spectrum",
     "cost",
+    "decay_constants",
     "decay_exponents",
+    "dual_coefficients",
     "eigenvalues",
     "fit_ensemble",
     "harmonics",
     "mixture",
     "multiplicities",
     "singularity_exponent",
+    "taylor_coefficients",
     "zonal",
+    "zonal_moments",
 ]

@@ -1,9 +1,14 @@
-"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
+r"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
 
 The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by powers of k
 from below and from above. Between the bounds lies the law of `singularity_exponent`, from the
 points where a ReLU kernel is not analytic. ``docs/spectrum.md`` derives the law, and says where
 eigenvalues are 0.
+
+In the first layer opposite pixels have :math:`\rho = -1`: a single pixel has a second cone, of the
+same power, at :math:`\theta_i = \pi`. Even and odd frequencies of one pixel therefore have
+different constants. At depth 1 the two cones cancel, and odd frequencies above 1 have the
+eigenvalue 0.
 """
 
 from __future__ import annotations
@@ -281,7 +286,7 @@ def singularity_exponent(
     moved = {
         frozenset((pixel + shift - tap) % d for pixel in chosen)
         for shift in shifts(head, d)
-        for tap in taps(network.outer_filter_size, d)
+        for tap in taps(network.outer_filter(network.depth), d)
     }
     costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= last)
     return -min(costs, default=math.inf)
@@ -311,9 +316,9 @@ def _windows_below(network: Network, d: int) -> dict[frozenset[int], int]:
         for p in reached:
             window = frozenset((p + k) % d for k in seen[layer - 1].pixels)
             found.setdefault(window, layer)
-        inner = Window(reached, d).widen(1 if layer == 1 else network.filter_size).pixels
+        inner = Window(reached, d).widen(network.inner_filter(layer)).pixels
         features = features | inner if network.skip else inner
-        reached = Window(features, d).widen(network.outer_filter_size).pixels
+        reached = Window(features, d).widen(network.outer_filter(layer)).pixels
     return found
 
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...activations import BY_NAME, DualInput, Pixels, Workspace
-from ...network import Network
+from ...network import Filter, Network
 from ..complements import RELU, Arrays, Dual, activate, initial_state, own_branch, pass_layer
 from .blocks import Block, blocks, whole
 from .windows import rotate, taps, windows
@@ -126,8 +126,8 @@ def _dual(
 class GridFilters:
     """A layer's filters on a tensor grid (see ``complements.Filters``), on some threads."""
 
-    inner: int
-    outer: int
+    inner: Filter
+    outer: Filter
     d: int
     shape: tuple[int, ...]
     """Of the branch before the outer filter."""
@@ -135,16 +135,16 @@ class GridFilters:
     tick: Callable[[int], None]
     """Told how many more points are done."""
 
-    def mean(self, array: np.ndarray, size: int, block: Block | None = None) -> np.ndarray:
+    def mean(self, array: np.ndarray, window: Filter, block: Block | None = None) -> np.ndarray:
         """Return a block of the mean over a filter's taps: arrays of other pixels are rotated."""
         block = (slice(None),) * self.d if block is None else block
         total: np.ndarray | float = 0.0
-        for pixel, count in sorted(taps(size, self.d).items()):
+        for pixel, count in sorted(taps(window, self.d).items()):
             view = rotate(array, pixel)
             cut = (s if n > 1 else slice(None) for s, n in zip(block, view.shape, strict=True))
             part = view[tuple(cut)]
             total = total + (part if count == 1 else count * part)
-        return np.asarray(total / size if size > 1 else total)
+        return np.asarray(total / window.size if window.size > 1 else total)
 
     def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
         """Return H_o of ``function`` of H_i of each array."""
@@ -214,17 +214,17 @@ class LastLayer:
         n, before = len(complements), windows(network, d).before
         self._filters = [
             GridFilters(
-                1 if layer == 0 else network.filter_size,
-                network.outer_filter_size,
+                network.inner_filter(layer),
+                network.outer_filter(layer),
                 d,
                 window.shape(n),
                 threads,
                 tick,
             )
-            for layer, window in enumerate(before)
+            for layer, window in enumerate(before, start=1)
         ]
         delta = complements.reshape(-1, *[1] * (d - 1))
-        delta = self._filters[0].mean(delta, network.input_filter_size)
+        delta = self._filters[0].mean(delta, network.input_filter)
         self._state = initial_state(delta, self.parts, kind == "ntk")
         self._tau = self.parts.input
         # q is mantissa · 2^exponent: it may exceed any float.

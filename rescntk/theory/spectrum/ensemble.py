@@ -250,7 +250,7 @@ def mixture(
 
     target, resolved = spectrum(network)
     dot = np.zeros_like(target)  # of the mean of t over the input filter's window
-    for pixel, times in taps(network.input_filter_size, target.ndim).items():
+    for pixel, times in taps(network.input_filter, target.ndim).items():
         if target.shape[pixel] > 1:
             one = tuple(int(axis == pixel) for axis in range(target.ndim))
             dot[one] = times / (network.input_filter_size * n_channels)

@@ -296,7 +296,7 @@ class _Request:
     @property
     def _reached(self) -> tuple[int, ...]:
         """The highest frequency along each axis of the last layer's branch that is needed."""
-        outer = taps(self.network.outer_filter_size, self.d)
+        outer = taps(self.network.outer_filter(self.network.depth), self.d)
         seen = {p + s for p in outer for s in shifts(self.head, self.d)}
         # Pixel p along `axis` + p has the integrals of pixel 0 along `axis`.
         return tuple(
@@ -313,7 +313,7 @@ class _Request:
             self.network, self.kind, integrate.complements, self.d, self.n_channels, _THREADS, tick
         )
         result = np.zeros([k + 1 for k in self.max_frequency])
-        outer = taps(self.network.outer_filter_size, self.d)
+        outer = taps(self.network.outer_filter(self.network.depth), self.d)
         self._add_rotated(result, self._last_branch(last, integrate), outer)
         if self.network.skip:
             carried = integrate.transform(last.carried, dict(enumerate(self._reached)))

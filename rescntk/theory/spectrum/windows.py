@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...network import Network
+from ...network import Filter, Network
 
 
-def taps(size: int, d: int) -> Counter[int]:
+def taps(window: Filter, d: int) -> Counter[int]:
     """Return the number of taps of a centred filter at each pixel that it reaches on a ring."""
-    half = size // 2
-    return Counter(k % d for k in range(-half, half + 1))
+    return Counter(k % d for k in window.taps)
 
 
 def shifts(head: str, d: int) -> range:
@@ -33,9 +32,9 @@ class Window(NamedTuple):
     pixels: frozenset[int]
     d: int
 
-    def widen(self, size: int) -> Window:
-        """Return the window of a filter of `size` over units with this one."""
-        reached = {(p + k) % self.d for p in self.pixels for k in taps(size, self.d)}
+    def widen(self, window: Filter) -> Window:
+        """Return the window of a filter over units with this one."""
+        reached = {(p + k) % self.d for p in self.pixels for k in taps(window, self.d)}
         return Window(frozenset(reached), self.d)
 
     def shape(self, n: int) -> tuple[int, ...]:
@@ -54,10 +53,10 @@ class Windows(NamedTuple):
 
 def windows(network: Network, d: int) -> Windows:
     """Return the windows of all layers of a network on `d` pixels."""
-    before, features = [], [Window(frozenset({0}), d).widen(network.input_filter_size)]
+    before, features = [], [Window(frozenset({0}), d).widen(network.input_filter)]
     for layer in range(1, network.depth + 1):
-        before.append(features[-1].widen(1 if layer == 1 else network.filter_size))
-        branch = before[-1].widen(network.outer_filter_size)
+        before.append(features[-1].widen(network.inner_filter(layer)))
+        branch = before[-1].widen(network.outer_filter(layer))
         union = branch.pixels | (features[-1].pixels if network.skip else frozenset())
         features.append(Window(union, d))
     return Windows(tuple(before), tuple(features))

@@ -15,7 +15,7 @@ CUTS = {
     ],
     "numba": [
         {"_GROUP_BYTES": 1, "_DEFICIT_GROUP_BYTES": 1, "_TASK_PAIRS": 1, "_TABLE_BYTES": 1},
-        {"_GROUP_BYTES": 800, "_TASK_PAIRS": 300, "_TABLE_BYTES": 10_000},
+        {"_GROUP_BYTES": 800, "_TASK_PAIRS": 300, "_TASK_RESULTS": 3, "_TABLE_BYTES": 10_000},
         {"_GROUP_BYTES": 10**6, "_DEFICIT_GROUP_BYTES": 10**6, "_TASK_PAIRS": 10**9},
     ],
     # The bytes that a device says are free.

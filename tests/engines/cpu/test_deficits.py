@@ -62,6 +62,14 @@ def test_uneven_amplitudes(make, sizes, dtype, rng):
     assert_equal_engines(network, make(2, 11, rng), dtype)
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 1), (1, 3)])
+def test_windows_without_pieces(sizes, depth, rng):
+    """Filters of one pixel have no pieces, nor has an inner filter at depth 1."""
+    network = rk.Network(depth, sizes[0], outer_filter_size=sizes[1])
+    assert_equal_engines(network, rng.standard_normal((3, 2, 5)), "float64")
+
+
 @given(networks(activations=("relu",)), signals(batches=2), st.integers(-9, 9))
 @settings(max_examples=40)
 def test_symmetric_and_free_of_shifts(network, batches, shift):

@@ -8,6 +8,7 @@
 // Few headers: reading them would take longer than compiling a kernel.
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include <setjmp.h>
@@ -19,7 +20,6 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __constant__ static
-#define __shared__ static  // blocks run one after the other
 
 using std::atan;
 using std::fabs;
@@ -56,7 +56,8 @@ static unsigned first;             // the first one's number in its block
 static unsigned running;
 static ucontext_t home;
 static bool parted;
-static double *memory;  // shared by a block
+static double *memory;    // shared by a block
+static long long blocks;  // begun so far
 static void (*body)();
 
 static void go_to(unsigned number)
@@ -108,9 +109,21 @@ static int meet(char kind, double value)
 
 static double from(int meeting, unsigned lane) { return fibers[lane].left[meeting % 2]; }
 
+// Fill memory with bytes that are NaN as numbers, so that reading it before writing shows.
+static void spoil(void *at, size_t size) { memset(at, 0xff, size); }
+
+// Spoil a variable in shared memory when the first thread of a block comes to it. Blocks run one
+// after the other, so they share one static variable.
+static void spoil_once(void *at, size_t size, long long &spoilt_in)
+{
+    if (spoilt_in != blocks)
+        spoil(at, size);
+    spoilt_in = blocks;
+}
+
 // Run a grid: groups of `together` threads meet. Every second block has its threads in reverse order:
 // what they write too early or read too late for one order is seen in the other.
-static int run(long long blocks, int threads, int together, size_t shared, void (*kernel)())
+static int run(long long wanted, int threads, int together, size_t shared, void (*kernel)())
 {
     constexpr size_t stack = 1 << 16;
     static char *const stacks = (char *)malloc(1024 * stack);
@@ -119,9 +132,9 @@ static int run(long long blocks, int threads, int together, size_t shared, void 
     dim.x = threads;
     count = together;
     memory = (double *)malloc(shared + sizeof(double));
-    for (size_t k = 0; k < shared / sizeof(double); ++k)
-        memory[k] = NAN;
-    for (long long number = 0; number < blocks; ++number) {
+    for (long long number = 0; number < wanted; ++number) {
+        ++blocks;
+        spoil(memory, shared);
         block.x = (unsigned)number;
         step = number % 2 ? count - 1 : 1;
         for (first = 0; (int)first < threads; first += count) {

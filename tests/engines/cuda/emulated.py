@@ -6,6 +6,7 @@ cuda_on_host.h in place of CUDA, and called with the record that CuPy would pass
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,10 @@ FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -shared -fPIC -w"
 # What a C++ compiler cannot know.
 DYNAMIC = "extern __shared__ double memory[];"
 DYNAMIC_HERE = "double *const memory = host::memory;"
+SHARED = re.compile(r"__shared__ ([^;]+?) (\w+)((?:\[[^;]+\])?);")
+SHARED_HERE = r"""static \1 \2\3;
+    static long long \2_spoilt_in;
+    host::spoil_once(&\2, sizeof(\2), \2_spoilt_in);"""
 
 WRAPPER = """
 static void **arguments;
@@ -38,6 +43,13 @@ extern "C" int run(long long blocks, int threads, int together, size_t shared, v
     return host::run(blocks, threads, together, shared, [] {{ host::call({name}, arguments); }});
 }}
 """
+
+
+def on_the_host(source):
+    """Return the kernels' text for a C++ compiler, behind its prelude."""
+    assert source.count(DYNAMIC) == 1
+    source = SHARED.sub(SHARED_HERE, source.replace(DYNAMIC, DYNAMIC_HERE))
+    return f"{PRELUDE.read_text()}\n{source}\n"
 
 
 def build(text, folder):
@@ -66,9 +78,7 @@ class RawModule:
 
     def get_function(self, name):
         assert name in self.names
-        assert self.code.count(DYNAMIC) == 1
-        code = self.code.replace(DYNAMIC, DYNAMIC_HERE)
-        text = f"{PRELUDE.read_text()}\n{code}\n{WRAPPER.format(name=name)}"
+        text = on_the_host(self.code) + WRAPPER.format(name=name)
         return Kernel(build(text, self.folder), name, self.limits)
 
 

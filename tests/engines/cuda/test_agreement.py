@@ -111,6 +111,45 @@ def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
         assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
 
 
+DILATED = {
+    "growing": rk.Network(4, 3, dilation=(1, 2, 4, 8)),
+    "all trained": rk.Network(
+        3, 3, outer_filter_size=5, dilation=3, trained=("input", "inner", "outer", "readout")
+    ),
+    "inner alone": rk.Network(3, 5, outer_filter_size=1, dilation=2, trained=("inner",)),
+    "long filters": rk.Network(3, 17, outer_filter_size=31, dilation=(5, 3, 7), skip=False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+@pytest.mark.parametrize("name", DILATED)
+def test_dilated_filters(device, name, head, dtype, rng):
+    """Right as the reference engine is; a Gram is symmetric, and GAP of shifted signals equal."""
+    network, d = DILATED[name], 13
+    X, Z = rng.standard_normal((3, 2, d)), rng.standard_normal((2, 2, d))
+    options = {"head": head, "dtype": dtype}
+    theirs = rk.gram(network, X, Z, engine="reference", **options)
+    ours = rk.gram(network, X, Z, engine="cuda", **options)
+    turned = rk.gram(network, Z, X, engine="cuda", **options)
+    shifted = rk.gram(network, np.roll(X, 4, 2), np.roll(Z, 4, 2), engine="cuda", **options)
+    for A, B, transposed, moved in zip(ours, theirs, turned, shifted, strict=True):
+        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+        assert (A == transposed.T).all()
+        assert head == "equivariant" or (A == moved).all()
+
+
+def test_steps_as_long_as_rings_are_short_rows(device, rng):
+    """On a ring of 4 pixels a step of 5 leads to the same taps as a step of 1."""
+    X = rng.standard_normal((2, 1, 4))
+    for A, B in zip(
+        rk.gram(rk.Network(2, 3, dilation=5), X, engine="cuda"),
+        rk.gram(rk.Network(2, 3), X, engine="cuda"),
+        strict=True,
+    ):
+        assert (A == B).all()
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_filters_as_long_as_signals(device, dtype, rng):
     """Sums of hundreds of terms, layer by layer, of signals that nearly agree."""
@@ -140,9 +179,15 @@ def test_extreme_networks(device, rng):
 
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
-@pytest.mark.parametrize("network", [cupy_arrays.NETWORKS[0], cupy_arrays.NETWORKS[2]])
-def test_cupy_in_cupy_out(device, network, head, rng):
-    cupy_arrays.same_values_dtypes_and_shapes((device, "cuda"), network, head, "float64", rng)
+@pytest.mark.parametrize(
+    ("network", "engine"),
+    [(cupy_arrays.RELU, "cuda"), (cupy_arrays.ERF, "auto")],
+    ids=("relu", "erf"),
+)
+def test_cupy_in_cupy_out(device, network, engine, head, work, rng):
+    """The kernels serve ReLU; "auto" has erf computed by the reference engine on the device."""
+    cupy_arrays.same_values_dtypes_and_shapes((device, engine), network, head, "float64", rng)
+    assert (work["launches"] > 0) == (engine == "cuda")
 
 
 def test_pixel_pairs(device, rng):

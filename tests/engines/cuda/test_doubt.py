@@ -66,9 +66,16 @@ NETWORKS = {
 }
 
 
+# All families for one network; for the others those with most, and with all pairs doubtful.
+FAMILIES_OF_NETWORKS = [
+    (name, family)
+    for name in NETWORKS
+    for family in (FAMILIES if name == "filter 3" else ("near 0.0001", "lognormal", "steps"))
+]
+
+
 @emulated.on_host
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "family"), FAMILIES_OF_NETWORKS)
 def test_families_that_lose_digits(device, name, family, rng):
     """Against the definition in 40-digit arithmetic."""
     accuracy.assert_accurate(["cuda"], NETWORKS[name], FAMILIES[family](rng))
@@ -162,7 +169,7 @@ def test_gap_of_signals_of_zero_mean(device, alpha, rng):
     for network in (
         rk.Network(3, 3, alpha=alpha, trained=ALL),
         rk.Network(2, 17, alpha=alpha),
-        rk.Network(3, 3, c_v=alpha**2),
+        rk.Network(3, 3, c_v=alpha**2, trained=("inner",)),
     ):
         accuracy.assert_accurate(["cuda"], network, X)
 

@@ -100,6 +100,8 @@ def test_auto(device):
     assert engines.choose("auto", request, device.asarray(X)) is cuda
     assert engines.choose("cuda", request, X) is cuda
     assert engines.choose("auto", request, X) is not cuda
+    dilated = dataclasses.replace(request, network=rk.Network(2, dilation=2))
+    assert engines.choose("auto", dilated, device.asarray(X)) is cuda
     erf = Request(rk.Network(2, activation="erf"), "gap", BOTH, (2,))
     assert engines.choose("auto", erf, device.asarray(X)).__name__.endswith("reference")
     with pytest.raises(ValueError, match="it takes activation 'relu', and the network has 'erf'"):

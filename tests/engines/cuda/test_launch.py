@@ -3,23 +3,15 @@
 import numpy as np
 import pytest
 
+import rescntk as rk
 from rescntk.engines.cuda import launch as launches
 from rescntk.engines.cuda.packing import LEFT, RIGHT, segment_order
+from rescntk.engines.protocol import Request
 
 BOTH = ("gpk", "ntk")
 
 
-def plan(
-    d,
-    filters,
-    dtype,
-    kinds,
-    head,
-    activation="relu",
-    inner_differs=False,
-    memory=None,
-    linear_apart=False,
-):
+def plan(d, filters, dtype, kinds, head, memory=None, linear_apart=False):
     """Return the launch of rows that are given in short."""
     rows = launches.Rows(
         d=d,
@@ -28,8 +20,6 @@ def plan(
         dtype=dtype,
         kinds=kinds,
         head=head,
-        activation=activation,
-        inner_differs=inner_differs,
         linear_apart=linear_apart,
     )
     return launches.plan(rows, memory or launches.SHARED_BYTES)
@@ -126,6 +116,19 @@ def test_threads_have_work(head):
     assert busy(launch, 1285, 1)[0] >= 0.8
 
 
+def test_dilated_filters_take_shared_memory():
+    """If a step is more than one pixel on the ring, and the filter has more than one tap."""
+    for network, d, expected in (
+        (rk.Network(3, 3, dilation=(1, 2, 4)), 13, [1, 1, 2, 4]),
+        (rk.Network(3, 1, outer_filter_size=5, dilation=(1, 2, 4)), 3, [1, 1, 2, 1]),
+        (rk.Network(3, 3, dilation=6), 5, [1, 1, 1, 1]),
+        (rk.Network(3, 1, dilation=6), 13, [1, 1, 1, 1]),
+    ):
+        request = Request(network, "gap", BOTH, (3,))
+        assert launches.steps(request, d) == expected
+        assert short(launches.plan(launches.Rows.of(request, d))) == (max(expected) == 1)
+
+
 def test_tables_lie_as_segments_read_them():
     """A row of any offset: what a segment reads at `seen` are the pixels after its own."""
     for d, _, _, _, launch in each_launch((1, 2, 5, 7, 25, 97, 128, 385), [(3, 3)], ("gap",)):
@@ -157,15 +160,14 @@ def test_what_does_not_fit_is_refused(arguments, says):
 
 @pytest.mark.parametrize("memory", [48 * 1024, 99 * 1024, 163 * 1024, 227 * 1024])
 @pytest.mark.parametrize(
-    ("head", "activation", "apart", "rings"),
-    [("gap", "relu", False, 5), ("gap", "relu", True, 6), ("gap", "erf", False, 6)],
+    ("head", "apart", "rings"), [("gap", False, 5), ("gap", True, 6), ("pixels", False, 6)]
 )
-def test_rows_fit_in_shared_memory_or_are_refused(memory, head, activation, apart, rings):
+def test_rows_fit_in_shared_memory_or_are_refused(memory, head, apart, rings):
     """Rows of D, A and F, of their branches, and of F⁰; with more or less shared memory."""
     for dtype, size in (("float32", 4), ("float64", 8)):
         longest = min(4096, memory // (rings * size))
         for d in (1, 5, 40, 192, 193, 256, 257, 400, 1000, longest):
-            arguments = (d, (31, 31), dtype, BOTH, head, activation, False, memory, apart)
+            arguments = (d, (31, 31), dtype, BOTH, head, memory, apart)
             assert 0 < plan(*arguments).shared_bytes <= memory
         if longest < 4096:
             with pytest.raises(ValueError, match=f"shared memory, expected at most {memory} on"):

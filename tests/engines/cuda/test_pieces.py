@@ -1,7 +1,6 @@
 """Pieces of the kernels, compiled for the host: windows, indices, roots, polynomials."""
 
 import ctypes
-import itertools
 
 import numpy as np
 import pytest
@@ -43,19 +42,23 @@ TEAMS
 }
 
 template <int Q, int P>
-static void through_memory_of(const double *row, double *out, int d, int size, int segments)
+static void through_memory_of(
+    const double *row, double *out, int d, int size, int step, int segments)
 {
     for (int segment = 0; segment < segments; ++segment) {
         const int first = begin(segment, segments, d), end = begin(segment + 1, segments, d);
         double sums[P];
-        ring_sums<Q>(row, d, size, first, sums);
+        if (step)
+            ring_sums<Q, true>(row, d, size, step, first, sums);
+        else
+            ring_sums<Q, false>(row, d, size, step, first, sums);
         for (int j = 0; first + j < end; ++j)
             out[first + j] = sums[j];
     }
 }
 
-extern "C" int memory_windows(int pixels, int size, int d, int segments, const double *row,
-    double *out)
+extern "C" int memory_windows(int pixels, int size, int step, int d, int segments,
+    const double *row, double *out)
 {
     switch (pixels * 100 + (size > 15 ? 0 : size)) {
 MEMORY
@@ -73,7 +76,7 @@ extern "C" void addresses(long long row, long long column, long long rows, long 
     job.n_slots = slots, job.rows = rows, job.columns = columns, job.head = head;
     const CasePair cases{row, column, true};
     const SegmentTables<double> tables = segment_tables<5>(job, cases, segment, offset);
-    using Net = Network<double, 5, 3, 3, true, true, RELU, false>;
+    using Net = Network<double, 5, 3, 3, true, true, false, false>;
     job.head = head == SUM ? FIRST_PAIR : head;  // which does not read bounds
     out[0] = tables.left - (PixelRoots<double> *)0;
     out[1] = tables.right - (PixelRoots<double> *)0;
@@ -91,16 +94,6 @@ extern "C" void roots(const double *a, double *out, int n)
 {
     for (int k = 0; k < n; ++k)
         out[k] = square_root(at_least_0(a[k]));
-}
-extern "C" void inverse_roots64(const double *a, double *out, int n)
-{
-    for (int k = 0; k < n; ++k)
-        out[k] = inverse_root(a[k]);
-}
-extern "C" void inverse_roots32(const float *a, float *out, int n)
-{
-    for (int k = 0; k < n; ++k)
-        out[k] = inverse_root(a[k]);
 }
 extern "C" void polynomials64(const double *a, double *p, double *r, int n)
 {
@@ -129,23 +122,22 @@ def driver(folder):
     ]
     memory = [
         f"    case {pixels * 100 + size}: "
-        f"through_memory_of<{size}, {pixels}>(row, out, d, size, segments); return 0;"
+        f"through_memory_of<{size}, {pixels}>(row, out, d, size, step, segments); return 0;"
         for pixels in range(1, 6)
         for size in (0, *SIZES)
     ]
     text = DRIVER.replace("TEAMS", "\n".join(teams)).replace("MEMORY", "\n".join(memory))
-    source = kernels.source().replace(emulated.DYNAMIC, emulated.DYNAMIC_HERE)
-    return emulated.build(emulated.PRELUDE.read_text() + source + text, folder)
+    return emulated.build(emulated.on_the_host(kernels.source()) + text, folder)
 
 
 def at(array):
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
-def windows(row, size):
+def windows(row, size, step=1):
     """Sums over circular windows, exactly: the numbers are integers."""
-    taps = (np.arange(len(row))[:, None] + np.arange(-(size // 2), size // 2 + 1)) % len(row)
-    return row[taps].sum(axis=1)
+    taps = np.arange(len(row))[:, None] + step * np.arange(-(size // 2), size // 2 + 1)
+    return row[taps % len(row)].sum(axis=1)
 
 
 def test_halos_of_every_segment_layout(driver, rng):
@@ -158,7 +150,7 @@ def test_halos_of_every_segment_layout(driver, rng):
         row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
         longest = {}
         for size in SIZES:
-            for dtype, activation in itertools.product(launch.MOST_PIXELS, launch.LONG_PIXELS):
+            for dtype in launch.MOST_PIXELS:
                 rows = launch.Rows(
                     d=d,
                     filter_size=size,
@@ -166,7 +158,6 @@ def test_halos_of_every_segment_layout(driver, rng):
                     dtype=dtype,
                     kinds=("ntk",),
                     head="gap",
-                    activation=activation,
                 )
                 if cut := launch.cut_for_registers(rows):
                     longest[cut] = size
@@ -184,19 +175,34 @@ def test_halos_of_every_segment_layout(driver, rng):
     assert seen > 4000
 
 
-@pytest.mark.parametrize("most", sorted(set(launch.LONG_PIXELS.values())))
-def test_windows_in_memory(driver, most, rng):
+def test_windows_in_memory(driver, rng):
     """Of rows of all lengths, also of filters that wrap around more than once."""
     lengths = [*range(1, 60), 192, 193, 385, 1000, 4095, 4096]
     for d in lengths:
         row = rng.integers(-(2**40), 2**40, d).astype(np.float64)
-        segments = -(-d // most)
+        segments = -(-d // launch.LONG_PIXELS)
         pixels = -(-d // segments)
         for size in (*SIZES, 17, 31, 33, 101, 4097):
             out = np.full(d, np.nan)
             if size <= 101 or d <= 60:
-                assert driver.memory_windows(pixels, size, d, segments, at(row), at(out)) == 0
+                assert driver.memory_windows(pixels, size, 0, d, segments, at(row), at(out)) == 0
                 assert (out == windows(row, size)).all(), (d, size)
+
+
+def test_dilated_windows_in_memory(driver, rng):
+    """Of steps up to a ring's length, at which all taps meet one pixel."""
+    for d in (1, 2, 5, 7, 24, 61, 4096):
+        row = rng.integers(-(2**30), 2**30, d).astype(np.float64)
+        segments = -(-d // launch.LONG_PIXELS)
+        pixels = -(-d // segments)
+        for size in (*SIZES, 17, 101, 2**20 + 1):
+            for step in {1, 2, 3, 8, d // 2, d - 1, d} & set(range(1, d + 1)):
+                out = np.full(d, np.nan)
+                if size <= 101 or d <= 7:
+                    code = driver.memory_windows(pixels, size, step, d, segments, at(row), at(out))
+                    assert code == 0
+                    expected = windows(row, size, step)
+                    assert (out == expected).all(), (d, size, step)
 
 
 @pytest.mark.parametrize("head", [1, 2])
@@ -246,18 +252,6 @@ def test_square_roots(driver, rng):
     out = np.empty_like(small)
     driver.roots(at(small), at(out), len(small))
     assert ((out >= 0) & (out < 1e-150)).all()
-
-
-@pytest.mark.parametrize("bits", [64, 32])
-def test_inverse_roots(driver, bits, rng):
-    """As far as erf's discriminant may go, within two units of the last place."""
-    far = {64: 1e300, 32: 1e37}[bits]
-    a = np.concatenate([rng.uniform(1, 4, 20000), np.geomspace(1, far, 20000)])
-    a = a.astype(f"float{bits}")
-    out = np.empty_like(a)
-    getattr(driver, f"inverse_roots{bits}")(at(a), at(out), len(a))
-    exact = 1 / np.sqrt(a.astype(np.longdouble))
-    assert np.abs(out / exact - 1).max() <= tolerances.EPS[f"float{bits}"]
 
 
 @pytest.mark.parametrize("bits", [64, 32])

@@ -40,8 +40,7 @@ def assertions(changed=None):
 
 
 def host_text(changed=None):
-    source = kernels.source().replace(emulated.DYNAMIC, emulated.DYNAMIC_HERE)
-    return emulated.PRELUDE.read_text() + source + assertions(changed)
+    return emulated.on_the_host(kernels.source()) + assertions(changed)
 
 
 @emulated.on_host

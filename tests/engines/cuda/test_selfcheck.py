@@ -58,33 +58,28 @@ def test_the_tolerance_is_that_of_the_suite():
     assert selfcheck.TOLERANCE == tolerances.KERNEL
 
 
-def test_cases_cover_rows_precisions_and_activations():
+def test_cases_cover_rows_and_precisions():
     names = set()
     for case in selfcheck.CASES:
         request = Request(case.network, "gap", KINDS, (case.network.depth,), case.dtype)
         launch = cuda.plan(cuda.Rows.of(request, selfcheck.signals().shape[2]))
         assert launch.segments > 1
-        names.add((launch.name.split("<")[0], case.dtype, case.network.activation))
-    expected = {
-        (kernel, dtype, activation)
-        for kernel, activation in (
-            ("short_rows", "relu"), ("long_rows", "relu"),
-        )
-        for dtype in ("float64", "float32")
-    }  # fmt: skip
-    assert names == expected
+        dilated = case.network.dilation != 1
+        names.add((launch.name.split("<")[0], dilated, case.dtype))
+    ways = (("short_rows", False), ("long_rows", False), ("long_rows", True))
+    assert names == {(*way, dtype) for way in ways for dtype in tolerances.KERNEL}
 
 
 def test_a_sound_device_passes_once(cupy, work, monkeypatch):
-    """Four launches and a few tiny arrays; afterwards nothing but a look into a table."""
+    """Six launches and a few tiny arrays; afterwards nothing but a look into a table."""
     copied, original = [], cupy.asarray
     monkeypatch.setattr(
         cupy, "asarray", lambda a, **k: copied.append(np.size(a)) or original(a, **k)
     )
     assert engines.available()["cuda"] is True
-    assert work["launches"] == len(selfcheck.CASES) == 4
-    # Two cases have doubtful pairs, which the array code computes again.
-    assert work["operations"] <= 400 * len(selfcheck.CASES) + 2 * 2400
+    assert work["launches"] == len(selfcheck.CASES) == 6
+    # Cases of short filters have doubtful pairs, which the array code computes again.
+    assert work["operations"] <= 400 * len(selfcheck.CASES) + 4 * 2400
     # Two scales and two kernels of each case come back, the doubtful pairs, and what the array code
     # asks of them.
     assert work["waits"] <= 10 * len(selfcheck.CASES)
@@ -109,13 +104,13 @@ def test_a_wrong_coefficient(cupy, name, monkeypatch):
     wrong[0] *= 1 + (1e-10 if name.endswith("64") else 1e-4)
     monkeypatch.setattr(polynomials, name, tuple(wrong))
     dtype = f"float{name[1:]}"
-    start = f"relu, {dtype}, rows in r"
+    start = f"{dtype}, rows in r"
     cases = tuple(case for case in selfcheck.CASES if case.name.startswith(start))
     monkeypatch.setattr(selfcheck, "CASES", cases)
     reason = refusal(cupy)
     assert reason.startswith("its kernels are wrong on this device: error ")
     bar = f"{selfcheck.TOLERANCE[dtype]:g}"
-    assert f"(relu, {dtype}, rows in registers), expected at most {bar} of" in reason
+    assert f"({dtype}, rows in registers), expected at most {bar} of" in reason
     assert "comparisons with the reference engine failed" in reason
 
 
@@ -127,6 +122,7 @@ FAULTS = {
     "NaN": ("branch.K = g - deficit;", "branch.K = g - deficit + real(NAN);", "rows in registers"),
     "sum": ("if (k < job.grids)", "if (k < 1)", "rows in shared memory"),
     "doubt": ("const float found =", "const float found = 0.0f *", "rows in registers"),
+    "dilation": ("job.steps[layer] : 1", "1 : 1", "dilated filters"),
     "linear part": ("linear.put(boxes);", "linear.put(state.tangent);", "rows in registers"),
 }  # fmt: skip
 

@@ -1,0 +1,73 @@
+"""Rows and seams against the torus of pixel pairs, pair by pair."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk import rings
+from rescntk.engines.geometry import Rows, Torus, longest_reach, receptive_reach
+
+lengths = st.integers(1, 12)
+
+
+@given(lengths, lengths)
+def test_rows_cover_the_torus_and_go_on_along_its_diagonals(d, other):
+    torus = Torus(d, other)
+    pairs = {(j, torus.pixel(j, offset)) for j in range(d) for offset in range(other)}
+    assert len(pairs) == torus.pixel_pairs == d * other
+    for offset in range(other):
+        last = torus.pixel(d - 1, offset)
+        assert torus.pixel(0, torus.following(offset)) == (last + 1) % other
+        assert torus.following(torus.following(offset, 3), -3) == offset
+        assert torus.following(offset) == (offset + torus.seam) % other
+        seen = {torus.following(offset, rounds) for rounds in range(d * other)}
+        assert len(seen) == torus.rows_per_ring
+    assert torus.rings * torus.ring_length == torus.pixel_pairs
+    assert (torus.seam == 0) == (d % other == 0)
+
+
+@given(lengths, st.lists(lengths, min_size=1, max_size=4), st.integers(0, 30), st.integers(-40, 40))
+def test_halos_and_shifts_follow_the_seam(d, others, halo, shift):
+    """An array of pixel pairs' own names, with a halo, has the right names in its halo."""
+    rows = Rows.of(d, others)
+    seam = rows.seam(np, 1)
+    assert (seam is None) == rows.closed == all(d % other == 0 for other in others)
+
+    def names(pixel):
+        """Name the pixel pair at a place of each row, which may lie before or behind the row."""
+        return [
+            (case, pixel % d, (pixel + offset) % others[case])
+            for case, offset in zip(rows.case, rows.offset, strict=True)
+        ]
+
+    code = np.array([[1000 * c + 30 * j + k for c, j, k in names(p)] for p in range(d)])
+    expected = np.array(
+        [[1000 * c + 30 * j + k for c, j, k in names(p)] for p in range(-halo, d + halo)]
+    )
+    ring = np.full((d + 2 * halo, len(rows.case)), -1)
+    ring[halo : halo + d] = code
+    rings.fill_halo(ring, halo, seam)
+    assert (ring == expected).all()
+    moved = [[1000 * c + 30 * j + k for c, j, k in names(p + shift)] for p in range(d)]
+    assert (rings.shifted(np, code, shift, seam) == np.array(moved)).all()
+    flat = np.concatenate([1000 * c + np.arange(other) for c, other in enumerate(others)])
+    assert (flat[rows.pixels()] == code - 30 * np.arange(d)[:, None]).all()
+    assert rows.pixel_pairs.tolist() == [d * other for other in others]
+
+
+@pytest.mark.parametrize(
+    ("network", "halo", "reach"),
+    [
+        (rk.Network(3, 3), 1, 5),
+        (rk.Network(1, 5, outer_filter_size=3), 1, 1),
+        (rk.Network(3, 3, outer_filter_size=7, dilation=2), 6, 22),
+        (rk.Network(4, 3, dilation=(1, 2, 4, 8)), 8, 29),
+        (rk.Network(4, 5, outer_filter_size=1, dilation=(9, 1, 2, 3)), 6, 12),
+    ],
+)
+def test_reach_of_filters(network, halo, reach):
+    assert longest_reach(network, network.depth) == halo
+    assert receptive_reach(network, network.depth) == reach
+    assert receptive_reach(network, 1) == network.outer_filter(1).reach

@@ -1,0 +1,193 @@
+"""The average: kernels, readouts, weights, penalties and scores, each against refits by hand."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+import rescntk as rk
+from rescntk.learn import (
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    average,
+    base,
+    readouts,
+)
+from tests import tolerances
+from tests.learn.cases import ONE, QUICK, bordered, mean_of_kernels, refitted, targets_of, waves
+
+
+def test_average_by_hand(rng):
+    """Kernels, readouts, leave-one-out errors, weights and the score, all by refits."""
+    X, y = waves(rng, 22, 3, length=8, channels=2)
+    X, Z = X + 0.8 * rng.standard_normal(X.shape), rng.standard_normal((5, 2, 8))
+    model = ResidualKernelClassifier(penalty=1e-3, random_state=5, **QUICK).fit(X, y)
+    Y, table = targets_of(y), model.passes_
+    assert len(table["weight"]) == 4
+    matrices, new = mean_of_kernels(model, X, X), mean_of_kernels(model, Z, X)
+    left_out = np.array([refitted(K, Y, 1e-3) for K in matrices])
+    squares = ((left_out - Y) ** 2).mean(axis=2)
+    np.testing.assert_allclose(table["error"], squares.mean(axis=1), rtol=1e-7)
+    weights = squares.mean(axis=1) ** -4.0
+    np.testing.assert_allclose(table["weight"], weights / weights.sum(), rtol=1e-6)
+    assert table["weight"].max() > 2 * table["weight"].min()
+    decisions = 0
+    for K, k, weight in zip(matrices, new, table["weight"], strict=True):
+        coefficients, intercepts = bordered(K, Y, 1e-3)
+        decisions = decisions + weight * (k @ coefficients + intercepts)
+    np.testing.assert_allclose(model.decision_function(Z), decisions, atol=1e-8)
+    expected = np.tensordot(table["weight"], new, 1)
+    np.testing.assert_allclose(model.kernel_matrix(Z), expected, atol=tolerances.ROUTES)
+
+    folds = np.random.RandomState(5).permutation(22) % 10
+    out_of_fold = np.empty(Y.shape)
+    for fold in range(10):
+        inside = folds == fold
+        own = squares[:, ~inside].mean(axis=1) ** -4.0
+        out_of_fold[inside] = np.tensordot(own / own.sum(), left_out[:, inside], 1)
+    right = out_of_fold.argmax(axis=1) == y
+    assert model.best_score_ == right.mean()
+    assert model.best_score_error_ == pytest.approx(right.std() / np.sqrt(22))
+    np.testing.assert_allclose(model.class_scores_, [right[y == c].mean() for c in range(3)])
+    assert model.balanced_score_ == pytest.approx(model.class_scores_.mean())
+    found = readouts.calibrate(out_of_fold, y)
+    assert model.inverse_temperature_ == pytest.approx(found.inverse_temperature, rel=1e-4)
+
+
+def test_left_out_against_refitting_everything(rng):
+    """Scales of views by the rest alone: a change of order 1/n."""
+    n = 24
+    X, y = waves(rng, n, 2, channels=2)
+    X = X * np.exp(0.3 * rng.standard_normal((n, 1, 1))) + 0.5 * rng.standard_normal(X.shape)
+    options = ONE | {"standardize": True, "constant": True, "depth": 2, "kind": "ntk"}
+    model = ResidualKernelClassifier(penalty=0.1, **options).fit(X, y)
+    (member,) = model._fitted.members
+    errors, Y = np.empty(n), targets_of(y)
+    for i in range(n):
+        rest = np.delete(np.arange(n), i)
+        fitted = member.view.view.fit(X[rest])
+        K = member.source.kernel(fitted(X), fitted(X[rest]))
+        coefficients, intercepts = bordered(K[rest], Y[rest], 0.1)
+        errors[i] = (K[i] @ coefficients + intercepts - Y[i])[0] ** 2
+    # A variance of 23 cases instead of 24 is another one by about 2/24.
+    assert model.passes_["error"][0] == pytest.approx(errors.mean(), rel=2 / n)
+
+
+def test_weights_and_penalties_by_hand(rng):
+    """Weights of cases count in the choice of penalties and in the weights of members."""
+    n = 40
+    factors = np.array([[2, 1, 1.5], [1, 1.01, 3], [4, 4, 0.9]])
+    residuals = [rng.standard_normal((3, n, 2)) * row[:, None, None] for row in factors]
+    case_weights = rng.uniform(size=n) * (rng.uniform(size=n) > 0.2)
+    found = average.weigh(residuals, case_weights)
+    squares = np.array(residuals) ** 2 * case_weights[:, None]
+    means = squares.sum(axis=(2, 3)) / (2 * case_weights.sum())
+    assert (found.penalties == means.argmin(axis=1)).all() and len(set(found.penalties)) > 1
+    np.testing.assert_allclose(found.errors, means.min(axis=1))
+    weights = found.errors**-4.0
+    np.testing.assert_allclose(found.weights, weights / weights.sum())
+    assert (average.weigh(residuals, np.zeros(n)).weights == 1 / 3).all()
+
+
+def test_a_penalty_is_chosen_for_numbers_alone(rng):
+    smooth = rng.uniform(0.3, 1.0, 60)
+    X = np.sin(np.arange(24) * smooth[:, None, None] + rng.uniform(0, 6, (60, 1, 1)))
+    noisy = smooth + 0.3 * rng.standard_normal(60)
+    least = base.least_penalty(60, "float64")
+
+    def penalty(model, y):
+        return model.fit(X, y).passes_["penalty"][0]
+
+    assert penalty(ResidualKernelRegressor(**ONE), smooth) == least
+    assert penalty(ResidualKernelRegressor(**ONE), noisy) >= 1e-3
+    labels = noisy > noisy.mean()
+    assert penalty(ResidualKernelClassifier(**ONE), labels) == least
+    assert penalty(ResidualKernelClassifier(penalty=(0.1, 1e-6), **ONE), labels) == 0.1
+
+
+def test_scores_are_honest(rng):
+    """On pure noise, where choosing looks best: no better than chance, by 3 standard errors."""
+    X, y = rng.standard_normal((60, 1, 12)), np.arange(60) % 2
+    model = ResidualKernelClassifier(**QUICK | {"input_filter_size": (1, 3, 5, 7)}).fit(X, y)
+    assert model.best_score_ <= 0.5 + 3 * model.best_score_error_
+    numbers = ResidualKernelRegressor(**QUICK).fit(X, rng.standard_normal(60))
+    assert numbers.best_score_ <= 3 * numbers.best_score_error_
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_all_landmarks_are_no_restriction(dtype, rng):
+    X, y = waves(rng, 30, 2)
+    options = QUICK | {"dtype": dtype, "penalty": 1e-2}
+    full = ResidualKernelClassifier(**options).fit(X[:20], y[:20])
+    model = ResidualKernelClassifier(landmarks=20, **options).fit(X[:20], y[:20])
+    assert (model.decision_function(X) == full.decision_function(X)).all()
+    members = [
+        average._fit_landmarks(one.source.kernel, one.signals, targets_of(y[:20]), [1e-2],
+                               np.arange(20), False, model._options())
+        for one in full._fitted.members
+    ]  # fmt: skip
+    for member, one in zip(members, full._fitted.members, strict=True):
+        K = one.source.kernel(X[20:], member.signals).astype(float)
+        expected = one.readouts[0](one.matrix(X[20:], model._options()))
+        # The condition number is at most 20/1e-2.
+        np.testing.assert_allclose(
+            member.readouts[0](K), expected, atol=2e3 * 20 * tolerances.EPS[dtype]
+        )
+
+
+def test_landmarks_by_hand(rng):
+    """Restricted ridge regression from its normal equations; time and memory linear in n."""
+    X, y = waves(rng, 40, 2)
+    options = ONE | {"penalty": 1e-2, "random_state": 3}
+    model = ResidualKernelClassifier(landmarks=10, **options).fit(X, y)
+    state = np.random.RandomState(3)
+    state.permutation(40)
+    S = np.sort(state.permutation(40)[:10])
+    (K,), Y = mean_of_kernels(model, X, X), targets_of(y)
+    A = np.hstack([K[:, S], np.ones((40, 1))])
+    system = A.T @ A
+    system[:10, :10] += 1e-2 * K[np.ix_(S, S)]
+    solution = np.linalg.solve(system, A.T @ Y)
+    np.testing.assert_allclose(model.decision_function(X), (A @ solution)[:, 0], atol=1e-6)
+    assert len(model._fitted.members[0].signals) == 10
+    assert model.kernel_matrix(X[:3]).shape == (3, 10)
+    for landmarks, n, count in ((None, 2000, 2000), (None, 2001, 500), ("all", 9999, 9999)):
+        assert base.count_landmarks(landmarks, n) == count
+
+
+@pytest.mark.parametrize("landmarks", [None, 30])
+def test_variances(landmarks, rng):
+    """A Gaussian process' variance by its own formula; intervals cover; noise is included."""
+    X = rng.standard_normal((90, 1, 10))
+    y = 100 * X[:, 0, :5].mean(axis=1) + 20 * rng.standard_normal(90)
+    options = ONE | {"head": "trace", "penalty": (1e-2, 1e-1)}
+    model = ResidualKernelRegressor(landmarks=landmarks, **options).fit(X[:60], y[:60])
+    mean, deviation = model.predict(X[60:], return_std=True)
+    np.testing.assert_allclose(mean, model.predict(X[60:]))
+    assert deviation.shape == (30,) and deviation.min() > 10  # the noise
+    assert 0.7 < np.sqrt(np.mean(((y[60:] - mean) / deviation) ** 2)) < 1.4
+    if landmarks is None:
+        (K,), (k,) = mean_of_kernels(model, X[:60], X[:60]), mean_of_kernels(model, X[60:], X[:60])
+        penalty = model.passes_["penalty"][0]
+        process = rk.regression.posterior(K, k, np.ones(30), y[:60], penalty)
+        Y = (y[:60, None] - y[:60].mean()) / y[:60].std()
+        coefficients, intercepts = bordered(K, Y, penalty)
+        scale = np.mean(coefficients * (Y - intercepts)) * y[:60].var()
+        expected = np.sqrt(scale * (process.variance + penalty))
+        np.testing.assert_allclose(deviation, expected, rtol=1e-6)
+
+
+def test_a_mixture_is_wider_than_its_parts(rng):
+    X = rng.standard_normal((40, 1, 10))
+    targets = np.stack([X.mean(axis=(1, 2)), (X**2).mean(axis=(1, 2)) + 3], axis=1)
+    model = ResidualKernelRegressor(**QUICK).fit(X[:30], targets[:30])
+    mean, deviation = model.predict(X[30:], return_std=True)
+    assert mean.shape == deviation.shape == (10, 2)
+    means, second = [], 0
+    for place, member in enumerate(model._fitted.members):
+        alone = average.Average([member], model._fitted.penalties, average.Weighting(
+            model._fitted.weighting.penalties[[place]], np.ones(1), np.ones(1)))  # fmt: skip
+        own, variance = alone.mixture(X[30:], model._options())
+        means.append(own)
+        second = second + model.passes_["weight"][place] * (variance + own**2)
+    together = second - np.tensordot(model.passes_["weight"], means, 1) ** 2
+    np.testing.assert_allclose((deviation / model.target_scale_) ** 2, together, rtol=1e-9)

@@ -1,0 +1,130 @@
+"""Plans of passes, their kernels, and the schedule of their time."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+import rescntk as rk
+from rescntk.learn import ResidualKernelClassifier, base, passes, schedule
+from tests import tolerances
+from tests.learn.cases import QUICK, waves
+
+REST = {"kinds": ("gpk", "ntk"), "depths": (1, 2, 4), "alpha": 1.0}
+
+
+def plan(X, count=99, **given):
+    return passes.plan(
+        count, {name: v if isinstance(v, tuple) else (v,) for name, v in given.items()}, X, **REST
+    )
+
+
+def test_the_mean_of_normalized_kernels(rng):
+    X, Z = rng.standard_normal((4, 2, 9)), rng.standard_normal((3, 2, 9))
+    network = rk.Network(3, alpha=0.5)
+    mean = passes.MeanKernel(network, "gap", ("ntk", "gpk"), (3, 1))
+    kernels = [
+        rk.Kernel(network.replace(depth=depth), kind, "gap", True)
+        for depth in (1, 3)
+        for kind in ("gpk", "ntk")
+    ]
+    for arguments in ((X,), (X, Z)):
+        expected = np.mean([kernel(*arguments) for kernel in kernels], axis=0)
+        np.testing.assert_allclose(mean(*arguments), expected, atol=tolerances.KERNEL["float64"])
+    assert (mean(X) == mean(X).T).all()
+    assert mean(X, dtype="float32").dtype == np.float32
+
+
+@pytest.mark.parametrize("length", [1, 2, 24, 150, 1000])
+def test_plans_have_no_repetitions_and_filters_that_fit(length):
+    X = np.zeros((3, 2, length))
+    found = plan(X)
+    assert len(found) == len(set(found)) >= (1 if length < 3 else 5)
+    for one in found:
+        view, network = one.view, one.kernel.network
+        shortened = view.fit(X)(X).shape[2]
+        assert shortened <= (view.max_length or length)
+        assert max(network.filter_size, network.input_filter_size) <= shortened
+        assert network.filter_size % 2 == 1
+        assert not (view.block_statistics and length <= 128)
+        assert one.settings().keys() == passes._COMMON.keys()
+    counts = [len(plan(X, passes.EFFORTS[effort])) for effort in ("fast", "default", "thorough")]
+    assert counts == sorted(counts)
+    assert plan(X, 4) == found[: len(plan(X, 4))]  # the first are the same for all efforts
+
+
+def test_given_settings_take_the_place_of_the_plans():
+    X = np.zeros((3, 2, 24))
+    found = plan(X, head="trace", filter_size=(3, 5), first_differences=False, time_scale=0.0)
+    assert {(one.kernel.head, one.view.first_differences) for one in found} == {("trace", False)}
+    assert {one.kernel.network.filter_size for one in found} == {3, 5}
+    assert [one.kernel.network.filter_size for one in found[:2]] == [3, 5]
+    alone = plan(X, head="gap", filter_size=99, input_filter_size=1, first_differences=False,
+                 time_scale=0.5, standardize=True, constant=False)  # fmt: skip
+    assert len(alone) == 1 and alone[0].kernel.network.filter_size == 23
+
+
+def test_a_filter_longer_than_the_signals_is_cut(rng):
+    X, y = waves(rng, 12, 2, length=8)
+    long, short = (
+        ResidualKernelClassifier(**QUICK | {"filter_size": q}).fit(X, y) for q in (99, 7)
+    )
+    assert set(long.passes_["filter_size"]) == {7}
+    assert (long.decision_function(X) == short.decision_function(X)).all()
+
+
+# -- time
+
+
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(schedule.time, "perf_counter", lambda: self.now)
+
+
+def test_a_limit_in_seconds(rng, monkeypatch):
+    """Passes are skipped whose expected end is beyond the limit; cheap ones may still follow."""
+    X = rng.standard_normal((10, 1, 20))
+    found = plan(X, 6)
+    works = [schedule.amount_of_work(one, X, 10) for one in found]
+    clock, said = Clock(monkeypatch), []
+    monkeypatch.setattr(schedule, "_try", lambda *_: 1.0)
+    limit = works[0] + works[1] + 0.5 * works[2]
+    trace = [one.kernel.head for one in found].index("trace")
+    assert trace > 2 and works[trace] < 0.5 * works[2]
+    done = []
+    for one in schedule.in_time(found, X, 10, limit, said.append, {}):
+        done.append(one)
+        clock.now += works[found.index(one)]
+    assert done == [found[0], found[1], found[trace]]
+    assert said[0] == f"about {sum(works):.2g} s"
+    assert sum("out of time" in line for line in said) == len(found) - 3
+    assert f"about {sum(works[1:]):.2g} s left" in said[1]
+    assert next(schedule.in_time(found, X, 10, 1e-9, None, {})) == found[0]
+    clock.now = 0.0
+    assert list(schedule.in_time(found, X, 10, np.inf, None, {})) == found
+
+
+def test_the_first_passes_are_always_affordable():
+    for n, length in ((10, 100), (30_000, 100), (100_000, 512)):
+        X = np.broadcast_to(0.0, (n, 1, length))
+        m = base.count_landmarks(None, n)
+        found = plan(X, passes.EFFORTS["default"])
+        kept = schedule.affordable(found, X, m)
+        work = sum(schedule.amount_of_work(one, X, m) for one in kept)
+        assert kept == found[: len(kept)] and len(kept) >= 3
+        assert len(kept) == 3 or work <= 5e11
+        assert (len(kept) == len(found)) == (n == 10)
+
+
+def test_effort_in_seconds(rng):
+    X, y = waves(rng, 16, 2)
+    one = ResidualKernelClassifier(effort=1e-6).fit(X, y)
+    assert len(one.passes_["weight"]) == 1
+    fast = ResidualKernelClassifier(effort="fast").fit(X, y)
+    default = ResidualKernelClassifier().fit(X, y)
+    assert 1 < len(fast.passes_["weight"]) < len(default.passes_["weight"])
+    for bad in ("quick", 0, -1.0, None, float("nan")):
+        with pytest.raises(ValueError, match=r"effort is .*'fast'"):
+            ResidualKernelClassifier(effort=bad).fit(X, y)

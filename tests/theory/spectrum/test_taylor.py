@@ -1,0 +1,141 @@
+"""Taylor coefficients, and theorem 5.1's constants made of them, against kernels and spectra."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import literature
+from rescntk.theory import spectrum
+from tests import tolerances
+
+EPS = tolerances.EPS["float64"]
+CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
+
+
+def test_dual_coefficients():
+    """Against closed forms at ρ = ½ (60 degrees), and the powers of lemma C.4."""
+    slope, value = spectrum.dual_coefficients(60)
+    powers = 0.5 ** np.arange(61)
+    assert abs(slope @ powers - 2 / 3) <= 4 * EPS
+    assert abs(value @ powers - (math.sqrt(3) / 2 + math.pi / 3) / math.pi) <= 4 * EPS
+    limit = math.sqrt(2) / math.pi**1.5
+    slope, value = spectrum.dual_coefficients(4001)
+    assert abs(slope[4001] * 4001**1.5 / limit - 1) < 1e-3
+    assert abs(value[4000] * 4000**2.5 / limit - 1) < 1e-3
+    assert (slope[2::2] == 0).all() and (value[3::2] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize(
+    ("network", "d"),
+    [
+        (rk.Network(3, 3, alpha=0.7), 2),
+        (CNN(3), 3),
+        (rk.Network(2, 1, outer_filter_size=3, input_filter_size=3, trained=("input", "outer")), 3),
+        (rk.Network(2, skip=False, trained=("input", "inner", "outer", "readout")), 3),
+    ],
+)
+def test_the_series_is_the_kernel(rng, network, d, kind):
+    """At |t| ≤ 0.1 with powers up to 9: the rest is below 1e-9."""
+    t = rng.uniform(-0.1, 0.1, d)
+    found = spectrum.taylor_coefficients(network, d, 9, kind)
+    assert (found >= 0).all()
+    for own in t:
+        found = np.tensordot(own ** np.arange(10), found, 1)
+    X, Z = np.zeros((2, 1, 2, d))
+    X[0, 0], Z[0] = math.sqrt(2), math.sqrt(2) * np.stack([t, np.sqrt(1 - t**2)])
+    expected = rk.Kernel(network, kind, "equivariant", normalized=True)(X, Z)[0, 0]
+    assert abs(found - expected) <= 1e-9
+
+
+def test_moments_are_integrals():
+    for C in (2, 3, 7):
+        rule = spectrum.quadrature.rule("gegenbauer", C, 5, 16)
+        t = 1 - rule.complements
+        expected = rule.matrix @ (t[:, None] ** np.arange(12))
+        found = spectrum.zonal_moments(C, 5, 11)
+        assert np.abs(found - expected).max() <= 1e-13
+
+
+def test_eigenvalues_are_sums_of_coefficients():
+    """Sums over degrees up to 10 fall short of eigenvalues of low frequencies by a percent."""
+    network, C = CNN(2), 5
+    coefficients = spectrum.taylor_coefficients(network, 3, 10)
+    moments = spectrum.zonal_moments(C, 2, 10)
+    for _ in range(3):
+        coefficients = np.tensordot(coefficients, moments, (0, 1))
+    expected = spectrum.eigenvalues(network, C, 3, 2, normalized=True)
+    assert (coefficients <= expected * (1 + 1e-3)).all()
+    assert (np.abs(coefficients - expected) <= 0.05 * expected).all()
+
+
+CASES = [
+    (rk.Network(3, 1, alpha=0.5), 3, 1, [(0,)]),
+    (CNN(2), 2, 3, [(0,), (0, 1), (-1, 0, 1)]),
+    (RESNET(3), 2, 4, [(0,), (2,), (0, 1)]),
+    (rk.Network(2, 3, alpha=0.4), 4, 3, [(0,), (0, 1)]),
+]
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize(("network", "C", "d", "sets"), CASES)
+def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
+    """All eigenvalues lie between the bounds; for one pixel c_1 is within a factor of 50 (GPK)."""
+    for pixels in sets:
+        top = {1: 24, 2: 12, 3: 8}[len(pixels)]
+        highest = [0] * d
+        for pixel in pixels:
+            highest[pixel] = top
+        computed = spectrum.eigenvalues(network, C, d, highest, kind, normalized=True)
+        found = spectrum.decay_constants(network, C, d, pixels, kind)
+        assert 0 < found.lower < found.upper
+        k = np.array(list(product(range(1, top + 1), repeat=len(pixels))))
+        full = np.zeros((len(k), d), dtype=int)
+        full[:, list(pixels)] = k
+        values = computed[tuple(full.T)]
+        low, high = found.bounds(k)
+        assert (low <= values * (1 + tolerances.SPECTRUM)).all()
+        assert (values <= high * (1 + tolerances.SPECTRUM)).all()
+        if len(pixels) == 1 and kind == "gpk":
+            assert (values / low).min() < 50
+        # Sharper than the theorem, which has all pixels of the receptive field for s.
+        nu = {"gpk": 2.5, "ntk": 1.5}[kind]
+        assert found.upper_exponent <= -(C - 1) - 2 * (nu - 1) / d
+
+
+@pytest.mark.parametrize(("kind", "power"), [("gpk", 5), ("ntk", 3)])
+def test_even_and_odd_frequencies_of_one_pixel(kind, power):
+    """Cones at 0 and π: constants a ± b; at depth 1 odd frequencies above 1 are absent."""
+    from rescntk.theory.spectrum.constants import _OneVariable
+
+    values = spectrum.eigenvalues(rk.Network(3, 1), 3, 1, 48, kind, normalized=True)
+    a, b = _OneVariable(rk.Network(3, 1), np.zeros(1), np.ones(1), kind).limits[:, 0]
+    even, odd = (values[k] * (k + 0.5) ** power for k in (48, 47))
+    assert b > 0 and abs(even / odd / ((a + b) / (a - b)) - 1) < 2e-3
+    first = spectrum.eigenvalues(rk.Network(1, 1), 3, 1, 9, kind, normalized=True)
+    assert np.abs(first[3::2]).max() <= 10 * EPS < first[1]
+
+
+def test_absent_pixels_and_heads():
+    network = CNN(2)
+    assert spectrum.decay_constants(network, 2, 9, [3]).upper == 0
+    both = [spectrum.decay_constants(network, 2, 9, [pixel]) for pixel in (0, 1, -1)]
+    trace = spectrum.decay_constants(network, 2, 9, [3], head="trace")
+    assert abs(trace.lower / (sum(own.lower for own in both) / 9) - 1) < 1e-12
+    assert abs(trace.upper / (sum(own.upper for own in both) / 9) - 1) < 1e-12
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match=r"activation 'erf': the recursion of Taylor"):
+        spectrum.taylor_coefficients(rk.Network(2, activation="erf"), 3, 4)
+    with pytest.raises(ValueError, match=r"max_degree is 30: .* pairs of coefficients"):
+        spectrum.taylor_coefficients(rk.Network(2), 5, 30)
+    with pytest.raises(ValueError, match=r"whose ntk is 0 for every signal"):
+        spectrum.decay_constants(rk.Network(2, trained=()), 2, 3, [0], "ntk")
+    with pytest.raises(ValueError, match=r"input_filter_size 3: theorem 5\.1 is about 1"):
+        spectrum.decay_constants(rk.Network(2, input_filter_size=3), 2, 3, [0])
+    with pytest.raises(ValueError, match=r"expected at least one pixel"):
+        spectrum.decay_constants(rk.Network(2), 2, 3, [])
