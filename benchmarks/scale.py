@@ -43,7 +43,7 @@ Spec = dict[str, Any]
 
 
 def plan(most: int) -> list[Spec]:
-    """Return the measurements with at most so many signals, the quick ones first."""
+    """Return the measurements with at most `most` signals, the quick ones first."""
     found: list[Spec] = [{"part": "spectra", "n": 400, "rank": 80, "seeds": 10}]
     for name, ladder in LADDER.items():
         sizes = {"problem_name": name, "n_test": TESTED}

@@ -64,7 +64,7 @@ def megabytes() -> float:
 
 
 def engine_seconds(X: np.ndarray, columns: int, seconds: float) -> float:
-    """Return the engine's seconds for a pair of signals, by rectangles with so many columns."""
+    """Return the engine's seconds for a pair of signals, by rectangles of `columns` columns."""
     pairs, start = 0, time.perf_counter()
     rows = max(1, min(len(X), 20_000 // columns))
     while pairs == 0 or time.perf_counter() - start < seconds:
