@@ -43,8 +43,8 @@ Spec = dict[str, Any]
 
 
 def plan(most: int) -> list[Spec]:
-    """Return the measurements with at most so many signals, the quick ones first."""
-    found: list[Spec] = [{"part": "spectra", "n": 400, "rank": 40, "seeds": 10}]
+    """Return the measurements with at most `most` signals, the quick ones first."""
+    found: list[Spec] = [{"part": "spectra", "n": 400, "rank": 80, "seeds": 10}]
     for name, ladder in LADDER.items():
         sizes = {"problem_name": name, "n_test": TESTED}
         for n in ladder:
@@ -54,7 +54,7 @@ def plan(most: int) -> list[Spec]:
             if n <= 5000:
                 found.append({"part": "full", **sizes, "n": n})
     for n in (2000, 10_000):
-        sizes = {"rank": LANDMARKS, "ridge": 1e-3, "block": 1024, "most": 500}
+        sizes = {"rank": LANDMARKS, "ridge": 3e-4, "block": 1024, "most": 500}
         found.append({"part": "conjugate_gradients", "n": n, **sizes})
     for n in (1000, 5000):
         found.append({"part": "overhead", "n": n, "d": 100, "workers": 2, "block": 512})

@@ -34,6 +34,21 @@ RATE_SECONDS = 5.0
 DTYPE = {"dtype": "float32"}
 
 
+LEVEL = 0.3
+"""Value of the constant channel of ElectricDevices, whose signals have a deviation of 0.18.
+
+The network has no biases: without the channel it does not see the level of a window. Chosen from
+one trial: on 800 windows and 60 landmarks the accuracy is 0.90 with it, 0.63 without.
+"""
+
+
+def seen(problem_name: str, X: np.ndarray) -> np.ndarray:
+    """Return the signals as the kernel gets them: windows have a constant channel."""
+    if problem_name == "cylinder-bell-funnel":
+        return X
+    return np.concatenate([X, np.full_like(X, LEVEL)], axis=1)
+
+
 def targets(labels: np.ndarray) -> np.ndarray:
     """Return ±1 for each class, (n, n_classes)."""
     return 2.0 * (labels[:, None] == np.arange(labels.max() + 1)) - 1.0
@@ -49,7 +64,7 @@ def megabytes() -> float:
 
 
 def engine_seconds(X: np.ndarray, columns: int, seconds: float) -> float:
-    """Return the engine's seconds for a pair of signals, by rectangles with so many columns."""
+    """Return the engine's seconds for a pair of signals, by rectangles of `columns` columns."""
     pairs, start = 0, time.perf_counter()
     rows = max(1, min(len(X), 20_000 // columns))
     while pairs == 0 or time.perf_counter() - start < seconds:
@@ -61,6 +76,7 @@ def engine_seconds(X: np.ndarray, columns: int, seconds: float) -> float:
 def landmarks(problem_name: str, n: int, rank: int, n_test: int, rate: float) -> dict[str, Any]:
     """Features by landmarks and ridge regression: time beside the engine's, memory, accuracy."""
     X, y, Z, truth = problem(problem_name, n, n_test)
+    X, Z = seen(problem_name, X), seen(problem_name, Z)
     KERNEL(X[:2], X[:2], **DTYPE)  # compiled before the clock runs
     before, costs = megabytes(), [engine_seconds(X, rank, rate)]
     start = time.perf_counter()
@@ -90,6 +106,7 @@ def landmarks(problem_name: str, n: int, rank: int, n_test: int, rate: float) ->
 def full(problem_name: str, n: int, n_test: int) -> dict[str, Any]:
     """Ridge regression with the full kernel matrix: time and accuracy."""
     X, y, Z, truth = problem(problem_name, n, n_test)
+    X, Z = seen(problem_name, X), seen(problem_name, Z)
     KERNEL(X[:2], X[:2], **DTYPE)
     start = time.perf_counter()
     ladder = regression.decompose(KERNEL(X, **DTYPE))

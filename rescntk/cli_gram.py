@@ -260,8 +260,10 @@ def _client(options: argparse.Namespace) -> Iterator[Any]:
     workers, cores = check_depth(options.workers, "workers"), os.cpu_count() or 1
     if workers > cores:
         raise ValueError(f"workers is {workers}, expected at most the cores of this host, {cores}")
+    # Any free port: the usual one is taken where another cluster runs, which gives a warning.
+    quiet: dict[str, Any] = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, **quiet) as cluster,
         Client(cluster) as client,
     ):
         yield client

@@ -50,15 +50,16 @@ def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
     made: list[Path] = []
     try:
         check_no_input(path, name, *inputs)
-        for folder in reversed(path.parents):
+        target = path.resolve()  # a link to a file that is not there stays a link
+        for folder in reversed(target.parents):
             if not folder.exists():
                 folder.mkdir()
                 made.append(folder)
-        there = path.exists()
-        with path.open("ab"):
+        there = target.exists()
+        with target.open("ab"):
             pass
         if not there:
-            made.append(path)
+            made.append(target)
     except OSError as error:
         raise ValueError(
             f"{name} is {path}, which cannot be written: {error.strerror or error}"

@@ -107,6 +107,13 @@ def test_nothing_is_overwritten_unasked(folder, monkeypatch, capsys):
     monkeypatch.undo()
 
 
+def test_a_link_stays_a_link(folder):
+    (folder / "K.npy").symlink_to(folder / "elsewhere.npy")
+    assert run("X.npy", "-o", "K.npy") == 0
+    assert (folder / "K.npy").is_symlink() and (folder / "elsewhere.npy").is_file()
+    assert np.load("K.npy").shape == (6, 6)
+
+
 def test_a_failed_write_leaves_the_old_file(folder, monkeypatch, capsys):
     assert run("X.npy", "-o", "K.npy") == 0
     before = (folder / "K.npy").read_bytes()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import literature
+from rescntk import derivative, literature
 from rescntk.theory import conditioning, multisphere
 
 X = np.arange(24.0).reshape(2, 3, 4)
@@ -234,7 +234,7 @@ def test_masked_signals_are_refused(masked):
         lambda: multisphere.project(masked),
         lambda: conditioning.compare(masked, (1, 2)),
         lambda: rk.regression.interpolate(KERNEL, masked, np.ones(2), X),
-        lambda: rk.derivative.alpha_derivative(KERNEL, masked),
+        lambda: derivative.alpha_derivative(KERNEL, masked),
     ):
         with pytest.raises(ValueError, match=f"^X {says}"):
             call()

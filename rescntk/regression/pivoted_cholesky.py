@@ -11,7 +11,13 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import rounding_unit
-from ..validation import check_batch, check_depth, check_integer, check_kernel
+from ..validation import (
+    check_batch,
+    check_depth,
+    check_free_memory,
+    check_integer,
+    check_kernel,
+)
 
 _MOST_PROPOSALS = 500
 """Most pivots proposed in one round.
@@ -81,6 +87,8 @@ def pivoted_cholesky(
     ------
     ValueError
         If an argument is not as described above, or K has a negative diagonal entry.
+    MemoryError
+        If the factor takes more memory than this machine has free.
 
     Examples
     --------
@@ -100,6 +108,11 @@ def pivoted_cholesky(
     n, rank = len(X), check_depth(rank, "rank")
     if rank > n:
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")
+    check_free_memory(
+        8 * n * rank,
+        f"the factor, {n} × {rank} numbers,",
+        "give a smaller rank",
+    )
     rng = np.random.default_rng(check_integer(seed, "seed", at_least=0))
     diagonal, eps = _diagonal(kernel, X, options)
     floor = n * eps * diagonal.sum()  # the residual's rounding error
@@ -126,15 +139,17 @@ def pivoted_cholesky(
             f"error (equal signals, or a kernel matrix of lower rank)",
             stacklevel=2,
         )
-    return LowRank(landmarks[:found], factor[:, :found].copy(), float(diagonal.sum()))
+        factor = factor[:, :found].copy()
+    return LowRank(landmarks[:found], factor, float(diagonal.sum()))
 
 
 def _count_proposals(n: int, missing: int) -> int:
     """Return the number of pivots proposed in one round.
 
     The p pivots of a round cost p²/2 pairs between each other, and n pairs for each accepted
-    pivot. With p² at most 2n, the former cost no more than one column. A call of the kernel for
-    n signals also costs as much as several columns, so that few rounds are wanted.
+    pivot. With p² at most 2n, the former cost no more than one column. A call of a
+    normalized kernel for n signals also costs about 7n pairs for the diagonals, so that few
+    rounds are wanted.
     """
     most = min(_MOST_PROPOSALS, math.isqrt(2 * n))
     return max(1, min(most, int(_PROPOSED_FOR_ONE * missing)))

@@ -75,7 +75,7 @@ def solve_with(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     r"""Return coefficients β, intercepts b, and leave-one-out errors or None, by Cholesky.
 
-    The formulas are those of `Decomposition.with_intercept` and `Decomposition.leave_one_out`,
+    `Decomposition.with_intercept` and `Decomposition.leave_one_out` have the same formulas,
     with :math:`G = (K + \lambda I)^{-1}`: :math:`b = 1^\top G y / 1^\top G 1`,
     :math:`\beta = G (y - 1 b)`, and errors :math:`\beta_i / (G_{ii} - (G1)_i^2 / 1^\top G 1)`.
     """

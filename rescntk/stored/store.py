@@ -290,7 +290,7 @@ class StoredGram:
         """Append signals to X, and compute the new rows; of a symmetric Gram new columns, too.
 
         After an interruption the signals are there: `resume`, or `gram` with all signals, goes
-        on.
+        on. Labels stay as they are; `label` takes the labels of all signals.
 
         Parameters
         ----------
