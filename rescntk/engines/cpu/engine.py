@@ -19,6 +19,7 @@ import numpy as np
 from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
+from ..geometry import on_ring
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from ..signal_tables import SignalTables, read_input, signal_tables
@@ -30,6 +31,7 @@ from .records import (
     Block,
     MassTables,
     NetworkConstants,
+    NetworkNumbers,
     PackedTables,
     Results,
     Wanted,
@@ -178,14 +180,17 @@ class NumbaRun:
         self.constants = NetworkConstants(
             layers=self.layers(),
             slots=np.array([slot.get(number, -1) for number in numbers]),
+            steps=self.steps(),
             p=p,
             r=r,
-            initial=net.parts.initial,
-            nearly_opposite=NEARLY_OPPOSITE,
-            inner_size=net.filter_size,
-            outer_size=net.outer_filter_size,
-            skip=net.skip,
-            linear_apart=scaling.linear_apart,
+            numbers=NetworkNumbers(
+                initial=net.parts.initial,
+                nearly_opposite=NEARLY_OPPOSITE,
+                inner_size=net.filter_size,
+                outer_size=net.outer_filter_size,
+                skip=net.skip,
+                linear_apart=scaling.linear_apart,
+            ),
         )
         self.wanted = Wanted(
             CODES[request.head], "gpk" in request.kinds, "ntk" in request.kinds, request.summed
@@ -195,6 +200,15 @@ class NumbaRun:
         grids = exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets)
         self.grids = np.stack([np.asarray(grid) for grid in grids])
         self.weights = scaling.doubt_weights()
+
+    def steps(self) -> np.ndarray:
+        """Return the steps of each layer's inner and outer filter on the ring of d pixels."""
+        net = self.network
+        steps = np.ones((self.request.depths[-1] + 1, 2), np.int64)
+        for number in range(1, len(steps)):
+            filters = net.inner_filter(number), net.outer_filter(number)
+            steps[number] = [on_ring(taps, self.d).step for taps in filters]
+        return steps
 
     def layers(self) -> np.ndarray:
         """Return the constants of layers 0 … L."""

@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .vectors import Numbers
+
 
 class PackedTables(NamedTuple):
     """Tables of some signals, in contiguous arrays of the working precision.
 
     The pixel is the last axis. Left tables have the axes (case, table, d). Flat tables have the
     axes (table, case, pixel), in one. A case has d pixels there, or 2d − 1 if it is a right case
-    and the head needs all offsets.
+    and the head needs all offsets. Within the loops, addresses take the place of arrays.
 
     Attributes
     ----------
@@ -86,6 +88,31 @@ def layer_constants(dtype: str) -> np.dtype:
     return np.dtype([(name, dtype) for name in names])
 
 
+class NetworkNumbers(NamedTuple):
+    """Numbers of a network.
+
+    Attributes
+    ----------
+    initial : float
+        t + r: the tangent kernel starts as this multiple of F⁰.
+    nearly_opposite : float
+        Above this w = 1 − ρ, 1 + ρ is computed by itself (`scaling.NEARLY_OPPOSITE`).
+    inner_size, outer_size : int
+        Taps of the inner and of the outer filter.
+    skip : bool
+        Whether there are skip connections.
+    linear_apart : bool
+        Whether F and A are carried without the part of F⁰ (`Scaling.linear_apart`).
+    """
+
+    initial: float
+    nearly_opposite: float
+    inner_size: int
+    outer_size: int
+    skip: bool
+    linear_apart: bool
+
+
 class NetworkConstants(NamedTuple):
     """Constants of a network.
 
@@ -95,30 +122,19 @@ class NetworkConstants(NamedTuple):
         Constants of each layer.
     slots : array, (L + 1,), int
         Where a layer's kernels stand among the depths asked for, or −1.
+    steps : array, (L + 1, 2), int
+        Pixels from one tap to the next, of each layer's inner and outer filter.
     p, r : array
         Coefficients of the polynomials p(a) and r(a) (polynomials.py).
-    initial : float
-        t + r: the tangent kernel starts as this multiple of F⁰.
-    nearly_opposite : float
-        Above this w = 1 − ρ, 1 + ρ is computed by itself (`signal_tables.NEARLY_OPPOSITE`).
-    inner_size, outer_size : int
-        Pixels of the inner and of the outer filter.
-    skip : bool
-        Whether there are skip connections.
-    linear_apart : bool
-        Whether F and A are carried without the part of F⁰ (`Scaling.linear_apart`).
+    numbers : NetworkNumbers
     """
 
     layers: np.ndarray
     slots: np.ndarray
+    steps: np.ndarray
     p: np.ndarray
     r: np.ndarray
-    initial: float
-    nearly_opposite: float
-    inner_size: int
-    outer_size: int
-    skip: bool
-    linear_apart: bool
+    numbers: NetworkNumbers
 
 
 class Wanted(NamedTuple):
@@ -263,13 +279,30 @@ class Places(NamedTuple):
     channels: int
 
 
-class InputPlaces(NamedTuple):
-    """Places of √(q/2) of both cases: of the input, and of layer 1."""
+class LeftPixels(NamedTuple):
+    """The left case's tables as the loops read them: one number for a pixel, or for each row.
 
-    left: int
-    right: int
-    left_first: int
-    right_first: int
+    Attributes
+    ----------
+    units, roots, inverses : Numbers
+        Addresses of the tables of û, √(q/2) and 1/√q, or of `memory`.
+    unit, unit_step : int
+        Place of û of the first channel, and the distance to the next channel.
+    input, root, inverse : int
+        Places of √(q/2) of the input, and of √(q/2) and 1/√q of the layer.
+    single : bool
+        Whether there is one number for a pixel. Vectors then do not reach across pixels.
+    """
+
+    units: Numbers
+    roots: Numbers
+    inverses: Numbers
+    unit: int
+    unit_step: int
+    input: int
+    root: int
+    inverse: int
+    single: bool
 
 
 class Taps(NamedTuple):
