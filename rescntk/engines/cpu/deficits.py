@@ -344,12 +344,12 @@ def pass_layers(
         gather_window(memory, 1, side, group, length, inner, outer)
     pixels = LeftPixels(
         memory, memory, memory, places.left_units, length, one.features + start,
-        one.window + start, one.inverse, False,
+        one.inverse, one.window + start, one.inverse, False,
     )  # fmt: skip
     K = start + (places.features if summed else places.K)
     first_layer(
         memory, places, pixels, other.features + start, other.window + start, group, K, network,
-        layers[1], p, r, 1.0, True,
+        layers[1], p, r, 1.0, True, Taps(0, 0, 0, True), False,
     )  # fmt: skip
     depth, with_linear = len(layers) - 1, network.linear_apart and wanted.ntk
     boxed = 0
@@ -411,7 +411,7 @@ def compute_in_deficits(
     left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
     group = group_of(left.half_root, d, block)
     length = length_of(left.half_root, group)
-    places = places_of(length, len(left.units) // left_table, rooms_of(constants.numbers))
+    places = places_of(length, len(left.units) // left_table, rooms_of(constants.numbers), 0)
     inner, outer = (
         piece_count(constants.numbers.inner_size),
         piece_count(constants.numbers.outer_size),

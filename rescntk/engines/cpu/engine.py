@@ -7,7 +7,8 @@ tasks from a queue, so that no thread waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
@@ -22,10 +23,10 @@ from .. import exact_sum
 from ..geometry import on_ring
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
-from ..signal_tables import SignalTables, read_input, signal_tables
+from ..signal_tables import SignalTables, read_input, signal_tables, wrap
 from .deficits import compute_in_deficits
 from .heads import CODES
-from .layers import coefficients
+from .layers import CHANNELS, coefficients
 from .masses import mass_tables
 from .records import (
     Block,
@@ -38,7 +39,7 @@ from .records import (
     layer_constants,
 )
 from .rows import compute
-from .vectors import LINE_BYTES
+from .vectors import LINE_BYTES, VECTOR_BYTES
 
 _GROUP_BYTES = 25600
 """Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
@@ -131,7 +132,7 @@ class LeftBlock:
     def __init__(self, run: NumbaRun, X: Array, start: int, stop: int) -> None:
         self.start, self.stop, self.signals = start, stop, X[start:stop]
         self.tables = signal_tables(run.scaling, self.signals)
-        self.packed = run.pack_left(self.tables)
+        self.packed = run.pack_left(self.tables, self.signals)
         self._run, self._lock = run, Lock()
         self._masses: MassTables | None = None
 
@@ -173,6 +174,9 @@ class NumbaRun:
         self.request, self.network, self.n_channels = request, net, n_channels
         self.scaling = scaling = Scaling(request, n_channels, self.d)
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
+        window = net.input_filter_size
+        sums = window > 1 and n_channels * window > CHANNELS and request.head in ("trace", "gap")
+        self.window = window if sums else 0
         self.cases_per_block = max(1, _TABLE_BYTES // scaling.bytes_per_case(n_channels))
         numbers = range(request.depths[-1] + 1)
         slot = {depth: t for t, depth in enumerate(request.depths)}
@@ -188,6 +192,7 @@ class NumbaRun:
                 nearly_opposite=NEARLY_OPPOSITE,
                 inner_size=net.filter_size,
                 outer_size=net.outer_filter_size,
+                window=self.window,
                 skip=net.skip,
                 linear_apart=scaling.linear_apart,
             ),
@@ -257,27 +262,44 @@ class NumbaRun:
         blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
         return [block for block in reversed(blocks) if block[1] > first]
 
-    def pack_left(self, tables: SignalTables) -> PackedTables:
+    def pack_left(self, tables: SignalTables, signals: Array) -> PackedTables:
         """Return left tables in the layout that the loops read, (case, table, d)."""
-        return self._pack(tables, lambda t: np.ascontiguousarray(t.transpose(2, 0, 1)))
 
-    def pack_flat(self, tables: SignalTables, offsets: int) -> PackedTables:
+        def arrange(table: np.ndarray) -> np.ndarray:
+            return np.ascontiguousarray(table.transpose(2, 0, 1))
+
+        return self._pack(tables, self.pixel_vectors(tables, signals), arrange)
+
+    def pack_flat(self, tables: SignalTables, signals: Array, offsets: int) -> PackedTables:
         """Return flat tables, (table, case, pixel), of pixels that meet `offsets` offsets."""
-        wrapped = tables.wrapped(offsets)
-        return self._pack(wrapped, lambda t: np.ascontiguousarray(t.swapaxes(1, 2)).ravel())
+
+        def arrange(table: np.ndarray) -> np.ndarray:
+            return np.ascontiguousarray(wrap(table, offsets).swapaxes(1, 2)).ravel()
+
+        return self._pack(tables, self.pixel_vectors(tables, signals), arrange)
+
+    def pixel_vectors(self, tables: SignalTables, signals: Array) -> Array:
+        """Return the vectors of the input's pixels that `PackedTables.units` holds.
+
+        Unit vectors, or the pixels' vectors for sums of half their squared distances over a window.
+        """
+        if self.window == 0:
+            return tables.unit_vectors
+        factor = math.sqrt(0.5 * self.scaling.input_scale / self.window)
+        known = (tables.scale > 0) & np.isfinite(tables.scale)
+        divisors = np.where(known, tables.scale, np.inf)
+        vectors = np.asarray(signals, np.float64).transpose(1, 2, 0) / divisors
+        return np.asarray(vectors * factor)
 
     def _pack(
-        self, tables: SignalTables, arrange: Callable[[np.ndarray], np.ndarray]
+        self, tables: SignalTables, units: Array, arrange: Callable[[np.ndarray], np.ndarray]
     ) -> PackedTables:
         """Stack tables to arrays (table, pixel, case), and arrange each array."""
-
-        def stack(tables: Iterable[Array]) -> np.ndarray:
-            return arrange(np.stack([np.asarray(t, self.request.dtype) for t in tables]))
-
+        dtype, layers = self.request.dtype, tables.layers
         return PackedTables(
-            units=stack(tables.unit_vectors),
-            half_root=stack(layer.half_root for layer in tables.layers),
-            inverse=stack(layer.inverse for layer in tables.layers),
+            units=arrange(np.asarray(units, dtype)),
+            half_root=arrange(np.array([layer.half_root for layer in layers], dtype)),
+            inverse=arrange(np.array([layer.inverse for layer in layers], dtype)),
         )
 
     def rows_per_group(self, total: int) -> int:
@@ -285,9 +307,12 @@ class NumbaRun:
         itemsize = np.dtype(self.request.dtype).itemsize
         tables = self.request.depths[-1] + 1 + self.n_channels
         numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * tables)) // itemsize
-        groups = max(1, round(total * self.d / max(1, numbers)))
+        line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
+        wanted = max(1, numbers // self.d)
+        if total >= 4 * vector and 2 * wanted >= vector:  # left tables need no copies
+            return max(1, round(wanted / vector)) * vector
+        groups = max(1, round(total / wanted))
         rows = -(-total // groups)
-        line = LINE_BYTES // itemsize
         whole = -(-rows // line) * line  # pixels begin on cache lines
         few = total < 4 * line or whole * self.d > 2 * numbers
         return rows if few else whole  # of many rows, the last group repeats few
@@ -337,10 +362,10 @@ class NumbaRun:
             diagonal_shift=shift,
             offsets=scaling.offsets,
             rows=self.rows_per_group(rights * scaling.offsets),
-            halo=scaling.halo,
+            halo=max(scaling.halo, self.window // 2),
         )
         results = self.results(values, lefts, rights)
-        flat = self.pack_flat(right.tables, scaling.offsets)
+        flat = self.pack_flat(right.tables, right.signals, scaling.offsets)
         compute(left.packed, flat, self.constants, self.wanted, block, results)
         here = slice(left.start, left.stop), slice(right.start, right.stop)
         if not self.has_pixels:

@@ -181,6 +181,71 @@ def half_square(
 
 
 @compiled
+def write_squares(
+    memory: Numbers, places: Places, units: Numbers, first_case: int, last_case: int, group: Group
+) -> None:
+    """Write |u − v|² of the input's pixel vectors to the rings `squares` of several left cases.
+
+    `units` are the left table of vectors, with one number for a pixel. Cases behind `last_case`
+    repeat it. The sums are those of `half_square`.
+    """
+    align_stack()
+    channels, length, vector = places.channels, places.length, VECTOR_BYTES // memory.itemsize
+    per_case, out = channels * group.d, places.squares + group.start
+    one, two = first_case * per_case, min(first_case + 1, last_case) * per_case
+    three, four = (
+        min(first_case + 2, last_case) * per_case,
+        min(first_case + 3, last_case) * per_case,
+    )
+    for pixel in range(group.d):
+        for at in range(pixel * group.rows, (pixel + 1) * group.rows, vector):
+            for first in range(0, channels, CHANNELS):
+                sum1 = sum2 = sum3 = sum4 = 0.0 * load(memory, places.right_units + at)
+                for channel in range(first, min(first + CHANNELS, channels)):
+                    other = load(memory, places.right_units + at + channel * length)
+                    place = channel * group.d + pixel
+                    term = repeat_like(units[one + place], other) - other
+                    sum1 = sum1 + term * term
+                    term = repeat_like(units[two + place], other) - other
+                    sum2 = sum2 + term * term
+                    term = repeat_like(units[three + place], other) - other
+                    sum3 = sum3 + term * term
+                    term = repeat_like(units[four + place], other) - other
+                    sum4 = sum4 + term * term
+                add_block(memory, out + at, places.room1, sum1, first == 0)
+                add_block(memory, out + length + at, places.room1 + vector, sum2, first == 0)
+                add_block(
+                    memory, out + 2 * length + at, places.room1 + 2 * vector, sum3, first == 0
+                )
+                add_block(
+                    memory, out + 3 * length + at, places.room1 + 3 * vector, sum4, first == 0
+                )
+
+
+@compiled
+def add_block(memory: Numbers, out: int, lost: int, part: Vector, first: bool) -> None:
+    """Add a sum of channels to a vector at `out`, whose rounding error is kept at `lost`."""
+    if first:
+        store(memory, out, part)
+        store(memory, lost, 0.0 * part)
+    else:
+        total, error = add_compensated(load(memory, out), load(memory, lost), part)
+        store(memory, out, total)
+        store(memory, lost, error)
+
+
+@compiled
+def write_own_squares(
+    memory: Numbers, places: Places, left: LeftPixels, group: Group, out: int
+) -> None:
+    """Write |u − v|² of the input's pixel vectors of one left case to the ring `out`."""
+    align_stack()
+    for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
+        half = half_square(memory, places, left, -1.0, 0, at)
+        store(memory, out + group.start + at, half + half)
+
+
+@compiled
 def pixel_loops(left: LeftPixels, group: Group) -> tuple[int, int]:
     """Return the number of stretches of a quantity to pass, and their length.
 
@@ -193,29 +258,52 @@ def pixel_loops(left: LeftPixels, group: Group) -> tuple[int, int]:
 def first_layer(
     memory: Numbers, places: Places, left: LeftPixels, right_input: int, right_root: int,
     group: Group, K: int, network: NetworkNumbers, layer: Any, p: Numbers, r: Numbers,
-    features_scale: float, deficits: bool,
-) -> None:  # fmt: skip
+    features_scale: float, deficits: bool, squares: Taps, given: bool,
+) -> bool:  # fmt: skip
     """Compute D (or u), A and F of the features that enter, and the branch of layer 1.
 
-    w of the input's pixels is half the squared distance of their unit vectors. v is 2 − w; where
-    w exceeds NEARLY_OPPOSITE, v is computed from the unit vectors too. F is stored times
-    `features_scale`. `right_input` and `right_root` are the places of √(q/2) of the right
-    cases: of the input, and of layer 1.
+    w of the input's pixels is half the squared distance of their unit vectors, whose square is at
+    `squares` if it is `given`. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
+    the unit vectors too. With a `network.window`, D is the sum of `squares` over the window, and
+    w = (D − z)/g as in other layers. F is stored times `features_scale`. `right_input` and
+    `right_root` are the places of √(q/2) of the right cases, of the input and of layer 1; 1/√q
+    follows.
+
+    Returns
+    -------
+    bool
+        Whether some pixel pairs are doubtful; their E is added to `places.doubt`.
     """
     align_stack()
     initial, opposite, apart = network.initial, network.nearly_opposite, network.linear_apart
-    start, single = group.start, left.single
+    start, single, doubtful = group.start, left.single, False
+    windowed = network.window > 0 and not deficits
     stretches, length = pixel_loops(left, group)
     for pixel in range(stretches):
         for at in range(pixel * length, (pixel + 1) * length, VECTOR_BYTES // memory.itemsize):
-            w = half_square(memory, places, left, -1.0, pixel, at)
-            v = 2.0 - w
-            if any_less(opposite, w):
-                other = half_square(memory, places, left, 1.0, pixel, at)
-                v = where_less(opposite, w, other, v)
             root2 = load(memory, right_input + at)
             root1 = left_vector(left.roots, left.input, pixel, at, single, root2)
             h = root1 - root2
+            if windowed:
+                inverse = left_vector(left.inverses, left.input_inverse, pixel, at, single, root2)
+                inverse = inverse * load(memory, right_input + places.length + at)
+                distance = box(memory, squares, at)
+                w = in_range((distance - h * h) * inverse)
+                v = 2.0 - w
+                root = sqrt(where_less(w, v, w, v))
+                total = fabs(h) * (root1 + root2) + distance
+                if any_negative(layer.doubtful * root - total):
+                    doubt = places.doubt + at
+                    doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
+            else:
+                if given:
+                    w = 0.5 * load(memory, squares.first + at)
+                else:
+                    w = half_square(memory, places, left, -1.0, pixel, at)
+                v = 2.0 - w
+                if any_less(opposite, w):
+                    other = half_square(memory, places, left, 1.0, pixel, at)
+                    v = where_less(opposite, w, other, v)
             g = 2.0 * (root1 * root2)
             gw = g * w
             features = g - gw
@@ -242,6 +330,7 @@ def first_layer(
             half_g, rho = root1 * root2, layer.one - w
             branch = tangent_source(slope, covariance, tangent, half_g, rho, layer)
             store(memory, places.tangent_branch + start + at, branch)
+    return doubtful
 
 
 @compiled

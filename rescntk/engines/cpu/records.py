@@ -25,7 +25,9 @@ class PackedTables(NamedTuple):
     Attributes
     ----------
     units : array
-        û, the unit vectors of the input's pixels; a table is a channel.
+        û, the unit vectors of the input's pixels; a table is a channel. Or the pixels' vectors
+        times a factor, such that sums of half their squares over a window are F⁰
+        (`NetworkNumbers.window`).
     half_root : array
         √(q/2) of each pixel's variance q; a table is a layer, 0 … L.
     inverse : array
@@ -99,6 +101,9 @@ class NetworkNumbers(NamedTuple):
         Above this w = 1 − ρ, 1 + ρ is computed by itself (`scaling.NEARLY_OPPOSITE`).
     inner_size, outer_size : int
         Taps of the inner and of the outer filter.
+    window : int
+        Pixels of the input's window, if pixels' distances are summed over it; else 0, and
+        windows are channels (`layers.first_layer`).
     skip : bool
         Whether there are skip connections.
     linear_apart : bool
@@ -109,6 +114,7 @@ class NetworkNumbers(NamedTuple):
     nearly_opposite: float
     inner_size: int
     outer_size: int
+    window: int
     skip: bool
     linear_apart: bool
 
@@ -251,6 +257,8 @@ class Places(NamedTuple):
         Sums of E over the layers.
     room1, room2 : int
         Scratch space of two filters, `rooms` quantities each.
+    squares : int
+        Rings of the squared distances of the input's pixels for `SEVERAL` left cases.
     left_units, right_units : int
         û of each channel of the left and of the right case.
     tables : int
@@ -272,11 +280,20 @@ class Places(NamedTuple):
     doubt: int
     room1: int
     room2: int
+    squares: int
     left_units: int
     right_units: int
     tables: int
     length: int
     channels: int
+
+
+SEVERAL = 4
+"""Left cases whose pixels' distances are computed together.
+
+More cases read the right cases' channels less often. Four cases of vectors of four registers take
+16 of 32 registers.
+"""
 
 
 class LeftPixels(NamedTuple):
@@ -288,8 +305,8 @@ class LeftPixels(NamedTuple):
         Addresses of the tables of û, √(q/2) and 1/√q, or of `memory`.
     unit, unit_step : int
         Place of û of the first channel, and the distance to the next channel.
-    input, root, inverse : int
-        Places of √(q/2) of the input, and of √(q/2) and 1/√q of the layer.
+    input, input_inverse, root, inverse : int
+        Places of √(q/2) and 1/√q of the input, and of the layer.
     single : bool
         Whether there is one number for a pixel. Vectors then do not reach across pixels.
     """
@@ -300,6 +317,7 @@ class LeftPixels(NamedTuple):
     unit: int
     unit_step: int
     input: int
+    input_inverse: int
     root: int
     inverse: int
     single: bool

@@ -8,8 +8,9 @@ import numpy as np
 
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
 from .heads import take_doubts, write_results
-from .layers import first_layer, inner_layer
+from .layers import first_layer, inner_layer, write_own_squares, write_squares
 from .records import (
+    SEVERAL,
     Block,
     Group,
     GroupRows,
@@ -19,6 +20,7 @@ from .records import (
     PackedTables,
     Places,
     Results,
+    Taps,
     Wanted,
 )
 from .sums import (
@@ -31,6 +33,13 @@ from .sums import (
     write_box,
 )
 from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, numbers_of
+
+MANY_CHANNELS = 8
+"""Channels from which on squared distances are computed for several left cases at a time.
+
+The sums are the same. With fewer channels, storing and loading the sums costs more than it saves.
+Chosen by counting loads: 8 channels take 8 loads, or 2 of 4 cases' shares, a store and a load.
+"""
 
 
 @compiled
@@ -52,21 +61,25 @@ def length_of(like: np.ndarray, group: Group) -> int:
 
 
 @compiled
-def places_of(length: int, channels: int, rooms: int) -> Places:
-    """Return places of all quantities in one memory, `length` apart, with `rooms` a filter."""
+def places_of(length: int, channels: int, rooms: int, several: int) -> Places:
+    """Return places of all quantities in one memory, `length` apart.
+
+    There are `rooms` quantities for a filter, and `several` rings of squared distances.
+    """
     k = length
     room2 = (9 + rooms) * k
-    units = room2 + rooms * k
+    squares = room2 + rooms * k
+    units = squares + several * k
     return Places(
         0, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k, 7 * k, 8 * k, 9 * k, room2,
-        units, units + channels * k, units + 2 * channels * k, k, channels,
+        squares, units, units + channels * k, units + 2 * channels * k, k, channels,
     )  # fmt: skip
 
 
 @compiled
 def rooms_of(network: NetworkNumbers) -> int:
     """Return the quantities that the moving sums of a filter need (`sums.moving_sum`)."""
-    return piece_levels(max(network.inner_size, network.outer_size)) + 1
+    return piece_levels(max(network.inner_size, network.outer_size, network.window)) + 1
 
 
 @compiled
@@ -148,21 +161,33 @@ def left_pixels(
 ) -> LeftPixels:  # fmt: skip
     """Return the left case's tables for a layer, copied to all rows where vectors need it."""
     d, root, inverse = group.d, places.tables, places.tables + places.length
+    input_root, input_inverse = places.tables + 2 * places.length, places.tables + 3 * places.length
     unit, table = case * places.channels * d, case * layers * d
     if group.rows % (VECTOR_BYTES // memory.itemsize) == 0:
         at = table + number * d
-        return LeftPixels(left.units, left.half_root, left.inverse, unit, d, table, at, at, True)
+        return LeftPixels(
+            left.units, left.half_root, left.inverse, unit, d, table, table, at, at, True
+        )
     if number == 1:
         for channel in range(places.channels):
             at = places.left_units + channel * places.length
             repeat_over_rows(memory, at, left.units, unit + channel * d, group)
-        repeat_over_rows(memory, inverse, left.half_root, table, group)  # of the input
-    else:
-        repeat_over_rows(memory, inverse, left.inverse, table + number * d, group)
+        repeat_over_rows(memory, input_root, left.half_root, table, group)
+        repeat_over_rows(memory, input_inverse, left.inverse, table, group)
+    repeat_over_rows(memory, inverse, left.inverse, table + number * d, group)
     repeat_over_rows(memory, root, left.half_root, table + number * d, group)
     step = places.length
     return LeftPixels(
-        memory, memory, memory, places.left_units, step, inverse, root, inverse, False
+        memory,
+        memory,
+        memory,
+        places.left_units,
+        step,
+        input_root,
+        input_inverse,
+        root,
+        inverse,
+        False,
     )
 
 
@@ -170,22 +195,33 @@ def left_pixels(
 def pass_layers(
     memory: Numbers, places: Places, group: Group, rows: GroupRows, left: PackedTables,
     case: int, constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
-    sums: np.ndarray,
+    sums: np.ndarray, squares_together: bool,
 ) -> None:  # fmt: skip
-    """Take one left case with the rows of a group through all layers, and write the results."""
+    """Take one left case with the rows of a group through all layers, and write the results.
+
+    With `squares_together`, the rings `squares` hold the squared distances of the input's pixels.
+    """
     layers, slots, network = constants.layers, constants.slots, constants.numbers
     p, r = numbers_of(constants.p), numbers_of(constants.r)
     inner_size, length, depth = network.inner_size, places.length, len(layers) - 1
-    right_layers = places.tables + 2 * length
+    right_layers = places.tables + 4 * length
     sum_factor = network.outer_size if wanted.summed else 1
     K = group.start + (places.features if wanted.summed else places.K)
     with_linear = network.linear_apart and wanted.ntk
     pixels = left_pixels(memory, places, group, left, case, depth + 1, 1)
-    first_layer(
+    ring = places.squares
+    if squares_together:
+        ring += case % SEVERAL * length
+    elif network.window > 0:
+        write_own_squares(memory, places, pixels, group, ring)
+    squares = Taps(ring + group.start, 0, 0, True)
+    if network.window > 0:
+        squares = moving_sum(memory, ring, network.window, 1, group, places.room1, length)
+    doubtful = first_layer(
         memory, places, pixels, right_layers, right_layers + 2 * length, group, K, network,
-        layers[1], p, r, 1.0 / sum_factor, False,
+        layers[1], p, r, 1.0 / sum_factor, False, squares, squares_together,
     )  # fmt: skip
-    doubtful, boxed = False, 0
+    boxed = 0
     for number in range(1, depth + 1):
         layer, slot = layers[number], slots[number]
         step, outer_step = constants.steps[number, 0], constants.steps[number, 1]
@@ -245,8 +281,12 @@ def compute(
     total = per_table // per_case * block.offsets
     group = group_of(left.half_root, d, block)
     length = length_of(left.half_root, group)
-    places = places_of(length, channels, rooms_of(constants.numbers))
-    right_layers = places.tables + 2 * length
+    vector, network = VECTOR_BYTES // left.half_root.itemsize, constants.numbers
+    few = channels < MANY_CHANNELS and network.window == 0
+    together = block.rows % vector == 0 and not few
+    several = SEVERAL if together else (1 if network.window > 0 else 0)
+    places = places_of(length, channels, rooms_of(network), several)
+    right_layers = places.tables + 4 * length
     held = aligned_zeros(right_layers + 2 * layers * length, left.half_root)
     memory, lefts, rights = numbers_of(held), addresses(left), addresses(right)
     sums = np.zeros((len(results.grids), block.rows + LINE_BYTES))
@@ -257,11 +297,14 @@ def compute(
         find_rows(rows, first, block, per_case)
         begin = numbers_of(rows.begin)
         gather_tables(memory, places, group, rights, begin, per_table, layers, right_layers)
-        last = rows.right_case[block.rows - 1]
-        for case in range(min(cases, last + block.diagonal_shift + 1)):
+        last = min(cases, rows.right_case[block.rows - 1] + block.diagonal_shift + 1)
+        for case in range(last):
+            if together and case % SEVERAL == 0:
+                write_squares(memory, places, lefts.units, case, last - 1, group)
             if all_doubtful(rows, case, results):
                 continue
             pass_layers(
-                memory, places, group, rows, lefts, case, constants, wanted, block, results, sums
-            )
+                memory, places, group, rows, lefts, case, constants, wanted, block, results, sums,
+                together,
+            )  # fmt: skip
     held[0] = 0.0  # numba frees an array after its last use
