@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import NamedTuple
@@ -48,6 +49,13 @@ With fewer bytes loops spend their time starting; with more they wait for the se
 Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache): GAP in float64
 is flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; GAP in float32 is best at 25.6
 kB; trace gains up to 38 kB, and float32 with q = 9 loses 7 % at 12.8 kB.
+"""
+
+_LEAST_SHARE = 8
+"""Groups fill whole vectors where this many times the repeated rows are at most all rows.
+
+A larger number repeats fewer rows, but copies the left tables to all rows more often. Copies cost
+a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5, AMD EPYC Zen 4).
 """
 
 _DEFICIT_GROUP_BYTES = 51200
@@ -131,7 +139,7 @@ class LeftBlock:
 
     def __init__(self, run: NumbaRun, X: Array, start: int, stop: int) -> None:
         self.start, self.stop, self.signals = start, stop, X[start:stop]
-        self.tables = signal_tables(run.scaling, self.signals)
+        self.tables = run.signal_tables(self.signals)
         self.packed = run.pack_left(self.tables, self.signals)
         self._run, self._lock = run, Lock()
         self._masses: MassTables | None = None
@@ -141,8 +149,7 @@ class LeftBlock:
         """The tables for the recursion of deficits, made when a task first asks for them."""
         with self._lock:
             if self._masses is None:
-                variance = read_input(self._run.scaling, self.signals).variance
-                self._masses = mass_tables(self._run.scaling, self.tables, variance, 1)
+                self._masses = self._run.mass_tables(self.tables, self.signals, 1)
             return self._masses
 
     def part(self, start: int, stop: int) -> SignalTables | None:
@@ -257,10 +264,23 @@ class NumbaRun:
         """Return blocks of right cases; for a symmetric Gram the longest first."""
         per_case = n * self.d * self.scaling.offsets
         even = -(-m // (4 * self.threads))
-        most = min(_TASK_PAIRS // per_case, _TASK_RESULTS // n, even, self.cases_per_block // 2)
-        size = max(1, most)
+        most = min(_TASK_PAIRS // per_case, _TASK_RESULTS // n, self.cases_per_block // 2)
+        size = max(1, min(most, even))
+        vector = VECTOR_BYTES // np.dtype(self.request.dtype).itemsize
+        if self.scaling.offsets == 1 and vector <= min(most, m // (2 * self.threads)):
+            size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
         blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
         return [block for block in reversed(blocks) if block[1] > first]
+
+    def signal_tables(self, signals: Array) -> SignalTables:
+        """Return the tables of signals, with the unit vectors of windows where they are read."""
+        return signal_tables(self.scaling, signals, windows=self.window == 0)
+
+    def mass_tables(self, tables: SignalTables, signals: Array, offsets: int) -> MassTables:
+        """Return the tables of signals for the recursion of deficits, in which all windows are."""
+        given = read_input(self.scaling, signals)
+        tables = replace(tables, unit_vectors=given.unit_vectors)
+        return mass_tables(self.scaling, tables, given.variance, offsets)
 
     def pack_left(self, tables: SignalTables, signals: Array) -> PackedTables:
         """Return left tables in the layout that the loops read, (case, table, d)."""
@@ -309,8 +329,10 @@ class NumbaRun:
         numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * tables)) // itemsize
         line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
         wanted = max(1, numbers // self.d)
-        if total >= 4 * vector and 2 * wanted >= vector:  # left tables need no copies
-            return max(1, round(wanted / vector)) * vector
+        several = max(1, round(wanted / vector)) * vector
+        repeated = -total % several  # rows of the last group
+        if 2 * wanted >= vector and _LEAST_SHARE * repeated <= total:  # left tables are not copied
+            return several
         groups = max(1, round(total / wanted))
         rows = -(-total // groups)
         whole = -(-rows // line) * line  # pixels begin on cache lines
@@ -341,7 +363,7 @@ class NumbaRun:
         start, stop = rights
         tables = left.part(start, stop) if symmetric else None
         if tables is None:
-            tables = signal_tables(self.scaling, others[start:stop])
+            tables = self.signal_tables(others[start:stop])
         self.fill(values, left, Right(others[start:stop], tables, start), symmetric)
         return rights, tables.scale
 
@@ -391,8 +413,7 @@ class NumbaRun:
         `pairs` are the numbers of cases in both blocks.
         """
         scaling, offsets = self.scaling, self.scaling.offsets
-        variance = read_input(scaling, right.signals).variance
-        others = mass_tables(scaling, right.tables, variance, offsets)
+        others = self.mass_tables(right.tables, right.signals, offsets)
         some = max(1, _TASK_PAIRS // (self.d * offsets))
         for first in range(0, len(pairs[0]), some):
             rows, columns = (cases[first : first + some] for cases in pairs)
