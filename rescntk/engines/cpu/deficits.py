@@ -392,8 +392,9 @@ def pass_layers(
             if wanted.gpk and not summed:
                 set_features(memory, places, group, after)
             write_results(
-                memory, places, group, rows, 0, slot, wanted, block, results, sums, sum_factor
-            )
+                memory, places, group, rows, 0, slot, wanted, block, results, sums, sum_factor,
+                layer.one,
+            )  # fmt: skip
 
 
 @compiled_on_disk

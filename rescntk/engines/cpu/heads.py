@@ -27,11 +27,12 @@ CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}
 @compiled
 def sum_rows(
     memory: Numbers, pixels: int, row: int, group: Group, grids: np.ndarray, kind: int,
-    slot: int, sums: np.ndarray, like: Vector,
+    slot: int, sums: np.ndarray, one: float, like: Vector,
 ) -> None:  # fmt: skip
     """Add all pixels of some rows on each grid, into sums[grid, row].
 
-    There are as many rows as the float64 vector `like` has numbers.
+    There are as many rows as the float64 vector `like` has numbers. `one` is 1: its products make
+    the processor's units of products take half of the additions.
     """
     number = len(grids)
     for first in range(0, number, 2):  # two grids at a time
@@ -43,9 +44,9 @@ def sum_rows(
             for before in range(first):
                 grid = grids[before, kind, slot]
                 value = value - ((value + grid) - grid)
-            part = (value + coarse) - coarse
-            upper = upper + part
-            lower = lower + (((value - part) + fine) - fine)
+            part = (one * value + coarse) - coarse
+            upper = one * part + upper
+            lower = lower + ((one * (value - part) + fine) - fine)
         store(sums, first * sums.shape[1] + row, upper)
         if first + 1 < number:
             store(sums, (first + 1) * sums.shape[1] + row, lower)
@@ -54,16 +55,16 @@ def sum_rows(
 @compiled
 def sum_pixels(
     memory: Numbers, pixels: int, group: Group, grids: np.ndarray, kind: int, slot: int,
-    sums: np.ndarray,
+    sums: np.ndarray, one: float,
 ) -> None:  # fmt: skip
     """Add all pixels of each row on each grid (exact_sum.split), into sums[grid, row]."""
     row, several = 0, VECTOR_BYTES // sums.itemsize
     while row < group.rows:
         if row + several <= group.rows:
-            sum_rows(memory, pixels, row, group, grids, kind, slot, sums, load(sums, 0))
+            sum_rows(memory, pixels, row, group, grids, kind, slot, sums, one, load(sums, 0))
             row += several
         else:
-            sum_rows(memory, pixels, row, group, grids, kind, slot, sums, load_line(sums, 0))
+            sum_rows(memory, pixels, row, group, grids, kind, slot, sums, one, load_line(sums, 0))
             row += LINE_BYTES // sums.itemsize
 
 
@@ -88,12 +89,12 @@ def take_doubts(
 @compiled
 def write_results(
     memory: Numbers, places: Places, group: Group, rows: GroupRows, case: int, slot: int,
-    wanted: Wanted, block: Block, results: Results, sums: np.ndarray, sum_factor: int,
+    wanted: Wanted, block: Block, results: Results, sums: np.ndarray, sum_factor: int, one: float,
 ) -> None:  # fmt: skip
     """Write both kernels of one left case with the right cases of a group, at one depth.
 
     `sums` is scratch space, (grids, rows and some more). The sums of F are multiplied by
-    `sum_factor`.
+    `sum_factor`. `one` is 1 (`sum_rows`).
     """
     for kind in range(2):
         if not (wanted.gpk if kind == 0 else wanted.ntk):
@@ -101,7 +102,7 @@ def write_results(
         pixels = group.start + (places.features if kind == 0 else places.tangent)
         stored = kind if wanted.gpk else 0
         if wanted.head == MEAN:
-            sum_pixels(memory, pixels, group, results.grids, kind, slot, sums)
+            sum_pixels(memory, pixels, group, results.grids, kind, slot, sums, one)
             factor = sum_factor if kind == 0 else 1
             for grid in range(len(results.grids)):
                 for row in range(rows.used):

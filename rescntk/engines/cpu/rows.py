@@ -249,8 +249,9 @@ def pass_layers(
         )  # fmt: skip
         if slot >= 0:
             write_results(
-                memory, places, group, rows, case, slot, wanted, block, results, sums, sum_factor
-            )
+                memory, places, group, rows, case, slot, wanted, block, results, sums, sum_factor,
+                layer.one,
+            )  # fmt: skip
     if doubtful:
         take_doubts(memory, places, group, rows, case, results, sums)
 
