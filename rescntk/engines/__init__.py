@@ -48,9 +48,6 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
         )
-    dilation = request.network.dilation
-    if dilation != 1:
-        return f"it does not take dilated filters, and the network has dilation {dilation!r}"
     return _lists_are_refused(X)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..activations import Pixels
 from ..arrays import Array, array_module
+from ..rings import circular_sum
 from .exact_sum import mean, pairwise
 from .geometry import receptive_field
 from .scaling import Scaling
@@ -57,7 +58,7 @@ class SignalTables:
         array (cases,).
     means : array, (channels, cases), float64
         Means of the channels over pixels, times √input_scale: F⁰ averages to their products
-        over all pixel pairs.
+        over all pixel pairs. 0 unless `Scaling.linear_apart`.
     scale : array, (cases,), float64
         The number by which each signal was divided.
     tangent_exponents : list of arrays (cases,), integers
@@ -156,8 +157,11 @@ class Input(NamedTuple):
     """Each pixel's vector, (features, d, cases), float64."""
 
 
-def read_input(scaling: Scaling, X: Array) -> Input:
-    """Return the input's pixels of signals `X`, (cases, channels, d)."""
+def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
+    """Return the input's pixels of signals `X`, (cases, channels, d).
+
+    Without `windows`, windows of the input filter are not made channels: there are no vectors.
+    """
     xp, net = array_module(X), scaling.network
     homogeneous = scaling.activation.homogeneous
     X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
@@ -170,10 +174,15 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     else:
         scale = _linear_scale(scaling, xp, X)
     X = X / scale
-    means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
-    X = _windows(xp, X, net.input_filter_size)
-
-    energy = _energy(X)
+    means = xp.zeros((X.shape[0], X.shape[2]))
+    if scaling.linear_apart:
+        means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
+    if windows:
+        X = _windows(xp, X, net.input_filter_size)
+        energy = _energy(X)
+    else:
+        energy = circular_sum(xp, _energy(X), net.input_filter_size)
+        X = X[:0]
     if not homogeneous:
         scaling.check_energy(bool(xp.isfinite(energy).all()))
     norm = xp.sqrt(energy)
@@ -188,8 +197,10 @@ def read_input(scaling: Scaling, X: Array) -> Input:
     return Input(unit_vectors, variance, means, scale, X)
 
 
-def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
+def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTables:
     """Return the tables of signals `X`, (cases, channels, d), of the array library of `X`.
+
+    Without `windows`, there are no unit vectors of the input's windows (`read_input`).
 
     Raises
     ------
@@ -197,7 +208,7 @@ def signal_tables(scaling: Scaling, X: Array) -> SignalTables:
         If the signals are too large for an activation that is not homogeneous.
     """
     xp = array_module(X)
-    unit_vectors, variance, means, scale, vectors = read_input(scaling, X)
+    unit_vectors, variance, means, scale, vectors = read_input(scaling, X, windows)
     layers: list[Pixels] = []
     peaks: list[Array] = []
     bounds: dict[tuple[str, int], Array | float] = {}

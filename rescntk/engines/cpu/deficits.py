@@ -19,7 +19,7 @@ from .records import (
     Block,
     Group,
     GroupRows,
-    InputPlaces,
+    LeftPixels,
     MassTables,
     NetworkConstants,
     Places,
@@ -37,7 +37,16 @@ from .sums import (
     next_taps,
     piece_count,
 )
-from .vectors import LINE_BYTES, VECTOR_BYTES, Vector, load, rounded_product, store
+from .vectors import (
+    LINE_BYTES,
+    VECTOR_BYTES,
+    Numbers,
+    Vector,
+    load,
+    numbers_of,
+    rounded_product,
+    store,
+)
 
 
 class MassPlaces(NamedTuple):
@@ -70,7 +79,7 @@ class Side(NamedTuple):
 
     tables: MassTables
     places: MassPlaces
-    begin: np.ndarray
+    begin: Numbers
     per_table: int
     stride: int
 
@@ -101,7 +110,7 @@ def difference(a: Vector, b: Vector, other_a: Vector, other_b: Vector, scale: Ve
 
 
 @compiled
-def load_taps(memory: np.ndarray, taps: Taps, at: int) -> tuple[Vector, Vector, Vector]:
+def load_taps(memory: Numbers, taps: Taps, at: int) -> tuple[Vector, Vector, Vector]:
     """Read vectors at three places."""
     first, second = load(memory, taps.first + at), load(memory, taps.second + at)
     return first, second, load(memory, taps.third + at)
@@ -109,7 +118,7 @@ def load_taps(memory: np.ndarray, taps: Taps, at: int) -> tuple[Vector, Vector, 
 
 @compiled
 def merged_box(
-    memory: np.ndarray, parts: MergedTaps, left: int, right: int, twice: float, tiny: float,
+    memory: Numbers, parts: MergedTaps, left: int, right: int, twice: float, tiny: float,
     at: int,
 ) -> Vector:  # fmt: skip
     """Return the deficit of three parts together: Σ u_p + N (Lagrange's identity).
@@ -132,7 +141,7 @@ def merged_box(
 
 @compiled
 def write_merged(
-    memory: np.ndarray, parts: MergedTaps, left: int, right: int, out: int, twice: float,
+    memory: Numbers, parts: MergedTaps, left: int, right: int, out: int, twice: float,
     tiny: float, size: int,
 ) -> None:  # fmt: skip
     """Write the deficits of three parts together to `size` places from `out` on."""
@@ -148,10 +157,10 @@ def thirds(place: int, shift: int) -> Taps:
 
 @compiled
 def merged_window(
-    memory: np.ndarray, ring: int, left: int, right: int, left_pieces: int, right_pieces: int,
-    size: int, group: Group, room: int, length: int, twice: float, tiny: float,
+    memory: Numbers, ring: int, left: int, right: int, left_pieces: int, right_pieces: int,
+    size: int, step: int, group: Group, room: int, length: int, twice: float, tiny: float,
 ) -> MergedTaps:  # fmt: skip
-    """Return the last three parts of windows of `size` pixels: `sums.moving_sum` of deficits.
+    """Return the last three parts of a filter's windows: `sums.moving_sum` of deficits.
 
     `left` and `right` are the rings of single pixels' root masses.
     """
@@ -163,15 +172,15 @@ def merged_window(
             Taps(one, one, one, True),
             Taps(other, other, other, True),
         )
-    fill_halo(memory, ring, group)
-    rows, levels, width = group.rows, 0, 1
+    fill_halo(memory, ring, group, step * (size // 2))
+    rows, levels, width = step * group.rows, 0, 1
     shift = group.start - size // 2 * rows
     first, first_left, first_right = ring + shift, left + shift, right + shift
     left_pieces, right_pieces = left_pieces + shift, right_pieces + shift
     window, one, other = first, first_left, first_right
     while 3 * width < size:
-        step = width * rows
-        parts = MergedTaps(thirds(window, step), thirds(one, step), thirds(other, step))
+        gap = width * rows
+        parts = MergedTaps(thirds(window, gap), thirds(one, gap), thirds(other, gap))
         window = room + levels * length
         one, other = left_pieces + levels * length, right_pieces + levels * length
         count = group.size + (size - 3 * width) * rows
@@ -193,9 +202,9 @@ def merged_window(
 
 @compiled
 def inner_layer(
-    memory: np.ndarray, places: Places, group: Group, left: MassPlaces, right: MassPlaces,
+    memory: Numbers, places: Places, group: Group, left: MassPlaces, right: MassPlaces,
     parts: MergedTaps, tangents: Taps, with_ntk: bool, with_linear: bool, summed: bool,
-    layer: Any, p: np.ndarray, r: np.ndarray,
+    layer: Any, p: Numbers, r: Numbers,
 ) -> None:  # fmt: skip
     """Compute the branch of layer 2, 3, …, before its outer filter: its deficit, K if `summed`
     is true, and its part of A (layers.inner_layer).
@@ -222,7 +231,7 @@ def inner_layer(
 
 @compiled
 def add_branch_deficit(
-    memory: np.ndarray, places: Places, group: Group, parts: MergedTaps, features: Taps,
+    memory: Numbers, places: Places, group: Group, parts: MergedTaps, features: Taps,
     merged: Taps, layer: Any,
 ) -> None:  # fmt: skip
     """Set u to the deficit of the identity path and of the window of the branch together.
@@ -254,7 +263,7 @@ def add_branch_deficit(
 
 
 @compiled
-def set_features(memory: np.ndarray, places: Places, group: Group, roots: Taps) -> None:
+def set_features(memory: Numbers, places: Places, group: Group, roots: Taps) -> None:
     """Set F = √(q1 q2) − u; `roots` has the places of both sides' √(F/2)."""
     for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
         size = 2.0 * (load(memory, roots.first + at) * load(memory, roots.second + at))
@@ -264,16 +273,16 @@ def set_features(memory: np.ndarray, places: Places, group: Group, roots: Taps) 
 
 @compiled
 def gather_ring(
-    memory: np.ndarray, ring: int, values: np.ndarray, table: int, side: Side, group: Group
+    memory: Numbers, ring: int, values: Numbers, table: int, side: Side, group: Group
 ) -> None:
     """Copy the table number `table` to a ring, and fill its halo."""
     start = ring + group.start
     gather_rows(memory, start, values, table * side.per_table, side.begin, group, side.stride)
-    fill_halo(memory, ring, group)
+    fill_halo(memory, ring, group, group.halo)
 
 
 @compiled
-def gather_units(memory: np.ndarray, places: Places, units: int, side: Side, group: Group) -> None:
+def gather_units(memory: Numbers, places: Places, units: int, side: Side, group: Group) -> None:
     """Copy û of all channels to the place `units`."""
     for channel in range(places.channels):
         at, table = units + channel * places.length, channel * side.per_table
@@ -282,7 +291,7 @@ def gather_units(memory: np.ndarray, places: Places, units: int, side: Side, gro
 
 @compiled
 def gather_window(
-    memory: np.ndarray, number: int, side: Side, group: Group, length: int, inner: int, outer: int
+    memory: Numbers, number: int, side: Side, group: Group, length: int, inner: int, outer: int
 ) -> None:
     """Copy the tables of a layer's pre-activations and of the pieces of its windows."""
     places, tables, per_table = side.places, side.tables, side.per_table
@@ -299,6 +308,16 @@ def gather_window(
 
 
 @compiled
+def addresses(tables: MassTables) -> MassTables:
+    """Return tables as addresses of their numbers."""
+    return MassTables(
+        numbers_of(tables.units), numbers_of(tables.half_root), numbers_of(tables.inverse),
+        numbers_of(tables.features), numbers_of(tables.inner_pieces),
+        numbers_of(tables.outer_pieces),
+    )  # fmt: skip
+
+
+@compiled
 def features_of(left: MassPlaces, right: MassPlaces, number: int, group: Group, k: int) -> Taps:
     """Return the places of √(F/2) of both sides after a layer; `k` is the length of a place."""
     shift = number % 2 * k + group.start
@@ -307,47 +326,53 @@ def features_of(left: MassPlaces, right: MassPlaces, number: int, group: Group, 
 
 @inlined
 def pass_layers(
-    memory: np.ndarray, places: Places, group: Group, rows: GroupRows, left: Side, right: Side,
+    memory: Numbers, places: Places, group: Group, rows: GroupRows, left: Side, right: Side,
     constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
     sums: np.ndarray,
 ) -> None:  # fmt: skip
     """Take the pairs of a group through all layers, and write the results."""
-    layers, slots, p, r = constants.layers, constants.slots, constants.p, constants.r
-    inner_size, outer_size = constants.inner_size, constants.outer_size
+    layers, slots, network = constants.layers, constants.slots, constants.numbers
+    p, r = numbers_of(constants.p), numbers_of(constants.r)
+    inner_size, outer_size = network.inner_size, network.outer_size
     inner, outer, length = piece_count(inner_size), piece_count(outer_size), places.length
     one, other, start = left.places, right.places, group.start
-    summed = constants.linear_apart and wanted.gpk
+    summed = network.linear_apart and wanted.gpk
     sum_factor = outer_size if summed else 1
     for side, units in ((left, places.left_units), (right, places.right_units)):
         gather_units(memory, places, units, side, group)
         gather_ring(memory, side.places.features, side.tables.features, 0, side, group)
         gather_window(memory, 1, side, group, length, inner, outer)
-    given = InputPlaces(
-        one.features + start, other.features + start, one.window + start, other.window + start
-    )
+    pixels = LeftPixels(
+        memory, memory, memory, places.left_units, length, one.features + start,
+        one.inverse, one.window + start, one.inverse, False,
+    )  # fmt: skip
     K = start + (places.features if summed else places.K)
-    for careful in (False, True):
-        if not first_layer(memory, places, given, group, K, constants, 1.0, True, careful):
-            break
-    depth, with_linear = len(layers) - 1, constants.linear_apart and wanted.ntk
-    if with_linear and depth > 1:
-        box_linear_part(memory, places, group, constants)
+    first_layer(
+        memory, places, pixels, other.features + start, other.window + start, group, K, network,
+        layers[1], p, r, 1.0, True, Taps(0, 0, 0, True), False,
+    )  # fmt: skip
+    depth, with_linear = len(layers) - 1, network.linear_apart and wanted.ntk
+    boxed = 0
     for number in range(1, depth + 1):
         layer, slot = layers[number], slots[number]
+        step, outer_step = constants.steps[number, 0], constants.steps[number, 1]
         before = features_of(one, other, number - 1, group, length)
         after = features_of(one, other, number, group, length)
         if number > 1:
+            if with_linear and step != boxed:
+                box_linear_part(memory, places, group, inner_size, step)
+                boxed = step
             for side in (left, right):
                 gather_window(memory, number, side, group, length, inner, outer)
             parts = merged_window(
                 memory, places.distance, before.first - start, before.second - start, one.inner,
-                other.inner, inner_size, group, places.room1, length, layer.one + layer.one,
-                layer.tiny,
+                other.inner, inner_size, step, group, places.room1, length,
+                layer.one + layer.one, layer.tiny,
             )  # fmt: skip
             tangents = parts.deficits
             if wanted.ntk:
                 tangents = moving_sum(
-                    memory, places.tangent, inner_size, group, places.room2, length
+                    memory, places.tangent, inner_size, step, group, places.room2, length
                 )
             inner_layer(
                 memory, places, group, one, other, parts, tangents, wanted.ntk, with_linear,
@@ -358,17 +383,18 @@ def pass_layers(
             gather_ring(memory, ring, side.tables.features, number, side, group)
         parts = merged_window(
             memory, places.branch_distance, one.window, other.window, one.outer, other.outer,
-            outer_size, group, places.room1, length, layer.factor, layer.tiny,
+            outer_size, outer_step, group, places.room1, length, layer.factor, layer.tiny,
         )  # fmt: skip
         add_branch_deficit(memory, places, group, parts, before, after, layer)
         if wanted.ntk:
-            add_tangent_branch(memory, places, group, constants, layer)
+            add_tangent_branch(memory, places, group, outer_size, outer_step, layer)
         if slot >= 0:
             if wanted.gpk and not summed:
                 set_features(memory, places, group, after)
             write_results(
-                memory, places, group, rows, 0, slot, wanted, block, results, sums, sum_factor
-            )
+                memory, places, group, rows, 0, slot, wanted, block, results, sums, sum_factor,
+                layer.one,
+            )  # fmt: skip
 
 
 @compiled_on_disk
@@ -386,18 +412,23 @@ def compute_in_deficits(
     left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
     group = group_of(left.half_root, d, block)
     length = length_of(left.half_root, group)
-    places = places_of(length, len(left.units) // left_table, rooms_of(constants))
-    inner, outer = piece_count(constants.inner_size), piece_count(constants.outer_size)
+    places = places_of(length, len(left.units) // left_table, rooms_of(constants.numbers), 0)
+    inner, outer = (
+        piece_count(constants.numbers.inner_size),
+        piece_count(constants.numbers.outer_size),
+    )
     left_places, end = mass_places_of(places.tables, length, inner, outer)
     right_places, end = mass_places_of(end, length, inner, outer)
-    memory = aligned_zeros(end + length, left.half_root)
+    held = aligned_zeros(end + length, left.half_root)
+    memory = numbers_of(held)
     sums = np.zeros((len(results.grids), block.rows + LINE_BYTES))
     numbers = np.zeros((4, block.rows), np.int64)
     total = len(left_case) * offsets
     by_case = offsets == 1  # cases lie side by side in tables, else pixels do
-    one = Side(left, left_places, numbers[3], left_table, left_table // d if by_case else 1)
+    lefts, rights = numbers_of(numbers[3]), numbers_of(numbers[2])
+    one = Side(addresses(left), left_places, lefts, left_table, left_table // d if by_case else 1)
     stride = right_table // d if by_case else 1
-    other = Side(right, right_places, numbers[2], right_table, stride)
+    other = Side(addresses(right), right_places, rights, right_table, stride)
     for first in range(0, total, block.rows):
         rows = GroupRows(numbers[0], numbers[1], numbers[2], min(block.rows, total - first))
         for row in range(block.rows):
@@ -412,3 +443,4 @@ def compute_in_deficits(
         pass_layers(
             memory, places, group, rows, one, other, constants, wanted, block, results, sums
         )
+    held[0] = numbers[0, 0] = 0  # numba frees arrays after their last use

@@ -7,8 +7,10 @@ tasks from a queue, so that no thread waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import NamedTuple
@@ -19,24 +21,26 @@ import numpy as np
 from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
+from ..geometry import on_ring
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
-from ..signal_tables import SignalTables, read_input, signal_tables
+from ..signal_tables import SignalTables, read_input, signal_tables, wrap
 from .deficits import compute_in_deficits
 from .heads import CODES
-from .layers import coefficients
+from .layers import CHANNELS, coefficients
 from .masses import mass_tables
 from .records import (
     Block,
     MassTables,
     NetworkConstants,
+    NetworkNumbers,
     PackedTables,
     Results,
     Wanted,
     layer_constants,
 )
 from .rows import compute
-from .vectors import LINE_BYTES
+from .vectors import LINE_BYTES, VECTOR_BYTES
 
 _GROUP_BYTES = 25600
 """Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
@@ -45,6 +49,13 @@ With fewer bytes loops spend their time starting; with more they wait for the se
 Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache): GAP in float64
 is flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; GAP in float32 is best at 25.6
 kB; trace gains up to 38 kB, and float32 with q = 9 loses 7 % at 12.8 kB.
+"""
+
+_LEAST_SHARE = 8
+"""Groups fill whole vectors where this many times the repeated rows are at most all rows.
+
+A larger number repeats fewer rows, but copies the left tables to all rows more often. Copies cost
+a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5, AMD EPYC Zen 4).
 """
 
 _DEFICIT_GROUP_BYTES = 51200
@@ -128,8 +139,8 @@ class LeftBlock:
 
     def __init__(self, run: NumbaRun, X: Array, start: int, stop: int) -> None:
         self.start, self.stop, self.signals = start, stop, X[start:stop]
-        self.tables = signal_tables(run.scaling, self.signals)
-        self.packed = run.pack_left(self.tables)
+        self.tables = run.signal_tables(self.signals)
+        self.packed = run.pack_left(self.tables, self.signals)
         self._run, self._lock = run, Lock()
         self._masses: MassTables | None = None
 
@@ -138,8 +149,7 @@ class LeftBlock:
         """The tables for the recursion of deficits, made when a task first asks for them."""
         with self._lock:
             if self._masses is None:
-                variance = read_input(self._run.scaling, self.signals).variance
-                self._masses = mass_tables(self._run.scaling, self.tables, variance, 1)
+                self._masses = self._run.mass_tables(self.tables, self.signals, 1)
             return self._masses
 
     def part(self, start: int, stop: int) -> SignalTables | None:
@@ -171,6 +181,9 @@ class NumbaRun:
         self.request, self.network, self.n_channels = request, net, n_channels
         self.scaling = scaling = Scaling(request, n_channels, self.d)
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
+        window = net.input_filter_size
+        sums = window > 1 and n_channels * window > CHANNELS and request.head in ("trace", "gap")
+        self.window = window if sums else 0
         self.cases_per_block = max(1, _TABLE_BYTES // scaling.bytes_per_case(n_channels))
         numbers = range(request.depths[-1] + 1)
         slot = {depth: t for t, depth in enumerate(request.depths)}
@@ -178,14 +191,18 @@ class NumbaRun:
         self.constants = NetworkConstants(
             layers=self.layers(),
             slots=np.array([slot.get(number, -1) for number in numbers]),
+            steps=self.steps(),
             p=p,
             r=r,
-            initial=net.parts.initial,
-            nearly_opposite=NEARLY_OPPOSITE,
-            inner_size=net.filter_size,
-            outer_size=net.outer_filter_size,
-            skip=net.skip,
-            linear_apart=scaling.linear_apart,
+            numbers=NetworkNumbers(
+                initial=net.parts.initial,
+                nearly_opposite=NEARLY_OPPOSITE,
+                inner_size=net.filter_size,
+                outer_size=net.outer_filter_size,
+                window=self.window,
+                skip=net.skip,
+                linear_apart=scaling.linear_apart,
+            ),
         )
         self.wanted = Wanted(
             CODES[request.head], "gpk" in request.kinds, "ntk" in request.kinds, request.summed
@@ -195,6 +212,15 @@ class NumbaRun:
         grids = exact_sum.grids(np, bounds * bounds, self.d * scaling.offsets)
         self.grids = np.stack([np.asarray(grid) for grid in grids])
         self.weights = scaling.doubt_weights()
+
+    def steps(self) -> np.ndarray:
+        """Return the steps of each layer's inner and outer filter on the ring of d pixels."""
+        net = self.network
+        steps = np.ones((self.request.depths[-1] + 1, 2), np.int64)
+        for number in range(1, len(steps)):
+            filters = net.inner_filter(number), net.outer_filter(number)
+            steps[number] = [on_ring(taps, self.d).step for taps in filters]
+        return steps
 
     def layers(self) -> np.ndarray:
         """Return the constants of layers 0 … L."""
@@ -238,32 +264,62 @@ class NumbaRun:
         """Return blocks of right cases; for a symmetric Gram the longest first."""
         per_case = n * self.d * self.scaling.offsets
         even = -(-m // (4 * self.threads))
-        most = min(_TASK_PAIRS // per_case, _TASK_RESULTS // n, even, self.cases_per_block // 2)
-        size = max(1, most)
+        most = min(_TASK_PAIRS // per_case, _TASK_RESULTS // n, self.cases_per_block // 2)
+        size = max(1, min(most, even))
+        vector = VECTOR_BYTES // np.dtype(self.request.dtype).itemsize
+        if self.scaling.offsets == 1 and vector <= min(most, m // (2 * self.threads)):
+            size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
         blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
         return [block for block in reversed(blocks) if block[1] > first]
 
-    def pack_left(self, tables: SignalTables) -> PackedTables:
-        """Return left tables in the layout that the loops read, (case, table, d)."""
-        return self._pack(tables, lambda t: np.ascontiguousarray(t.transpose(2, 0, 1)))
+    def signal_tables(self, signals: Array) -> SignalTables:
+        """Return the tables of signals, with the unit vectors of windows where they are read."""
+        return signal_tables(self.scaling, signals, windows=self.window == 0)
 
-    def pack_flat(self, tables: SignalTables, offsets: int) -> PackedTables:
+    def mass_tables(self, tables: SignalTables, signals: Array, offsets: int) -> MassTables:
+        """Return the tables of signals for the recursion of deficits, in which all windows are."""
+        given = read_input(self.scaling, signals)
+        tables = replace(tables, unit_vectors=given.unit_vectors)
+        return mass_tables(self.scaling, tables, given.variance, offsets)
+
+    def pack_left(self, tables: SignalTables, signals: Array) -> PackedTables:
+        """Return left tables in the layout that the loops read, (case, table, d)."""
+
+        def arrange(table: np.ndarray) -> np.ndarray:
+            return np.ascontiguousarray(table.transpose(2, 0, 1))
+
+        return self._pack(tables, self.pixel_vectors(tables, signals), arrange)
+
+    def pack_flat(self, tables: SignalTables, signals: Array, offsets: int) -> PackedTables:
         """Return flat tables, (table, case, pixel), of pixels that meet `offsets` offsets."""
-        wrapped = tables.wrapped(offsets)
-        return self._pack(wrapped, lambda t: np.ascontiguousarray(t.swapaxes(1, 2)).ravel())
+
+        def arrange(table: np.ndarray) -> np.ndarray:
+            return np.ascontiguousarray(wrap(table, offsets).swapaxes(1, 2)).ravel()
+
+        return self._pack(tables, self.pixel_vectors(tables, signals), arrange)
+
+    def pixel_vectors(self, tables: SignalTables, signals: Array) -> Array:
+        """Return the vectors of the input's pixels that `PackedTables.units` holds.
+
+        Unit vectors, or the pixels' vectors for sums of half their squared distances over a window.
+        """
+        if self.window == 0:
+            return tables.unit_vectors
+        factor = math.sqrt(0.5 * self.scaling.input_scale / self.window)
+        known = (tables.scale > 0) & np.isfinite(tables.scale)
+        divisors = np.where(known, tables.scale, np.inf)
+        vectors = np.asarray(signals, np.float64).transpose(1, 2, 0) / divisors
+        return np.asarray(vectors * factor)
 
     def _pack(
-        self, tables: SignalTables, arrange: Callable[[np.ndarray], np.ndarray]
+        self, tables: SignalTables, units: Array, arrange: Callable[[np.ndarray], np.ndarray]
     ) -> PackedTables:
         """Stack tables to arrays (table, pixel, case), and arrange each array."""
-
-        def stack(tables: Iterable[Array]) -> np.ndarray:
-            return arrange(np.stack([np.asarray(t, self.request.dtype) for t in tables]))
-
+        dtype, layers = self.request.dtype, tables.layers
         return PackedTables(
-            units=stack(tables.unit_vectors),
-            half_root=stack(layer.half_root for layer in tables.layers),
-            inverse=stack(layer.inverse for layer in tables.layers),
+            units=arrange(np.asarray(units, dtype)),
+            half_root=arrange(np.array([layer.half_root for layer in layers], dtype)),
+            inverse=arrange(np.array([layer.inverse for layer in layers], dtype)),
         )
 
     def rows_per_group(self, total: int) -> int:
@@ -271,9 +327,14 @@ class NumbaRun:
         itemsize = np.dtype(self.request.dtype).itemsize
         tables = self.request.depths[-1] + 1 + self.n_channels
         numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * tables)) // itemsize
-        groups = max(1, round(total * self.d / max(1, numbers)))
+        line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
+        wanted = max(1, numbers // self.d)
+        several = max(1, round(wanted / vector)) * vector
+        repeated = -total % several  # rows of the last group
+        if 2 * wanted >= vector and _LEAST_SHARE * repeated <= total:  # left tables are not copied
+            return several
+        groups = max(1, round(total / wanted))
         rows = -(-total // groups)
-        line = LINE_BYTES // itemsize
         whole = -(-rows // line) * line  # pixels begin on cache lines
         few = total < 4 * line or whole * self.d > 2 * numbers
         return rows if few else whole  # of many rows, the last group repeats few
@@ -302,7 +363,7 @@ class NumbaRun:
         start, stop = rights
         tables = left.part(start, stop) if symmetric else None
         if tables is None:
-            tables = signal_tables(self.scaling, others[start:stop])
+            tables = self.signal_tables(others[start:stop])
         self.fill(values, left, Right(others[start:stop], tables, start), symmetric)
         return rights, tables.scale
 
@@ -323,10 +384,10 @@ class NumbaRun:
             diagonal_shift=shift,
             offsets=scaling.offsets,
             rows=self.rows_per_group(rights * scaling.offsets),
-            halo=scaling.halo,
+            halo=max(scaling.halo, self.window // 2),
         )
         results = self.results(values, lefts, rights)
-        flat = self.pack_flat(right.tables, scaling.offsets)
+        flat = self.pack_flat(right.tables, right.signals, scaling.offsets)
         compute(left.packed, flat, self.constants, self.wanted, block, results)
         here = slice(left.start, left.stop), slice(right.start, right.stop)
         if not self.has_pixels:
@@ -352,8 +413,7 @@ class NumbaRun:
         `pairs` are the numbers of cases in both blocks.
         """
         scaling, offsets = self.scaling, self.scaling.offsets
-        variance = read_input(scaling, right.signals).variance
-        others = mass_tables(scaling, right.tables, variance, offsets)
+        others = self.mass_tables(right.tables, right.signals, offsets)
         some = max(1, _TASK_PAIRS // (self.d * offsets))
         for first in range(0, len(pairs[0]), some):
             rows, columns = (cases[first : first + some] for cases in pairs)

@@ -6,7 +6,16 @@ import numpy as np
 
 from .compilation import compiled
 from .records import Block, Group, GroupRows, Places, Results, Wanted
-from .vectors import LINE_BYTES, load_doubles, repeat_like, store
+from .vectors import (
+    LINE_BYTES,
+    VECTOR_BYTES,
+    Numbers,
+    Vector,
+    load,
+    load_like,
+    load_line,
+    store,
+)
 
 PIXEL_1, MEAN, PIXELS = range(3)
 """Heads as the loops see them: pixel 1 of both signals; sums over pixels; all pixel pairs."""
@@ -16,40 +25,59 @@ CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}
 
 
 @compiled
+def sum_rows(
+    memory: Numbers, pixels: int, row: int, group: Group, grids: np.ndarray, kind: int,
+    slot: int, sums: np.ndarray, one: float, like: Vector,
+) -> None:  # fmt: skip
+    """Add all pixels of some rows on each grid, into sums[grid, row].
+
+    There are as many rows as the float64 vector `like` has numbers. `one` is 1: its products make
+    the processor's units of products take half of the additions.
+    """
+    number = len(grids)
+    for first in range(0, number, 2):  # two grids at a time
+        coarse = grids[first, kind, slot]
+        fine = grids[min(first + 1, number - 1), kind, slot]
+        upper = lower = 0.0 * like
+        for j in range(group.d):
+            value = load_like(memory, pixels + j * group.rows + row, like)
+            for before in range(first):
+                grid = grids[before, kind, slot]
+                value = value - ((value + grid) - grid)
+            part = (one * value + coarse) - coarse
+            upper = one * part + upper
+            lower = lower + ((one * (value - part) + fine) - fine)
+        store(sums, first * sums.shape[1] + row, upper)
+        if first + 1 < number:
+            store(sums, (first + 1) * sums.shape[1] + row, lower)
+
+
+@compiled
 def sum_pixels(
-    memory: np.ndarray, pixels: int, group: Group, grids: np.ndarray, kind: int, slot: int,
-    sums: np.ndarray,
+    memory: Numbers, pixels: int, group: Group, grids: np.ndarray, kind: int, slot: int,
+    sums: np.ndarray, one: float,
 ) -> None:  # fmt: skip
     """Add all pixels of each row on each grid (exact_sum.split), into sums[grid, row]."""
-    number = len(grids)
-    for row in range(0, group.rows, LINE_BYTES // sums.itemsize):
-        for first in range(0, number, 2):  # two grids at a time
-            coarse = grids[first, kind, slot]
-            fine = grids[min(first + 1, number - 1), kind, slot]
-            upper = lower = repeat_like(0.0, load_doubles(memory, pixels + row))
-            for j in range(group.d):
-                value = load_doubles(memory, pixels + j * group.rows + row)
-                for before in range(first):
-                    grid = grids[before, kind, slot]
-                    value = value - ((value + grid) - grid)
-                part = (value + coarse) - coarse
-                upper = upper + part
-                lower = lower + (((value - part) + fine) - fine)
-            store(sums, first * sums.shape[1] + row, upper)
-            if first + 1 < number:
-                store(sums, (first + 1) * sums.shape[1] + row, lower)
+    row, several = 0, VECTOR_BYTES // sums.itemsize
+    while row < group.rows:
+        if row + several <= group.rows:
+            sum_rows(memory, pixels, row, group, grids, kind, slot, sums, one, load(sums, 0))
+            row += several
+        else:
+            sum_rows(memory, pixels, row, group, grids, kind, slot, sums, one, load_line(sums, 0))
+            row += LINE_BYTES // sums.itemsize
 
 
 @compiled
 def take_doubts(
-    memory: np.ndarray, places: Places, group: Group, rows: GroupRows, case: int,
+    memory: Numbers, places: Places, group: Group, rows: GroupRows, case: int,
     results: Results, sums: np.ndarray,
 ) -> None:  # fmt: skip
     """Add the weighted sums over each row of E to `results.doubt`, and set E to 0."""
     for row in range(0, group.rows, LINE_BYTES // sums.itemsize):
-        total = repeat_like(0.0, load_doubles(memory, places.doubt + row))
+        total = 0.0 * load_line(sums, 0)
         for j in range(group.d):
-            value = load_doubles(memory, places.doubt + j * group.rows + row)
+            value = load_like(memory, places.doubt + j * group.rows + row, total)
             total = total + results.weights[j] * value
         store(sums, row, total)
     for row in range(rows.used):
@@ -60,13 +88,13 @@ def take_doubts(
 
 @compiled
 def write_results(
-    memory: np.ndarray, places: Places, group: Group, rows: GroupRows, case: int, slot: int,
-    wanted: Wanted, block: Block, results: Results, sums: np.ndarray, sum_factor: int,
+    memory: Numbers, places: Places, group: Group, rows: GroupRows, case: int, slot: int,
+    wanted: Wanted, block: Block, results: Results, sums: np.ndarray, sum_factor: int, one: float,
 ) -> None:  # fmt: skip
     """Write both kernels of one left case with the right cases of a group, at one depth.
 
     `sums` is scratch space, (grids, rows and some more). The sums of F are multiplied by
-    `sum_factor`.
+    `sum_factor`. `one` is 1 (`sum_rows`).
     """
     for kind in range(2):
         if not (wanted.gpk if kind == 0 else wanted.ntk):
@@ -74,7 +102,7 @@ def write_results(
         pixels = group.start + (places.features if kind == 0 else places.tangent)
         stored = kind if wanted.gpk else 0
         if wanted.head == MEAN:
-            sum_pixels(memory, pixels, group, results.grids, kind, slot, sums)
+            sum_pixels(memory, pixels, group, results.grids, kind, slot, sums, one)
             factor = sum_factor if kind == 0 else 1
             for grid in range(len(results.grids)):
                 for row in range(rows.used):

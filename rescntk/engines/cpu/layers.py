@@ -19,9 +19,24 @@ from numba.extending import overload, register_jitable
 from .. import polynomials
 from ..scaling import MOST_E
 from .compilation import compiled
-from .records import Group, InputPlaces, NetworkConstants, Places, Taps
+from .records import Group, LeftPixels, NetworkNumbers, Places, Taps
 from .sums import add_compensated, box
-from .vectors import VECTOR_BYTES, Vector, any_less, fabs, floor, load, sqrt, store, where_less
+from .vectors import (
+    VECTOR_BYTES,
+    Numbers,
+    Vector,
+    align_stack,
+    any_less,
+    any_negative,
+    fabs,
+    floor,
+    load,
+    repeat_like,
+    rounded_product,
+    sqrt,
+    store,
+    where_less,
+)
 
 CHANNELS = 16
 """Channels whose squares are added up without compensation.
@@ -35,11 +50,11 @@ _p32, _p64 = map(register_jitable, (polynomials.p32, polynomials.p64))
 _r32, _r64 = map(register_jitable, (polynomials.r32, polynomials.r64))
 
 
-def p_poly(a: Vector, p: np.ndarray) -> Vector:
+def p_poly(a: Vector, p: Numbers) -> Vector:
     """Return p(a) of a vector, in its precision; `p` are the coefficients (polynomials.py)."""
 
 
-def r_poly(a: Vector, r: np.ndarray) -> Vector:
+def r_poly(a: Vector, r: Numbers) -> Vector:
     """Return r(a) of a vector, in its precision; `r` are the coefficients (polynomials.py)."""
 
 
@@ -67,7 +82,7 @@ def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 @compiled
 def relu(
-    root1: Vector, root2: Vector, w: Vector, v: Vector, layer: Any, p: np.ndarray, r: np.ndarray
+    root1: Vector, root2: Vector, w: Vector, v: Vector, layer: Any, p: Numbers, r: Numbers
 ) -> tuple[Vector, Vector, Vector, Vector]:
     """Return g(1 − κ1)/2, K and K̇ behind a ReLU, times α² c_v/q of the layer, and √a.
 
@@ -97,13 +112,14 @@ def tangent_source(
     slope: Vector, covariance: Vector, tangent: Vector, half_g: Vector, rho: Vector, layer: Any
 ) -> Vector:
     """Return K̇ ⊙ ((i − r) Σ + box A) + (o + r) K; `tangent` is box A."""
-    tangent = tangent + layer.twice_inner_minus_readout * (half_g * rho)
-    return slope * tangent + layer.outer_plus_readout * covariance
+    if layer.twice_inner_minus_readout != 0.0:
+        tangent = tangent + layer.twice_inner_minus_readout * (half_g * rho)
+    return layer.outer_plus_readout * covariance + rounded_product(slope, tangent)
 
 
 @compiled
 def add_doubt(
-    memory: np.ndarray, doubt: int, total: Vector, root: Vector, half_g: Vector, layer: Any
+    memory: Numbers, doubt: int, total: Vector, root: Vector, half_g: Vector, layer: Any
 ) -> bool:
     """Add E of doubtful pixel pairs to the place `doubt`, in whole numbers.
 
@@ -123,19 +139,39 @@ def add_doubt(
 
 
 @compiled
-def half_square(memory: np.ndarray, places: Places, sign: float, at: int) -> Vector:
+def left_vector(
+    numbers: Numbers, place: int, pixel: int, at: int, single: bool, like: Vector
+) -> Vector:
+    """Return a vector of a left table (`LeftPixels`); `like` is any vector."""
+    if single:
+        return repeat_like(numbers[place + pixel], like)
+    return load(numbers, place + at)
+
+
+@compiled
+def half_square(
+    memory: Numbers, places: Places, left: LeftPixels, sign: float, pixel: int, at: int
+) -> Vector:
     """Return |û + sign · v̂|²/2 of the unit vectors û, v̂ of the input's pixels.
 
     Sums of `CHANNELS` squares are added with compensation: many channels lose no digits.
     """
-    left, right, length = places.left_units + at, places.right_units + at, places.length
-    total = lost = 0.0 * load(memory, left)
+    right, length, step, single = (
+        places.right_units + at,
+        places.length,
+        left.unit_step,
+        left.single,
+    )
+    total = lost = 0.0 * load(memory, right)
     for first in range(0, places.channels, CHANNELS):
-        term = load(memory, left + first * length) + sign * load(memory, right + first * length)
+        other = load(memory, right + first * length)
+        one = left_vector(left.units, left.unit + first * step, pixel, at, single, other)
+        term = one + sign * other
         part = term * term
         for channel in range(first + 1, min(first + CHANNELS, places.channels)):
-            at = channel * length
-            term = load(memory, left + at) + sign * load(memory, right + at)
+            other = load(memory, right + channel * length)
+            one = left_vector(left.units, left.unit + channel * step, pixel, at, single, other)
+            term = one + sign * other
             part = part + term * term
         if first == 0:
             total = part
@@ -145,72 +181,169 @@ def half_square(memory: np.ndarray, places: Places, sign: float, at: int) -> Vec
 
 
 @compiled
+def write_squares(
+    memory: Numbers, places: Places, units: Numbers, first_case: int, last_case: int, group: Group
+) -> None:
+    """Write |u − v|² of the input's pixel vectors to the rings `squares` of several left cases.
+
+    `units` are the left table of vectors, with one number for a pixel. Cases behind `last_case`
+    repeat it. The sums are those of `half_square`.
+    """
+    align_stack()
+    channels, length, vector = places.channels, places.length, VECTOR_BYTES // memory.itemsize
+    per_case, out = channels * group.d, places.squares + group.start
+    one, two = first_case * per_case, min(first_case + 1, last_case) * per_case
+    three, four = (
+        min(first_case + 2, last_case) * per_case,
+        min(first_case + 3, last_case) * per_case,
+    )
+    for pixel in range(group.d):
+        for at in range(pixel * group.rows, (pixel + 1) * group.rows, vector):
+            for first in range(0, channels, CHANNELS):
+                sum1 = sum2 = sum3 = sum4 = 0.0 * load(memory, places.right_units + at)
+                for channel in range(first, min(first + CHANNELS, channels)):
+                    other = load(memory, places.right_units + at + channel * length)
+                    place = channel * group.d + pixel
+                    term = repeat_like(units[one + place], other) - other
+                    sum1 = sum1 + term * term
+                    term = repeat_like(units[two + place], other) - other
+                    sum2 = sum2 + term * term
+                    term = repeat_like(units[three + place], other) - other
+                    sum3 = sum3 + term * term
+                    term = repeat_like(units[four + place], other) - other
+                    sum4 = sum4 + term * term
+                add_block(memory, out + at, places.room1, sum1, first == 0)
+                add_block(memory, out + length + at, places.room1 + vector, sum2, first == 0)
+                add_block(
+                    memory, out + 2 * length + at, places.room1 + 2 * vector, sum3, first == 0
+                )
+                add_block(
+                    memory, out + 3 * length + at, places.room1 + 3 * vector, sum4, first == 0
+                )
+
+
+@compiled
+def add_block(memory: Numbers, out: int, lost: int, part: Vector, first: bool) -> None:
+    """Add a sum of channels to a vector at `out`, whose rounding error is kept at `lost`."""
+    if first:
+        store(memory, out, part)
+        store(memory, lost, 0.0 * part)
+    else:
+        total, error = add_compensated(load(memory, out), load(memory, lost), part)
+        store(memory, out, total)
+        store(memory, lost, error)
+
+
+@compiled
+def write_own_squares(
+    memory: Numbers, places: Places, left: LeftPixels, group: Group, out: int
+) -> None:
+    """Write |u − v|² of the input's pixel vectors of one left case to the ring `out`."""
+    align_stack()
+    for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
+        half = half_square(memory, places, left, -1.0, 0, at)
+        store(memory, out + group.start + at, half + half)
+
+
+@compiled
+def pixel_loops(left: LeftPixels, group: Group) -> tuple[int, int]:
+    """Return the number of stretches of a quantity to pass, and their length.
+
+    A stretch is a pixel where the left tables have one number for a pixel, else all pixels.
+    """
+    return (group.d, group.rows) if left.single else (1, group.size)
+
+
+@compiled
 def first_layer(
-    memory: np.ndarray, places: Places, given: InputPlaces, group: Group, K: int,
-    constants: NetworkConstants, features_scale: float, deficits: bool, careful: bool,
+    memory: Numbers, places: Places, left: LeftPixels, right_input: int, right_root: int,
+    group: Group, K: int, network: NetworkNumbers, layer: Any, p: Numbers, r: Numbers,
+    features_scale: float, deficits: bool, squares: Taps, given: bool,
 ) -> bool:  # fmt: skip
     """Compute D (or u), A and F of the features that enter, and the branch of layer 1.
 
-    w of the input's pixels is half the squared distance of their unit vectors. v is 2 − w; if
-    `careful`, v is computed from the unit vectors too where w exceeds NEARLY_OPPOSITE. F is
-    stored times `features_scale`.
+    w of the input's pixels is half the squared distance of their unit vectors, whose square is at
+    `squares` if it is `given`. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
+    the unit vectors too. With a `network.window`, D is the sum of `squares` over the window, and
+    w = (D − z)/g as in other layers. F is stored times `features_scale`. `right_input` and
+    `right_root` are the places of √(q/2) of the right cases, of the input and of layer 1; 1/√q
+    follows.
 
     Returns
     -------
     bool
-        Whether some w exceeds NEARLY_OPPOSITE.
+        Whether some pixel pairs are doubtful; their E is added to `places.doubt`.
     """
-    layer, p, r = constants.layers[1], constants.p, constants.r
-    initial, opposite, apart = constants.initial, constants.nearly_opposite, constants.linear_apart
-    start = group.start
-    largest = 0.0 * load(memory, given.left)
-    for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
-        w = half_square(memory, places, -1.0, at)
-        v = 2.0 - w
-        largest = where_less(largest, w, w, largest)
-        if careful:
-            v = where_less(opposite, w, half_square(memory, places, 1.0, at), v)
-        root1, root2 = load(memory, given.left + at), load(memory, given.right + at)
-        h = root1 - root2
-        g = 2.0 * (root1 * root2)
-        gw = g * w
-        features = features_scale * (g - gw)
-        tangent = initial * (g - gw)
-        if apart:
-            features = 0.0 * features
-            store(memory, places.linear + start + at, tangent)
-            store(memory, places.tangent + start + at, 0.0 * tangent)
-        else:
-            store(memory, places.tangent + start + at, tangent)
-        store(memory, places.features + start + at, features)
-        root1 = load(memory, given.left_first + at)
-        root2 = load(memory, given.right_first + at)
-        branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
-        if deficits:
-            store(memory, places.distance + start + at, gw)
-        else:
-            store(memory, places.distance + start + at, h * h + gw)
+    align_stack()
+    initial, opposite, apart = network.initial, network.nearly_opposite, network.linear_apart
+    start, single, doubtful = group.start, left.single, False
+    windowed = network.window > 0 and not deficits
+    stretches, length = pixel_loops(left, group)
+    for pixel in range(stretches):
+        for at in range(pixel * length, (pixel + 1) * length, VECTOR_BYTES // memory.itemsize):
+            root2 = load(memory, right_input + at)
+            root1 = left_vector(left.roots, left.input, pixel, at, single, root2)
             h = root1 - root2
-            branch_distance = layer.half_factor * (h * h) + branch_distance
-        store(memory, places.branch_distance + start + at, branch_distance)
-        store(memory, K + at, layer.sum_scale * features + covariance)
-        half_g, rho = root1 * root2, layer.one - w
-        branch = tangent_source(slope, covariance, tangent, half_g, rho, layer)
-        store(memory, places.tangent_branch + start + at, branch)
-    return any_less(opposite, largest)
+            if windowed:
+                inverse = left_vector(left.inverses, left.input_inverse, pixel, at, single, root2)
+                inverse = inverse * load(memory, right_input + places.length + at)
+                distance = box(memory, squares, at)
+                w = in_range((distance - h * h) * inverse)
+                v = 2.0 - w
+                root = sqrt(where_less(w, v, w, v))
+                total = fabs(h) * (root1 + root2) + distance
+                if any_negative(layer.doubtful * root - total):
+                    doubt = places.doubt + at
+                    doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
+            else:
+                if given:
+                    w = 0.5 * load(memory, squares.first + at)
+                else:
+                    w = half_square(memory, places, left, -1.0, pixel, at)
+                v = 2.0 - w
+                if any_less(opposite, w):
+                    other = half_square(memory, places, left, 1.0, pixel, at)
+                    v = where_less(opposite, w, other, v)
+            g = 2.0 * (root1 * root2)
+            gw = g * w
+            features = g - gw
+            tangent = initial * features
+            if apart:
+                features = 0.0 * w
+                store(memory, places.linear + start + at, tangent)
+                store(memory, places.tangent + start + at, features)
+            else:
+                features = features_scale * features
+                store(memory, places.tangent + start + at, tangent)
+            store(memory, places.features + start + at, features)
+            root2 = load(memory, right_root + at)
+            root1 = left_vector(left.roots, left.root, pixel, at, single, root2)
+            branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
+            if deficits:
+                store(memory, places.distance + start + at, gw)
+            else:
+                store(memory, places.distance + start + at, h * h + gw)
+                h = root1 - root2
+                branch_distance = layer.half_factor * (h * h) + branch_distance
+            store(memory, places.branch_distance + start + at, branch_distance)
+            store(memory, K + at, layer.sum_scale * features + covariance)
+            half_g, rho = root1 * root2, layer.one - w
+            branch = tangent_source(slope, covariance, tangent, half_g, rho, layer)
+            store(memory, places.tangent_branch + start + at, branch)
+    return doubtful
 
 
 @compiled
 def inner_layer(
-    memory: np.ndarray, places: Places, group: Group, K: int, left_root: int, right_root: int,
+    memory: Numbers, places: Places, left: LeftPixels, right_root: int, group: Group, K: int,
     distances: Taps, tangents: Taps, with_ntk: bool, with_linear: bool, layer: Any,
-    p: np.ndarray, r: np.ndarray,
+    p: Numbers, r: Numbers,
 ) -> bool:  # fmt: skip
     """Compute the branch of layer 2, 3, …, before its outer filter.
 
-    `distances` and `tangents` are the taps of box D and box A; `left_root` and `right_root` are
-    the places of √(q/2), and 1/√q follows. The branch has three parts: its distance; K, to which
-    the place `K` is set after it was multiplied by `sum_scale`; and
+    `distances` and `tangents` are the taps of box D and box A. `right_root` is the place of
+    √(q/2) of the right cases, and 1/√q follows. The branch has three parts: its distance; K, to
+    which the place `K` is set after it was multiplied by `sum_scale`; and
     K̇ ⊙ ((i − r) Σ + box A) + (o + r) K.
 
     Returns
@@ -218,32 +351,36 @@ def inner_layer(
     bool
         Whether some pixel pairs are doubtful; their E is added to `places.doubt`.
     """
-    start = group.start
-    left_inverse, right_inverse = left_root + places.length, right_root + places.length
+    align_stack()
+    start, single, right_inverse = group.start, left.single, right_root + places.length
     doubtful = False
-    for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
-        root1, root2 = load(memory, left_root + at), load(memory, right_root + at)
-        h = root1 - root2
-        distance = box(memory, distances, at)
-        inverse = load(memory, left_inverse + at) * load(memory, right_inverse + at)
-        w = in_range((distance - h * h) * inverse)
-        v = 2.0 - w
-        root = sqrt(where_less(w, v, w, v))
-        total = fabs(h) * (root1 + root2) + distance
-        if any_less(layer.doubtful * root, total):
-            doubt = places.doubt + at
-            doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
-        branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
-        store(
-            memory,
-            places.branch_distance + start + at,
-            layer.half_factor * (h * h) + branch_distance,
-        )
-        store(memory, K + at, layer.sum_scale * load(memory, K + at) + covariance)
-        if with_ntk:
-            tangent = box(memory, tangents, at)
-            if with_linear:
-                tangent = layer.linear_scale * load(memory, places.linear_box + at) + tangent
-            branch = tangent_source(slope, covariance, tangent, root1 * root2, 1.0 - w, layer)
-            store(memory, places.tangent_branch + start + at, branch)
+    stretches, length = pixel_loops(left, group)
+    for pixel in range(stretches):
+        for at in range(pixel * length, (pixel + 1) * length, VECTOR_BYTES // memory.itemsize):
+            root2 = load(memory, right_root + at)
+            root1 = left_vector(left.roots, left.root, pixel, at, single, root2)
+            h = root1 - root2
+            distance = box(memory, distances, at)
+            inverse = left_vector(left.inverses, left.inverse, pixel, at, single, root2)
+            inverse = inverse * load(memory, right_inverse + at)
+            w = in_range((distance - h * h) * inverse)
+            v = 2.0 - w
+            root = sqrt(where_less(w, v, w, v))
+            total = fabs(h) * (root1 + root2) + distance
+            if any_negative(layer.doubtful * root - total):
+                doubt = places.doubt + at
+                doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
+            branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
+            store(
+                memory,
+                places.branch_distance + start + at,
+                layer.half_factor * (h * h) + branch_distance,
+            )
+            store(memory, K + at, layer.sum_scale * load(memory, K + at) + covariance)
+            if with_ntk:
+                tangent = box(memory, tangents, at)
+                if with_linear:
+                    tangent = layer.linear_scale * load(memory, places.linear_box + at) + tangent
+                branch = tangent_source(slope, covariance, tangent, root1 * root2, 1.0 - w, layer)
+                store(memory, places.tangent_branch + start + at, branch)
     return doubtful

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...arrays import Array
+from ..geometry import on_ring
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, wrap
 from .records import MassTables
@@ -33,28 +34,44 @@ def mass_tables(
     def roots(masses: Iterable[Array]) -> np.ndarray:
         return flat(wrap(np.sqrt(0.5 * mass), offsets) for mass in masses)
 
-    inner, outer = net.filter_size, net.outer_filter_size
+    d = scaling.d
+    inner = [on_ring(net.inner_filter(layer), d) for layer in range(2, len(layers))]
+    outer = [on_ring(net.outer_filter(layer), d) for layer in range(1, len(layers))]
     return MassTables(
         units=flat(wrapped.unit_vectors),
         half_root=flat(layer.half_root for layer in wrapped.layers),
         inverse=flat(layer.inverse for layer in wrapped.layers),
         features=roots(at.features for at in layers),
-        inner_pieces=roots(p for at in layers[1:-1] for p in pieces(at.features, inner)),
-        outer_pieces=roots(p for at in layers[1:] for p in pieces(at.window, outer)),
+        inner_pieces=roots(
+            piece
+            for at, taps in zip(layers[1:-1], inner, strict=True)
+            for piece in pieces(at.features, *taps)
+        ),
+        outer_pieces=roots(
+            piece
+            for at, taps in zip(layers[1:], outer, strict=True)
+            for piece in pieces(at.window, *taps)
+        ),
     )
 
 
-def pieces(mass: Array, size: int) -> list[np.ndarray]:
-    """Return the sums of `mass`, (d, cases), over the pieces of windows of `size` pixels.
+def pieces(mass: Array, size: int, step: int = 1) -> list[np.ndarray]:
+    """Return the sums of `mass`, (d, cases), over the pieces of windows of `size` taps.
 
+    Taps are `step` pixels apart.
     They are the pieces of `sums.moving_sum`, in its order; each lies at its first pixel.
     """
     if size == 1:
         return []
+
+    def after(table: np.ndarray, taps: int) -> np.ndarray:
+        """Return a table (pixel, case) at the pixel that lies some taps on."""
+        return np.roll(table, -taps * step, axis=0)
+
     levels, width = [np.asarray(mass)], 1
     for _ in range(piece_levels.py_func(size)):
         last = levels[-1]
-        levels.append(last + (np.roll(last, -width, axis=0) + np.roll(last, -2 * width, axis=0)))
+        levels.append(last + (after(last, width) + after(last, 2 * width)))
         width *= 3
     window, found = levels[-1], levels[1:]
     while True:
@@ -62,7 +79,7 @@ def pieces(mass: Array, size: int) -> list[np.ndarray]:
         last_level, third = widest_piece.py_func(size - width - second)
         if width + second + third == size:
             return found
-        last = np.roll(levels[last_level], -(width + second), axis=0)
-        window = window + (np.roll(levels[level], -width, axis=0) + last)
+        last = after(levels[last_level], width + second)
+        window = window + (after(levels[level], width) + last)
         width += second + third
         found = [*found, window]

@@ -12,18 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .vectors import Numbers
+
 
 class PackedTables(NamedTuple):
     """Tables of some signals, in contiguous arrays of the working precision.
 
     The pixel is the last axis. Left tables have the axes (case, table, d). Flat tables have the
     axes (table, case, pixel), in one. A case has d pixels there, or 2d − 1 if it is a right case
-    and the head needs all offsets.
+    and the head needs all offsets. Within the loops, addresses take the place of arrays.
 
     Attributes
     ----------
     units : array
-        û, the unit vectors of the input's pixels; a table is a channel.
+        û, the unit vectors of the input's pixels; a table is a channel. Or the pixels' vectors
+        times a factor, such that sums of half their squares over a window are F⁰
+        (`NetworkNumbers.window`).
     half_root : array
         √(q/2) of each pixel's variance q; a table is a layer, 0 … L.
     inverse : array
@@ -86,6 +90,35 @@ def layer_constants(dtype: str) -> np.dtype:
     return np.dtype([(name, dtype) for name in names])
 
 
+class NetworkNumbers(NamedTuple):
+    """Numbers of a network.
+
+    Attributes
+    ----------
+    initial : float
+        t + r: the tangent kernel starts as this multiple of F⁰.
+    nearly_opposite : float
+        Above this w = 1 − ρ, 1 + ρ is computed by itself (`scaling.NEARLY_OPPOSITE`).
+    inner_size, outer_size : int
+        Taps of the inner and of the outer filter.
+    window : int
+        Pixels of the input's window, if pixels' distances are summed over it; else 0, and
+        windows are channels (`layers.first_layer`).
+    skip : bool
+        Whether there are skip connections.
+    linear_apart : bool
+        Whether F and A are carried without the part of F⁰ (`Scaling.linear_apart`).
+    """
+
+    initial: float
+    nearly_opposite: float
+    inner_size: int
+    outer_size: int
+    window: int
+    skip: bool
+    linear_apart: bool
+
+
 class NetworkConstants(NamedTuple):
     """Constants of a network.
 
@@ -95,30 +128,19 @@ class NetworkConstants(NamedTuple):
         Constants of each layer.
     slots : array, (L + 1,), int
         Where a layer's kernels stand among the depths asked for, or −1.
+    steps : array, (L + 1, 2), int
+        Pixels from one tap to the next, of each layer's inner and outer filter.
     p, r : array
         Coefficients of the polynomials p(a) and r(a) (polynomials.py).
-    initial : float
-        t + r: the tangent kernel starts as this multiple of F⁰.
-    nearly_opposite : float
-        Above this w = 1 − ρ, 1 + ρ is computed by itself (`signal_tables.NEARLY_OPPOSITE`).
-    inner_size, outer_size : int
-        Pixels of the inner and of the outer filter.
-    skip : bool
-        Whether there are skip connections.
-    linear_apart : bool
-        Whether F and A are carried without the part of F⁰ (`Scaling.linear_apart`).
+    numbers : NetworkNumbers
     """
 
     layers: np.ndarray
     slots: np.ndarray
+    steps: np.ndarray
     p: np.ndarray
     r: np.ndarray
-    initial: float
-    nearly_opposite: float
-    inner_size: int
-    outer_size: int
-    skip: bool
-    linear_apart: bool
+    numbers: NetworkNumbers
 
 
 class Wanted(NamedTuple):
@@ -235,6 +257,8 @@ class Places(NamedTuple):
         Sums of E over the layers.
     room1, room2 : int
         Scratch space of two filters, `rooms` quantities each.
+    squares : int
+        Rings of the squared distances of the input's pixels for `SEVERAL` left cases.
     left_units, right_units : int
         û of each channel of the left and of the right case.
     tables : int
@@ -256,6 +280,7 @@ class Places(NamedTuple):
     doubt: int
     room1: int
     room2: int
+    squares: int
     left_units: int
     right_units: int
     tables: int
@@ -263,13 +288,39 @@ class Places(NamedTuple):
     channels: int
 
 
-class InputPlaces(NamedTuple):
-    """Places of √(q/2) of both cases: of the input, and of layer 1."""
+SEVERAL = 4
+"""Left cases whose pixels' distances are computed together.
 
-    left: int
-    right: int
-    left_first: int
-    right_first: int
+More cases read the right cases' channels less often. Four cases of vectors of four registers take
+16 of 32 registers.
+"""
+
+
+class LeftPixels(NamedTuple):
+    """The left case's tables as the loops read them: one number for a pixel, or for each row.
+
+    Attributes
+    ----------
+    units, roots, inverses : Numbers
+        Addresses of the tables of û, √(q/2) and 1/√q, or of `memory`.
+    unit, unit_step : int
+        Place of û of the first channel, and the distance to the next channel.
+    input, input_inverse, root, inverse : int
+        Places of √(q/2) and 1/√q of the input, and of the layer.
+    single : bool
+        Whether there is one number for a pixel. Vectors then do not reach across pixels.
+    """
+
+    units: Numbers
+    roots: Numbers
+    inverses: Numbers
+    unit: int
+    unit_step: int
+    input: int
+    input_inverse: int
+    root: int
+    inverse: int
+    single: bool
 
 
 class Taps(NamedTuple):

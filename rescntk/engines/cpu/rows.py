@@ -8,16 +8,19 @@ import numpy as np
 
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
 from .heads import take_doubts, write_results
-from .layers import first_layer, inner_layer
+from .layers import first_layer, inner_layer, write_own_squares, write_squares
 from .records import (
+    SEVERAL,
     Block,
     Group,
     GroupRows,
-    InputPlaces,
+    LeftPixels,
     NetworkConstants,
+    NetworkNumbers,
     PackedTables,
     Places,
     Results,
+    Taps,
     Wanted,
 )
 from .sums import (
@@ -29,7 +32,14 @@ from .sums import (
     repeat_over_rows,
     write_box,
 )
-from .vectors import LINE_BYTES, VECTOR_BYTES
+from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, numbers_of
+
+MANY_CHANNELS = 8
+"""Channels from which on squared distances are computed for several left cases at a time.
+
+The sums are the same. With fewer channels, storing and loading the sums costs more than it saves.
+Chosen by counting loads: 8 channels take 8 loads, or 2 of 4 cases' shares, a store and a load.
+"""
 
 
 @compiled
@@ -51,21 +61,25 @@ def length_of(like: np.ndarray, group: Group) -> int:
 
 
 @compiled
-def places_of(length: int, channels: int, rooms: int) -> Places:
-    """Return places of all quantities in one memory, `length` apart, with `rooms` a filter."""
+def places_of(length: int, channels: int, rooms: int, several: int) -> Places:
+    """Return places of all quantities in one memory, `length` apart.
+
+    There are `rooms` quantities for a filter, and `several` rings of squared distances.
+    """
     k = length
     room2 = (9 + rooms) * k
-    units = room2 + rooms * k
+    squares = room2 + rooms * k
+    units = squares + several * k
     return Places(
         0, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k, 7 * k, 8 * k, 9 * k, room2,
-        units, units + channels * k, units + 2 * channels * k, k, channels,
+        squares, units, units + channels * k, units + 2 * channels * k, k, channels,
     )  # fmt: skip
 
 
 @compiled
-def rooms_of(constants: NetworkConstants) -> int:
+def rooms_of(network: NetworkNumbers) -> int:
     """Return the quantities that the moving sums of a filter need (`sums.moving_sum`)."""
-    return piece_levels(max(constants.inner_size, constants.outer_size)) + 1
+    return piece_levels(max(network.inner_size, network.outer_size, network.window)) + 1
 
 
 @compiled
@@ -79,7 +93,7 @@ def find_rows(rows: GroupRows, first: int, block: Block, per_case: int) -> None:
 
 @compiled
 def gather_tables(
-    memory: np.ndarray, places: Places, group: Group, right: PackedTables, begin: np.ndarray,
+    memory: Numbers, places: Places, group: Group, right: PackedTables, begin: Numbers,
     per_table: int, layers: int, right_layers: int,
 ) -> None:  # fmt: skip
     """Copy the right cases' tables to the rows of a group: √(q/2) and 1/√q, layer by layer."""
@@ -94,95 +108,150 @@ def gather_tables(
 
 
 @compiled
-def box_linear_part(
-    memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants
-) -> None:
-    """Set `linear_box` to the sums of (t + r) F⁰ over the inner filter's windows."""
+def addresses(tables: PackedTables) -> PackedTables:
+    """Return tables as addresses of their numbers."""
+    return PackedTables(
+        numbers_of(tables.units), numbers_of(tables.half_root), numbers_of(tables.inverse)
+    )
+
+
+@compiled
+def box_linear_part(memory: Numbers, places: Places, group: Group, size: int, step: int) -> None:
+    """Set `linear_box` to the sums of (t + r) F⁰ over windows of `size` taps, `step` apart."""
     room, length = places.room2, places.length
-    taps = moving_sum(memory, places.linear, constants.inner_size, group, room, length)
+    taps = moving_sum(memory, places.linear, size, step, group, room, length)
     write_box(memory, taps, places.linear_box, group.size)
 
 
 @compiled
 def add_tangent_branch(
-    memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants, layer: Any
+    memory: Numbers, places: Places, group: Group, outer: int, step: int, layer: Any
 ) -> None:
     """Add the residual branch of a layer to A, behind its outer filter."""
-    outer, room, length = constants.outer_size, places.room1, places.length
-    taps = moving_sum(memory, places.tangent_branch, outer, group, room, length)
+    room, length = places.room1, places.length
+    taps = moving_sum(memory, places.tangent_branch, outer, step, group, room, length)
     add_branch(memory, places.tangent + group.start, layer.skip_scale, taps, group.size)
 
 
 @compiled
 def add_to_states(
-    memory: np.ndarray, places: Places, group: Group, constants: NetworkConstants, layer: Any,
+    memory: Numbers, places: Places, group: Group, outer: int, step: int, layer: Any,
     with_distance: bool, with_tangent: bool, with_features: bool,
 ) -> None:  # fmt: skip
-    """Add the residual branch of a layer to some of D, A and F, behind its outer filter."""
-    start, size, outer = group.start, group.size, constants.outer_size
+    """Add the residual branch of a layer to some of D, A and F, behind its outer filter.
+
+    The filter has `outer` taps, `step` pixels apart.
+    """
+    start, size = group.start, group.size
     room, length, scale = places.room1, places.length, layer.skip_scale
     if with_distance:
-        taps = moving_sum(memory, places.branch_distance, outer, group, room, length)
+        taps = moving_sum(memory, places.branch_distance, outer, step, group, room, length)
         add_branch(memory, places.distance + start, scale, taps, size)
     if with_tangent:
-        add_tangent_branch(memory, places, group, constants, layer)
+        add_tangent_branch(memory, places, group, outer, step, layer)
     if with_features:
-        taps = moving_sum(memory, places.K, outer, group, room, length)
+        taps = moving_sum(memory, places.K, outer, step, group, room, length)
         add_branch(memory, places.features + start, scale, taps, size)
+
+
+@compiled
+def left_pixels(
+    memory: Numbers, places: Places, group: Group, left: PackedTables, case: int, layers: int,
+    number: int,
+) -> LeftPixels:  # fmt: skip
+    """Return the left case's tables for a layer, copied to all rows where vectors need it."""
+    d, root, inverse = group.d, places.tables, places.tables + places.length
+    input_root, input_inverse = places.tables + 2 * places.length, places.tables + 3 * places.length
+    unit, table = case * places.channels * d, case * layers * d
+    if group.rows % (VECTOR_BYTES // memory.itemsize) == 0:
+        at = table + number * d
+        return LeftPixels(
+            left.units, left.half_root, left.inverse, unit, d, table, table, at, at, True
+        )
+    if number == 1:
+        for channel in range(places.channels):
+            at = places.left_units + channel * places.length
+            repeat_over_rows(memory, at, left.units, unit + channel * d, group)
+        repeat_over_rows(memory, input_root, left.half_root, table, group)
+        repeat_over_rows(memory, input_inverse, left.inverse, table, group)
+    repeat_over_rows(memory, inverse, left.inverse, table + number * d, group)
+    repeat_over_rows(memory, root, left.half_root, table + number * d, group)
+    step = places.length
+    return LeftPixels(
+        memory,
+        memory,
+        memory,
+        places.left_units,
+        step,
+        input_root,
+        input_inverse,
+        root,
+        inverse,
+        False,
+    )
 
 
 @inlined
 def pass_layers(
-    memory: np.ndarray, places: Places, group: Group, rows: GroupRows, left: PackedTables,
+    memory: Numbers, places: Places, group: Group, rows: GroupRows, left: PackedTables,
     case: int, constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
-    sums: np.ndarray,
+    sums: np.ndarray, squares_together: bool,
 ) -> None:  # fmt: skip
-    """Take one left case with the rows of a group through all layers, and write the results."""
-    half_root, inverse = left.half_root, left.inverse
-    layers, slots, p, r = constants.layers, constants.slots, constants.p, constants.r
-    inner_size, length = constants.inner_size, places.length
-    left_input, left_root = places.tables, places.tables + length
-    left_inverse, right_layers = places.tables + 2 * length, places.tables + 3 * length
-    sum_factor = constants.outer_size if wanted.summed else 1
+    """Take one left case with the rows of a group through all layers, and write the results.
+
+    With `squares_together`, the rings `squares` hold the squared distances of the input's pixels.
+    """
+    layers, slots, network = constants.layers, constants.slots, constants.numbers
+    p, r = numbers_of(constants.p), numbers_of(constants.r)
+    inner_size, length, depth = network.inner_size, places.length, len(layers) - 1
+    right_layers = places.tables + 4 * length
+    sum_factor = network.outer_size if wanted.summed else 1
     K = group.start + (places.features if wanted.summed else places.K)
-    with_linear = constants.linear_apart and wanted.ntk
-    for channel in range(places.channels):
-        at = places.left_units + channel * length
-        repeat_over_rows(memory, at, left.units, case, channel, group)
-    repeat_over_rows(memory, left_input, half_root, case, 0, group)
-    repeat_over_rows(memory, left_root, half_root, case, 1, group)
-    given = InputPlaces(left_input, right_layers, left_root, right_layers + 2 * length)
-    for careful in (False, True):
-        if not first_layer(
-            memory, places, given, group, K, constants, 1.0 / sum_factor, False, careful
-        ):
-            break
-    depth, doubtful = len(layers) - 1, False
-    if with_linear and depth > 1:
-        box_linear_part(memory, places, group, constants)
+    with_linear = network.linear_apart and wanted.ntk
+    pixels = left_pixels(memory, places, group, left, case, depth + 1, 1)
+    ring = places.squares
+    if squares_together:
+        ring += case % SEVERAL * length
+    elif network.window > 0:
+        write_own_squares(memory, places, pixels, group, ring)
+    squares = Taps(ring + group.start, 0, 0, True)
+    if network.window > 0:
+        squares = moving_sum(memory, ring, network.window, 1, group, places.room1, length)
+    doubtful = first_layer(
+        memory, places, pixels, right_layers, right_layers + 2 * length, group, K, network,
+        layers[1], p, r, 1.0 / sum_factor, False, squares, squares_together,
+    )  # fmt: skip
+    boxed = 0
     for number in range(1, depth + 1):
         layer, slot = layers[number], slots[number]
+        step, outer_step = constants.steps[number, 0], constants.steps[number, 1]
         if number > 1:
-            repeat_over_rows(memory, left_root, half_root, case, number, group)
-            repeat_over_rows(memory, left_inverse, inverse, case, number, group)
+            if with_linear and step != boxed:
+                box_linear_part(memory, places, group, inner_size, step)
+                boxed = step
+            pixels = left_pixels(memory, places, group, left, case, depth + 1, number)
             room1, room2 = places.room1, places.room2
-            distances = moving_sum(memory, places.distance, inner_size, group, room1, length)
+            distances = moving_sum(memory, places.distance, inner_size, step, group, room1, length)
             tangents = distances
             if wanted.ntk:
-                tangents = moving_sum(memory, places.tangent, inner_size, group, room2, length)
+                tangents = moving_sum(
+                    memory, places.tangent, inner_size, step, group, room2, length
+                )
             right_root = right_layers + 2 * number * length
             doubtful |= inner_layer(
-                memory, places, group, K, left_root, right_root, distances, tangents,
-                wanted.ntk, with_linear, layer, p, r,
+                memory, places, pixels, right_root, group, K, distances, tangents, wanted.ntk,
+                with_linear, layer, p, r,
             )  # fmt: skip
-        with_features = not wanted.summed and wanted.gpk and (constants.skip or slot >= 0)
+        with_features = not wanted.summed and wanted.gpk and (network.skip or slot >= 0)
         add_to_states(
-            memory, places, group, constants, layer, number < depth, wanted.ntk, with_features
-        )
+            memory, places, group, network.outer_size, outer_step, layer, number < depth,
+            wanted.ntk, with_features,
+        )  # fmt: skip
         if slot >= 0:
             write_results(
-                memory, places, group, rows, case, slot, wanted, block, results, sums, sum_factor
-            )
+                memory, places, group, rows, case, slot, wanted, block, results, sums, sum_factor,
+                layer.one,
+            )  # fmt: skip
     if doubtful:
         take_doubts(memory, places, group, rows, case, results, sums)
 
@@ -213,20 +282,30 @@ def compute(
     total = per_table // per_case * block.offsets
     group = group_of(left.half_root, d, block)
     length = length_of(left.half_root, group)
-    places = places_of(length, channels, rooms_of(constants))
-    right_layers = places.tables + 3 * length
-    memory = aligned_zeros(right_layers + 2 * layers * length, left.half_root)
+    vector, network = VECTOR_BYTES // left.half_root.itemsize, constants.numbers
+    few = channels < MANY_CHANNELS and network.window == 0
+    together = block.rows % vector == 0 and not few
+    several = SEVERAL if together else (1 if network.window > 0 else 0)
+    places = places_of(length, channels, rooms_of(network), several)
+    right_layers = places.tables + 4 * length
+    held = aligned_zeros(right_layers + 2 * layers * length, left.half_root)
+    memory, lefts, rights = numbers_of(held), addresses(left), addresses(right)
     sums = np.zeros((len(results.grids), block.rows + LINE_BYTES))
     numbers = np.zeros((3, block.rows), np.int64)
     for first in range(0, total, block.rows):
         used = min(block.rows, total - first)
         rows = GroupRows(numbers[0], numbers[1], numbers[2], used)
         find_rows(rows, first, block, per_case)
-        gather_tables(memory, places, group, right, rows.begin, per_table, layers, right_layers)
-        last = rows.right_case[block.rows - 1]
-        for case in range(min(cases, last + block.diagonal_shift + 1)):
+        begin = numbers_of(rows.begin)
+        gather_tables(memory, places, group, rights, begin, per_table, layers, right_layers)
+        last = min(cases, rows.right_case[block.rows - 1] + block.diagonal_shift + 1)
+        for case in range(last):
+            if together and case % SEVERAL == 0:
+                write_squares(memory, places, lefts.units, case, last - 1, group)
             if all_doubtful(rows, case, results):
                 continue
             pass_layers(
-                memory, places, group, rows, left, case, constants, wanted, block, results, sums
-            )
+                memory, places, group, rows, lefts, case, constants, wanted, block, results, sums,
+                together,
+            )  # fmt: skip
+    held[0] = 0.0  # numba frees an array after its last use

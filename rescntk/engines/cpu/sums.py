@@ -18,7 +18,7 @@ import numpy as np
 
 from .compilation import compiled
 from .records import Group, Taps
-from .vectors import LINE_BYTES, VECTOR_BYTES, Vector, load, load_line, repeat_like, store
+from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, Vector, load, load_line, repeat_like, store
 
 
 @compiled
@@ -34,31 +34,23 @@ def aligned_zeros(size: int, like: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def repeat_over_rows(
-    memory: np.ndarray, out: int, values: np.ndarray, case: int, table: int, group: Group
-) -> None:
-    """Copy the left table values[case, table], (d,), to every row."""
-    vector, line = VECTOR_BYTES // memory.itemsize, LINE_BYTES // memory.itemsize
-    rows = group.rows
-    if rows % vector == 0:
+def repeat_over_rows(memory: Numbers, out: int, values: Numbers, table: int, group: Group) -> None:
+    """Copy the left table at `table`, (d,), to every row."""
+    line, rows = LINE_BYTES // memory.itemsize, group.rows
+    if rows % line == 0:
         for j in range(group.d):
-            several = repeat_like(values[case, table, j], load(memory, out))
-            for at in range(j * rows, (j + 1) * rows, vector):
-                store(memory, out + at, several)
-    elif rows % line == 0:
-        for j in range(group.d):
-            value = repeat_like(values[case, table, j], load_line(memory, out))
+            value = repeat_like(values[table + j], load_line(memory, out))
             for at in range(j * rows, (j + 1) * rows, line):
                 store(memory, out + at, value)
     else:
         for j in range(group.d):
             for at in range(j * rows, (j + 1) * rows):
-                memory[out + at] = values[case, table, j]
+                memory[out + at] = values[table + j]
 
 
 @compiled
 def gather_rows(
-    memory: np.ndarray, out: int, values: np.ndarray, table: int, begin: np.ndarray,
+    memory: Numbers, out: int, values: Numbers, table: int, begin: Numbers,
     group: Group, stride: int,
 ) -> None:  # fmt: skip
     """Copy the flat table at `table` to rows, each from its `begin` in the table.
@@ -91,23 +83,24 @@ def gather_rows(
 
 
 @compiled
-def fill_halo(memory: np.ndarray, ring: int, group: Group) -> None:
-    """Repeat the pixels of a ring in its halo at both ends."""
-    halo, inside = group.start, group.d * group.rows
-    step = LINE_BYTES // memory.itemsize
+def fill_halo(memory: Numbers, ring: int, group: Group, reach: int) -> None:
+    """Repeat the pixels of a ring in `reach` pixels of its halo at both ends."""
+    inside, halo = group.d * group.rows, reach * group.rows
+    first, step = ring + group.start, LINE_BYTES // memory.itemsize
+    low, high = first - halo, first + inside
     if halo % step == 0 and halo <= inside:
         for at in range(0, halo, step):
-            store(memory, ring + at, load_line(memory, ring + inside + at))
-            store(memory, ring + halo + inside + at, load_line(memory, ring + halo + at))
+            store(memory, low + at, load_line(memory, low + inside + at))
+            store(memory, high + at, load_line(memory, first + at))
     else:
         for at in range(halo - 1, -1, -1):
-            memory[ring + at] = memory[ring + at + inside]
+            memory[low + at] = memory[low + inside + at]
         for at in range(halo):
-            memory[ring + halo + inside + at] = memory[ring + halo + at]
+            memory[high + at] = memory[first + at]
 
 
 @compiled
-def write_box(memory: np.ndarray, taps: Taps, out: int, size: int) -> None:
+def write_box(memory: Numbers, taps: Taps, out: int, size: int) -> None:
     """Write moving sums to `size` places from `out` on."""
     for at in range(0, size, VECTOR_BYTES // memory.itemsize):
         store(memory, out + at, box(memory, taps, at))
@@ -156,21 +149,22 @@ def widest_piece(size: int) -> tuple[int, int]:
 
 @compiled
 def moving_sum(
-    memory: np.ndarray, ring: int, size: int, group: Group, room: int, length: int
+    memory: Numbers, ring: int, size: int, step: int, group: Group, room: int, length: int
 ) -> Taps:
-    """Return three places whose sum is the sum over the window of `size` pixels at each pixel.
+    """Return three places whose sum is the sum over the window of a filter at each pixel.
 
-    Pieces of 3, 9, 27, … pixels are sums of three smaller pieces. The widest piece begins the
-    window, and pairs of pieces fill up the rest. The additions are the same at every pixel and
-    for both signals: a kernel does not change with the pixel that counts as first.
+    The filter has `size` taps, `step` pixels apart. Pieces of 3, 9, 27, … taps are sums of three
+    smaller pieces. The widest piece begins the window, and pairs of pieces fill up the rest. The
+    additions are the same at every pixel and for both signals: a kernel does not change with the
+    pixel that counts as first.
 
     `room` is scratch space of `piece_levels` + 1 quantities, `length` apart.
     """
     if size == 1:
         pixels = ring + group.start
         return Taps(pixels, pixels, pixels, True)
-    rows = group.rows
-    fill_halo(memory, ring, group)
+    reach, rows = step * (size // 2), step * group.rows
+    fill_halo(memory, ring, group, reach)
     first = ring + group.start - size // 2 * rows
     window, width, levels = first, 1, 0
     while 3 * width < size:
@@ -193,8 +187,9 @@ def next_taps(
 ) -> tuple[Taps, int]:
     """Return the places of a window and of two pieces that widen it, and the new width.
 
-    Pieces of 1 pixel begin at the place `first`, wider ones in `room`. `window` lies at its
-    first pixel. The window's widths `size` and `width` are odd, and `width` is smaller.
+    A tap is `rows` numbers behind the one before. Pieces of 1 tap begin at the place `first`,
+    wider ones in `room`. `window` lies at its first tap. The window's widths `size` and `width`
+    are odd, and `width` is smaller.
     """
     level, second_width = widest_piece(size - width - 1)
     second = first if level == 0 else room + (level - 1) * length
@@ -206,7 +201,7 @@ def next_taps(
 
 
 @compiled
-def box(memory: np.ndarray, taps: Taps, at: int) -> Vector:
+def box(memory: Numbers, taps: Taps, at: int) -> Vector:
     """Return a moving sum at one vector of pixels."""
     if taps.single:
         return load(memory, taps.first + at)
@@ -215,7 +210,7 @@ def box(memory: np.ndarray, taps: Taps, at: int) -> Vector:
 
 
 @compiled
-def add_branch(memory: np.ndarray, state: int, scale: float, taps: Taps, size: int) -> None:
+def add_branch(memory: Numbers, state: int, scale: float, taps: Taps, size: int) -> None:
     """state ← scale · state + box(branch): the skip connection and the outer filter."""
     for at in range(0, size, VECTOR_BYTES // memory.itemsize):
         store(memory, state + at, scale * load(memory, state + at) + box(memory, taps, at))

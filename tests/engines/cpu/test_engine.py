@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.engines.protocol import Request, silent
-from rescntk.vocabulary import HEADS, KINDS
+from rescntk.vocabulary import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import needs_numba
 from tests.engines.bodies import properties
@@ -71,6 +71,29 @@ def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
         K = kernel(X, Z, engine="numba")
         assert (kernel(Z, X, engine="numba") == K.T).all()
         assert (kernel(X[::-1], Z[-1:], engine="numba") == K[::-1, -1:]).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_many_channels_and_windows(head, dtype, rng):
+    """Windows' distances as moving sums: right, symmetric, free of shifts, and of other pairs."""
+    t = np.linspace(0, 1, 33)
+    for channels, window in ((9, 1), (33, 1), (4, 5), (28, 9), (20, 41)):
+        X = rng.standard_normal((6, channels, 33))
+        X[1] = X[0] * (1 + 1e-5 * rng.standard_normal(X[0].shape))
+        X[2], X[3] = -2 * X[0], X[0] * np.exp(-4 * t)  # opposite windows, and nearly parallel
+        X[4] = np.sin(6 * t + np.arange(channels)[:, None])
+        options = {"head": head, "normalized": True, "depths": (1, 3)}
+        network = rk.Network(3, 3, input_filter_size=window)
+        theirs = rk.gram(network, X, engine="reference", **options)
+        options |= {"engine": "numba", "dtype": dtype}
+        ours = rk.gram(network, X, **options)
+        turned = rk.gram(network, np.roll(X, 5, axis=2), **options)
+        for K, exact, shifted in zip(ours, theirs, turned, strict=True):
+            assert np.abs(K - exact).max() <= tolerances.KERNEL[dtype]
+            assert (K == K.swapaxes(1, 2)).all() and (K == shifted).all()
+        alone = rk.gram(network, X[3:4], X[:1], **options)
+        assert all((A[:, 0, 0] == K[:, 0, 3]).all() for A, K in zip(alone, ours, strict=True))
 
 
 def test_a_gram_takes_the_memory_of_its_result(rng):

@@ -13,8 +13,8 @@ from tests import tolerances
 
 
 @compiled
-def on_grids(memory, group, grids, sums):
-    sum_pixels(memory, 0, group, grids, 0, 0, sums)
+def on_grids(memory, group, grids, sums, one):
+    sum_pixels(memory, 0, group, grids, 0, 0, sums, one)
 
 
 def row_sums(terms, grids):
@@ -22,7 +22,7 @@ def row_sums(terms, grids):
     d, rows = terms.shape
     memory = np.concatenate([terms.ravel(), np.zeros(64, terms.dtype)])
     sums = np.zeros((len(grids), rows + 64))
-    on_grids(memory, Group(d, rows, 0, 0, d * rows), np.reshape(grids, (-1, 1, 1)), sums)
+    on_grids(memory, Group(d, rows, 0, 0, d * rows), np.reshape(grids, (-1, 1, 1)), sums, 1.0)
     return exact_sum.total(sums)[:rows]
 
 

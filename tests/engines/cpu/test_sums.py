@@ -11,12 +11,12 @@ from tests import tolerances
 
 
 @compiled
-def moving(values, size, group, length):
+def moving(values, size, step, group, length):
     rooms = sums.piece_levels(size) + 1
     memory = sums.aligned_zeros((rooms + 2) * length, values)
     for at in range(len(values)):
         memory[group.start + at] = values[at]
-    taps = sums.moving_sum(memory, 0, size, group, 2 * length, length)
+    taps = sums.moving_sum(memory, 0, size, step, group, 2 * length, length)
     sums.write_box(memory, taps, length, group.size)
     return memory[length : length + len(values)]
 
@@ -27,17 +27,20 @@ def moving(values, size, group, length):
 def test_moving_sums(d, rows, dtype, rng):
     values = rng.standard_normal((d, rows)).astype(dtype)
     width = VECTOR_BYTES // values.itemsize
-    for size in (1, 3, 5, 7, 9, 11, 13, 15, 17, 31, 35, 63, 83, 245):
-        halo = size // 2
+    filters = [(size, 1) for size in (1, 3, 5, 7, 9, 11, 13, 15, 17, 31, 35, 63, 83, 245)]
+    for size, step in [*filters, (3, 2), (5, 20), (7, 3), (9, 4), (31, 2), (35, 7)]:
+        reach = step * (size // 2)
+        halo = reach + size % 2
         padded = -(-d * rows // width) * width
         group = Group(d, rows, halo, halo * rows, padded)
         length = (padded + 2 * halo * rows + 3 * width) // width * width
-        computed = moving(values.ravel(), size, group, length).reshape(d, rows)
+        computed = moving(values.ravel(), size, step, group, length).reshape(d, rows)
         wide = values.astype(np.longdouble)
-        exact = sum(np.roll(wide, -k, axis=0) for k in range(-halo, halo + 1))
-        terms = sum(np.roll(np.abs(wide), -k, axis=0) for k in range(-halo, halo + 1))
+        taps = range(-reach, reach + 1, step)
+        exact = sum(np.roll(wide, -k, axis=0) for k in taps)
+        terms = sum(np.roll(np.abs(wide), -k, axis=0) for k in taps)
         turned = np.roll(values, 3, axis=0).ravel()
-        shifted = moving(turned, size, group, length).reshape(d, rows)
+        shifted = moving(turned, size, step, group, length).reshape(d, rows)
         assert (shifted == np.roll(computed, 3, axis=0)).all()
         assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
 
@@ -51,7 +54,7 @@ def test_memory_begins_on_a_cache_line():
 
 @compiled
 def spread(values, group, out):
-    sums.repeat_over_rows(out, 0, values, 1, 2, group)
+    sums.repeat_over_rows(out, 0, values, 5 * group.d, group)
 
 
 @compiled
@@ -64,7 +67,7 @@ def test_tables_are_copied_to_rows(rows, rng):
     d = 6
     group, out = Group(d, rows, 1, rows, d * rows), np.zeros(d * rows)
     left = rng.standard_normal((2, 3, d))
-    spread(left, group, out)
+    spread(left.ravel(), group, out)
     assert (out.reshape(d, rows) == left[1, 2][:, None]).all()
     right, begin = rng.standard_normal(500), np.sort(rng.integers(0, 90, rows))
     begin[: rows // 2] = np.arange(rows // 2)  # some neighbours, some equal, some neither

@@ -25,8 +25,21 @@ def any_less(a, bound):
 
 
 @compiled
+def any_negative(a):
+    return v.any_negative(v.load(a, 0))
+
+
+@compiled
+def sum_of_some(a, index):
+    numbers = v.numbers_of(a)
+    numbers[1] = numbers[0] + numbers[index]
+    v.store(numbers, 2, v.load_line(numbers, index))
+    return a[0] * numbers.itemsize
+
+
+@compiled
 def widen(a, out):
-    v.store(out, 0, v.load_doubles(a, 1))
+    v.store(out, 0, v.load_like(a, 1, v.load_line(out, 0)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -51,7 +64,30 @@ def test_any_less_finds_the_one_and_ignores_nan():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_load_doubles_widens(dtype, rng):
+def test_load_like_widens(dtype, rng):
     a, out = rng.standard_normal(32).astype(dtype), np.zeros(8)
     widen(a, out)
     assert (out == a[1:9]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_any_negative_finds_each_place(dtype):
+    count = v.VECTOR_BYTES // np.dtype(dtype).itemsize
+    a = np.ones(count, dtype)
+    assert not any_negative(a)
+    for place in range(count):
+        a[:] = 0.0
+        a[place] = -1e-30
+        assert any_negative(a)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numbers_are_read_and_written(dtype):
+    a = np.arange(64, dtype=dtype)
+    a[0] = 3.0
+    line = 64 // a.itemsize
+    expected = a.copy()
+    expected[1] = 3.0 + a[20]
+    expected[2 : 2 + line] = a[20 : 20 + line]
+    assert sum_of_some(a, 20) == 3.0 * a.itemsize
+    assert (a == expected).all()
