@@ -306,8 +306,8 @@ class NumbaRun:
         if self.window == 0:
             return tables.unit_vectors
         factor = math.sqrt(0.5 * self.scaling.input_scale / self.window)
-        known = (tables.scale > 0) & np.isfinite(tables.scale)
-        divisors = np.where(known, tables.scale, np.inf)
+        scale = np.asarray(tables.scale)
+        divisors = np.where((scale > 0) & np.isfinite(scale), scale, np.inf)
         vectors = np.asarray(signals, np.float64).transpose(1, 2, 0) / divisors
         return np.asarray(vectors * factor)
 
