@@ -38,9 +38,9 @@ CUDA ?= cuda13
 test-gpu benchmark-gpu: export PYTHONPATH := $(CURDIR)
 GIVEN := $(filter command,$(origin BIN))
 
-# Tests of the engine "cuda": fast tests first, in the order of the files, each named when it ends.
-# Tests compile some MANY kernels, as tests ask for them; CuPy keeps kernels for the next run.
-# MARK='gpu and not slow' leaves out the slow tests.
+# Tests of the engine "cuda": fast tests first, each named when it ends. They compile some 500
+# kernels of one to two seconds, as tests ask for them; CuPy keeps kernels for the next run. The
+# tests' oracle is several times slower without gmpy2. MARK='gpu and not slow' leaves out slow tests.
 GPU_TESTS := tests/engines tests/test_kernels.py tests/test_derivative.py
 MARK ?= gpu
 test-gpu: $(if $(GIVEN),,$(VENV)/$(CUDA).stamp)

@@ -2,7 +2,7 @@
 
     python benchmarks/classification.py [--sets GunPoint,…] [--methods "MiniRocket;…"]
     python benchmarks/classification.py --curves
-    python benchmarks/classification.py --limits
+    python benchmarks/classification.py --design
 
 The eight classification sets of equal length that aeon brings along, with their official
 splits. One setting for all sets; all choices are made on training signals. Methods that draw
@@ -20,11 +20,11 @@ Seconds are the time to fit to the training signals and to predict the test sign
 Files in benchmarks/results/:
 
 * classification.csv, .md (a table for the README) and .png (accuracy against time);
-* classification_search.csv: every kernel that our classifier judged;
+* classification_passes.csv: the passes that our classifier averaged, with errors and weights;
 * classification_curves.csv, .md and .png, with --curves: accuracy with 5, 10, 20 and 50 training
   signals, ten draws each;
-* classification_limits.md, with --limits: the worth of each dimension of our classifier's search,
-  from the files of the other two runs.
+* classification_design.md, with --design: what our classifier's plan of passes rests on, measured
+  on parts of the training sets.
 
 Results that are already in a file are kept, so that a run can be continued. --again replaces them;
 --cold replaces the cold and first seconds alone.
@@ -104,7 +104,7 @@ def compiled() -> int:
 
 
 def work(method: str, folder: str) -> dict[str, Any]:
-    """Return accuracies and seconds, cold and then warm; of our classifier the search too."""
+    """Return accuracies and seconds, cold and then warm; of our classifier the passes too."""
     answer, model = once(method, folder)
     X, y, Z, truth = arrays(folder)
     accuracies, seconds = [], []
@@ -118,10 +118,10 @@ def work(method: str, folder: str) -> dict[str, Any]:
         "lowest": min(accuracies),
         "highest": max(accuracies),
         "warm_seconds": float(np.mean(seconds)),
+        "load": os.getloadavg()[0],
     }
     if method == OURS:
-        answer["chosen"] = json.dumps(model.best_params_)
-        answer["search"] = {k: v.tolist() for k, v in model.search_results_.items()}
+        answer["passes"] = {k: v.tolist() for k, v in model.passes_.items()}
     return answer
 
 
@@ -218,8 +218,8 @@ def gather(
                 new = [key | row for row in workers.ask(method, name, kind)]
             else:
                 answer = workers.measure(method, name, kind)
-                if "search" in answer:
-                    save_search(path, name, answer["search"])
+                if "passes" in answer:
+                    save_passes(path, name, answer["passes"])
                 if kind == "cold":
                     answer = {k: v for k, v in answer.items() if k.endswith("_seconds")}
                     new = [there[0] | answer]
@@ -233,16 +233,16 @@ def gather(
     return rows
 
 
-def save_search(path: Path, name: str, search: dict[str, list]) -> None:
-    """Write every kernel judged on a set to a file beside the results."""
-    path = path.with_name(f"{path.stem}_search.csv")
-    judged = [
-        {"set": name} | dict(zip(search, values, strict=True))
-        for values in zip(*search.values(), strict=True)
+def save_passes(path: Path, name: str, passes: dict[str, list]) -> None:
+    """Write the passes averaged on a set to a file beside the results."""
+    path = path.with_name(f"{path.stem}_passes.csv")
+    made = [
+        {"set": name} | dict(zip(passes, values, strict=True))
+        for values in zip(*passes.values(), strict=True)
     ]
-    rows = [row for row in read(path) if row["set"] != name] + judged
+    rows = [row for row in read(path) if row["set"] != name] + made
     rows.sort(key=lambda row: SETS.index(row["set"]))
-    write(path, rows, "search")
+    write(path, rows, "passes")
 
 
 def main() -> None:
@@ -253,7 +253,7 @@ def main() -> None:
     parser.add_argument("--methods", help="some of the methods, by name, with semicolons")
     parser.add_argument("--quick", action="store_true", help="three small sets, no files written")
     parser.add_argument("--curves", action="store_true", help="learning curves instead")
-    parser.add_argument("--limits", action="store_true", help="limits of our classifier instead")
+    parser.add_argument("--design", action="store_true", help="what our plan rests on instead")
     parser.add_argument("--again", action="store_true", help="replace results in the file")
     parser.add_argument("--cold", action="store_true", help="replace cold and first seconds")
     parser.add_argument("--worker", nargs=3, metavar=("KIND", "METHOD", "FOLDER"),
@@ -272,11 +272,10 @@ def main() -> None:
     for method in [m for m in methods if missing(m)]:
         print(f"{method} left out: {missing(method)}", file=sys.stderr)
         methods.remove(method)
-    if options.limits:
-        warnings.filterwarnings("ignore")
-        import classification_limits
+    if options.design:
+        import classification_design
 
-        print(classification_limits.main(RESULTS, sets))
+        print(classification_design.main(RESULTS, sets))
         return
     with tempfile.TemporaryDirectory() as folder:
         workers = Workers(Path(folder))

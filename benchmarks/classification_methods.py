@@ -92,13 +92,16 @@ def multi_rocket_hydra(seed: int) -> Any:
     return MultiRocketHydraClassifier(random_state=seed, n_jobs=JOBS)
 
 
-def ours(seed: int) -> Any:
-    from rescntk.learn import ResidualKernelClassifier
+def ours(effort: str) -> Callable[[int], Any]:
+    def make(seed: int) -> Any:
+        from rescntk.learn import ResidualKernelClassifier
 
-    return ResidualKernelClassifier()
+        return ResidualKernelClassifier(effort=effort)
+
+    return make
 
 
-OURS = "rescntk"
+OURS, FAST = "rescntk", "rescntk, fast"
 METHODS: dict[str, Callable[[int], Any]] = {
     "ridge, flat": ridge,
     "SVM-RBF, flat": lambda seed: RadialSVM(),
@@ -106,7 +109,8 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "1-NN MSM": neighbour("msm"),
     "MiniRocket": mini_rocket,
     "MultiRocketHydra": multi_rocket_hydra,
-    OURS: ours,
+    FAST: ours("fast"),
+    OURS: ours("default"),
 }
 ROCKETS = ("MiniRocket", "MultiRocketHydra")
 SEEDS = dict.fromkeys(ROCKETS, (0, 1, 2))  # of the methods that draw random numbers

@@ -123,7 +123,9 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
     )
     launch = launches.plan(rows)
     with tempfile.TemporaryDirectory() as folder:
-        return nvrtc.mean_slots(launch, dtype, f"sm_{capability}", Path(folder), DEPTH)
+        cubin = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
+        found = nvrtc.disassemble(cubin, Path(folder))
+        return nvrtc.mean_slots(found, launch, dtype, DEPTH)
 
 
 def bound(counted: dict[str, float], multiprocessors: int, mhz: float) -> float:

@@ -21,9 +21,9 @@ from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
 from .network import Network
 from .progress import progress_bar
-from .signals import Batch, SignalList, channels_and_length, library
+from .signals import Batch, channels_and_length, library
 from .validation import (
-    check_batch,
+    check_batches,
     check_depth,
     check_depths,
     check_dilated_depths,
@@ -31,9 +31,7 @@ from .validation import (
     check_flag,
     check_free_memory,
     check_kinds,
-    check_match,
     check_network,
-    check_one_length,
 )
 
 Signals: TypeAlias = Array | Sequence[Array]
@@ -89,7 +87,7 @@ class KernelCall:
         self.depths = (network.depth,) if depths is None else check_depths(depths)
         check_dilated_depths(network.dilation, self.depths)
         self.dtype = np.dtype(check_dtype(dtype))
-        self.X, self.Z = _batches(X, Z, head)
+        self.X, self.Z = check_batches(X, Z, head)
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
         self.order = [ladder.index(depth) for depth in self.depths]
@@ -241,22 +239,6 @@ class KernelCall:
             f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
             f"depth and with the signals){remedy}"
         )
-
-
-def _batches(X: Signals, Z: Signals | None, head: str) -> tuple[Batch, Batch | None]:
-    """Return the checked batches X and Z; both are lists if they have different lengths."""
-    lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
-    one, other = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
-    check_one_length(one, "X", head)
-    if other is None:
-        return one, None
-    check_one_length(other, "Z", head)
-    check_match(one, other, lists and head == "gap")
-    kinds = {isinstance(batch, SignalList) for batch in (one, other)}
-    lengths = {channels_and_length(batch)[1] for batch in (one, other)}
-    if kinds == {False} and len(lengths) == 1:
-        return one, other
-    return SignalList.of(one), SignalList.of(other)
 
 
 def _like(exponents: Array | int, scale: Array) -> Array | int:

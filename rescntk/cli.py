@@ -17,7 +17,7 @@ from . import cli_gram, datasets, engines, plots
 from ._version import __version__
 from .cli_options import Commands, add_network, add_signals, check_writable, choices
 from .theory import conditioning, depth, families, multisphere
-from .validation import check_choice
+from .validation import check_array, check_choice
 from .vocabulary import HEADS, KINDS
 
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
@@ -196,8 +196,9 @@ def _compare(options: argparse.Namespace) -> None:
     else:
         name = options.data or DEFAULT_DATA
         X = datasets.load(name)
-    n_cases, n_channels, n_timepoints = X.shape
-    print(f"{name}: {n_cases} signals, {n_channels} channels, {n_timepoints} time steps")
+    lengths = sorted({signal.shape[1] for signal in X})
+    steps = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
+    print(f"{name}: {len(X)} signals, {len(X[0])} channels, {steps} time steps")
     X = _projected(X, name, options)
     table = conditioning.compare(
         X,
@@ -224,11 +225,13 @@ def _check_out(options: argparse.Namespace, *names: str) -> None:
         check_writable(options.out / name, "out", options.signals)
 
 
-def _projected(X: np.ndarray, name: str, options: argparse.Namespace) -> np.ndarray:
+def _projected(
+    X: np.ndarray | list[np.ndarray], name: str, options: argparse.Namespace
+) -> np.ndarray | list[np.ndarray]:
     """Return the signals projected to the multi-sphere, or unchanged with --raw."""
     if options.raw:
         return X
-    if X.shape[1] == 1:
+    if len(X[0]) == 1:
         raise ValueError(
             f"{name} has one channel, of which scaling each pixel to one norm leaves the "
             f"sign: expected more, or --raw"
@@ -245,7 +248,8 @@ def _limits(options: argparse.Namespace) -> None:
     X = None
     if options.signals is not None:
         name = options.signals.name
-        X = _projected(datasets.read(options.signals, options.array), name, options)
+        signals = _projected(datasets.read(options.signals, options.array), name, options)
+        X = check_array(signals, name, "the limits are about signals of one length")
     report = depth.check(
         family,
         X,

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from .validation import check_choice, check_signals
+from .signals import SignalList
+from .validation import check_batch, check_choice, check_signals
 
 SUFFIXES = (".npy", ".npz", ".ts")
 """Kinds of files: one NumPy array, several named arrays, and the time-series format of aeon."""
 
 
-def read(path: str | Path, array: str | None = None) -> np.ndarray:
+def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
     """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file.
 
     The parameters are the same as for `read_labelled`.
@@ -24,6 +25,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
     Returns
     -------
     ndarray, (n_cases, n_channels, n_timepoints), float64
+        Or a list of arrays (n_channels, n_timepoints_i) from a ``.ts`` file of different lengths.
 
     Examples
     --------
@@ -36,7 +38,7 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray:
 
 def read_labelled(
     path: str | Path, array: str | None = None
-) -> tuple[np.ndarray, np.ndarray | None]:
+) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | None]:
     """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file, and the labels in a ``.ts`` file.
 
     Parameters
@@ -48,13 +50,14 @@ def read_labelled(
     Returns
     -------
     signals : ndarray, (n_cases, n_channels, n_timepoints), float64
+        Or a list of arrays (n_channels, n_timepoints_i) from a ``.ts`` file of different lengths.
     labels : ndarray, (n_cases,), or None
         The classes or values of the signals; None where the file has none.
 
     Raises
     ------
     ValueError
-        If the file does not hold signals of one length.
+        If the file does not hold signals.
     ImportError
         For a ``.ts`` file if aeon is not installed.
     """
@@ -180,7 +183,7 @@ def _equal_length(name: str) -> bool:
     return header.get("@equallength", "true").strip() == "true" and "@classlabel" in header
 
 
-def _read_ts(path: Path) -> tuple[np.ndarray, Any]:
+def _read_ts(path: Path) -> tuple[Any, Any]:
     """Return the signals of a ``.ts`` file, and its labels or None."""
     datasets = _aeon_datasets()
     with _readable(path):
@@ -188,13 +191,8 @@ def _read_ts(path: Path) -> tuple[np.ndarray, Any]:
     labels = None
     if isinstance(signals, tuple):
         signals, labels = signals[:2]
-    if isinstance(signals, list):
-        lengths = sorted({np.shape(signal)[-1] for signal in signals})
-        raise ValueError(
-            f"{path.name} has signals of {lengths[0]} to {lengths[-1]} timepoints, "
-            f"expected signals of one length"
-        )
-    return check_signals(signals, f"the array in {path.name}"), labels
+    X = check_batch(signals, f"the array in {path.name}")
+    return list(X) if isinstance(X, SignalList) else X, labels
 
 
 def _aeon_datasets() -> ModuleType:

@@ -12,6 +12,7 @@ depth taken out: ``docs/derivative.md`` has the formulas and the measured errors
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .arrays import Array
@@ -35,8 +36,8 @@ class Sensitivity(NamedTuple):
 
 def alpha_derivative(
     kernel: Kernel,
-    X: Array,
-    Z: Array | None = None,
+    X: Array | Sequence[Array],
+    Z: Array | Sequence[Array] | None = None,
     *,
     engine: str = "auto",
     dtype: str = "float64",
@@ -49,7 +50,8 @@ def alpha_derivative(
     kernel : Kernel
         Any kernel of this library: both kinds, all heads and activations, normalized or not.
     X : array, (n_cases, n_channels, n_timepoints)
-        Signals, NumPy or CuPy; the results are of the same library.
+        Signals, NumPy or CuPy; the results are of the same library. For the head "gap" also a
+        list of arrays (n_channels, n_timepoints_i) of different lengths.
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Other signals; the default is `X` itself, for which both results are exactly symmetric.
     engine : str, default "auto"

@@ -12,7 +12,9 @@ import numpy as np
 from . import engines
 from ._version import __version__
 from .network import Network
+from .signals import Batch, SignalList
 from .validation import (
+    check_batches,
     check_choice,
     check_depths,
     check_dtype,
@@ -32,8 +34,8 @@ stored Grams of the older arithmetic impossible to continue.
 
 def describe(
     network: Network,
-    X: np.ndarray,
-    Z: np.ndarray | None,
+    X: Any,
+    Z: Any,
     *,
     head: str,
     kinds: Iterable[str],
@@ -42,11 +44,15 @@ def describe(
     dtype: str,
     engine: str,
 ) -> dict[str, Any]:
-    """Return the checked description of a computation, of JSON's types alone."""
+    """Return the checked description of a computation, of JSON's types alone.
+
+    `X` and `Z` are batches as `gram` takes them; `Z` may be None.
+    """
     check_network(network)
     kinds, dtype = check_kinds(kinds), check_dtype(dtype)
     ladder = None if depths is None else check_depths(depths)
     head = check_choice(head, "head", HEADS)
+    X, Z = check_batches(X, Z, head)
     request = engines.Request(network, head, kinds, ladder or (network.depth,), dtype)
     return {
         "version": __version__,
@@ -63,13 +69,16 @@ def describe(
     }
 
 
-def describe_signals(X: np.ndarray) -> dict[str, Any]:
-    """Return shape and checksum of signals, a float64 array."""
+def describe_signals(X: Batch) -> dict[str, Any]:
+    """Return shape and checksum of signals in float64; a list's last number is its lengths."""
+    if isinstance(X, SignalList):
+        flat = describe_signals(np.concatenate([signal.ravel() for signal in X]))
+        return flat | {"shape": [len(X), X.n_channels, X.lengths.tolist()]}
     data = np.ascontiguousarray(X, dtype="<f8").data
     return {"shape": list(X.shape), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def engine_name(engine: str, request: engines.Request, X: np.ndarray) -> str:
+def engine_name(engine: str, request: engines.Request, X: Batch) -> str:
     """Return the name of the engine that `engine` stands for; "auto" is resolved.
 
     Every process of a computation uses the engine of this name: engines differ in their last

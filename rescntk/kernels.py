@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple
 
@@ -40,6 +40,9 @@ class Kernel:
     >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
     >>> kernel(X).shape, kernel(X, X[:2]).shape, kernel.diag(X).shape
     ((5, 5), (5, 2), (5,))
+    >>> pooled = rk.ResCNTK(depth=3)  # the head "gap" takes signals of different lengths
+    >>> pooled([X[0], X[1, :, :9], X[2, :, :12]]).shape
+    (3, 3)
     """
 
     network: Network
@@ -55,8 +58,8 @@ class Kernel:
 
     def __call__(
         self,
-        X: ArrayT,
-        Z: ArrayT | None = None,
+        X: ArrayT | Sequence[ArrayT],
+        Z: ArrayT | Sequence[ArrayT] | None = None,
         *,
         engine: str = "auto",
         dtype: str = "float64",
@@ -68,10 +71,11 @@ class Kernel:
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints)
-            Signals, NumPy or CuPy. The result is of the same library.
+            Signals, NumPy or CuPy. The result is of the same library. For the head "gap" also a
+            list or tuple of arrays (n_channels, n_timepoints_i) of different lengths.
         Z : array, (m_cases, n_channels, n_timepoints), optional
-            Signals, too. Without Z, or with the same object as `X`, half of the pairs are
-            computed and the result is exactly symmetric.
+            Signals, too, or a list. Without Z, or with the same object as `X`, half of the pairs
+            are computed and the result is exactly symmetric.
         engine : str, default "auto"
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}
@@ -116,7 +120,7 @@ class Kernel:
     @with_default_errors
     def diag(
         self,
-        X: ArrayT,
+        X: ArrayT | Sequence[ArrayT],
         *,
         engine: str = "auto",
         dtype: str = "float64",
@@ -245,8 +249,8 @@ def CNTK(
 @with_default_errors
 def gram(
     network: Network,
-    X: ArrayT,
-    Z: ArrayT | None = None,
+    X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | None = None,
     *,
     head: str = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"),
@@ -271,7 +275,8 @@ def gram(
         The kinds of kernel.
     depths : iterable of int, optional
         Compute the kernels of the networks that differ from `network` in depth alone, in
-        the order given. The recursion passes each depth on its way to the last.
+        the order given. The recursion passes each depth on its way to the last. Where each
+        layer has its own dilation, a depth has the dilations of the first layers.
 
     Returns
     -------
@@ -316,8 +321,8 @@ def gram(
 @with_default_errors
 def pixel_pairs(
     network: Network,
-    X: ArrayT,
-    Z: ArrayT | None = None,
+    X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | None = None,
     *,
     kind: str = "ntk",
     engine: str = "auto",

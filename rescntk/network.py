@@ -237,6 +237,13 @@ class Network:
             yield self.inner_filter(layer)
             yield self.outer_filter(layer)
 
+    def reach(self) -> int:
+        """Return the sum of the reaches of all inner and outer filters, in pixels."""
+        if not isinstance(self.dilation, int):
+            return sum(window.reach for window in self.filters())
+        inner, outer = self.inner_filter(2).reach, self.outer_filter(1).reach
+        return self.depth * (inner + outer) - inner
+
     def _step(self, layer: int) -> int:
         return self.dilation if isinstance(self.dilation, int) else self.dilation[layer - 1]
 

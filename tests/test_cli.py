@@ -1,8 +1,10 @@
 """The command line, run as a user runs it."""
 
 import csv
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -279,11 +281,51 @@ def test_data_sets_of_equal_length(tmp_path):
     bundled = datasets._ts_file("BasicMotions", "train")
     assert (datasets.read(bundled) == datasets.load("BasicMotions")).all()
     unequal = bundled.parent.parent / "JapaneseVowels" / "JapaneseVowels_TRAIN.ts"
-    with pytest.raises(ValueError, match="signals of 7 to 26 timepoints, expected signals of one"):
-        datasets.read(unequal)
+    signals = datasets.read(unequal)
+    assert isinstance(signals, list) and len(signals) == 270
+    assert {signal.shape[0] for signal in signals} == {12}
+    assert (min(s.shape[1] for s in signals), max(s.shape[1] for s in signals)) == (7, 26)
     (tmp_path / "bad.ts").write_text("not a data set")
     with pytest.raises(ValueError, match=r"the array in bad\.ts has shape"):
         datasets.read(tmp_path / "bad.ts")
+
+
+UNEQUAL = """@problemName Unequal
+@timestamps false
+@missing false
+@univariate false
+@dimension 2
+@equalLength false
+@classLabel true a b
+@data
+1,2,3:0.5,-1,2:a
+2,-1,0.5,3,1:1,1,-2,0.5,1:b
+-1,1,2,0.3:2,1,0.1,1:a
+"""
+
+
+def test_signals_of_different_lengths(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("aeon")
+    monkeypatch.chdir(tmp_path)
+    Path("X.ts").write_text(UNEQUAL)
+    X = datasets.read("X.ts")
+    assert [signal.shape for signal in X] == [(2, 3), (2, 5), (2, 4)]
+    assert cli.main(["gram", "X.ts", "-o", "K.npy", "--depth", "2"]) == 0
+    assert (np.load("K.npy") == rk.ResCNTK(2)(X)).all()
+    assert json.loads(Path("K.json").read_text())["X"]["shape"] == [3, 2, [3, 5, 4]]
+    assert cli.main(["compare", "X.ts", "--head", "gap", "--depths", "1,2"]) == 0
+    assert "X.ts: 3 signals, 2 channels, 3 to 5 time steps" in capsys.readouterr().out
+    for arguments, message in (
+        (
+            ["compare", "X.ts", "--depths", "1"],
+            "head is 'trace', which takes signals of one",
+        ),
+        (["gram", "X.ts", "-o", "J.npy", "--head", "equivariant"], "head is 'equivariant', which"),
+        (["limits", "X.ts"], "X.ts has signals of 3 to 5 timepoints, expected signals of one"),
+        (["gram", "X.ts", "-o", "K.zarr"], "X.ts has signals of 3 to 5 timepoints, expected"),
+    ):
+        assert cli.main(arguments) == 2
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

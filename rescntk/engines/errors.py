@@ -17,11 +17,12 @@ c units (`_ROUNDING`): 0 for equal and for opposite features, which therefore st
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import ModuleType
 
 import numpy as np
 
-from ..activations import DualInput, DualResult
+from ..activations import BY_NAME, DualInput, DualResult
 from ..arrays import Array, array_module
 from .protocol import Request
 from .recursion import OFFSETS, Buffers, Recursion, RowAxis, Side
@@ -60,6 +61,44 @@ def may_be_unresolved(scaling: Scaling, left: SignalTables, right: SignalTables)
     largest = math.sqrt(float(left.amplification.max()) * float(right.amplification.max()))
     eps = float(np.finfo(scaling.dtype).eps)
     return eps * (scaling.depth + 1) * largest > largest_error(scaling.dtype)
+
+
+def may_cancel(request: Request) -> bool:
+    """Return True if GAP's mean over pixel pairs may cancel, because the activation is odd."""
+    return request.head == "gap" and not BY_NAME[request.network.activation].homogeneous
+
+
+def check_pooled(
+    values: Mapping[str, Array],
+    bounds: Mapping[tuple[str, int], Array | float],
+    depths: tuple[int, ...],
+) -> None:
+    """Raise a ValueError if GAP kernels K(x, x) are too small a share of those at pixel pairs.
+
+    The mean over pixel pairs has the error eps times the bound on its terms (docs/erf.md).
+
+    Parameters
+    ----------
+    values : mapping of kinds to arrays (depth, 1, case)
+        K(x, x) of the head GAP.
+    bounds : mapping
+        `SignalTables.bounds` of the same cases.
+    depths : tuple of int
+    """
+    for kind, own in values.items():
+        for t, depth in enumerate(depths):
+            largest = bounds[kind, depth] ** 2
+            xp = array_module(own)
+            share = xp.where(largest > 0, own[t, 0] / xp.where(largest > 0, largest, 1.0), 1.0)
+            least, expected = float(share.min()), largest_error(own.dtype)
+            if not least >= expected:
+                raise ValueError(
+                    f"the {_WORDS[kind]} kernel of a signal with itself, of head 'gap' at depth "
+                    f"{depth}, is {max(least, 0.0):.1g} of its terms at pixel pairs, expected at "
+                    f"least {expected:.1g}: erf is odd, and the terms of this signal cancel in "
+                    f"rounding errors. Remedies: head='trace', activation='relu', larger signals "
+                    f"or signals whose mean is not zero"
+                )
 
 
 class ErrorSums:
@@ -102,12 +141,11 @@ class ErrorSums:
             error = total / xp.where(size > 0, size, 1.0)
             worst = float(error.max()) * float(np.finfo(dtype).eps)
             if not worst <= largest_error(dtype):
-                better = "dtype='float64', " if dtype == np.float32 else ""
                 raise ValueError(
                     f"the {_WORDS[kind]} kernel at depth {depth} is not resolved in {dtype.name}: "
                     f"rounding errors grow to {min(worst, 1.0):.1g} of √(K(x,x) K(z,z)), expected "
                     f"at most {largest_error(dtype):.1g}. Nearly equal (or opposite) signals "
-                    f"separate exponentially with depth in this network; remedies: {better}fewer "
+                    f"separate exponentially with depth in this network; remedies: fewer "
                     f"layers, smaller alpha, c_v or c_w, or signals that differ by more or not "
                     f"at all"
                 )

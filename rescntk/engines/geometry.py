@@ -22,7 +22,7 @@ planes for each axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -157,16 +157,15 @@ def longest_reach(network: Network, depth: int, ring: int | None = None) -> int:
 
     `ring` is the length of rows that close in themselves (`on_ring`).
     """
-    filters = _filters(network, depth)
+    last = min(depth, 2) if isinstance(network.dilation, int) else depth  # layers 2 … L are alike
+    layers = range(1, last + 1)
+    filters = [f(layer) for layer in layers for f in (network.inner_filter, network.outer_filter)]
     return max(on_ring(window, ring).reach for window in filters)
 
 
-def receptive_reach(network: Network, depth: int, after: int = 0) -> int:
-    """Return the pixels on either side that an output sees of the features after a layer.
-
-    After layer 0 come the features f⁰, whose input filter is left out.
-    """
-    return sum(window.reach for window in _filters(network, depth, after))
+def receptive_reach(network: Network, depth: int) -> int:
+    """Return the pixels on either side that an output sees of the features f⁰."""
+    return network.replace(depth=depth).reach()
 
 
 def receptive_field(network: Network, depth: int, length: int) -> np.ndarray:
@@ -176,16 +175,9 @@ def receptive_field(network: Network, depth: int, length: int) -> np.ndarray:
         reach = receptive_reach(network, depth) + network.input_filter.reach
         return np.asarray(np.minimum(pixels, length - pixels) <= reach)
     reached = pixels == 0
-    for window in (*_filters(network, depth), network.input_filter):
+    for window in (*network.replace(depth=depth).filters(), network.input_filter):
         if reached.all():
             break
         ways = circular_sum(np, reached.astype(np.float64), *on_ring(window, length))
         reached = ways > 0
     return np.asarray(reached)
-
-
-def _filters(network: Network, depth: int, after: int = 0) -> Iterator[Filter]:
-    """Yield the inner and outer filters of the layers after + 1 … depth."""
-    for layer in range(after + 1, depth + 1):
-        yield network.inner_filter(layer)
-        yield network.outer_filter(layer)

@@ -25,7 +25,8 @@ from ..arrays import Array, array_module
 from ..signals import Batch, SignalList
 from . import unequal
 from .deficits import RootMasses
-from .protocol import Request, ScaledKernel, Tick, blocks
+from .errors import check_pooled, may_cancel
+from .protocol import Request, ScaledKernel, Tick, blocks, silent
 from .recursion import OFFSETS, Buffers
 from .scaling import Scaling
 from .signal_tables import SignalTables, read_input, signal_tables, wrap
@@ -66,6 +67,9 @@ block of left signals. Chosen by reasoning.
 
 def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+    if may_cancel(request):
+        for signals in [X] if Z is None else [X, Z]:
+            diagonal(request, signals, silent)  # raises an error where kernels are not resolved
     if isinstance(X, SignalList):
         work = unequal.Work(_TILE_ENTRIES, _TABLE_BYTES, request.threads or _THREADS)
         return unequal.gram(request, X, cast(SignalList | None, Z), tick, work)
@@ -131,6 +135,8 @@ def _diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
             signals = X[again[some]]
             for kind, value in work.in_deficits(signals, signals).items():
                 values[kind][:, 0, again[some]] = value
+        if may_cancel(request):
+            check_pooled(out, tables.bounds, request.depths)
         tick(cases.stop - cases.start)
     for value in values.values():
         work.scaling.finish(value, symmetric=False)

@@ -1,6 +1,7 @@
 """The classifier and the regressor as aeon estimators.
 
-Each has the parameters of the estimator of `rescntk.learn` to which it delegates its work.
+Each has the parameters of the estimator of `rescntk.learn` to which it delegates its work;
+by aeon's convention there is one thread unless `n_jobs` says otherwise.
 aeon itself refuses missing values, with a ``ValueError``; the message is followed by a remedy.
 """
 
@@ -41,7 +42,7 @@ class HintsMixin:
             super()._check_shape(X)  # type: ignore[misc]
 
 
-@same_parameters_as(classifier.ResidualKernelClassifier)
+@same_parameters_as(classifier.ResidualKernelClassifier, n_jobs=1)
 class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
@@ -72,7 +73,7 @@ class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier)
         return QUICK
 
 
-@same_parameters_as(regressor.ResidualKernelRegressor)
+@same_parameters_as(regressor.ResidualKernelRegressor, n_jobs=1)
 class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 

@@ -156,7 +156,7 @@ def fit_average(
     Y : ndarray, (n_cases, n_outputs)
         Targets.
     penalties : sequence of float
-        Rising, in units of the kernels' diagonal, which is 1.
+        In units of the kernels' diagonal, which is 1.
     case_weights, folds
         As for `out_of_fold`.
     landmarks : ndarray of int, optional
@@ -252,28 +252,21 @@ def _fit_landmarks(
 def weigh(residuals: Sequence[np.ndarray], case_weights: np.ndarray) -> Weighting:
     """Return the penalty and the weight of each member, by its leave-one-out residuals.
 
-    The penalty is the least whose mean squared error exceeds the best one by at most a standard
-    error of the difference. So the penalty grows only where the evidence says that targets are
-    noisy. The weight is proportional to e^-4, with the error e at this penalty.
+    The penalty has the least mean squared error e. The weight is proportional to e^-4.
 
     Parameters
     ----------
     residuals : sequence of ndarray, (n_penalties, n_cases, n_outputs)
-        One for each member; penalties rise.
+        One for each member.
     case_weights : ndarray, (n_cases,)
         Weight of each case in the errors; 0 for cases that do not count.
     """
     shares = case_weights / (case_weights.sum() or 1.0)
-    penalties, errors = [], []
-    for squares in ((each**2).mean(axis=2) for each in residuals):
-        means = squares @ shares
-        excess = squares - squares[means.argmin()]
-        spread = excess - (means - means.min())[:, None]
-        penalties.append(int(np.argmax(means - means.min() <= np.sqrt(spread**2 @ shares**2))))
-        errors.append(means[penalties[-1]])
+    means = np.array([(each**2).mean(axis=2) @ shares for each in residuals])
+    penalties, errors = means.argmin(axis=1), means.min(axis=1)
     floor = np.maximum(errors, np.finfo(np.float64).tiny)
     weights = (floor / floor.min()) ** -_POWER
-    return Weighting(np.array(penalties), np.array(errors), weights / weights.sum())
+    return Weighting(penalties, errors, weights / weights.sum())
 
 
 def out_of_fold(

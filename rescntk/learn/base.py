@@ -153,9 +153,8 @@ class ResidualKernelEstimator(BaseEstimator):
         check=check_positive,
         several=True,
         doc="""Penalty of ridge regression, in units of the kernel's diagonal. Of several
-        penalties a pass takes the least one whose leave-one-out error is within a standard error
-        of the best. The default is the least penalty that rounding errors allow; a regressor
-        also has 1e-4, 1e-3 … 10.""",
+        penalties each pass takes the one with the least leave-one-out error. The default is the
+        least penalty that rounding errors allow; a regressor also has 1e-4, 1e-3 … 10.""",
     )
     landmarks: int | str | None = parameter(
         default=None,
@@ -215,7 +214,7 @@ class ResidualKernelEstimator(BaseEstimator):
                 in_time(passes, X, m, limit, say, self._options()),
                 X,
                 Y,
-                sorted(checked["penalty"] or self._penalties(n)),
+                checked["penalty"] or self._penalties(n),
                 case_weights=case_weights,
                 folds=folds,
                 landmarks=landmarks,

@@ -87,7 +87,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     >>> X = np.sin(np.arange(40) * np.where(y == "slow", 0.4, 0.9)[:, None, None] + phase)
     >>> model = ResidualKernelClassifier(effort="fast").fit(X[::2], y[::2])
     >>> bool((model.predict(X[1::2]) == y[1::2]).all()), len(model.passes_["weight"])
-    (True, 3)
+    (True, 4)
     """
 
     class_weight: Mapping[Any, float] | str | None = parameter(

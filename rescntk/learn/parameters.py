@@ -60,32 +60,38 @@ def estimator(cls: type[E]) -> type[E]:
     of its base classes too, and comes with a decorator of its own.
     """
     cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    return _documented(cls, cls)
+    return _documented(cls, cls, {})
 
 
-def _documented(cls: type[E], model: type) -> type[E]:
+def _documented(cls: type[E], model: type, defaults: dict[str, Any]) -> type[E]:
     """Write the section of a model's parameters into the docstring of a class."""
     if cls.__doc__:
-        section = textwrap.indent(parameter_section(model), "    ").lstrip()
+        section = textwrap.indent(parameter_section(model, defaults), "    ").lstrip()
         cls.__doc__ = cls.__doc__.replace("{parameters}", section)
     return cls
 
 
-def same_parameters_as(model: type) -> Callable[[type[E]], type[E]]:
+def same_parameters_as(model: type, **defaults: Any) -> Callable[[type[E]], type[E]]:
     """Decorate a class of another library that gets the parameters of an estimator.
 
     Its ``__init__`` sets the parameters, then calls the ``__init__`` of the base classes.
+    `defaults` take the place of the estimator's.
     """
     set_parameters = vars(model)["__init__"]
+    signature = inspect.signature(set_parameters)
+    changed = [
+        one.replace(default=defaults.get(name, one.default))
+        for name, one in signature.parameters.items()
+    ]
 
     def decorate(cls: type[E]) -> type[E]:
         def initialize(self: Any, **parameters: Any) -> None:
-            set_parameters(self, **parameters)
+            set_parameters(self, **(defaults | parameters))
             super(cls, self).__init__()
 
-        initialize.__signature__ = inspect.signature(set_parameters)  # type: ignore[attr-defined]
+        initialize.__signature__ = signature.replace(parameters=changed)  # type: ignore[attr-defined]
         cls.__init__ = initialize  # type: ignore[method-assign]
-        return _documented(abc.update_abstractmethods(cls), model)
+        return _documented(abc.update_abstractmethods(cls), model, defaults)
 
     return decorate
 
@@ -95,9 +101,9 @@ def constraints(cls: Any) -> dict[str, Constraint]:
     return {f.name: f.metadata["constraint"] for f in fields(cls)}
 
 
-def parameter_section(cls: Any) -> str:
+def parameter_section(cls: Any, changed: dict[str, Any]) -> str:
     """Return the section "Parameters" of a docstring, without its title."""
-    defaults = {f.name: f.default for f in fields(cls)}
+    defaults = {f.name: f.default for f in fields(cls)} | changed
     lines = []
     for name, constraint in constraints(cls).items():
         lines.append(f"{name} : {constraint.type}, default {defaults[name]!r}")

@@ -3,7 +3,7 @@
 from .conditioning import condition_numbers, condition_ratios
 from .degeneracy import degenerate_regression, distances_from_limits, kernels_over_depth
 from .depth import limit_distances, limit_profiles
-from .learning import gram_matrix, parity, search_errors
+from .learning import gram_matrix, parity, pass_weights
 from .locality import receptive_field_widths, receptive_fields
 from .smoothness import (
     functions_on_circle,
@@ -36,8 +36,8 @@ __all__ = [
     "limit_distances",
     "limit_profiles",
     "parity",
+    "pass_weights",
     "posteriors",
     "receptive_field_widths",
     "receptive_fields",
-    "search_errors",
 ]

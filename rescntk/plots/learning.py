@@ -1,14 +1,16 @@
-"""Pictures of rescntk.learn: kernel matrices, errors of a search, predictions."""
+"""Pictures of rescntk.learn: kernel matrices, weights of passes, predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-from .style import BLUE, COLOURS, MARKERS, SIZE, figure, finish
+from .style import BLUE, figure, finish
+
+_MEASURED = ("weight", "error", "seconds", "penalty")
+"""Columns that are no settings of a pass."""
 
 
 def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = "kernel") -> Any:
@@ -59,14 +61,14 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
     return ax
 
 
-def search_errors(results: Mapping[str, np.ndarray], ax: Any = None) -> Any:
-    """Draw the least leave-one-out error over depth, a line for each head and kind.
+def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
+    """Draw the weight of each pass in an average as a bar, with its leave-one-out error.
 
     Parameters
     ----------
-    results : mapping
-        ``search_results_`` of a classifier or regressor. Among kernels of the same depth, head
-        and kind the least error is drawn.
+    passes : mapping
+        ``passes_`` of a classifier or regressor. A bar is named by the settings in which the
+        passes differ.
     ax : matplotlib Axes, optional
         Axes to draw on; the default is a new figure.
 
@@ -78,27 +80,37 @@ def search_errors(results: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     --------
     >>> import numpy as np
     >>> from rescntk import plots
-    >>> results = {"depth": np.array([1, 2]), "head": np.array(["gap", "gap"]),
-    ...            "kind": np.array(["gpk", "gpk"]), "error": np.array([0.3, 0.2])}
-    >>> ax = plots.search_errors(results)
+    >>> passes = {"filter_size": np.array([3, 9]), "head": np.array(["gap", "gap"]),
+    ...           "weight": np.array([0.2, 0.8]), "error": np.array([0.3, 0.2])}
+    >>> ax = plots.pass_weights(passes)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['filter size 3', 'filter size 9']
     """
+    weights, errors = passes["weight"], passes["error"]
+    names = [_name_of_pass(passes, row) for row in range(len(weights))]
     if ax is None:
-        ax = figure(SIZE).subplots()
-    depths = np.unique(results["depth"])
-    pairs = product(np.unique(results["head"]), np.unique(results["kind"]))
-    for (head, kind), colour, marker in zip(pairs, COLOURS, MARKERS, strict=False):
-        errors = []
-        for depth in depths:
-            chosen = (
-                (results["head"] == head) & (results["kind"] == kind) & (results["depth"] == depth)
-            )
-            errors.append(results["error"][chosen].min(initial=np.inf))
-        label = f"{head}, {kind.upper()}"
-        line = "--" if kind == "gpk" else "-"
-        ax.plot(depths, errors, line, marker=marker, color=colour, label=label)
-    ax.set(xlabel="depth (layers)", ylabel="squared error, left out", xticks=depths)
-    finish(ax, 2)
+        ax = figure((7.0, 0.8 + 0.32 * len(names))).subplots()
+    places = np.arange(len(names))
+    bars = ax.barh(places, weights, color=BLUE, height=0.7)
+    ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4, fontsize=8)
+    ax.set(yticks=places, yticklabels=names, xlabel="weight", xlim=(0, 1.25 * weights.max()))
+    ax.invert_yaxis()
     return ax
+
+
+def _name_of_pass(passes: Mapping[str, np.ndarray], row: int) -> str:
+    """Return the settings of a pass in which passes differ, in words."""
+    words = []
+    for name, column in passes.items():
+        value = column[row]
+        if name in _MEASURED or len({str(other) for other in column}) == 1:
+            continue
+        text = name.replace("_", " ")
+        if str(value) == "True":
+            words.append(text)
+        elif str(value) not in ("False", "None", "0.0"):
+            words.append(str(value) if name == "head" else f"{text} {value}")
+    return ", ".join(words) or "plain signals"
 
 
 def parity(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray, ax: Any = None) -> Any:

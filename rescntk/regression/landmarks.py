@@ -16,14 +16,15 @@ import scipy.linalg
 
 from ..arrays import rounding_unit
 from ..engines.protocol import blocks
+from ..signals import SignalList
 from ..validation import (
+    check_batch,
     check_flag,
     check_indices,
     check_kernel,
     check_match,
     check_nonnegative,
     check_rows,
-    check_signals,
     check_targets,
 )
 from .feature_ridge import FeatureRidge
@@ -57,8 +58,10 @@ class LandmarkMap:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the features F of signals X, (n, k) in float64, computed block by block."""
-        X = check_signals(X, "X")
-        check_match(self.signals, X)
+        X = check_batch(X, "X")
+        check_match(
+            self.signals, X, isinstance(X, SignalList) or isinstance(self.signals, SignalList)
+        )
         found = np.empty((len(X), len(self.signals)))
         for rows in blocks(0, len(X), _BLOCK):
             found[rows] = self.block(X[rows])
@@ -114,7 +117,7 @@ def landmark_map(
     ((20, 8), True)
     """
     check_kernel(kernel)
-    X = check_signals(X, "X")
+    X = check_batch(X, "X")
     if isinstance(landmarks, LowRank):
         check_rows(landmarks.factor, "landmarks.factor", len(X))
         chosen = landmarks.landmarks
@@ -223,7 +226,7 @@ def restricted_ridge(
     ((2, 10), (2, 50), (2, 4))
     """
     features = landmark_map(kernel, X, landmarks, **options)
-    X = check_signals(X, "X")
+    X = check_batch(X, "X")
     y, ridge = check_targets(y, len(X)), check_nonnegative(ridge, "ridge", "(n_ridges,)")
     options_of_fit = {"ridge": ridge, "intercept": check_flag(intercept, "intercept")}
     check_flag(leave_one_out, "leave_one_out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,20 +11,20 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import rounding_unit
-from ..validation import check_depth, check_integer, check_kernel, check_signals
+from ..validation import check_batch, check_depth, check_integer, check_kernel
 
-_MOST_PROPOSALS = 120
+_MOST_PROPOSALS = 500
 """Most pivots proposed in one round.
 
-A pure number. Raising it makes fewer, larger calls of the kernel, and rejects more proposals.
-Chosen by reasoning: calls with 120 columns hide the cost of starting a call.
+A pure number. Raising it makes fewer, larger calls of the kernel, and takes more time between the
+calls: the cube of the number, in operations. Chosen by reasoning: 500³ take less than a second.
 """
 
-_ROUNDS = 10
-"""Least number of rounds for a factor of full rank.
+_PROPOSED_FOR_ONE = 1.5
+"""Pivots proposed for each landmark that is missing.
 
-A pure number. Raising it makes smaller rounds, whose proposals are rejected less often. Chosen
-by reasoning: most proposals are accepted while a round adds at most a tenth of the rank.
+A pure number. Raising it makes fewer rounds, and computes more pairs between pivots that are
+rejected. Chosen by reasoning: most rounds accept half of the pivots or more.
 """
 
 
@@ -62,7 +63,7 @@ def pivoted_cholesky(
         A `Kernel`, or another function with matrices ``kernel(X)``, ``kernel(X, Z)`` and,
         optionally, with ``kernel.diag(X)``.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        Signals.
+        Signals; or a list of arrays (n_channels, n_timepoints_i), if the kernel takes lists.
     rank : int
         Number of landmarks, from 1 to n_cases.
     seed : int, default 0
@@ -95,7 +96,7 @@ def pivoted_cholesky(
     True
     """
     check_kernel(kernel)
-    X = check_signals(X, "X")
+    X = check_batch(X, "X")
     n, rank = len(X), check_depth(rank, "rank")
     if rank > n:
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")
@@ -103,8 +104,9 @@ def pivoted_cholesky(
     diagonal, eps = _diagonal(kernel, X, options)
     floor = n * eps * diagonal.sum()  # the residual's rounding error
     factor, landmarks = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
-    proposals, found = min(_MOST_PROPOSALS, -(-rank // _ROUNDS)), 0
+    found = 0
     while found < rank and diagonal.sum() > floor:
+        proposals = _count_proposals(n, rank - found)
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
         block = _Proposals(kernel, X, proposed, factor[:, :found], options)
         accepted, lower = block.accept(diagonal, rank - found, eps, rng)
@@ -125,6 +127,17 @@ def pivoted_cholesky(
             stacklevel=2,
         )
     return LowRank(landmarks[:found], factor[:, :found].copy(), float(diagonal.sum()))
+
+
+def _count_proposals(n: int, missing: int) -> int:
+    """Return the number of pivots proposed in one round.
+
+    The p pivots of a round cost p²/2 pairs between each other, and n pairs for each accepted
+    pivot. With p² at most 2n, the former cost no more than one column. A call of the kernel for
+    n signals also costs as much as several columns, so that few rounds are wanted.
+    """
+    most = min(_MOST_PROPOSALS, math.isqrt(2 * n))
+    return max(1, min(most, int(_PROPOSED_FOR_ONE * missing)))
 
 
 def _diagonal(

@@ -10,14 +10,13 @@ import scipy.linalg
 
 from ..arrays import rounding_unit
 from ..validation import (
+    check_batches,
     check_constant,
     check_cross_kernel,
     check_kernel,
-    check_match,
     check_posterior_variance,
     check_prior_variance,
     check_resolved,
-    check_signals,
     check_symmetric,
     check_targets,
     check_two_values,
@@ -135,10 +134,9 @@ def interpolate(
     True
     """
     check_kernel(kernel)
-    X, Z, ridge = check_signals(X, "X"), check_signals(Z, "Z"), check_constant(ridge, "ridge")
-    check_match(X, Z)
+    ridge, (X, other) = check_constant(ridge, "ridge"), check_batches(X, Z, "gap")
     y = check_targets(y, len(X))
-    return kernel(Z, X) @ solve(kernel(X), y, ridge)
+    return kernel(X if other is None else other, X) @ solve(kernel(X), y, ridge)
 
 
 class Posterior(NamedTuple):

@@ -19,13 +19,15 @@ from ..arrays import rounding_unit
 from ..kernels import gram
 from ..matrices import resolution
 from ..network import Network
+from ..signals import Batch, channels_and_length
 from ..validation import (
+    batch_shape,
+    check_batches,
     check_cases,
     check_constant,
     check_depth,
     check_depths,
     check_flag,
-    check_signals,
     check_symmetric,
 )
 from .report_table import ReportTable
@@ -248,6 +250,7 @@ class Comparison(ReportTable[Row]):
     n_cases: int
     n_channels: int
     n_timepoints: int
+    """Of the longest signal."""
     filter_size: int
     alpha: float
     head: str
@@ -268,7 +271,7 @@ class Comparison(ReportTable[Row]):
 
 
 def compare(
-    X: np.ndarray,
+    X: np.ndarray | list[np.ndarray],
     depths: Iterable[int],
     filter_size: int = 3,
     alpha: float = 1.0,
@@ -285,7 +288,8 @@ def compare(
     Parameters
     ----------
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        At least two signals; on the multi-sphere for the theorem to apply.
+        At least two signals; on the multi-sphere for the theorem to apply. For the head "gap"
+        also a list of arrays (n_channels, n_timepoints_i).
     depths : iterable of int
     filter_size, alpha
         As for `Network`, `alpha` positive.
@@ -305,14 +309,14 @@ def compare(
     >>> bool((table.column("ratio") > 1).all())
     True
     """
-    X, depths = check_signals(X, "X"), check_depths(depths)
+    signals, depths = check_batches(X, None, head)[0], check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
-    check_cases(X, 2, "the bounds are about pairs of signals")
+    check_cases(signals, 2, "the bounds are about pairs of signals")
     sides: list[list[tuple[float, ...]]] = []
     for skip in (False, True):
         matrices = gram(
             network.replace(skip=skip),
-            X,
+            signals,
             head=head,
             kinds=("gpk",),
             depths=depths,
@@ -320,7 +324,7 @@ def compare(
             engine=engine,
             progress=progress,
         )[0]
-        _check_energy(matrices, X)
+        _check_energy(matrices, signals)
         sides.append(
             [_numbers(A, depth, alpha, skip) for depth, A in zip(depths, matrices, strict=True)]
         )
@@ -329,9 +333,15 @@ def compare(
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = _ratio(cnn[0], resnet[0]), _ratio(cnn[1], resnet[1]), limit
         rows.append(Row._make((int(depth), *cnn, *resnet, *ratios)))
-    n_cases, n_channels, n_timepoints = X.shape
+    n_channels, n_timepoints = channels_and_length(signals)
     return Comparison(
-        tuple(rows), n_cases, n_channels, n_timepoints, network.filter_size, network.alpha, head
+        tuple(rows),
+        len(signals),
+        n_channels,
+        n_timepoints,
+        network.filter_size,
+        network.alpha,
+        head,
     )
 
 
@@ -342,12 +352,12 @@ def _numbers(A: np.ndarray, depth: int, alpha: float, skip: bool) -> tuple[float
     return condition_number(A), found.lower, found.upper, found.upper_equal_rows, asymptote
 
 
-def _check_energy(matrices: np.ndarray, X: np.ndarray) -> None:
+def _check_energy(matrices: np.ndarray, X: Batch) -> None:
     """Refuse signals whose kernel with themselves is 0."""
     for A in matrices:
         if not A.diagonal().all():
             raise ValueError(
-                f"X of shape {X.shape} has a signal without energy (case "
+                f"X of {batch_shape(X)} has a signal without energy (case "
                 f"{int(np.argmin(A.diagonal()))}), expected signals with a normalized kernel"
             )
 

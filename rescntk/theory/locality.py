@@ -124,7 +124,7 @@ def reach(network: Network) -> int:
     61
     """
     check_network(network)
-    return network.input_filter.reach + sum(window.reach for window in network.filters())
+    return network.input_filter.reach + network.reach()
 
 
 def width(network: Network, kind: str = "ntk") -> float:

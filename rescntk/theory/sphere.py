@@ -6,12 +6,15 @@ r"""Signals on the multi-sphere :math:`MS(C_0, d)`: every pixel has the norm :ma
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, overload
 
 import numpy as np
 from opt_einsum import contract
 
+from ..signals import SignalList
 from ..validation import (
     MULTISPHERE_TOLERANCE,
+    check_batch,
     check_depth,
     check_flag,
     check_integer,
@@ -21,16 +24,22 @@ from ..validation import (
 )
 
 
-def project(X: np.ndarray) -> np.ndarray:
+@overload
+def project(X: np.ndarray) -> np.ndarray: ...
+@overload
+def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]: ...
+def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
     """Return the signals with each pixel scaled to norm √n_channels.
 
     Parameters
     ----------
     X : ndarray, (n_cases, n_channels, n_timepoints)
+        Or a list of arrays (n_channels, n_timepoints_i) of different lengths.
 
     Returns
     -------
     ndarray of the same shape, float64
+        Or a list of arrays.
 
     Raises
     ------
@@ -44,12 +53,19 @@ def project(X: np.ndarray) -> np.ndarray:
     >>> multisphere.project(np.array([[[3.0], [4.0]]])).ravel().round(4)
     array([0.8485, 1.1314])
     """
-    X = check_signals(X, "X")
+    batch: Any = check_batch(X, "X")
+    if isinstance(batch, SignalList):
+        return [_on_sphere(signal[None], f"X[{k}]")[0] for k, signal in enumerate(batch)]
+    return _on_sphere(batch, "X")
+
+
+def _on_sphere(X: np.ndarray, name: str) -> np.ndarray:
+    """Return signals with each pixel scaled to norm √n_channels."""
     largest = np.abs(X).max(axis=1, keepdims=True)
     if not largest.all():
         case, _, pixel = np.argwhere(largest == 0)[0]
         raise ValueError(
-            f"X of shape {X.shape} is zero at all channels of case {case}, timepoint {pixel}: "
+            f"{name} of shape {X.shape} is zero at all channels of case {case}, timepoint {pixel}: "
             f"expected pixels that have a direction"
         )
     X = X / largest  # squares neither overflow nor vanish

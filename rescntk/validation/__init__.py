@@ -74,7 +74,10 @@ from .numbers import (
 )
 from .signals import (
     MULTISPHERE_TOLERANCE,
+    batch_shape,
+    check_array,
     check_batch,
+    check_batches,
     check_cases,
     check_distinct,
     check_match,
@@ -103,7 +106,10 @@ __all__ = [
     "MOST_LAYERS",
     "MOST_PIXELS",
     "MULTISPHERE_TOLERANCE",
+    "batch_shape",
+    "check_array",
     "check_batch",
+    "check_batches",
     "check_cases",
     "check_channels",
     "check_choice",

@@ -77,6 +77,40 @@ def _check_list(X: Any, name: str) -> list[Any]:
     return signals
 
 
+def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
+    """Return checked batches X and Z, which match; both are lists if they differ in length.
+
+    Parameters
+    ----------
+    X, Z : batches as `check_batch` takes them
+        Z may be None, or the same object as X: None is then returned for Z.
+    head : str
+        The head that the signals are for, or "pixels". "gap" alone takes different lengths.
+    """
+    lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
+    one, other = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
+    check_one_length(one, "X", head)
+    if other is None:
+        return one, None
+    check_one_length(other, "Z", head)
+    check_match(one, other, lists and head == "gap")
+    arrays = not any(isinstance(batch, SignalList) for batch in (one, other))
+    if arrays and channels_and_length(one) == channels_and_length(other):
+        return one, other
+    return SignalList.of(one), SignalList.of(other)
+
+
+def check_array(X: np.ndarray | list[np.ndarray], name: str, reason: str) -> np.ndarray:
+    """Return signals as they are, or refuse a list of signals of different lengths."""
+    if isinstance(X, list):
+        lengths = [signal.shape[1] for signal in X]
+        raise ValueError(
+            f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
+            f"of one length: {reason}"
+        )
+    return X
+
+
 def check_match(X: Any, Z: Any, lists: bool = False) -> None:
     """Raise a ValueError if batches X and Z differ in library, channels or length.
 
@@ -92,12 +126,12 @@ def check_match(X: Any, Z: Any, lists: bool = False) -> None:
         if own != other and not (lists and axis):
             remedy = "; head 'gap' takes other lengths in lists, list(Z)" if axis else ""
             raise ValueError(
-                f"Z has {_shape(Z)}, expected {own} {what} as in X of {_shape(X)}{remedy}"
+                f"Z has {batch_shape(Z)}, expected {own} {what} as in X of {batch_shape(X)}{remedy}"
             )
 
 
-def _shape(X: Any) -> str:
-    """Return the shape of a batch, for messages."""
+def batch_shape(X: Any) -> str:
+    """Return the shape of a batch, or the channels and lengths of a list, for messages."""
     if isinstance(X, SignalList):
         return f"signals of {X.n_channels} channels and {X.lengths.min()} to {X.longest} timepoints"
     return f"shape {X.shape}"
@@ -108,8 +142,8 @@ def check_one_length(X: Any, name: str, head: str) -> None:
     if isinstance(X, SignalList) and head != "gap":
         kernel = "pixel_pairs takes" if head == "pixels" else f"head is {head!r}, which takes"
         raise ValueError(
-            f"{kernel} signals of one length, and {name} has {_shape(X)}: expected one length, or "
-            f"head 'gap', the mean over all pixel pairs"
+            f"{kernel} signals of one length, and {name} has {batch_shape(X)}: expected one "
+            f"length, or head 'gap', the mean over all pixel pairs"
         )
 
 

@@ -125,5 +125,5 @@ def test_tiny_signals_of_erf_networks(head, skip, rng):
         (rk.gram(network, X, head=head), rk.gram(network, 2.0**-420 * X, head=head)),
     ):
         for one, other in zip(small, tiny, strict=True):
-            assert (one > 0).all()
+            assert (one != 0).all()
             assert (np.ldexp(other, 840) == one).all()

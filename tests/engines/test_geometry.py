@@ -70,4 +70,4 @@ def test_halos_and_shifts_follow_the_seam(d, others, halo, shift):
 def test_reach_of_filters(network, halo, reach):
     assert longest_reach(network, network.depth) == halo
     assert receptive_reach(network, network.depth) == reach
-    assert receptive_reach(network, network.depth, network.depth) == 0
+    assert receptive_reach(network, 1) == network.outer_filter(1).reach

@@ -26,14 +26,16 @@ def test_wrappers_say_what_to_do(library, kind, rng):
         targets, inner = np.arange(8) % 2, ResidualKernelClassifier
     else:
         targets, inner = np.sqrt(np.arange(8.0)), ResidualKernelRegressor
-    assert wrapper().get_params() == inner().get_params()
+    jobs = {"n_jobs": 1 if library == "aeon" else None}  # the convention of aeon
+    assert wrapper().get_params() == inner().get_params() | jobs
+    assert f"n_jobs : int, default {jobs['n_jobs']}" in wrapper.__doc__
     model = wrapper(**ONE)
     ragged = [X[0, :, :9], *X[1:]]
     broken = X.copy()
     broken[5, 0, 7] = np.nan
     model.fit(X, targets)
     assert (model.predict(list(X)) == model.predict(X)).all()
-    assert model.model_.get_params() == inner(**ONE).get_params()
+    assert model.model_.get_params() == inner(**ONE).get_params() | jobs
     assert (model.predict(X) == inner(**ONE).fit(X, targets).predict(X)).all()
     for Z, said in ((ragged, RESIZED), (broken, f"missing values.*{FILLED}")):
         with pytest.raises(ValueError, match=said):

@@ -3,11 +3,11 @@
 import numpy as np
 
 
-def convolve(weights, signal):
+def convolve(weights, signal, step=1):
     """Circular convolution: weights (taps, out, in), signal (cases, in, d)."""
     half = len(weights) // 2
     return sum(
-        np.einsum("oi,nij->noj", w, np.roll(signal, -k, axis=2), optimize=True)
+        np.einsum("oi,nij->noj", w, np.roll(signal, -k * step, axis=2), optimize=True)
         for k, w in zip(range(-half, half + 1), weights, strict=True)
     )
 

@@ -28,20 +28,27 @@ def test_gram_matrix_is_sorted_by_class(rng):
         plots.gram_matrix(K, list("abcd"))
 
 
-def test_search_errors_shows_the_best_of_each():
-    results = {
-        "depth": np.array([1, 2, 1, 2, 1, 2]),
-        "head": np.array(["gap", "gap", "gap", "gap", "trace", "trace"]),
-        "kind": np.array(["ntk"] * 4 + ["gpk"] * 2),
-        "error": np.array([0.5, 0.4, 0.3, 0.6, 0.9, 0.8]),
+def test_pass_weights_names_what_differs():
+    passes = {
+        "head": np.array(["gap", "gap", "trace"]),
+        "depth": np.array([4, 4, 4]),
+        "filter_size": np.array([9, 3, 9]),
+        "first_differences": np.array([False, True, "only"], dtype=object),
+        "weight": np.array([0.5, 0.3, 0.2]),
+        "error": np.array([0.1234, 0.2, 0.3]),
     }
-    ax = plots.search_errors(results)
-    drawn = {line.get_label(): line for line in ax.get_lines()}
-    assert (drawn["gap, NTK"].get_ydata() == [0.3, 0.4]).all()
-    assert (drawn["trace, GPK"].get_ydata() == [0.9, 0.8]).all()
-    assert len({line.get_marker() for line in ax.get_lines()}) == 4
-    assert drawn["trace, GPK"].get_linestyle() != drawn["gap, NTK"].get_linestyle()
+    ax = plots.pass_weights(passes)
+    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.3, 0.2]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "gap, filter size 9",
+        "gap, filter size 3, first differences",
+        "trace, filter size 9, first differences only",
+    ]
+    assert ax.texts[0].get_text() == "error 0.123"
+    assert ax.yaxis_inverted()  # the first pass is on top
     ax.figure.savefig(io.BytesIO())
+    alone = {name: column[:1] for name, column in passes.items()}
+    assert plots.pass_weights(alone).get_yticklabels()[0].get_text() == "plain signals"
 
 
 def test_parity():

@@ -67,6 +67,10 @@ LONGEST_FILTER = 15
 """Longest filter, in pixels, whose window sums are unrolled; a kernel's name has 0 for longer
 filters. Raising it needs more cases in `sums` (windows.h), compiled for each filter size."""
 
+LONGEST_DILATED_FILTER = 9
+"""The same for dilated filters, whose pixels have no taps in common. Longer filters take registers:
+13 and 15 taps spilled on sm_100, counted in compiled kernels of float64."""
+
 IDLE_TOLERANCE = 0.04
 """Share of idle threads, above the least possible, that a simpler choice may cost. Raising it
 prefers blocks with fewer pairs and pairs with more teams. Chosen by judgement, never timed."""
@@ -140,9 +144,9 @@ class Rows:
     @property
     def unrolled_filters(self) -> tuple[int, int]:
         """Sizes of inner and outer filter as the kernel's name has them: 0 for long filters."""
+        longest = LONGEST_DILATED_FILTER if self.dilated else LONGEST_FILTER
         inner, outer = (
-            size if size <= LONGEST_FILTER else 0
-            for size in (self.filter_size, self.outer_filter_size)
+            size if size <= longest else 0 for size in (self.filter_size, self.outer_filter_size)
         )
         return inner, outer
 

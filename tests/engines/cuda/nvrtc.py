@@ -178,19 +178,12 @@ def shortest_round(instructions, following, mark):
 ROOTS = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}
 
 
-def layer(launch, dtype, architecture, folder):
-    """Return the instructions of one layer of a kernel of `short_rows`, ReLU."""
-    cubin = compile_kernels([launch.name], architecture)
-    return shortest_round(*disassemble(cubin, folder), ROOTS[dtype])
-
-
-def mean_slots(launch, dtype, architecture, folder, depth):
+def mean_slots(found, launch, dtype, depth):
     """Return the slots of a pixel pair and layer of GAP, mean over `depth` layers.
 
     Every layer adds GAP's linear part; few layers look at doubt. Loops through these branches are
-    longer than the shortest loop by the branches' slots.
+    longer than the shortest loop by the branches' slots. `found` is a disassembled kernel.
     """
-    found = disassemble(compile_kernels([launch.name], architecture), folder)
     marks = {"all": ROOTS[dtype], "linear": "LDS.128", "doubt": "FRND"}
     ways = {
         name: slots(shortest_round(*found, mark), launch.pixels) for name, mark in marks.items()

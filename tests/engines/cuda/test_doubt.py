@@ -66,9 +66,16 @@ NETWORKS = {
 }
 
 
+# All families for one network; for the others those with most, and with all pairs doubtful.
+FAMILIES_OF_NETWORKS = [
+    (name, family)
+    for name in NETWORKS
+    for family in (FAMILIES if name == "filter 3" else ("near 0.0001", "lognormal", "steps"))
+]
+
+
 @emulated.on_host
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "family"), FAMILIES_OF_NETWORKS)
 def test_families_that_lose_digits(device, name, family, rng):
     """Against the definition in 40-digit arithmetic."""
     accuracy.assert_accurate(["cuda"], NETWORKS[name], FAMILIES[family](rng))

@@ -1,0 +1,126 @@
+"""How many passes our classifier averages, and with which weights: measured on training sets.
+
+    python benchmarks/classification.py --design
+
+Each training set of the benchmark is split at random into signals that train and signals that
+test, 10 times for each of a few sizes. Official test sets are not touched. The kernel matrix of a
+pass is computed once on all training signals of a set, so that the scales of its view come from
+all of them; labels have no influence on scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from classification_methods import draw_signals, signals
+
+from rescntk.learn import average, base, passes
+from rescntk.learn.readouts import RidgePath, margins, one_against_rest
+
+SHARES = (0.1, 0.2, 0.4, 0.7)
+"""Parts of a training set that train. Fewer than two signals a class are left out."""
+DRAWS = 10
+POWERS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0)
+OPTIONS = {"dtype": "float32"}
+
+
+class Split(NamedTuple):
+    """The passes on one split: decisions at test signals, and leave-one-out residuals."""
+
+    decisions: np.ndarray
+    """(n_passes, n_test, n_outputs)"""
+    residuals: np.ndarray
+    """(n_passes, 1, n_train, n_outputs)"""
+    counted: np.ndarray
+    """(n_train,): 1 for signals whose class has others, else 0."""
+    truth: np.ndarray
+    """(n_test,)"""
+
+    def accuracy(self, some: Sequence[int], power: float = 4.0) -> float:
+        """Return the accuracy of the average of some passes, with weights 1/error**power."""
+        errors = average.weigh(self.residuals[some], self.counted).errors
+        weights = (errors / errors.min()) ** -power
+        decisions = np.tensordot(weights, self.decisions[some], 1)
+        return float(np.mean(margins(decisions).argmax(axis=1) == self.truth))
+
+
+def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[str], list[Split]]:
+    """Return the passes of an effort in words, and all splits of a training set."""
+    model = base.ResidualKernelEstimator()
+    found = passes.plan(
+        passes.EFFORTS[effort], {}, X, kinds=model.kind, depths=model.depth, alpha=model.alpha
+    )
+    matrices = [one.kernel(one.view.fit(X)(X), **OPTIONS) for one in found]
+    n_classes, made = len(np.unique(y)), []
+    for share in SHARES:
+        size = round(share * len(y))
+        if size < 2 * n_classes:
+            continue
+        for number in range(DRAWS):
+            train, test = draw_signals(y, size, number)
+            classes, labels = np.unique(y[train], return_inverse=True)
+            test = test[np.isin(y[test], classes)]
+            Y, penalty = one_against_rest(labels, len(classes)), base.least_penalty(size, "float32")
+            decisions, residuals = [], []
+            for K in matrices:
+                path = RidgePath(K[np.ix_(train, train)], Y)
+                decisions.append(path.fit(penalty)(K[np.ix_(test, train)].astype(np.float64)))
+                residuals.append(path.residuals([penalty]))
+            counted = (np.bincount(labels)[labels] > 1).astype(float)
+            truth = np.searchsorted(classes, y[test])
+            made.append(Split(np.array(decisions), np.array(residuals), counted, truth))
+    return [one.describe() for one in found], made
+
+
+def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
+    """Return mean accuracies as Markdown: passes alone, the first passes, weights."""
+    lines = [
+        "# What our classifier averages",
+        "",
+        "Made by `benchmarks/classification.py --design`: mean accuracies on random parts of the "
+        "training sets. Sets of up to 128 time points have no block statistics, and so fewer "
+        "passes.",
+        "",
+        "| averaged | " + " | ".join(sets) + " | mean |",
+        "|---|" + "--:|" * (len(sets) + 1),
+    ]
+
+    def line(title: str, cells: list[float]) -> None:
+        text = " | ".join("–" if np.isnan(cell) else f"{cell:.3f}" for cell in cells)
+        mean = "–" if np.isnan(cells).any() else f"{np.mean(cells):.3f}"
+        lines.append(f"| {title} | {text} | {mean} |")
+
+    def accuracies(some: Sequence[int], power: float = 4.0) -> list[float]:
+        return [
+            float(
+                np.mean([one.accuracy([i for i in some if i < len(names)], power) for one in made])
+            )
+            for names, made in sets.values()
+        ]
+
+    most = max(len(names) for names, _ in sets.values())
+    for name in dict.fromkeys(name for names, _ in sets.values() for name in names):
+        line(
+            f"{name}, alone",
+            [
+                np.mean([one.accuracy([names.index(name)]) for one in made])
+                if name in names
+                else np.nan
+                for names, made in sets.values()
+            ],
+        )
+    for count in range(2, most + 1):
+        line(f"the first {count}", accuracies(range(count)))
+    for power in POWERS:
+        line(f"all, weights 1/error^{power:g}", accuracies(range(most), power))
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: Path, sets: Sequence[str]) -> str:
+    """Measure, write the report beside the other results, and return it."""
+    text = report({name: splits(*signals(name)[:2]) for name in sets})
+    (folder / "classification_design.md").write_text(text, encoding="utf-8")
+    return text

@@ -1,0 +1,50 @@
+"""The measurement behind the plan of passes: splits by hand, and the report."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import classification_design
+from classification_methods import draw_signals
+
+from rescntk.learn import ResidualKernelClassifier
+from tests.learn.cases import waves
+
+
+@pytest.fixture(scope="module")
+def study():
+    X, y = waves(np.random.default_rng(0), 20, 2, length=12)
+    X = X + 0.5 * np.random.default_rng(1).standard_normal(X.shape)
+    return X, y, *classification_design.splits(X, y, "fast")
+
+
+def test_a_split_is_what_the_classifier_does(study):
+    """The same accuracy as the classifier's, but for scales of views from all signals."""
+    X, y, names, made = study
+    assert len(made) == 3 * 10  # a tenth is less than two signals a class
+    assert len(names) == len(set(names)) == 4
+    differences = []
+    for number in range(4):
+        train, test = draw_signals(y, 14, number)
+        model = ResidualKernelClassifier(effort="fast").fit(X[train], y[train])
+        own = made[20 + number].accuracy(range(len(names)))
+        differences.append(own - model.score(X[test], y[test]))
+    assert np.abs(differences).max() <= 1 / 6 + 1e-9  # a test signal of six
+    assert np.count_nonzero(differences) <= 1
+
+
+def test_the_report(study):
+    _, _, names, made = study
+    text = classification_design.report({"one": (names, made), "other": (names[:2], made[:10])})
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(lines) == 1 + len(names) + 3 + len(classification_design.POWERS)
+    first = np.mean([one.accuracy([0]) for one in made])
+    assert lines[1].startswith(f"| {names[0]}, alone | {first:.3f} |")
+    assert lines[3].endswith("| – | – |")  # a pass that a set does not have
+    both = np.mean([one.accuracy([0, 1, 2]) for one in made])
+    assert f"| the first 3 | {both:.3f} |" in text
+    assert made[0].accuracy([0, 1], power=50.0) in [made[0].accuracy([i]) for i in (0, 1)]
