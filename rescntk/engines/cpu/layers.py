@@ -187,7 +187,7 @@ def write_squares(
     """Write |u − v|² of the input's pixel vectors to the rings `squares` of several left cases.
 
     `units` are the left table of vectors, with one number for a pixel. Cases behind `last_case`
-    repeat it. The sums are those of `half_square`.
+    repeat it. Channels are added in the order of `half_square`.
     """
     align_stack()
     channels, length, vector = places.channels, places.length, VECTOR_BYTES // memory.itemsize

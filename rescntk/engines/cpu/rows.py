@@ -37,8 +37,9 @@ from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, numbers_of
 MANY_CHANNELS = 8
 """Channels from which on squared distances are computed for several left cases at a time.
 
-The sums are the same. With fewer channels, storing and loading the sums costs more than it saves.
-Chosen by counting loads: 8 channels take 8 loads, or 2 of 4 cases' shares, a store and a load.
+The sums are the same. With fewer channels, storing and loading the sums costs more than shared
+loads save. A larger number reads the right cases' channels once for each left case. Chosen by
+counting loads and stores: the costs are level at about 5 channels.
 """
 
 

@@ -187,7 +187,7 @@ def next_taps(
 ) -> tuple[Taps, int]:
     """Return the places of a window and of two pieces that widen it, and the new width.
 
-    A tap is `rows` numbers behind the one before. Pieces of 1 tap begin at the place `first`,
+    Neighbouring taps are `rows` numbers apart. Pieces of 1 tap begin at the place `first`,
     wider ones in `room`. `window` lies at its first tap. The window's widths `size` and `width`
     are odd, and `width` is smaller.
     """

@@ -308,7 +308,7 @@ def _place(
 
 @intrinsic
 def load_like(typing: Any, array: Any, index: Any, kind: Any) -> Any:
-    """Read as many numbers from array[index:] as the vector `kind` has, in its precision."""
+    """Read a vector from array[index:], of the length and the precision of the vector `kind`."""
     narrow = VectorType(array.dtype, kind.count * array.dtype.bitwidth // 8)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
