@@ -88,11 +88,11 @@ def test_signals_too_large_for_erf_are_refused(engine, normalized):
     X = WHOLE.astype(np.float64)
     kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
     skip_unless_taken(engine, kernel.network)
-    for dtype, large, too_large in (("float64", 1e70, 1e78), ("float32", 1e8, 1e10)):
+    for dtype in ("float64", "float32"):  # rounded results of float64
         limit = kernel(X * 1e4, engine=engine, dtype=dtype)
-        K = kernel(X * large, engine=engine, dtype=dtype)
+        K = kernel(X * 1e70, engine=engine, dtype=dtype)
         assert np.abs(K - limit).max() <= 1e-3
-        for scale in (too_large, 1e200):
+        for scale in (1e78, 1e200):
             with pytest.raises(OverflowError, match="signals are too large"):
                 kernel(X * scale, engine=engine, dtype=dtype)
 
