@@ -89,11 +89,13 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     weights, errors = passes["weight"], passes["error"]
     names = [_name_of_pass(passes, row) for row in range(len(weights))]
     if ax is None:
-        ax = figure((7.0, 0.8 + 0.32 * len(names))).subplots()
+        ax = figure((9.5, 0.8 + 0.32 * len(names))).subplots()  # names take half of it
     places = np.arange(len(names))
     bars = ax.barh(places, weights, color=BLUE, height=0.7)
     ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4, fontsize=8)
-    ax.set(yticks=places, yticklabels=names, xlabel="weight", xlim=(0, 1.25 * weights.max()))
+    ax.set(xlabel="weight", xlim=(0, 1.3 * weights.max()))
+    ax.set_yticks(places, names, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
     ax.invert_yaxis()
     return ax
 

@@ -27,8 +27,7 @@ ESTIMATORS = {
     "scaler": SignalScaler(),
     "matrix": KernelMatrix(),
     "matrix of a SignalKernel": KernelMatrix(SignalKernel(1, kind="gpk", head="trace")),
-    "classifier": ResidualKernelClassifier(**FEW),
-    "classifier, weighted": ResidualKernelClassifier(class_weight="balanced", **FEW),
+    "classifier": ResidualKernelClassifier(class_weight="balanced", **FEW),
     "regressor": ResidualKernelRegressor(**FEW),
 }
 
