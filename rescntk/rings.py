@@ -11,6 +11,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import NamedTuple
 
+import numpy as np
+
 from .arrays import Array, ArrayT
 
 
@@ -112,6 +114,14 @@ def circular_sum(xp: ModuleType, pixels: ArrayT, size: int, step: int = 1) -> Ar
     fill_halo(ring, halo)
     spare = (xp.empty_like(ring), xp.empty_like(ring))
     return moving_sum(xp, ring, size, halo, xp.empty_like(pixels), spare, step)
+
+
+def circular_mean(pixels: np.ndarray, size: int, step: int = 1) -> np.ndarray:
+    """Return the mean over the window of `size` taps around each pixel of axis 0.
+
+    Taps are `step` pixels apart. For `size` 1 the result is `pixels` itself.
+    """
+    return circular_sum(np, pixels, size, step) / size if size > 1 else pixels
 
 
 def step_on_ring(step: int, length: int) -> int:

@@ -18,8 +18,7 @@ import numpy as np
 
 from ..activations import BY_NAME
 from ..arrays import Array
-from ..network import Filter
-from ..rings import circular_sum
+from ..rings import circular_mean, circular_sum
 from .geometry import longest_reach
 from .protocol import Request, ScaledKernel
 
@@ -114,11 +113,6 @@ def _half_bits(xp: ModuleType, table: Array) -> Array:
     bits = xp.maximum(xp.frexp(table.max(axis=0))[1], 0)
     halves: Array = xp.floor_divide(bits, _RESCALE_BITS) * (_RESCALE_BITS // 2)
     return halves
-
-
-def _circular_mean(pixels: np.ndarray, window: Filter) -> np.ndarray:
-    """Return the mean over the window of a filter around each pixel, (d,)."""
-    return circular_sum(np, pixels, *window) / window.size
 
 
 class Scaling:
@@ -316,10 +310,10 @@ class Scaling:
             reach, weights = np.zeros(self.d), np.zeros(self.d)  # share of F, largest share of K
             reach[0] = 1.0
             for layer in range(self.depth, 1, -1):
-                branch = _circular_mean(reach, net.outer_filter(layer))
+                branch = circular_mean(reach, *net.outer_filter(layer))
                 weights = np.maximum(weights, branch)
-                reach = (1 - share) * reach + share * _circular_mean(
-                    branch, net.inner_filter(layer)
+                reach = (1 - share) * reach + share * circular_mean(
+                    branch, *net.inner_filter(layer)
                 )
         return np.ceil(weights * 1024.0) / 1024.0
 

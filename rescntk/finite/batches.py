@@ -36,17 +36,22 @@ class Batch(NamedTuple):
         """The signals of each group."""
         return tuple(group.signals for group in self.groups)
 
+    @property
+    def places(self) -> np.ndarray:
+        """Places (n_cases,) in the batch of the concatenated groups' signals."""
+        return np.concatenate([group.indices for group in self.groups])
+
     def restore(self, parts: Any) -> np.ndarray:
         """Return the rows of all groups in the order of the batch, an array (n_cases, ...)."""
         rows = np.concatenate([np.asarray(part) for part in parts])
         result = np.empty_like(rows)
-        result[np.concatenate([group.indices for group in self.groups])] = rows
+        result[self.places] = rows
         return result
 
     @property
     def order(self) -> np.ndarray:
         """Places (n_cases,) of the batch's signals among the concatenated groups."""
-        return np.argsort(np.concatenate([group.indices for group in self.groups]))
+        return np.argsort(self.places)
 
 
 def as_batch(X: Any, name: str, dtype: Any) -> Batch:

@@ -104,7 +104,7 @@ def train(
     every = -(-steps // 50) if every is None else check_depth(every, "every")
     key = as_key(key)
     with precision(params.dtype):
-        task = Task(network, head, params, batch.arrays, targets[_order(batch)])
+        task = Task(network, head, params, batch.arrays, targets[batch.places])
         rule = as_optimizer(optimizer)
         runs = [Descent(task, rule, plain_outputs)]
         if "linearized" in chosen:
@@ -137,11 +137,6 @@ def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
 def _gradient_descent(rate: float) -> optax.GradientTransformation:
     """Return the same object for the same rate, so that JAX compiles its steps once."""
     return optax.sgd(rate)
-
-
-def _order(batch: Batch) -> np.ndarray:
-    """Return the places in the batch of the signals of all groups, one group after another."""
-    return np.concatenate([group.indices for group in batch.groups])
 
 
 def _check_y(y: Any, batch: Batch, params: Parameters) -> np.ndarray:

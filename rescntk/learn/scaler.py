@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             If the signals are not as described.
         """
-        check_is_fitted(self)
-        signals, flat = read_signals(self, X, reset=False, lists=True), is_flat(X)
-        signals = each(lambda Z: (Z - self.mean_[:, None]) / self.scale_[:, None], signals)
-        return signals[:, 0] if flat and isinstance(signals, np.ndarray) else signals
+        return self._mapped(X, lambda Z: (Z - self.mean_[:, None]) / self.scale_[:, None])
 
     def inverse_transform(self, X: Array) -> Signals:
         """Return the signals whose standardized version is `X`.
@@ -119,9 +117,12 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             If the signals are not as described.
         """
+        return self._mapped(X, lambda Z: Z * self.scale_[:, None] + self.mean_[:, None])
+
+    def _mapped(self, X: Array, function: Callable[[np.ndarray], np.ndarray]) -> Signals:
+        """Return `function` of each signal, (n_channels, n_timepoints), in the shape of `X`."""
         check_is_fitted(self)
-        signals, flat = read_signals(self, X, reset=False, lists=True), is_flat(X)
-        signals = each(lambda Z: Z * self.scale_[:, None] + self.mean_[:, None], signals)
+        signals, flat = each(function, read_signals(self, X, reset=False, lists=True)), is_flat(X)
         return signals[:, 0] if flat and isinstance(signals, np.ndarray) else signals
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -23,7 +23,7 @@ from scipy.integrate import solve_ivp
 from ..activations import BY_NAME, DualInput, Pixels, Workspace
 from ..matrices import correlation
 from ..network import Filter, Network
-from ..rings import circular_sum
+from ..rings import circular_mean
 from ..validation import check_choice, check_one_dilation, check_signals
 from ..vocabulary import HEADS, KINDS
 
@@ -114,7 +114,7 @@ class _Start(NamedTuple):
             signals = signals / np.where(energy > 0, energy, 1.0)
         scale = 1.0 / X.shape[1] if network.input_scale is None else network.input_scale
         window = network.input_filter
-        variances = _box(scale * (signals**2).sum(axis=0), window)
+        variances = circular_mean(scale * (signals**2).sum(axis=0), *window)
         return cls(signals, window, scale, variances)
 
     def distances(self, one: np.ndarray, other: np.ndarray, partners: np.ndarray) -> np.ndarray:
@@ -122,7 +122,7 @@ class _Start(NamedTuple):
         total = np.zeros((*partners.shape, len(one)))
         for channel in self.signals:
             total += (channel[:, None, one] - channel[partners[..., None], other]) ** 2
-        return _box(0.5 * self.scale * total, self.window)
+        return circular_mean(0.5 * self.scale * total, *self.window)
 
 
 class _Pairs:
@@ -175,8 +175,8 @@ class _Pairs:
         q, D, *T = self._unpack(state)
         activation, c_w = BY_NAME[network.activation], network.c_w
         inner, outer = network.inner_filter(2), network.outer_filter(2)
-        own = c_w * _box(q, inner)
-        D = c_w * _box(D, inner)
+        own = c_w * circular_mean(q, *inner)
+        D = c_w * circular_mean(D, *inner)
         q1, q2 = self._sides(own)
         covariance = 0.5 * (q1 + q2) - D
         g, z = np.sqrt(q1 * q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
@@ -194,9 +194,9 @@ class _Pairs:
         )
         branches = [activation.diagonal(np, own, 1.0, network.c_v)[0], dual.branch_distance]
         if T:
-            inside = parts.inner * covariance + c_w * _box(T[0], inner)
+            inside = parts.inner * covariance + c_w * circular_mean(T[0], *inner)
             branches.append(parts.outer * dual.K + dual.K_dot * inside)
-        boxed = [_box(np.asarray(branch), outer) for branch in branches]
+        boxed = [circular_mean(np.asarray(branch), *outer) for branch in branches]
         return network.alpha**2 * np.concatenate([branch.ravel() for branch in boxed])
 
     def _pixels(self, q: np.ndarray) -> Pixels:
@@ -216,8 +216,3 @@ class _Pairs:
     def _unpack(self, state: np.ndarray) -> list[np.ndarray]:
         q, *rest = np.split(state, self.splits)
         return [q.reshape(self.q.shape), *(part.reshape(self.D.shape) for part in rest)]
-
-
-def _box(pixels: np.ndarray, window: Filter) -> np.ndarray:
-    """Return the mean over a filter's window around each pixel of axis 0."""
-    return circular_sum(np, pixels, *window) / window.size if window.size > 1 else pixels

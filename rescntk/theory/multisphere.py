@@ -15,7 +15,7 @@ import numpy as np
 from ..matrices import normalize_complements
 from ..network import Filter, Network
 from ..progress import progress_bar
-from ..rings import circular_sum
+from ..rings import circular_mean
 from ..validation import (
     check_choice,
     check_constant,
@@ -228,16 +228,11 @@ class _RowFilters(NamedTuple):
     outer: Filter
 
     def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
-        values = function(*(_circular_mean(array, self.inner) for array in arrays))
-        return tuple(_circular_mean(value, self.outer) for value in values)
+        values = function(*(circular_mean(array, *self.inner) for array in arrays))
+        return tuple(circular_mean(value, *self.outer) for value in values)
 
     def identity(self, array: np.ndarray) -> np.ndarray:
         return array
-
-
-def _circular_mean(pixels: np.ndarray, window: Filter) -> np.ndarray:
-    """Return the mean over a filter's window around each pixel of axis 0."""
-    return circular_sum(np, pixels, *window) / window.size if window.size > 1 else pixels
 
 
 def _propagate(
@@ -325,8 +320,8 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     least = np.array([np.inf, np.inf])
 
     def function(delta: np.ndarray) -> np.ndarray:
-        mixed = _circular_mean(delta, max(inner, outer))
-        above = 2.0 - _circular_mean(delta, inner)
+        mixed = circular_mean(delta, *max(inner, outer))
+        above = 2.0 - circular_mean(delta, *inner)
         above[above < _OPPOSITE] = 0.0
         for k, values in enumerate((mixed[mixed > 0], above)):
             least[k] = min(least[k], values.min(initial=np.inf))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..network import Filter, Network
-from ..rings import circular_sum
+from ..rings import circular_mean
 from ..validation import check_choice, check_relu
 from ..vocabulary import KINDS
 
@@ -138,7 +138,7 @@ def uniform(window: Filter, d: int) -> np.ndarray:
 
 def moved(distribution: np.ndarray, window: Filter) -> np.ndarray:
     """Return the distribution after one more step, uniform on a filter's taps."""
-    return circular_sum(np, distribution, *window) / window.size
+    return circular_mean(distribution, *window)
 
 
 def convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import gamma, gammaincc
 
 from ...network import Filter, Network
-from ...rings import circular_sum
+from ...rings import circular_mean
 from ...validation import check_channels, check_choice, check_pixel_set, check_pixels
 from ...vocabulary import HEADS
 from .taylor import check_series, compose, dual_values, kernel_series, moments, multiply
@@ -316,4 +316,4 @@ def _largest_coefficient(network: Network, d: int, pixels: set[int], kind: str) 
 
 def mean_over_window(series: np.ndarray, window: Filter) -> np.ndarray:
     """Return the means over a filter's window along axis 0, the pixels of a ring."""
-    return np.asarray(circular_sum(np, series, *window)) / window.size
+    return circular_mean(series, *window)
