@@ -217,7 +217,7 @@ class Scaling:
     ) -> Iterator[Variances]:
         """Yield the recursion at x = z, j = j' for layers 0 … L, from F⁰ = `variance`.
 
-        A is right only if `with_tangent` is true: it costs as much as Σ and F together.
+        A is right only if `with_tangent` is true. The cost of A is the cost of Σ and F together.
         """
         net = self.network
         parts = net.parts

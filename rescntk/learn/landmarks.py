@@ -25,8 +25,8 @@ SELECTIONS = ("pivoted", "uniform")
 class LandmarkFeatures(KernelTransformer):
     r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
 
-    ``RidgeClassifierCV``, ``LogisticRegression``, ``LinearSVC`` … then cost as much as on a table
-    with `n_landmarks` columns. n signals cost n · `n_landmarks` pairs of the kernel, not n².
+    ``RidgeClassifierCV``, ``LogisticRegression``, ``LinearSVC`` … then see a table with
+    `n_landmarks` columns. n signals cost n · `n_landmarks` pairs of the kernel, not n².
     Learners with ``partial_fit`` get features block by block.
 
     The features are :math:`F = K(X, S) L^{-\top}`, with landmarks S and

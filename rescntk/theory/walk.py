@@ -89,7 +89,7 @@ class Walk(NamedTuple):
         return convolve(ends, uniform(self.network.input_filter, d))
 
     def _layer(self, layer: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distributions of a step: of a layer, and p times that of its branch."""
+        """Return the steps' distribution of a layer, and p times the branch's distribution."""
         inner, outer = self.network.inner_filter(layer), self.network.outer_filter(layer)
         branch = convolve(uniform(outer, d), uniform(inner, d))
         branch = self.branch_probability * branch

@@ -102,7 +102,7 @@ def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
 
 
 def check_array(X: np.ndarray | list[np.ndarray], name: str, reason: str) -> np.ndarray:
-    """Return signals as they are, or refuse a list of signals of different lengths."""
+    """Return an array of signals unchanged, or refuse a list of signals of different lengths."""
     if isinstance(X, list):
         lengths = [signal.shape[1] for signal in X]
         raise ValueError(

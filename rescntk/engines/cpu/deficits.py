@@ -72,7 +72,7 @@ class MassPlaces(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One side of the pairs: its tables, their places, and where rows begin in a table.
+    """Tables of the left or right signals, the places of the tables, and the start of each row.
 
     `per_table` is the numbers of a table, `stride` the distance of its pixels.
     """
@@ -94,7 +94,7 @@ class MergedTaps(NamedTuple):
 
 @compiled
 def mass_places_of(first: int, length: int, inner: int, outer: int) -> tuple[MassPlaces, int]:
-    """Return places from `first` on, with so many pieces of either filter, and the end."""
+    """Return places from `first` on for `inner` and `outer` pieces of the filters, and the end."""
     places = MassPlaces(
         first, first + 2 * length, first + 3 * length, first + 4 * length,
         first + (4 + inner) * length,
@@ -151,7 +151,7 @@ def write_merged(
 
 @compiled
 def thirds(place: int, shift: int) -> Taps:
-    """Return three places, each `shift` behind the one before."""
+    """Return the three places `place`, `place` + `shift` and `place` + 2 `shift`."""
     return Taps(place, place + shift, place + 2 * shift, False)
 
 
