@@ -52,8 +52,8 @@ def trained_responses(width: int, n_networks: int, steps: int) -> dict[str, Any]
     All layers trained (tangent kernel) or the readout alone (Gaussian process kernel).
     """
     rng, rows = np.random.default_rng(1), []
-    for name, system in SYSTEMS.items():
-        for kind in ("ntk", "gpk"):
+    for kind in ("ntk", "gpk"):
+        for name, system in SYSTEMS.items():
             network = system(3).replace(trained=("readout",)) if kind == "gpk" else system(3)
             for head in ("trace", "gap"):
                 found = _responses(network, head, width, n_networks, steps, rng)
