@@ -122,7 +122,7 @@ EXPERIMENTS = {
     ),
     "training_speed": Experiment(
         training_speed,
-        {"width": 128, "depths": [4], "n_networks": 2},
+        {"width": 128, "depths": [2], "n_networks": 2},
         {"width": 256, "depths": [2, 4, 8, 16], "n_networks": 3},
     ),
 }

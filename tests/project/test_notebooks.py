@@ -22,15 +22,15 @@ NEEDED = {
 # Seconds of processor time, one run each. A notebook without an entry is new, and counts as
 # the longest. The longest run first, so that no worker has one left when the others have finished.
 SECONDS = {
-    "beyond_the_kernel_regime": 84,
     "time_series_classification": 80,
-    "finite_networks": 85,
+    "finite_networks": 42,
     "large_gram": 35,
+    "beyond_the_kernel_regime": 34,
     "infinite_depth": 30,
     "gaussian_process": 27,
     "condition_numbers": 25,
     "eigenvalue_decay": 15,
-    "smoothness": 11,
+    "smoothness": 12,
     "deep_degeneracy": 7,
     "locality": 3,
 }
