@@ -21,9 +21,10 @@ extensions = [
     "numpydoc",
     # of docs/_extensions
     "local_mathjax",
+    "names",
     "outside",
 ]
-exclude_patterns = ["_extensions"]
+exclude_patterns = ["_extensions", "_templates"]
 
 # Pages and notebooks. Notebooks are shown with the outputs that they are committed with.
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -31,9 +32,11 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"
 
 # The API reference. Docstrings have the types, so signatures are shown without them.
+templates_path = ["_templates"]
+default_role = "literal"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autosummary_imported_members = True
+autosummary_generate = ["api/index.md"]
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
 
