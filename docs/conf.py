@@ -19,10 +19,13 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_design",
     # of docs/_extensions
+    "estimators",
     "local_mathjax",
     "names",
     "outside",
+    "thumbnails",
 ]
 exclude_patterns = ["_extensions", "_templates"]
 
@@ -34,6 +37,7 @@ nb_execution_mode = "off"
 # The API reference. Docstrings have the types, so signatures are shown without them.
 templates_path = ["_templates"]
 default_role = "literal"
+smartquotes = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = ["api/index.md"]

@@ -20,7 +20,7 @@ NAME = re.compile(r"([A-Za-z_][\w.]*)(\(.*\))?", flags=re.S)
 CLASS = re.compile(r"\b[A-Z][A-Za-z]+\b")
 """A word that can name a class in the type of a parameter."""
 
-PREFIXES = ("", "rescntk.", "rescntk.theory.")
+PREFIXES = ("", "rescntk.", "rescntk.theory.", "rescntk.learn.")
 """What may be left out before a name on any page."""
 
 PAGE = re.compile(r"(?:``)?docs/([\w/]+)\.md(?:``)?")
