@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # tests/conftest.py puts the longest tests first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo check test lint test-gpu notebooks benchmark benchmark-gpu clean
+.PHONY: demo check test lint test-gpu notebooks docs benchmark benchmark-gpu clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
@@ -55,6 +55,10 @@ benchmark-gpu: $(if $(GIVEN),,$(VENV)/jax-$(CUDA).stamp)
 # Run the notebooks and keep their outputs.
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python notebooks/run.py --write
+
+# The documentation as a site: build/site/index.html. A warning is an error.
+docs: $(VENV)/test.stamp
+	$(BIN)/python -m sphinx -W --keep-going -n -q -j auto docs build/site
 
 benchmark: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/cpu.py

@@ -184,6 +184,8 @@ def table(report: dict) -> str:
     """Return the report as Markdown."""
     m = report["machine"]
     lines = [
+        "# Speed on the CPU against neural-tangents",
+        "",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}; "
         f"neural-tangents 0.6.5 on JAX {report['jax']}. Medians of {report['rounds']} interleaved "

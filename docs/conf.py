@@ -1,0 +1,44 @@
+"""Sphinx's settings: `make docs` builds the site from docs/ and notebooks/, without network."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "_extensions"), str(HERE.parent)]
+
+import rescntk  # noqa: E402
+
+project = "rescntk"
+author = "the rescntk contributors"
+copyright = author
+version = release = rescntk.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    # of docs/_extensions
+    "local_mathjax",
+    "outside",
+]
+exclude_patterns = ["_extensions"]
+
+# Pages and notebooks. Notebooks are shown with the outputs that they are committed with.
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"
+
+# The API reference. Docstrings have the types, so signatures are shown without them.
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autosummary_imported_members = True
+autosummary_ignore_module_all = False
+numpydoc_show_class_members = False
+
+html_theme = "furo"
+html_title = f"rescntk {release}"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_copy_source = False
