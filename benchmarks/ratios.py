@@ -49,7 +49,6 @@ def cases() -> dict[str, Callable[[], object]]:
             base.replace(input_filter_size=9), smooth
         ),
         "smooth signals of one channel, filters of 1": gram(base.replace(filter_size=1), smooth),
-        "trace": gram(head="trace"),
         "NumPy": gram(engine="reference"),
         "signals of different lengths (NumPy)": gram(signals=ragged),
         "erf (NumPy)": gram(base.replace(activation="erf")),
@@ -69,6 +68,8 @@ def main() -> None:
     medians = {name: float(np.median(taken)) for name, taken in seconds.items()}
     unit = next(iter(medians.values()))
     lines = [
+        "# What a choice costs",
+        "",
         f"Processor time of `gram(X, Z)` of {N} × {M} signals of 4 channels and {LENGTH} time "
         f"points, relative to the first row; numba where it serves. Medians of {ROUNDS} "
         f"interleaved rounds, one thread.",
