@@ -19,11 +19,15 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_design",
     # of docs/_extensions
+    "estimators",
     "local_mathjax",
+    "names",
     "outside",
+    "thumbnails",
 ]
-exclude_patterns = ["_extensions"]
+exclude_patterns = ["_extensions", "_templates"]
 
 # Pages and notebooks. Notebooks are shown with the outputs that they are committed with.
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -31,9 +35,12 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"
 
 # The API reference. Docstrings have the types, so signatures are shown without them.
+templates_path = ["_templates"]
+default_role = "literal"
+smartquotes = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autosummary_imported_members = True
+autosummary_generate = ["api/index.md"]
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
 

@@ -1,4 +1,4 @@
-"""The systems of the papers as `Network`s, one function each.
+"""The systems of the papers, one function each, which returns a `Network`.
 
 One recursion serves all of them: they differ in the parameters of `Network`.
 """

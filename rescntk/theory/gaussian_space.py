@@ -80,7 +80,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
 
     Returns
     -------
-    float or ndarray, (...) or (..., *cutoff.shape)
+    float or ndarray, (...) or ``(..., *cutoff.shape)``
 
     Raises
     ------
@@ -171,7 +171,7 @@ def gaussian_rkhs_ratio(
 
     Returns
     -------
-    float or ndarray, (...) or (..., *cutoff.shape)
+    float or ndarray, (...) or ``(..., *cutoff.shape)``
 
     Examples
     --------
