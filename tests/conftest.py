@@ -51,6 +51,7 @@ SLOW = (
     "tests/project/test_make.py::test_slow_tests_are_marked_and_run_first",
     "tests/project/test_make.py::test_slow_tests_exist",
     "tests/project/test_readme.py::test_the_second_example_runs",
+    "tests/project/test_theory_guide.py::test_blocks_print_what_the_page_says",
     "tests/stored/",
     "tests/test_derivative.py::test_exact",
     "tests/test_finite_network.py",
