@@ -1,36 +1,16 @@
-"""The README's examples run, and its claims hold."""
-
-import re
-from pathlib import Path
+"""The README's claims hold."""
 
 import pytest
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+import rescntk as rk
+from tests.project.pages import pages
 
 
-def test_the_example_runs(capsys):
-    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[0]
-    names = {}
-    exec(code, names)
-    assert names["K"].shape == (20, 20)
-    assert names["k"].shape == (20, 4)
-    assert names["u"].shape == (2, 20)
-    assert names["G"].shape == names["T"].shape == (4, 20, 20)
-    assert "ResCGPK" in capsys.readouterr().out
-
-
-def test_the_second_example_runs():
-    pytest.importorskip("sklearn")
-    pytest.importorskip("aeon")
-    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[1]
-    names = {}
-    exec(code, names)
-    assert names["model"].score(names["X_new"], names["y_new"]) > 0.95
-
-
-def test_links_and_pictures_are_there():
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (Path(__file__).parents[2] / target).exists(), target
+def test_every_literature_function_is_in_a_table():
+    text = "".join(path.read_text(encoding="utf-8") for path in pages())
+    for name, function in vars(rk.literature).items():
+        if getattr(function, "__module__", None) == rk.literature.__name__ and name[0] != "_":
+            assert f"`literature.{name}(" in text
 
 
 def test_the_claim_about_the_main_job():
