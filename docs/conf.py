@@ -5,11 +5,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
-import rescntk  # noqa: E402
+import rescntk
 
 project = "rescntk"
-author = "the rescntk contributors"
-copyright = author
+author = "The rescntk developers"
+copyright = f"2026 {author}"
 version = release = rescntk.__version__
 
 extensions = [

@@ -18,9 +18,8 @@ COLUMNS = (
     "different lengths",
     "missing values",
     "several targets",
-    "threads",
 )
-Row = tuple[str, str, bool | None, bool | None, bool | None, bool | None, bool | None]
+Row = tuple[str, str, bool | None, bool | None, bool | None, bool | None]
 
 
 def rows() -> Iterator[Row]:
@@ -32,18 +31,14 @@ def rows() -> Iterator[Row]:
             kind = tags.estimator_type or "transformer"
             takes, gives = tags.input_tags, tags.target_tags
             several = gives.multi_output if gives.required else None
-            yield (
-                name, kind, takes.three_d_array, None, takes.allow_nan,
-                several, None,
-            )  # fmt: skip
+            yield name, kind, takes.three_d_array, None, takes.allow_nan, several
     for library, module in (("aeon", aeon), ("sktime", sktime)):
         for kind in ("classifier", "regressor"):
             name = f"ResidualKernel{kind.capitalize()}"
             tags = getattr(module, name).get_class_tags()
-            capabilities = ("multivariate", "unequal_length", "missing_values", "multioutput",
-                            "multithreading")  # fmt: skip
+            capabilities = ("multivariate", "unequal_length", "missing_values", "multioutput")
             said = [tags.get(f"capability:{capability}") for capability in capabilities]
-            yield (f"{library}.{name}", kind, *said)
+            yield f"{library}.{name}", kind, *said
 
 
 class Estimators(SphinxDirective):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import rescntk as rk
 from tests.project.pages import ROOT, blocks
 
 pytest.importorskip("build")
@@ -84,6 +85,10 @@ def test_wheel_and_sdist_hold_every_file_of_the_package(distributions):
 def test_the_wheel_is_what_is_imported(python):
     place = run(python, "-c", "import rescntk; print(rescntk.__file__)", folder=python.parent)
     assert Path(place.strip()).is_relative_to(python.parents[1])
+
+
+def test_the_citation_names_the_version():
+    assert f"\nversion: {rk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_the_command_is_installed(python, tmp_path):
