@@ -3,10 +3,9 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "_extensions"), str(HERE.parent)]
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
-import rescntk  # noqa: E402
+import rescntk
 
 project = "rescntk"
 author = "the rescntk contributors"

@@ -102,9 +102,7 @@ def _within(node: nodes.Node, *kinds: type[nodes.Element]) -> bool:
     return node is not None
 
 
-def link_pages(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
-) -> None:
+def link_pages(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Let a docstring's ``docs/PAGE.md`` be a link to the page."""
     lines[:] = [PAGE.sub(r":doc:`/\1`", line) for line in lines]
 
