@@ -1,4 +1,7 @@
-"""Every notebook runs from its first cell to its last, and is committed with its outputs."""
+"""Every notebook runs from its first cell to its last, and is committed with its outputs.
+
+Notebooks run with smaller sizes here; the committed outputs have the notebooks' own.
+"""
 
 import math
 import sys
@@ -43,7 +46,7 @@ NOTEBOOKS = sorted(
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(path):
     pytest.importorskip(NEEDED.get(path.stem, "aeon"))
-    executed = run.run(path)
+    executed = run.run(path, run.SMALL.get(path.stem))
     committed = nbformat.read(path, as_version=4)
     for now, then in zip(executed.cells, committed.cells, strict=True):
         if now.cell_type == "code":
@@ -51,5 +54,8 @@ def test_runs(path):
             assert kinds[0] == kinds[1], "committed without its outputs: run make notebooks"
 
 
-def test_there_are_some():
-    assert NOTEBOOKS
+def test_smaller_sizes_belong_to_notebooks():
+    assert run.SMALL.keys() <= {path.stem for path in NOTEBOOKS}
+    notebook = nbformat.read(FOLDER / "infinite_depth.ipynb", as_version=4)
+    with pytest.raises(ValueError, match=r"sizes has \['shallowest'\], expected some of"):
+        run.resize(notebook, {"shallowest": 3})

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from rescntk.engines.cpu import sums
-from rescntk.engines.cpu.compilation import compiled
+from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.records import Group
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
 from tests import tolerances
 
 
-@compiled
+@njit(**OPTIONS)
 def moving(values, size, step, group, length):
     rooms = sums.piece_levels(size) + 1
     memory = sums.aligned_zeros((rooms + 2) * length, values)
@@ -52,12 +53,12 @@ def test_memory_begins_on_a_cache_line():
         assert memory.ctypes.data % 64 == 0
 
 
-@compiled
+@njit(**OPTIONS)
 def spread(values, group, out):
     sums.repeat_over_rows(out, 0, values, 5 * group.d, group)
 
 
-@compiled
+@njit(**OPTIONS)
 def gather(values, table, begin, group, stride, out):
     sums.gather_rows(out, 0, values, table, begin, group, stride)
 
@@ -78,7 +79,7 @@ def test_tables_are_copied_to_rows(rows, rng):
         assert (out.reshape(d, rows) == expected).all()
 
 
-@compiled
+@njit(**OPTIONS)
 def reload(values, out):
     for at in range(0, len(values), VECTOR_BYTES // values.itemsize):
         total, lost = sums.add_compensated(load(values, at), 0.0 * load(values, at), 1e-17)
