@@ -27,7 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "eigenvalue_decay": {"limit": 1},
     "finite_networks": {"widths": (32, 128), "trained_widths": (32, 256), "n_fields": 40},
     "gaussian_process": {"every": 3, "compared": ("slope",)},
-    "infinite_depth": {"deepest": 14, "resolved": 0.02},
+    "infinite_depth": {"deepest": 14, "resolved": 0.02, "gammas": (0.25, 0.5, 1.25)},
     "time_series_classification": {
         "every": 3,
         "efforts": ("fast",),
