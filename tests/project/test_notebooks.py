@@ -25,17 +25,17 @@ NEEDED = {
 # Seconds of processor time, one run each. A notebook without an entry is new, and counts as
 # the longest. The longest run first, so that no worker has one left when the others have finished.
 SECONDS = {
-    "beyond_the_kernel_regime": 84,
-    "time_series_classification": 80,
-    "finite_networks": 85,
-    "large_gram": 35,
-    "infinite_depth": 30,
-    "gaussian_process": 27,
-    "condition_numbers": 25,
-    "eigenvalue_decay": 15,
-    "smoothness": 11,
-    "deep_degeneracy": 7,
-    "locality": 3,
+    "beyond_the_kernel_regime": 51,
+    "finite_networks": 44,
+    "large_gram": 33,
+    "infinite_depth": 29,
+    "gaussian_process": 20,
+    "time_series_classification": 17,
+    "condition_numbers": 15,
+    "eigenvalue_decay": 14,
+    "smoothness": 12,
+    "deep_degeneracy": 9,
+    "locality": 5,
 }
 
 NOTEBOOKS = sorted(

@@ -46,9 +46,14 @@ def test_moving_sums(d, rows, dtype, rng):
         assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
 
 
+@njit(**OPTIONS)
+def zeros(size, like):
+    return sums.aligned_zeros(size, like)
+
+
 def test_memory_begins_on_a_cache_line():
     for size in (1, 8, 1000):
-        memory = sums.aligned_zeros(size, np.zeros(1, np.float32))
+        memory = zeros(size, np.zeros(1, np.float32))
         assert memory.shape == (size,) and not memory.any()
         assert memory.ctypes.data % 64 == 0
 
