@@ -6,7 +6,7 @@ from itertools import product
 def pairs_meet(first, second, third):
     """Return triples: each of `first` with each of `second`, beside values of `third` in turn.
 
-    The values of `third` may be as many as the fewer of `first` and `second`.
+    `third` has no more values than `first`, and no more than `second`.
     """
     first, second, third = list(first), list(second), list(third)
     assert len(third) <= min(len(first), len(second))
