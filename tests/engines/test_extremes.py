@@ -81,10 +81,11 @@ def calls(signals, options):
         for depth in (2, 60):
             for normalized in (False, True):
                 kernel = rk.ResCNTK(depth, head=head, normalized=normalized)
-                yield lambda k=kernel: k(signals, **options)
-                if depth == 2:  # deep networks have no path of their own for two batches
-                    yield lambda k=kernel: k(signals, signals[:2], **options)
-                    yield lambda k=kernel: k.diag(signals, **options)
+                yield from (
+                    lambda k=kernel: k(signals, **options),
+                    lambda k=kernel: k(signals, signals[:2], **options),
+                    lambda k=kernel: k.diag(signals, **options),
+                )
     yield lambda: rk.pixel_pairs(rk.Network(2), signals, **options)
     if options["engine"] == "reference":
         yield lambda: rk.ResCNTK(2, activation="erf")(signals, **options)
