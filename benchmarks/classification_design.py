@@ -63,7 +63,10 @@ def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[
             train, test = draw_signals(y, size, number)
             classes, labels = np.unique(y[train], return_inverse=True)
             test = test[np.isin(y[test], classes)]
-            Y, penalty = one_against_rest(labels, len(classes)), base.least_penalty(size, "float32")
+            Y, penalty = (
+                one_against_rest(labels, len(classes)),
+                base.least_penalty(np.ones(size), "float32"),
+            )
             decisions, residuals = [], []
             for K in matrices:
                 path = RidgePath(K[np.ix_(train, train)], Y)
