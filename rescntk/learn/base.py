@@ -228,7 +228,7 @@ class ResidualKernelEstimator(BaseEstimator):
                 options=self._options(),
             )
         self.passes_ = self._fitted.table()
-        self._places = cases.places if landmarks is None else np.arange(m)
+        self._places = cases.places if landmarks is None else slice(None)
         self._last = LastDecisions()
         return decisions, folds
 

@@ -119,6 +119,7 @@ class Pass(NamedTuple):
         view, network = self.view, self.kernel.network
         signals = {False: "signals", True: "signals + differences", ONLY: "differences"}
         parts = [signals[view.first_differences]]
+        parts += [f"{view.max_length} points"] * (view.max_length is not None)
         parts += ["block statistics"] * view.block_statistics
         parts += ["not standardized"] * (not view.standardize)
         parts += [f"time {view.time_scale:g}"] * (view.time_scale > 0)
