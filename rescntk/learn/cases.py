@@ -37,8 +37,11 @@ def find_cases(X: Signals, targets: np.ndarray, weights: np.ndarray) -> Cases:
     targets : ndarray, (n_signals, n_outputs)
     weights : ndarray, (n_signals,)
     """
-    digests = [fingerprint([x, target]) for x, target in zip(X, targets, strict=True)]
-    _, first, places = np.unique(np.array(digests), return_index=True, return_inverse=True)
+    digests = np.array([fingerprint(np.asarray(x, dtype=np.float64)) for x in X])
+    # Among equal signals the targets decide, so that no unit of the targets changes the order.
+    rows = np.column_stack([np.unique(digests, return_inverse=True)[1], targets])
+    _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    places = places.reshape(-1)
     # Divided by a power of two, so that sums are finite and digits stay.
     sums = np.bincount(places, np.ldexp(weights, -np.frexp(weights.max())[1]))
     return Cases(take(X, first), targets[first], sums / sums.mean(), places)
