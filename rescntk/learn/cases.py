@@ -2,7 +2,8 @@
 
 Equal signals with equal targets are one case with the sum of their weights. A case that is left
 out therefore leaves no copy behind, and leave-one-out errors stay honest where signals are
-repeated. Cases are sorted by their digests: nothing depends on the order of the signals.
+repeated. Cases are sorted by digests of the signals, equal signals by their targets: nothing
+depends on the order in which signals come.
 """
 
 from __future__ import annotations
