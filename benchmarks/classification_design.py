@@ -87,8 +87,8 @@ def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
         "# What our classifier averages",
         "",
         "Made by `benchmarks/classification.py --design`: mean accuracies on random parts of the "
-        "training sets. Sets of up to 128 time points have no block statistics, and so fewer "
-        "passes.",
+        "training sets. Signals that a pass leaves as long as they are have no block statistics, "
+        "so that sets of short signals have fewer passes.",
         "",
         "| averaged | " + " | ".join(sets) + " | mean |",
         "|---|" + "--:|" * (len(sets) + 1),
