@@ -65,6 +65,8 @@ def measure(n: int, landmarks: int | str) -> Row:
 def report(rows: list[Row]) -> str:
     """Return the measurements and the bars as Markdown."""
     lines = [
+        "# Thousands of signals",
+        "",
         "| signals | landmarks | fit, processor s | predict 1000, processor s | MB | accuracy |",
         "|--:|--:|--:|--:|--:|--:|",
     ]

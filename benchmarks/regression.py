@@ -141,7 +141,8 @@ def report(rows: list[dict[str, Any]]) -> str:
         for m in methods
         for s in names
     }
-    lines = ["| R² | " + " | ".join(methods) + " |", "|---|" + "--:|" * len(methods)]
+    lines = ["# Regression", ""]
+    lines += ["| R² | " + " | ".join(methods) + " |", "|---|" + "--:|" * len(methods)]
 
     def line(title: str, values: list[float], cells: list[str]) -> None:
         best = max(round(value, 3) for value in values)
