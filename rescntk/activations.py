@@ -182,7 +182,7 @@ class Erf:
     With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi B`,
     :math:`B = \arctan(2S/\sqrt\Delta)`, and :math:`E[\sigma'\sigma'] =
     \frac4\pi/\sqrt\Delta`. The distances are sums of positive angles, so that they keep
-    their relative accuracy (derived in docs/erf.md).
+    their relative accuracy (derived in docs/theory/erf.md).
     """
 
     homogeneous = False
@@ -251,7 +251,7 @@ def _angle(
     root: Array,
     m: Array,
 ) -> Array:
-    r"""Return erf's distance M − B as an angle, for the covariance \|S\| (docs/erf.md).
+    r"""Return erf's distance M − B as an angle, for the covariance \|S\| (docs/theory/erf.md).
 
     `left` and `right` are t − 1, with :math:`t = \sqrt{1+4q}`; `size` is 2\|S\|, `root` is √Δ.
     Let s = t1 + t2, p = t1 t2 − 1 and m = (1 + 2q1)(1 + 2q2). All terms are positive in

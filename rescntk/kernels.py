@@ -96,7 +96,7 @@ class Kernel:
         ------
         ValueError
             If signals or options are not as described above, or if rounding errors have
-            covered a kernel of nearly equal signals (deep erf networks: docs/erf.md).
+            covered a kernel of nearly equal signals (deep erf networks: docs/theory/erf.md).
         OverflowError
             If a value exceeds the dtype. Deep kernels need ``normalized=True``.
         MemoryError

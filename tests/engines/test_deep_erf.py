@@ -1,4 +1,4 @@
-"""Deep erf networks: chaotic where the variances are large (docs/erf.md)."""
+"""Deep erf networks: chaotic where the variances are large (docs/theory/erf.md)."""
 
 import pytest
 
