@@ -53,7 +53,6 @@ SLOW = (
     "tests/project/test_package.py",
     "tests/project/test_pages.py::test_code_runs",
     "tests/project/test_site.py",
-    "tests/project/test_theory_guide.py::test_blocks_print_what_the_page_says",
     "tests/stored/",
     "tests/test_derivative.py::test_exact",
     "tests/test_finite_network.py",

@@ -9,10 +9,13 @@ ROOT = Path(__file__).parents[2]
 
 
 class Block(NamedTuple):
-    """A block of Python on a page, and the number of its first line."""
+    """A block of Python on a page."""
 
     line: int
+    """The number of the block's first line."""
     code: str
+    output: str | None = None
+    """What the page says that the block prints: a block of text below it."""
 
     @property
     def reason(self):
@@ -34,10 +37,11 @@ def name(path):
 
 
 def blocks(text):
-    """Return the blocks that a page has between ```python and ```."""
+    """Return the blocks that a page has between ```python and ```, with ```text below them."""
+    python, output = r"^( *)```python\n(.*?)^\1```$", r"(?:\n\n```text\n(.*?)^```$)?"
     return [
-        Block(text[: found.start(2)].count("\n") + 1, textwrap.dedent(found[2]))
-        for found in re.finditer(r"^( *)```python\n(.*?)^\1```$", text, flags=re.S | re.M)
+        Block(text[: found.start(2)].count("\n") + 1, textwrap.dedent(found[2]), found[3])
+        for found in re.finditer(python + output, text, flags=re.S | re.M)
     ]
 
 

@@ -13,8 +13,11 @@ PAGES = {name(path): path.read_text(encoding="utf-8") for path in pages()}
 
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if blocks(text)])
-def test_code_runs(page, tmp_path, monkeypatch):
-    """All blocks of a page, one after the other, with the same names, in an empty folder."""
+def test_code_runs(page, tmp_path, monkeypatch, capsys):
+    """All blocks of a page, one after the other, with the same names, in an empty folder.
+
+    A block prints the text that the page has below it.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names = {"__name__": "__main__"}
@@ -28,11 +31,14 @@ def test_code_runs(page, tmp_path, monkeypatch):
                 if all(find_spec(package) for package in OPTIONAL):
                     raise
                 pytest.skip(f"line {block.line}: {error}")
+            printed = capsys.readouterr().out
+            assert block.output in (None, printed), f"line {block.line}"
 
 
 def test_blocks_are_found():
     text = "a\n```python\nx = 1\n```\n* b\n  ```python\n  # not run: a day\n  ```\n```sh\nls\n```\n"
     assert blocks(text) == [Block(3, "x = 1\n"), Block(7, "# not run: a day\n")]
+    assert blocks("```python\nf(1)\n```\n\n```text\n1\n```\n") == [Block(2, "f(1)\n", "1\n")]
 
 
 def test_pages_have_code():

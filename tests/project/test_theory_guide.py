@@ -1,29 +1,13 @@
-"""The theory guide: its code runs and prints what it says, and its names exist."""
+"""The theory guide names what there is."""
 
 import contextlib
-import io
 import re
 from importlib import import_module
-from pathlib import Path
-
-import pytest
 
 from rescntk import literature
+from tests.project.pages import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in ROOT.glob("docs/theory/*.md")}
-BLOCK = re.compile(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", re.DOTALL)
-"""A Python block, and the block of its output where it prints something."""
-
-
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if "```python" in text])
-def test_blocks_print_what_the_page_says(page):
-    names = {}
-    for code, expected in BLOCK.findall(PAGES[page]):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(code, names)
-        assert printed.getvalue() == expected, code
 
 
 def test_linked_names_exist():
