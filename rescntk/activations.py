@@ -353,6 +353,15 @@ def angle_and_kappa1_excess(
     -------
     theta, k1 : array
         θ with a relative error of a few rounding units, k1 with one of a few units times w.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import activations
+    >>> w, v = np.array([1.0]), np.array([1.0])
+    >>> theta, k1 = activations.angle_and_kappa1_excess(np, w, v)
+    >>> theta, k1
+    (array([1.57079633]), array([0.31830989]))
     """
     root = xp.multiply(w, v, out=root)
     root = xp.sqrt(root, out=root)  # √(1 − ρ²)

@@ -50,6 +50,7 @@ SLOW = (
     "tests/learn/test_wrappers.py",
     "tests/project/test_make.py::test_slow_tests_are_marked_and_run_first",
     "tests/project/test_make.py::test_slow_tests_exist",
+    "tests/project/test_docstrings.py",
     "tests/project/test_package.py",
     "tests/project/test_pages.py::test_code_runs",
     "tests/project/test_site.py",

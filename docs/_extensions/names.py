@@ -4,13 +4,16 @@ A name is a link if the API reference has it. Within the reference a name is loo
 class and its module first; elsewhere it begins with rescntk's name, or with what one imports.
 """
 
+import inspect
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
@@ -102,9 +105,20 @@ def _within(node: nodes.Node, *kinds: type[nodes.Element]) -> bool:
     return node is not None
 
 
-def link_pages(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Let a docstring's ``docs/PAGE.md`` be a link to the page."""
+def describe(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Describe a constant as its own module does, and make ``docs/PAGE.md`` a link to the page."""
+    if what == "data" and lines[:1] == (inspect.getdoc(type(obj)) or "").splitlines()[:1]:
+        lines[:] = _docs_of_constant(name.rpartition(".")[2])
     lines[:] = [PAGE.sub(r":doc:`/\1`", line) for line in lines]
+
+
+def _docs_of_constant(name: str) -> list[str]:
+    """Return the lines that stand under a constant in the module that defines it."""
+    for module in sorted(name for name in sys.modules if name.startswith("rescntk.")):
+        docs = ModuleAnalyzer.for_module(module).find_attr_docs().get(("", name))
+        if docs:
+            return docs
+    return []
 
 
 def skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -117,6 +131,6 @@ def skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Let Sphinx call the functions above."""
     app.add_post_transform(LinkNames)
-    app.connect("autodoc-process-docstring", link_pages)
+    app.connect("autodoc-process-docstring", describe, priority=400)  # before numpydoc
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -45,7 +45,10 @@ def change_links(app: Sphinx, page: str, text: list[str]) -> None:
     original = root / _original(here.relative_to(app.srcdir).as_posix())
 
     def changed(link: re.Match[str]) -> str:
-        target = Path(os.path.normpath(original / link[1])).relative_to(root).as_posix()
+        path = Path(os.path.normpath(original / link[1]))
+        if not path.exists():  # no link, such as code that calls an element of a list
+            return link[0]
+        target = path.relative_to(root).as_posix()
         for folder, (place, suffixes) in FOLDERS.items():
             name = target.removeprefix(f"{folder}/")
             if name != target and name.endswith(suffixes):

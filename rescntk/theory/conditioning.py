@@ -204,6 +204,11 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
 def slowdown(alpha: float) -> float:
     """Return s = (1+α²)/α²: s layers of a ResNet act like one layer without skip connections.
 
+    Parameters
+    ----------
+    alpha : float
+        Weight of the residual branches, positive.
+
     Examples
     --------
     >>> from rescntk.theory import conditioning

@@ -1,5 +1,6 @@
 """The code on the pages runs, and their links lead somewhere."""
 
+import json
 import re
 from importlib.util import find_spec
 from urllib.parse import urlsplit
@@ -54,10 +55,16 @@ def test_blocks_that_do_not_run_say_why():
             assert not said or block.reason, f"{page}:{block.line}"
 
 
+def words(path):
+    """Return the text of a notebook between its code."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
 def targets():
     """Return each page and target of a link on it."""
-    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    texts = PAGES | {name(path): path.read_text(encoding="utf-8") for path in notebooks}
+    notebooks = {name(path): words(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+    texts = PAGES | notebooks
     return [(page, target) for page, text in texts.items() for target in links(text)]
 
 
