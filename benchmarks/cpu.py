@@ -191,8 +191,10 @@ def table(report: dict) -> str:
         f"neural-tangents 0.6.5 on JAX {report['jax']}. Medians of {report['rounds']} interleaved "
         f"rounds, each at its best batch; {m['date']}.",
         "",
-        "| head | d | q | peer float64, µs | peer float32, µs | engine | float64, µs | float32, µs "
-        "| float64: times faster than the better peer | float32 |",
+        "Columns: microseconds; gain: how many times faster than the better peer.",
+        "",
+        "| head | d | q | peer float64 | peer float32 | engine | float64 | float32 | gain float64 "
+        "| gain float32 |",
         "|---|--:|--:|--:|--:|---|--:|--:|--:|--:|",
     ]
     for row in report["cases"]:

@@ -1,4 +1,4 @@
-"""What a choice costs: processor time of Grams, relative to one Gram, in interleaved rounds.
+"""Measure what choices cost: processor time of Grams, relative to one Gram, in interleaved rounds.
 
 ``python benchmarks/ratios.py`` takes some two minutes on one core, and writes results/ratios.md.
 """

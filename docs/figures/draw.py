@@ -39,7 +39,7 @@ def heads() -> Any:
     pixel = (np.arange(d) + d // 2) % d - d // 2  # distance from pixel 1 along the ring
     distance = (pixel - shifts[:, None] + d // 2) % d - d // 2
     X = np.exp(-0.5 * (distance / width) ** 2)[:, None]
-    figure = plots.figure((9.6, 3.6))
+    figure = plots.figure((8.4, 3.4))
     signals, kernels = figure.subplots(1, 2)
     for shift, colour, line in ((0, COLOURS[0], "-"), (12, COLOURS[1], "--")):
         bump = X[list(shifts).index(shift), 0]
@@ -73,16 +73,18 @@ def fields() -> Any:
             "1, 2, 4, 8": base.replace(depth=4, dilation=(1, 2, 4, 8)),
         },
     }
-    figure = plots.figure((12.0, 3.8))
-    axes = figure.subplots(1, 4, sharey=True)
-    for ax, (title, networks) in zip(axes, panels.items(), strict=True):
+    figure = plots.figure((8.4, 6.4))
+    axes = figure.subplots(2, 2, sharey=True)
+    for ax, (title, networks) in zip(axes.flat, panels.items(), strict=True):
         for (name, network), colour, line in zip(networks.items(), COLOURS, LINES, strict=False):
             found = locality.fields(network, 61)
             ax.plot(found.distance, found.ntk, linestyle=line, color=colour, label=name)
-        ax.set(title=title, xlim=(-25, 25), ylim=(0, 0.46), xlabel="distance (pixels)")
+        ax.set_title(title, fontsize="medium")
+        ax.set(xlim=(-25, 25), ylim=(0, 0.46), xlabel="distance (pixels)")
         finish(ax, 1)
         ax.legend(fontsize="small", frameon=False, loc="upper right")
-    axes[0].set_ylabel("weight of a pixel's energy")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("weight of a pixel's energy")
     return figure
 
 
@@ -96,8 +98,8 @@ def settings() -> Any:
         "dilation": ("pixels from tap to tap", DILATIONS),
         "kind, head": ("", range(4)),
     }
-    figure = plots.figure((12.0, 6.6))
-    axes = figure.subplots(2, 3, sharey=True)
+    figure = plots.figure((8.4, 9.0))
+    axes = figure.subplots(3, 2, sharey=True)
     for name, colour, marker in zip(SETS, COLOURS, MARKERS, strict=False):
         found = errors(name)
         print(name, {setting: values.round(3).tolist() for setting, values in found.items()})
@@ -120,7 +122,7 @@ def settings() -> Any:
     for ax in axes[:, 0]:
         ax.set_ylabel("error left out")
     lines, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
