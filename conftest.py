@@ -27,6 +27,8 @@ OPTIONAL = (
     "distributed",
     "jax",
     "optax",
+    "sphinx",
+    "build",
 )
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
