@@ -28,7 +28,6 @@ OPTIONAL = (
     "jax",
     "optax",
     "sphinx",
-    "build",
 )
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
