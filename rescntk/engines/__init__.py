@@ -48,13 +48,6 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
         )
-    return _lists_are_refused(X)
-
-
-def _lists_are_refused(X: Batch) -> str | None:
-    """Return the reason of an engine that takes signals of one length alone, or None."""
-    if isinstance(X, SignalList):
-        return "it takes signals of one length, and these have different lengths"
     return None
 
 
@@ -82,7 +75,9 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
         )
-    return _lists_are_refused(X)
+    if isinstance(X, SignalList):
+        return "it takes signals of one length, and these have different lengths"
+    return None
 
 
 class _Entry(NamedTuple):
