@@ -16,31 +16,16 @@ import numpy as np
 from ...arrays import Array
 from ...signals import Batch, SignalList
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
-from . import unequal
+from . import sizes, unequal
 from .cases import Cases, Part
-from .run import MOST_PAIRS, NumbaRun
+from .run import NumbaRun
 from .vectors import VECTOR_BYTES
-
-_TASK_RESULTS = 100_000
-"""Most pairs of cases in a task, whose sums are held in parts, in four numbers a kernel.
-
-More pairs take more memory: 6 MB for each thread with both kernels at one depth. Fewer pairs
-make more tasks of short signals. Chosen by reasoning: signals of 40 pixels and more have fewer
-pairs in a task anyway.
-"""
-
-_TABLE_BYTES = 64 * 2**20
-"""Most bytes of the tables of all left signals of a block.
-
-More bytes take more memory. With fewer, tables of right signals are made again for more blocks.
-On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
-"""
 
 
 def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     if isinstance(X, SignalList):
-        return unequal.gram(request, X, cast(SignalList | None, Z), tick, _sizes())
+        return unequal.gram(request, X, cast(SignalList | None, Z), tick)
     return _gram(request, X, cast(Array | None, Z), tick)
 
 
@@ -67,7 +52,7 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
 def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     if isinstance(X, SignalList):
-        return unequal.diagonal(request, X, tick, _sizes())
+        return unequal.diagonal(request, X, tick)
     run = NumbaRun(request, X.shape[1], X.shape[2], closed=True)
     values = run.values(1, len(X))
     scale: Array = np.empty(len(X))
@@ -84,21 +69,17 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     return run.of_diagonal(values, scale)
 
 
-def _sizes() -> unequal.Sizes:
-    """Return the sizes by which the work on lists is cut."""
-    return unequal.Sizes(_TABLE_BYTES, MOST_PAIRS, _TASK_RESULTS)
-
-
 def _cases_per_block(run: NumbaRun) -> int:
     """Return the number of left cases whose tables are held at once."""
-    return max(1, _TABLE_BYTES // run.scaling(run.longest).bytes_per_case(run.n_channels))
+    return max(1, sizes.TABLE_BYTES // run.scaling(run.longest).bytes_per_case(run.n_channels))
 
 
 def _tasks(run: NumbaRun, n: int, m: int, first: int) -> list[tuple[int, int]]:
     """Return blocks of right cases; for a symmetric Gram the longest first."""
     d, offsets = run.longest, run.scaling(run.longest).offsets
     even = -(-m // (4 * run.threads))
-    most = min(MOST_PAIRS // (n * d * offsets), _TASK_RESULTS // n, _cases_per_block(run) // 2)
+    per_case = n * d * offsets
+    most = min(sizes.TASK_PAIRS // per_case, sizes.TASK_RESULTS // n, _cases_per_block(run) // 2)
     size = max(1, min(most, even))
     vector = VECTOR_BYTES // np.dtype(run.request.dtype).itemsize
     if offsets == 1 and vector <= min(most, m // (2 * run.threads)):

@@ -11,9 +11,9 @@ from .. import exact_sum
 from ..geometry import longest_reach, on_ring, receptive_reach
 from ..protocol import Request, ScaledKernel
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
+from . import sizes
 from .cases import Part
 from .deficits import compute_in_deficits
-from .groups import rows_of_deficits, rows_per_group
 from .heads import CODES
 from .layers import CHANNELS, coefficients
 from .records import (
@@ -26,14 +26,6 @@ from .records import (
     layer_constants,
 )
 from .rows import compute
-
-MOST_PAIRS = 4_000_000
-"""Most pixel pairs in a task.
-
-More pairs make starting a task cheaper. Fewer pairs let threads finish together, and show
-progress sooner. On the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to
-38 % more.
-"""
 
 
 class NumbaRun:
@@ -153,7 +145,7 @@ class NumbaRun:
             first_left=left.batch.start,
             first_right=right.batch.start,
             diagonal_shift=shift,
-            rows=rows_per_group(dtype, tables, len(rights.case), int(lefts.pixels[0])),
+            rows=sizes.rows_per_group(dtype, tables, len(rights.case), int(lefts.pixels[0])),
             halo=self.halo if self.closed else 0,
             closed=self.closed,
             margin=self.margin,
@@ -190,7 +182,7 @@ class NumbaRun:
         for rows, columns in zip(*(np.split(cases, changes) for cases in pairs), strict=True):
             d = int(left.lengths[rows[0]])
             pixel_pairs = np.cumsum(d * self._offsets(right.lengths[columns]))
-            parts = np.flatnonzero(np.diff(pixel_pairs // MOST_PAIRS)) + 1
+            parts = np.flatnonzero(np.diff(pixel_pairs // sizes.TASK_PAIRS)) + 1
             several = (np.split(cases, parts) for cases in (rows, columns))
             for some, others in zip(*several, strict=True):
                 kernels[:, :, some, others] = self._in_deficits(left, right, some, others)
@@ -206,7 +198,7 @@ class NumbaRun:
         left_rows = left.cases.rows_of_masses(here, offsets, right=False)
         right_rows = Rows(case, right.cases.rows_of_masses(there, offsets, right=True))
         dtype = np.dtype(self.request.dtype)
-        per_group = rows_of_deficits(dtype, len(case), d + 2 * self.margin)
+        per_group = sizes.rows_of_deficits(dtype, len(case), d + 2 * self.margin)
         block = Block(0, 0, 1, per_group, self.halo, self.closed, self.margin)
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         own = np.empty((len(self.kinds), len(self.request.depths), *shape))

@@ -18,6 +18,7 @@ import numpy as np
 from ...arrays import Array
 from ...signals import SignalList
 from ..protocol import Request, ScaledKernel, Tick, cut
+from . import sizes
 from .cases import Cases, Part
 from .run import NumbaRun
 
@@ -26,33 +27,20 @@ _SIMILAR = 1.5
 
 The longest one decides how many rows a group has. A larger number lets more left signals share
 the right tables of a group; a smaller one keeps the groups of short signals large. Chosen by
-reasoning: groups are flat in time over a factor 2 (`run._GROUP_BYTES`).
+reasoning: groups are flat in time over a factor 2 (`sizes._GROUP_BYTES`).
 """
-
-
-class Sizes(NamedTuple):
-    """Sizes by which the engine cuts its work."""
-
-    table_bytes: int
-    """Most bytes of the tables of a block's signals."""
-
-    pixel_pairs: int
-    """Most pixel pairs in a task."""
-
-    pairs: int
-    """Most pairs of cases in a task."""
 
 
 class Sorted:
     """Signals of one side of a Gram, from the longest to the shortest."""
 
-    def __init__(self, run: NumbaRun, signals: SignalList, sizes: Sizes) -> None:
+    def __init__(self, run: NumbaRun, signals: SignalList) -> None:
         self._run, self._signals = run, signals
         self.order = signals.order
         self.scale: Array = np.empty(len(signals))
         lengths = signals.lengths[self.order]
         taken = [run.scaling(int(d)).bytes_per_case(run.n_channels) for d in lengths]
-        self.blocks = list(cut(np.array(taken), sizes.table_bytes))
+        self.blocks = list(cut(np.array(taken), sizes.TABLE_BYTES))
 
     def cases(self, block: slice) -> Cases:
         """Return the cases of a block, with their tables."""
@@ -73,16 +61,14 @@ class Task(NamedTuple):
     transposed: bool = False
 
 
-def gram(
-    request: Request, X: SignalList, Z: SignalList | None, tick: Tick, sizes: Sizes
-) -> ScaledKernel:
+def gram(request: Request, X: SignalList, Z: SignalList | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     others = X if Z is None else Z
     run = NumbaRun(request, X.n_channels, max(X.longest, others.longest), closed=False)
-    rows = Sorted(run, X, sizes)
-    columns = rows if Z is None else Sorted(run, others, sizes)
+    rows = Sorted(run, X)
+    columns = rows if Z is None else Sorted(run, others)
     even = int(X.lengths.sum()) * int(others.lengths.sum()) // (8 * run.threads)
-    sizes = sizes._replace(pixel_pairs=max(1, min(sizes.pixel_pairs, even)))
+    most = max(1, min(sizes.TASK_PAIRS, even))
     values = run.values(len(X), len(others))
     fill = partial(_fill, run, values, rows.order, columns.order, Z is None)
     with ThreadPoolExecutor(run.threads) as pool:
@@ -93,16 +79,16 @@ def gram(
                     continue  # below the diagonal
                 same = Z is None and other_block == block
                 other = own if same else columns.cases(other_block)
-                tasks = _tasks(own, other, Z is None, sizes)
+                tasks = _tasks(own, other, Z is None, most)
                 for done in pool.map(fill, tasks):
                     tick(done)
     return run.finish(values, rows.scale, columns.scale, False)
 
 
-def diagonal(request: Request, X: SignalList, tick: Tick, sizes: Sizes) -> ScaledKernel:
+def diagonal(request: Request, X: SignalList, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = NumbaRun(request, X.n_channels, X.longest, closed=False)
-    rows, values = Sorted(run, X, sizes), run.values(1, len(X))
+    rows, values = Sorted(run, X), run.values(1, len(X))
 
     def task(own: Part) -> None:
         here = rows.order[own.batch]
@@ -125,8 +111,11 @@ def _similar(lengths: np.ndarray) -> Iterator[slice]:
         start = stop
 
 
-def _tasks(own: Cases, other: Cases, symmetric: bool, sizes: Sizes) -> Iterator[Task]:
-    """Yield the tasks of two blocks; those on the diagonal of a symmetric Gram are the same."""
+def _tasks(own: Cases, other: Cases, symmetric: bool, most: int) -> Iterator[Task]:
+    """Yield the tasks of two blocks, of at most `most` pixel pairs.
+
+    Blocks on the diagonal of a symmetric Gram are the same.
+    """
     same = own is other
     for rows in _similar(own.lengths):
         first = rows.start if same else 0
@@ -137,7 +126,7 @@ def _tasks(own: Cases, other: Cases, symmetric: bool, sizes: Sizes) -> Iterator[
             (left, lefts), (right, rights) = sides if symmetric or longer else sides[::-1]
             number = lefts.stop - lefts.start
             entries = int(left.lengths[lefts].sum()) * right.lengths[rights]
-            shares = np.maximum(entries / sizes.pixel_pairs, number / sizes.pairs)
+            shares = np.maximum(entries / most, number / sizes.TASK_RESULTS)
             for some in cut(shares, 1.0):
                 start, stop = rights.start + some.start, rights.start + some.stop
                 yield Task(
