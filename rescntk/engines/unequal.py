@@ -149,7 +149,7 @@ class UnequalGram:
     def __init__(self, request: Request, X: SignalList, Z: SignalList, work: Work) -> None:
         self.request, self.xp, self._work = request, X.xp, work
         self._n_channels = X.n_channels
-        self._scalings: dict[int, Scaling] = {}
+        self._scalings = {X.longest: Scaling(request, X.n_channels, X.longest)}
         self._buffers = Buffers(self.xp, request.dtype)
         self.left = SortedSignals(X, self)
         self.right = self.left if Z is X else SortedSignals(Z, self)
@@ -160,7 +160,8 @@ class UnequalGram:
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
         if length not in self._scalings:
-            self._scalings[length] = Scaling(self.request, self._n_channels, length)
+            any_length = next(iter(self._scalings.values()))
+            self._scalings[length] = any_length.of_length(length)
         return self._scalings[length]
 
     # -- how the work is cut into tiles

@@ -264,7 +264,7 @@ class Results(NamedTuple):
         The grids of each sum, first of F, then of A (`exact_sum.grids`); read only.
     weights : array, (d,) or longer, float64
         Weights of pixels in `doubt` (`Scaling.doubt_weights`); read only.
-    most_doubt : array, (left case, right case), float64
+    most_doubt : array, (left length, right case), float64
         Pairs with more doubt are computed again: the rest of their rows may be left out.
     """
 

@@ -302,11 +302,14 @@ def pass_layers(
 
 
 @compiled
-def all_doubtful(rows: GroupRows, case: int, results: Results) -> bool:
-    """Return whether all pairs of a left case with a group have more doubt than allowed."""
+def all_doubtful(rows: GroupRows, case: int, length: int, results: Results) -> bool:
+    """Return whether all pairs of a left case with a group have more doubt than allowed.
+
+    `length` is its `LeftCases.length`.
+    """
     for row in range(rows.used):
         right = rows.case[row]
-        if not results.doubt[case, right] > results.most_doubt[case, right]:
+        if not results.doubt[case, right] > results.most_doubt[length, right]:
             return False
     return True
 
@@ -356,7 +359,7 @@ def compute(
                 find_grids(rows, left_length, results)
             if together and case % SEVERAL == 0:
                 write_squares(memory, places, left_tables.units, lefts, case, last - 1, group)
-            if all_doubtful(rows, case, results):
+            if all_doubtful(rows, case, left_length, results):
                 continue
             pass_layers(
                 memory, places, group, rows, left_tables, lefts, case, constants, wanted, block,

@@ -56,7 +56,7 @@ class NumbaRun:
         self.longest, self.closed = longest, closed
         self.all_offsets, self.has_pixels = head in ("gap", "pixels"), head == "pixels"
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
-        self._scalings: dict[int, Scaling] = {}
+        self._scalings = {longest: Scaling(request, n_channels, longest)}
         self.depth = request.depths[-1]
         self.threads = request.threads or numba.config.NUMBA_NUM_THREADS
         size = net.input_filter_size
@@ -97,7 +97,7 @@ class NumbaRun:
         Lengths differ in bounds, and in the number of pixel pairs, alone.
         """
         if length not in self._scalings:
-            self._scalings[length] = Scaling(self.request, self.n_channels, length)
+            self._scalings[length] = self._scalings[self.longest].of_length(length)
         return self._scalings[length]
 
     def _steps(self) -> np.ndarray:
@@ -150,8 +150,9 @@ class NumbaRun:
             closed=self.closed,
             margin=self.margin,
         )
-        lengths = np.unique(left.lengths)[::-1]
-        results = self._results(values, left.lengths[:, None], right.lengths, lengths[:, None])
+        lengths = left.lengths[np.unique(lefts.length, return_index=True)[1]]
+        results = self._results(values, len(left), lengths, right.lengths)
+        own = lefts.length if len(lengths) > 1 else slice(None)  # else one row for all cases
         compute(
             left.cases.left, right.cases.right, lefts, rights, self.constants, self.wanted, block,
             results,
@@ -159,11 +160,11 @@ class NumbaRun:
         if self.has_pixels:
             kernels = values[:, :, left.batch, right.batch]
         else:
-            kernels = self._kernels(results, left.lengths[:, None], right.lengths)
+            kernels = self._kernels(results, self._pixel_pairs(lengths, right.lengths)[own])
         if self.linear_apart:
             means = left.cases.means[:, left.here, None], right.cases.means[:, None, right.here]
             self._add_linear_part(kernels, *means)
-        doubtful = results.doubt > results.most_doubt
+        doubtful = results.doubt > results.most_doubt[own]
         doubtful &= np.arange(len(left))[:, None] <= np.arange(len(right)) + shift
         pairs = np.nonzero(doubtful)
         if len(pairs[0]):
@@ -202,40 +203,36 @@ class NumbaRun:
         block = Block(0, 0, 1, per_group, self.halo, self.closed, self.margin)
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         own = np.empty((len(self.kinds), len(self.request.depths), *shape))
-        one = np.array([[d]])
-        results = self._results(own, one, lengths, one)
+        one = np.array([d])
+        results = self._results(own, 1, one, lengths)
         compute_in_deficits(
             left.cases.masses, right.cases.masses, left_rows, right_rows, self.constants,
             self.wanted, block, results,
         )  # fmt: skip
         if self.has_pixels:
             return own[:, :, 0]
-        kernels = self._kernels(results, one, lengths)[:, :, 0]
+        kernels = self._kernels(results, self._pixel_pairs(one, lengths))[:, :, 0]
         if self.linear_apart:
             means = left.cases.means[:, here], right.cases.means[:, there]
             self._add_linear_part(kernels, *means)
         return kernels
 
-    def _results(
-        self, values: np.ndarray, left: np.ndarray, right: np.ndarray, lengths: np.ndarray
-    ) -> Results:
-        """Return arrays for a block of left with right cases of these lengths.
+    def _results(self, values: np.ndarray, n: int, left: np.ndarray, right: np.ndarray) -> Results:
+        """Return arrays for `n` left cases, of the lengths `left`, with right cases.
 
-        `left` is (cases, 1), `right` is (cases,). `lengths` are the different ones of `left`.
+        `right` are the lengths of all right cases, (cases,).
         """
-        n, m = len(left), len(right)
-        grids = self._grids(lengths, right)
+        m, grids = len(right), self._grids(left, right)
         kinds, depths = len(self.kinds), len(self.request.depths)
         shape = (0,) * 4 if self.has_pixels else (kinds, depths, n, m)
-        most = np.empty((n, m))
-        most[...] = self.scaling(self.longest).allowed_doubt(self._pixel_pairs(left, right))
+        most = self.scaling(self.longest).allowed_doubt(self._pixel_pairs(left, right))
         return Results(
             sums=np.zeros((len(grids), *shape)),
             pixels=values if self.has_pixels else np.zeros((0,) * 6),
             doubt=np.zeros((n, m)),
             grids=grids,
             weights=self._weights,
-            most_doubt=most,
+            most_doubt=np.broadcast_to(most, (len(left), m)).astype(np.float64),
         )
 
     def _offsets(self, lengths: np.ndarray) -> np.ndarray:
@@ -243,29 +240,31 @@ class NumbaRun:
         return lengths if self.all_offsets else np.ones_like(lengths)
 
     def _pixel_pairs(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the number of pixel pairs that the head needs, (left case, right case)."""
-        pairs: np.ndarray = left * self._offsets(right)
+        """Return the number of pixel pairs that the head needs, (left length, right case)."""
+        pairs: np.ndarray = left[:, None] * self._offsets(right)
         return pairs
 
     def _grids(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the grids of sums, (grid, 2, depth, left length, right case)."""
-        bounds = {int(d): self._bounds(int(d)) for d in {*left.ravel(), *right}}
-        own = np.stack([bounds[int(d)] for d in left.ravel()], axis=-1)[..., None]
-        other = np.stack([bounds[int(d)] for d in right], axis=-1)[..., None, :]
+        own, other = self._bounds(left)[..., None], self._bounds(right)[..., None, :]
         grids = exact_sum.grids(np, own * other, self._pixel_pairs(left, right))
         return np.stack([np.asarray(grid) for grid in grids])
 
-    def _bounds(self, length: int) -> np.ndarray:
-        """Return the bounds on √(kernel at any pixel), (2, depth), for signals of a length."""
-        common = self.scaling(length).common_bounds or {}  # ReLU has them
-        return np.array([[common[kind, depth] for depth in self.request.depths] for kind in KINDS])
+    def _bounds(self, lengths: np.ndarray) -> np.ndarray:
+        """Return the bounds on √(kernel at any pixel), (2, depth, signal), of signals' lengths."""
+        different, places = np.unique(lengths, return_inverse=True)
+        bounds = []
+        for length in different.tolist():
+            common = self.scaling(length).common_bounds or {}  # ReLU has them
+            bounds.append([[common[kind, t] for t in self.request.depths] for kind in KINDS])
+        return np.moveaxis(np.array(bounds), 0, -1)[..., places]
 
-    def _kernels(self, results: Results, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _kernels(self, results: Results, pixel_pairs: np.ndarray) -> np.ndarray:
         """Return the kernels of a block, (kind, depth, left case, right case), from its sums."""
         if self.request.head == "equivariant":
             return results.sums[0]
         total = np.asarray(exact_sum.total(list(results.sums)))
-        return total / self._pixel_pairs(left, right)
+        return total / pixel_pairs.astype(np.float64)
 
     @property
     def linear_apart(self) -> bool:
