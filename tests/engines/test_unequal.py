@@ -14,6 +14,7 @@ from rescntk.engines import unequal
 from rescntk.engines.scaling import Scaling
 from rescntk.vocabulary import DTYPES, KINDS
 from tests import tolerances
+from tests.difficult_signals import UNEVEN
 from tests.engine_names import CPU, needs_numba, takes
 from tests.oracles import torus
 from tests.strategies import kinds, networks, signal_lists
@@ -225,6 +226,22 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, cut, rng, monkeypa
     for threads in (1, 3):
         for A, B in zip(expected, compute(threads=threads), strict=True):
             assert (A == B).all()
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", UNEVEN)
+def test_uneven_amplitudes(make, dtype, rng):
+    """Nearly parallel windows of uneven amplitudes, at several lengths, in any order."""
+    X = [x for d in (7, 11, 6) for x in make(2, d, rng)]
+    for network in (NETWORKS["growing dilations"], NETWORKS["frozen"]):
+        exact = rk.gram(network, X, engine="reference")
+        computed = rk.gram(network, X, engine="numba", dtype=dtype)
+        turned = rk.gram(network, X[::-1], X, engine="numba", dtype=dtype)
+        for K, L, P in zip(computed, turned, exact, strict=True):
+            size = np.sqrt(np.outer(P.diagonal(), P.diagonal()))
+            assert (np.abs(K - P) <= tolerances.KERNEL[dtype] * size).all()
+            assert (L == K[::-1]).all()
 
 
 @needs_numba
