@@ -9,7 +9,7 @@ from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
 from ..geometry import longest_reach, on_ring, receptive_reach
-from ..protocol import Request, ScaledKernel
+from ..protocol import Request, ScaledKernel, cut
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from . import sizes
 from .cases import Part
@@ -181,12 +181,10 @@ class NumbaRun:
         of_left = left.lengths[pairs[0]]
         changes = np.flatnonzero(np.diff(of_left)) + 1
         for rows, columns in zip(*(np.split(cases, changes) for cases in pairs), strict=True):
-            d = int(left.lengths[rows[0]])
-            pixel_pairs = np.cumsum(d * self._offsets(right.lengths[columns]))
-            parts = np.flatnonzero(np.diff(pixel_pairs // sizes.TASK_PAIRS)) + 1
-            several = (np.split(cases, parts) for cases in (rows, columns))
-            for some, others in zip(*several, strict=True):
-                kernels[:, :, some, others] = self._in_deficits(left, right, some, others)
+            entries = left.lengths[rows[0]] * self._offsets(right.lengths[columns])
+            for some in cut(entries, sizes.TASK_PAIRS):
+                here, there = rows[some], columns[some]
+                kernels[:, :, here, there] = self._in_deficits(left, right, here, there)
 
     def _in_deficits(
         self, left: Part, right: Part, rows: np.ndarray, columns: np.ndarray
