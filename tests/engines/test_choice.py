@@ -52,6 +52,17 @@ def test_lists_go_to_the_fastest_engine_too():
     assert engines.choose("auto", erf, signals).__name__.endswith("reference")
 
 
+@needs_numba
+def test_deep_networks_on_lists_go_to_the_reference_engine():
+    """Open rows would have margins much longer than themselves."""
+    signals = SignalList([X[0], X[0, :, :2]])
+    deep = replace(REQUEST, depths=(501,))
+    assert engines.choose("auto", deep, X).__name__.endswith("cpu.engine")
+    assert engines.choose("auto", deep, signals).__name__.endswith("reference")
+    with pytest.raises(ValueError, match="margin of 1001 pixels.*; these can: 'reference'"):
+        engines.choose("numba", deep, signals)
+
+
 def test_cuda_refuses_lists_with_a_reason():
     signals = [X[0], X[0, :, :2]]
     with pytest.raises(ValueError, match="signals of one length, and these have different lengths"):
