@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numba
 import numpy as np
 
@@ -220,7 +222,9 @@ class NumbaRun:
 
         `right` are the lengths of all right cases, (cases,).
         """
-        m, grids = len(right), self._grids(left, right)
+        m = len(right)
+        closed = self.closed  # all lengths are equal
+        grids = np.repeat(self._own_grids, m, axis=-1) if closed else self._grids(left, right)
         kinds, depths = len(self.kinds), len(self.request.depths)
         shape = (0,) * 4 if self.has_pixels else (kinds, depths, n, m)
         most = self.scaling(self.longest).allowed_doubt(self._pixel_pairs(left, right))
@@ -241,6 +245,12 @@ class NumbaRun:
         """Return the number of pixel pairs that the head needs, (left length, right case)."""
         pairs: np.ndarray = left[:, None] * self._offsets(right)
         return pairs
+
+    @cached_property
+    def _own_grids(self) -> np.ndarray:
+        """The grids of one pair of the longest signals."""
+        one = np.array([self.longest])
+        return self._grids(one, one)
 
     def _grids(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the grids of sums, (grid, 2, depth, left length, right case)."""
