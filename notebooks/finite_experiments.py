@@ -388,7 +388,7 @@ FAST: dict[str, dict[str, Any]] = {
     "deep_regression": {"depth": 20, "width": 128, "n_networks": 3, "steps": 300},
     "trained_fields": {"width": 128, "n_networks": 2, "steps": 150},
     "trained_responses": {"width": 64, "n_networks": 2, "steps": 150},
-    "training_speed": {"width": 128, "depths": [2, 4], "n_networks": 2},
+    "training_speed": {"width": 128, "depths": [4], "n_networks": 2},
 }
 """Settings of the notebooks: seconds each."""
 

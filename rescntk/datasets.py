@@ -20,7 +20,10 @@ SUFFIXES = (".npy", ".npz", ".ts")
 def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
     """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file.
 
-    The parameters are the same as for `read_labelled`.
+    Parameters
+    ----------
+    path, array
+        As for `read_labelled`.
 
     Returns
     -------
@@ -60,6 +63,11 @@ def read_labelled(
         If the file does not hold signals.
     ImportError
         For a ``.ts`` file if aeon is not installed.
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> X, y = datasets.read_labelled("signals_TRAIN.ts")  # doctest: +SKIP
     """
     path = Path(path)
     check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)

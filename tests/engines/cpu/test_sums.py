@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from rescntk.engines.cpu import sums
-from rescntk.engines.cpu.compilation import compiled
+from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.records import Group, RowPixels
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
 from tests import tolerances
 
 
-@compiled
+@njit(**OPTIONS)
 def moving(values, size, step, group, length):
     """Return moving sums; of open rows, those of the pixels that have all taps."""
     rooms = sums.piece_levels(size) + 1
@@ -52,19 +53,24 @@ def test_moving_sums(d, rows, dtype, rng):
         assert (opened.reshape(d, rows) == computed).all()
 
 
+@njit(**OPTIONS)
+def zeros(size, like):
+    return sums.aligned_zeros(size, like)
+
+
 def test_memory_begins_on_a_cache_line():
     for size in (1, 8, 1000):
-        memory = sums.aligned_zeros(size, np.zeros(1, np.float32))
+        memory = zeros(size, np.zeros(1, np.float32))
         assert memory.shape == (size,) and not memory.any()
         assert memory.ctypes.data % 64 == 0
 
 
-@compiled
+@njit(**OPTIONS)
 def spread(values, group, out):
     sums.repeat_over_rows(out, 0, values, 5 * group.d, group)
 
 
-@compiled
+@njit(**OPTIONS)
 def gather(values, table, rows, group, first, out):
     sums.gather_rows(out, 0, values, table, rows, group, first)
 
@@ -106,7 +112,7 @@ def test_rows_of_different_periods_are_copied(first, rng):
         assert (out.reshape(d, 10)[:, row] == expected).all()
 
 
-@compiled
+@njit(**OPTIONS)
 def reload(values, out):
     for at in range(0, len(values), VECTOR_BYTES // values.itemsize):
         total, lost = sums.add_compensated(load(values, at), 0.0 * load(values, at), 1e-17)
