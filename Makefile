@@ -100,4 +100,5 @@ $(VENV)/python.stamp:
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build *.egg-info
+	rm -rf $(VENV) demo build *.egg-info docs/api/generated docs/project/results
+	rm -rf docs/gallery/thumbnails docs/gallery/*.ipynb

@@ -47,4 +47,5 @@ html_theme = "furo"
 html_title = f"rescntk {release}"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_js_files = ["wide.js"]
 html_copy_source = False

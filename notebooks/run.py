@@ -15,17 +15,8 @@ from nbclient import NotebookClient
 HERE = Path(__file__).parent
 
 SMALL: dict[str, dict[str, Any]] = {
-    "beyond_the_kernel_regime": {
-        "rates": ((6, 0.5), (10, 0.05)),
-        "n_drawn": 3,
-        "n_learned": 1,
-        "n_steps": 300,
-        "widths": (32, 128),
-        "figure_3": {"width": 64, "n_networks": 2, "steps": 200},
-    },
     "condition_numbers": {"depths": (1, 2, 3, 5, 10, 22, 50, 110, 250), "every": 3},
     "eigenvalue_decay": {"limit": 1},
-    "finite_networks": {"widths": (32, 128), "trained_widths": (32, 256), "n_fields": 40},
     "gaussian_process": {"every": 3, "compared": ("slope",)},
     "infinite_depth": {"deepest": 14, "resolved": 0.02, "gammas": (0.25, 0.5, 1.25)},
     "time_series_classification": {

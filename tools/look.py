@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, TimeoutError, sync_playwright
 
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 """Width and height of the windows, in points."""
@@ -41,21 +41,29 @@ SEARCHES = ("condition number", "unequal length")
 """What the search must find."""
 
 FORMULAS = """() => ({
-    width: document.documentElement.scrollWidth - window.innerWidth,
+    width: Math.max(
+        document.documentElement.scrollWidth - window.innerWidth,
+        document.querySelector(".content").scrollWidth
+            - document.querySelector(".content").clientWidth),
     set: document.querySelectorAll("mjx-container").length,
     written: document.querySelectorAll(".math").length,
-    wrong: document.querySelectorAll("mjx-merror, [data-mjx-error]").length,
+    wrong: document.querySelectorAll("mjx-merror, mjx-container [style*='color: red']").length,
 })"""
-"""Excess width in points; formulas that MathJax has set, that the page has, that are wrong."""
+"""Excess width in points; formulas that MathJax has set; formulas of the page; mistakes in them.
+
+MathJax sets a command that it does not know in red."""
 
 
 def look(page: Page, url: str) -> Iterator[str]:
     """Yield what is wrong with a page in the current window."""
     page.goto(url)
-    page.wait_for_function(
-        "() => !document.querySelector('.math') || window.MathJax?.startup?.promise"
-    )
-    page.evaluate("() => window.MathJax?.startup?.promise")
+    try:
+        page.wait_for_function(
+            "() => !document.querySelector('.math') || window.MathJax?.startup?.promise"
+        )
+        page.evaluate("() => window.MathJax?.startup?.promise?.then(() => markWide?.())")
+    except TimeoutError:
+        yield "MathJax does not start"
     found = page.evaluate(FORMULAS)
     if found["width"] > 0:
         yield f"{found['width']} points wider than the window"

@@ -15,7 +15,7 @@ import pytest
 import rescntk as rk
 from tests.project.pages import ROOT, blocks
 
-pytest.importorskip("build")
+pytest.importorskip("build.__main__")
 
 FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
 
