@@ -18,6 +18,7 @@ import numpy as np
 
 from ..signals import Batch, SignalList, channels_and_length, library
 from ..validation import check_choice
+from .geometry import receptive_reach
 from .protocol import Engine, Request, ScaledKernel
 
 __all__ = ["Engine", "Request", "ScaledKernel", "available", "choose", "held_results"]
@@ -27,6 +28,16 @@ _ANNOUNCE_AFTER = 1.0
 
 Raising it announces later. Code that was compiled before is read from disk in less than a second:
 chosen so that only compilation is announced.
+"""
+
+
+_LONGEST_MARGIN = 1000
+"""Most pixels of the margin of open rows (docs/theory/torus.md) in the engine "numba".
+
+A larger number takes deeper networks on lists, at a cost of (d + margin)/d and with tables of
+d + 2 margin pixels for each layer. A smaller one leaves long signals to the slower engine. On an
+AMD EPYC (Zen 4) the engines are level at d = 80 and a margin of 400 (depth 200, filter size 3).
+The number depends on the network alone: so do the bits of a pair.
 """
 
 
@@ -48,13 +59,12 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
         )
-    return _lists_are_refused(X)
-
-
-def _lists_are_refused(X: Batch) -> str | None:
-    """Return the reason of an engine that takes signals of one length alone, or None."""
-    if isinstance(X, SignalList):
-        return "it takes signals of one length, and these have different lengths"
+    reach = receptive_reach(request.network, request.depths[-1])
+    if isinstance(X, SignalList) and reach > _LONGEST_MARGIN:
+        return (
+            f"its rows of signals of different lengths have a margin of {reach} pixels, the reach "
+            f"of all filters, and at most {_LONGEST_MARGIN} are faster than the reference engine"
+        )
     return None
 
 
@@ -82,7 +92,9 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
         )
-    return _lists_are_refused(X)
+    if isinstance(X, SignalList):
+        return "it takes signals of one length, and these have different lengths"
+    return None
 
 
 class _Entry(NamedTuple):

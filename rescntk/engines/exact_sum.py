@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from ..arrays import Array
+
+_NOTHING = 1.5 * 2.0**1000
+"""A constant whose addition rounds terms to 0."""
 
 
 def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Array]:
@@ -28,7 +32,7 @@ def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Arra
     bound : float or float64 array
         A bound on the magnitude of the terms, which they exceed by a factor 2 at most.
     count : int, or array of integers that broadcasts with `bound`
-        The number of terms. All counts of an array need the same `number_of_grids`.
+        The number of terms. Where a count needs fewer grids than another, terms are 0 on the rest.
 
     Returns
     -------
@@ -40,26 +44,24 @@ def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Arra
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     if isinstance(count, int):
-        headroom, number = _headroom(count), number_of_grids(count)
+        headroom: Any = (count - 1).bit_length() + 1
+        needed: Any = _number_of_grids(headroom)
+        number = needed
     else:
-        headroom, number = (
-            xp.frexp((count - 1).astype(np.float64))[1] + 1,
-            number_of_grids(int(count.max())),
-        )
+        headroom = xp.frexp((count - 1).astype(np.float64))[1] + 1
+        needed = _number_of_grids(headroom)
+        number = int(needed.max())
     one_and_a_half = xp.full(exponent.shape, 1.5)
     shifts = [(k + 1) * headroom - 53 * k for k in range(number)]
-    return [xp.ldexp(one_and_a_half, exponent + shift) for shift in shifts]
+    found = [xp.ldexp(one_and_a_half, exponent + shift) for shift in shifts]
+    if isinstance(count, int):
+        return found
+    return [xp.where(k < needed, grid, _NOTHING) for k, grid in enumerate(found)]
 
 
-def number_of_grids(count: int) -> int:
-    """Return the number of grids that the sum of `count` terms takes."""
-    headroom = _headroom(count)
-    return max(2, -(-(53 + headroom) // (53 - headroom)))
-
-
-def _headroom(count: int) -> int:
-    """Return the bits that the sum of `count` terms needs beyond the terms' own, and one more."""
-    return (count - 1).bit_length() + 1
+def _number_of_grids(headroom: Any) -> Any:
+    """Return the number of grids of sums that need `headroom` bits beyond the terms' own."""
+    return -(-(53 + headroom) // (53 - headroom))
 
 
 def split(

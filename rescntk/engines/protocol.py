@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from ..arrays import Array
 from ..network import Network
 from ..signals import Batch
@@ -89,6 +91,17 @@ def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
     """Yield slices of at most `size` that cover start … stop."""
     for first in range(start, stop, size):
         yield slice(first, min(first + size, stop))
+
+
+def cut(sizes: np.ndarray, most: float) -> Iterator[slice]:
+    """Yield slices whose sizes add up to at most `most`, or of one number."""
+    total = np.concatenate([[0], np.cumsum(sizes)])
+    start = 0
+    while start < len(sizes):
+        stop = int(np.searchsorted(total, total[start] + most, side="right")) - 1
+        stop = max(start + 1, stop)
+        yield slice(start, stop)
+        start = stop
 
 
 def pairs_above(rows: tuple[int, int], columns: tuple[int, int]) -> int:

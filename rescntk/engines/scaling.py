@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from copy import copy
 from fractions import Fraction
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -140,19 +141,33 @@ class Scaling:
     """
 
     def __init__(self, request: Request, n_channels: int, d: int) -> None:
-        net = request.network
-        self.network, self.d = net, d
+        self.network = net = request.network
         self.depths, self.depth = request.depths, request.depths[-1]
         self.request_head = request.head
         self.equivariant = request.head == "equivariant"
-        self.offsets = d if request.head in ("gap", "pixels") else 1
-        self.halo = max(net.filter_size // 2, longest_reach(net, self.depth, d))
         self.dtype = np.dtype(request.dtype)
         self.activation = BY_NAME[net.activation]
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.mean_variances: list[float] = []
-        self.common_bounds = self._common_bounds() if self.activation.homogeneous else None
+        self._means = self._mean_kernels() if self.activation.homogeneous else None
+        self._set_length(d)
+
+    def _set_length(self, d: int) -> None:
+        """Set what depends on the length of the signals."""
+        self.d = d
+        self.offsets = d if self.request_head in ("gap", "pixels") else 1
+        self.halo = max(self.network.filter_size // 2, longest_reach(self.network, self.depth, d))
+        # At x = z no pixel has more than d times the mean.
+        self.common_bounds: dict[tuple[str, int], float] | None = None
+        if self._means is not None:
+            self.common_bounds = {key: math.sqrt(d * at) for key, at in self._means.items()}
+
+    def of_length(self, d: int) -> Scaling:
+        """Return the constants for signals of another length; those of the layers are the same."""
+        other = copy(self)
+        other._set_length(d)
+        return other
 
     # -- constants of a layer
 
@@ -257,24 +272,23 @@ class Scaling:
                 scale = xp.ldexp(xp.ones(exponent.shape), -2 * exponent)
             yield state(window)
 
-    def _common_bounds(self) -> dict[tuple[str, int], float]:
-        """Return the bounds for all signals of mean energy 1.
+    def _mean_kernels(self) -> dict[tuple[str, int], float]:
+        """Return the kernels' means over pixels at x = z, for all signals of mean energy 1.
 
         At x = z the recursion of a homogeneous network is linear and keeps the mean over
-        pixels. No pixel has more than d times the mean.
+        pixels.
         """
-        bounds = {}
+        means = {}
         one = np.ones((1, 1))  # NumPy's: reading numbers back from a device would wait for it
         for layer, at in enumerate(self.variances(np, one, with_tangent=True)):
             self.mean_variances.append(float(at.window[0, 0]))
             apart = self.linear_apart
             gpk, ntk = (at.branches, at.tangent_branches) if apart else (at.features, at.tangent)
-            bounds["gpk", layer] = math.sqrt(self.d * float(gpk[0, 0]))
-            bounds["ntk", layer] = math.sqrt(self.d * float(ntk[0, 0]))
+            means["gpk", layer], means["ntk", layer] = float(gpk[0, 0]), float(ntk[0, 0])
         reaching = float(at.features[0, 0])
         if self.equivariant and reaching > 0:  # signals are divided by the energy at the head
             self.mean_variances = [mean / reaching for mean in self.mean_variances]
-        return bounds
+        return means
 
     @property
     def linear_apart(self) -> bool:

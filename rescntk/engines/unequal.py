@@ -7,7 +7,7 @@ seams, so that a right signal's rows are in one tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -15,11 +15,10 @@ import numpy as np
 
 from ..arrays import Array
 from ..signals import Run, SignalList
-from . import exact_sum
 from .deficits import RootMasses
 from .geometry import Rows
 from .joined_tables import JoinedMasses, JoinedTables, join
-from .protocol import Request, ScaledKernel, Tick, blocks
+from .protocol import Request, ScaledKernel, Tick, blocks, cut
 from .recursion import Buffers
 from .scaling import Scaling
 from .signal_tables import SignalTables, read_input, signal_tables
@@ -150,7 +149,7 @@ class UnequalGram:
     def __init__(self, request: Request, X: SignalList, Z: SignalList, work: Work) -> None:
         self.request, self.xp, self._work = request, X.xp, work
         self._n_channels = X.n_channels
-        self._scalings: dict[int, Scaling] = {}
+        self._scalings = {X.longest: Scaling(request, X.n_channels, X.longest)}
         self._buffers = Buffers(self.xp, request.dtype)
         self.left = SortedSignals(X, self)
         self.right = self.left if Z is X else SortedSignals(Z, self)
@@ -161,7 +160,8 @@ class UnequalGram:
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
         if length not in self._scalings:
-            self._scalings[length] = Scaling(self.request, self._n_channels, length)
+            any_length = next(iter(self._scalings.values()))
+            self._scalings[length] = any_length.of_length(length)
         return self._scalings[length]
 
     # -- how the work is cut into tiles
@@ -180,7 +180,7 @@ class UnequalGram:
     def _blocks(self, side: SortedSignals) -> Iterator[slice]:
         """Yield blocks of signals whose tables take at most `Work.table_bytes`."""
         sizes = [self.scaling(int(d)).bytes_per_case(self._n_channels) for d in side.lengths]
-        return _cut(np.array(sizes), self._work.table_bytes)
+        return cut(np.array(sizes), self._work.table_bytes)
 
     def _tiles(
         self,
@@ -197,8 +197,7 @@ class UnequalGram:
                 first = max(part.start, columns.start) if symmetric else columns.start
                 lengths = self.right.lengths[first : columns.stop]
                 entries = run.length * lengths * (part.stop - part.start)
-                grids = [exact_sum.number_of_grids(run.length * int(d)) for d in lengths]
-                for cases in _cut(entries, self._work.entries, grids):
+                for cases in cut(entries, self._work.entries):
                     there = slice(first + cases.start, first + cases.stop)
                     yield TileCases(part, there, left, right)
 
@@ -209,9 +208,7 @@ class UnequalGram:
             lefts, rights = pairs[:, 0] + run.start, pairs[:, 1]
             if symmetric:
                 lefts, rights = (side[pairs[:, 1] >= lefts] for side in (lefts, rights))
-            lengths = self.right.lengths[rights]
-            grids = [exact_sum.number_of_grids(run.length * int(d)) for d in lengths]
-            for some in _cut(run.length * lengths, self._work.entries, grids):
+            for some in cut(run.length * self.right.lengths[rights], self._work.entries):
                 yield lefts[some], rights[some]
 
     # -- a tile
@@ -295,20 +292,6 @@ class UnequalGram:
             self.values[kind][:, here[:, None], there] = value
             if self.left is self.right:
                 self.values[kind][:, there[:, None], here] = value.swapaxes(1, 2)
-
-
-def _cut(sizes: np.ndarray, most: int, keys: Sequence[int] | None = None) -> Iterator[slice]:
-    """Yield slices whose sizes add up to `most`, or of one number; of equal `keys` each."""
-    total = np.concatenate([[0], np.cumsum(sizes)])
-    start = 0
-    while start < len(sizes):
-        stop = int(np.searchsorted(total, total[start] + most, side="right")) - 1
-        stop = max(start + 1, stop)
-        if keys is not None:
-            others = np.flatnonzero(np.array(keys[start:stop]) != keys[start])
-            stop = start + int(others[0]) if len(others) else stop
-        yield slice(start, stop)
-        start = stop
 
 
 def _shifted(cases: slice, start: int) -> slice:

@@ -57,7 +57,7 @@ class LandmarkFeatures(KernelTransformer):
     landmarks_ : ndarray of int, (n_features,)
         Indices of the landmarks among the signals fitted.
     signals_ : ndarray, (n_features, n_channels, n_timepoints)
-        The landmarks.
+        The landmarks; of different lengths, if the fitted signals are.
     map_ : rescntk.regression.LandmarkMap
         The function from signals to features in float64.
     residual_ : float
@@ -116,6 +116,7 @@ class LandmarkFeatures(KernelTransformer):
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             With the ``n_channels`` of a `SignalKernel`, arrays of two axes are
             (n_cases, n_channels · n_timepoints).
+            Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : ignored
 
         Returns
@@ -163,7 +164,7 @@ class LandmarkFeatures(KernelTransformer):
         Parameters
         ----------
         X : array, (m_cases, n_channels, n_timepoints) or (m_cases, n_timepoints)
-            With the numbers of channels and time points of `fit`.
+            With the numbers of channels and time points of `fit`. Or a list, if `fit` had one.
 
         Returns
         -------

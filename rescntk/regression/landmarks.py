@@ -51,7 +51,7 @@ class LandmarkMap:
     landmarks: np.ndarray
     """(k,): indices of the landmarks among the signals given."""
     signals: np.ndarray
-    """(k, n_channels, n_timepoints): the landmarks S."""
+    """(k, n_channels, n_timepoints), or signals of different lengths: the landmarks S."""
     factor: np.ndarray
     """(k, k): L, lower triangular, K(S, S) = L Lᵀ."""
     options: dict[str, Any]
@@ -90,7 +90,7 @@ def landmark_map(
     kernel : callable
         A `Kernel`, or another function with matrices ``kernel(X)`` and ``kernel(X, Z)``.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        Signals.
+        Signals; or a list of arrays (n_channels, n_timepoints_i), if the kernel takes lists.
     landmarks : LowRank or array_like of int, (k,)
         Indices of the landmarks among X, all different; or the result of `pivoted_cholesky` with
         the same kernel and signals, whose factor is used.

@@ -13,6 +13,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
+from ..signals import Batch, SignalList
 from .blocks import Block, Grid
 
 ATTRIBUTE = "rescntk"
@@ -67,11 +68,16 @@ class Folder:
         """Return the array of each kind."""
         return {kind: self.group[kind] for kind in self.description["kinds"]}
 
-    def signals(self, name: str, rows: slice = slice(None)) -> np.ndarray:
+    def signals(self, name: str, rows: slice = slice(None)) -> Batch:
         """Return signals "X" or "Z", some rows or all."""
         array: Any = self.group[name]
-        start, stop, _ = rows.indices(self.description[name]["shape"][0])
-        return np.asarray(array[start:stop])
+        n, _, lengths = self.description[name]["shape"]
+        start, stop, _ = rows.indices(n)
+        if not isinstance(lengths, list):
+            return np.asarray(array[start:stop])
+        ends = np.cumsum([0, *lengths])[start : stop + 1]
+        pixels = np.asarray(array[:, ends[0] : ends[-1]])
+        return SignalList(np.split(pixels, ends[1:-1] - ends[0], axis=1))
 
     def labels(self) -> dict[str, list[Any]]:
         """Return the labels of the signals by "X" and "Z"; empty if there are none."""
@@ -156,12 +162,16 @@ class Folder:
             if array.shape != self.shape:
                 array.resize(self.shape)
 
-    def grow(self, X_new: np.ndarray, described: dict[str, Any]) -> None:
+    def grow(self, X_new: Batch, described: dict[str, Any]) -> None:
         """Append signals; the description, which is changed last, makes them valid."""
-        old, new = self.description["X"]["shape"][0], described["shape"][0]
         signals: Any = self.group["X"]
-        signals.resize((new, *signals.shape[1:]))
-        signals[old:new] = X_new
+        values, axis = _pixels(X_new)
+        _, _, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
+        old = sum(lengths) if axis else self.description["X"]["shape"][0]
+        shape = list(signals.shape)
+        shape[axis] = old + values.shape[axis]
+        signals.resize(tuple(shape))
+        signals[(slice(None),) * axis + (slice(old, None),)] = values
         for file in (self.path / "X").rglob("*"):
             synchronize(file)
         self.group.attrs[ATTRIBUTE] = {**self.description, "X": described}
@@ -170,7 +180,7 @@ class Folder:
         self.fit_arrays()
 
 
-def create(path: Path, description: dict[str, Any], X: np.ndarray, Z: np.ndarray | None) -> None:
+def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -> None:
     """Make the folder of a computation: complete under another name, then renamed.
 
     Raises
@@ -185,14 +195,17 @@ def create(path: Path, description: dict[str, Any], X: np.ndarray, Z: np.ndarray
         group = zarr.open_group(new, mode="w", zarr_format=3)
         for name, signals in (("X", X), ("Z", Z)):
             if signals is not None:
-                chunks = (min(_SIGNALS_PER_CHUNK, len(signals)), *signals.shape[1:])
-                _new_array(group, name, signals.shape, chunks, "float64")[...] = signals
+                values, axis = _pixels(signals)
+                chunks = list(values.shape)
+                part = min(_SIGNALS_PER_CHUNK, len(signals))
+                chunks[axis] = -(-chunks[axis] * part // len(signals))
+                _new_array(group, name, values.shape, tuple(chunks), "float64")[...] = values
         depths, block = description["depths"], description["block"]
         shape = (len(X), len(X if Z is None else Z))
         for kind in description["kinds"]:
             front = () if depths is None else (len(depths),)
-            chunks = (*(1 for _ in front), block, block)
-            _new_array(group, kind, (*front, *shape), chunks, description["dtype"])
+            of_kind = (*(1 for _ in front), block, block)
+            _new_array(group, kind, (*front, *shape), of_kind, description["dtype"])
         group.create_group("record")
         (new / "record" / "blocks.txt").touch()
         group.attrs[ATTRIBUTE] = description
@@ -203,6 +216,16 @@ def create(path: Path, description: dict[str, Any], X: np.ndarray, Z: np.ndarray
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
+
+
+def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
+    """Return the array that holds signals, and the axis along which it grows.
+
+    An array is (case, channel, pixel). The signals of a list follow one another: (channel, pixel).
+    """
+    if isinstance(signals, SignalList):
+        return np.concatenate(list(signals), axis=1), 1
+    return np.asarray(signals), 0
 
 
 def synchronize(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,16 @@ import numpy as np
 from ..description import describe, describe_signals, differences, network_of
 from ..network import Network
 from ..progress import Progress
-from ..validation import check_choice, check_depth, check_flag, check_match, check_signals
+from ..signals import Batch, SignalList, library
+from ..validation import (
+    check_array,
+    check_batch,
+    check_batches,
+    check_choice,
+    check_depth,
+    check_flag,
+    check_match,
+)
 from . import jobs
 from .blocks import Block
 from .folder import FORMAT, Folder, create
@@ -25,8 +34,8 @@ from .matrix import StoredMatrix
 def gram(
     path: str | os.PathLike[str],
     network: Network,
-    X: np.ndarray,
-    Z: np.ndarray | None = None,
+    X: np.ndarray | Sequence[np.ndarray],
+    Z: np.ndarray | Sequence[np.ndarray] | None = None,
     *,
     head: str = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"),
@@ -50,7 +59,7 @@ def gram(
     path : path
         A folder, new or of the same computation: a Zarr group with an array for each kind.
     network, X, Z, head, kinds, depths, normalized
-        As for `rescntk.gram`; signals are NumPy's arrays.
+        As for `rescntk.gram`; signals are NumPy's arrays, or lists of them for the head "gap".
     dtype : {"float32", "float64"}
         Precision of the computation and of the arrays.
     block : int, default 1024
@@ -96,14 +105,11 @@ def gram(
     (True, (10, 10), True)
     """
     path = Path(path).resolve()
-    X = np.asarray(check_signals(X, "X"))
-    Z = None if Z is None or Z is X else np.asarray(check_signals(Z, "Z"))
-    if Z is not None:
-        check_match(X, Z)
+    one, other = (_in_numpy(batch) for batch in check_batches(X, Z, head))
     given = {"format": FORMAT, "block": check_depth(block, "block")} | describe(
         network,
-        X,
-        Z,
+        one,
+        other,
         head=head,
         kinds=kinds,
         depths=depths,
@@ -113,7 +119,7 @@ def gram(
     )
     if not path.exists():
         try:
-            create(path, given, X, Z)
+            create(path, given, one, other)
         except OSError:
             if not path.exists():  # else another job has just made the folder
                 raise
@@ -122,6 +128,13 @@ def gram(
     if different:
         raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
     return opened.resume(threads=threads, client=client, progress=progress)
+
+
+def _in_numpy(batch: Any) -> Any:
+    """Return a checked batch, or None, or refuse the signals of a device."""
+    if batch is not None and library(batch) is not np:
+        raise ValueError("X and Z are CuPy's arrays, expected NumPy's: cupy.asnumpy(X)")
+    return batch
 
 
 def open(path: str | os.PathLike[str]) -> StoredGram:
@@ -302,7 +315,7 @@ class StoredGram:
 
     def append(
         self,
-        X_new: np.ndarray,
+        X_new: np.ndarray | Sequence[np.ndarray],
         *,
         threads: int | None = None,
         client: Any = None,
@@ -316,6 +329,7 @@ class StoredGram:
         Parameters
         ----------
         X_new : ndarray, (k_cases, n_channels, n_timepoints)
+            Or a list, if X is stored as one.
         threads, client, progress
             As for `gram`.
 
@@ -329,13 +343,21 @@ class StoredGram:
         ValueError, RuntimeError, OSError
             As for `gram`.
         """
-        X_new = np.asarray(check_signals(X_new, "X_new"))
+        new = _in_numpy(check_batch(X_new, "X_new"))
         with locked(self.path):
             folder = Folder(self.path, writable=True)
             X = folder.signals("X")
-            check_match(X, X_new)
+            both: Batch
+            if isinstance(X, SignalList):
+                check_match(X, new, lists=True)
+                new = SignalList.of(new)
+                both = SignalList([*X, *new])
+            else:
+                check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
+                check_match(X, new)
+                both = np.concatenate([X, new])
             folder.fit_arrays()
-            folder.grow(X_new, describe_signals(np.concatenate([X, X_new])))
+            folder.grow(new, describe_signals(both))
         return self.resume(threads=threads, client=client, progress=progress)
 
     def resume(

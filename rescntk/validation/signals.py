@@ -101,15 +101,16 @@ def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
     return SignalList.of(one), SignalList.of(other)
 
 
-def check_array(X: np.ndarray | list[np.ndarray], name: str, reason: str) -> np.ndarray:
+def check_array(X: Any, name: str, reason: str) -> np.ndarray:
     """Return an array of signals unchanged, or refuse a list of signals of different lengths."""
-    if isinstance(X, list):
+    if isinstance(X, (list, SignalList)):
         lengths = [signal.shape[1] for signal in X]
         raise ValueError(
             f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
             f"of one length: {reason}"
         )
-    return X
+    array: np.ndarray = X
+    return array
 
 
 def check_match(X: Any, Z: Any, lists: bool = False) -> None:

@@ -8,6 +8,7 @@ import pytest
 import rescntk as rk
 from rescntk import engines
 from rescntk.engines.protocol import Request
+from rescntk.signals import SignalList
 from rescntk.vocabulary import KINDS
 from tests.engine_names import needs_numba
 from tests.processes import run
@@ -44,14 +45,28 @@ def test_numba_refuses_erf_with_a_reason():
 
 
 @needs_numba
-def test_lists_go_to_the_reference_engine():
+def test_lists_go_to_the_fastest_engine_too():
+    signals = SignalList([X[0], X[0, :, :2]])
+    assert engines.choose("auto", REQUEST, signals).__name__.endswith("cpu.engine")
+    erf = replace(REQUEST, network=ERF)
+    assert engines.choose("auto", erf, signals).__name__.endswith("reference")
+
+
+@needs_numba
+def test_deep_networks_on_lists_go_to_the_reference_engine():
+    """Open rows would have margins much longer than themselves."""
+    signals = SignalList([X[0], X[0, :, :2]])
+    deep = replace(REQUEST, depths=(501,))
+    assert engines.choose("auto", deep, X).__name__.endswith("cpu.engine")
+    assert engines.choose("auto", deep, signals).__name__.endswith("reference")
+    with pytest.raises(ValueError, match="margin of 1001 pixels.*; these can: 'reference'"):
+        engines.choose("numba", deep, signals)
+
+
+def test_cuda_refuses_lists_with_a_reason():
     signals = [X[0], X[0, :, :2]]
-    reason = "signals of one length, and these have different lengths; these can: 'reference'"
-    with pytest.raises(ValueError, match=reason):
-        rk.gram(NETWORK, signals, engine="numba")
-    by_reference = rk.gram(NETWORK, signals, engine="reference")
-    for kind in KINDS:
-        assert (getattr(rk.gram(NETWORK, signals), kind) == getattr(by_reference, kind)).all()
+    with pytest.raises(ValueError, match="signals of one length, and these have different lengths"):
+        rk.gram(NETWORK, signals, engine="cuda")
 
 
 @needs_numba

@@ -1,5 +1,8 @@
 """Signals of different lengths: right, bitwise rules, and what is refused."""
 
+from importlib import import_module
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +11,11 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
 from rescntk.engines import unequal
-from rescntk.vocabulary import KINDS
+from rescntk.engines.scaling import Scaling
+from rescntk.vocabulary import DTYPES, KINDS
 from tests import tolerances
+from tests.difficult_signals import UNEVEN
+from tests.engine_names import CPU, needs_numba, takes
 from tests.oracles import torus
 from tests.strategies import kinds, networks, signal_lists
 
@@ -27,13 +33,18 @@ LENGTHS = [(5, 7), (6, 4), (3, 6), (1, 4), (5, 5), (1, 1)]
 
 
 def assert_right(network, x, z):
+    """Compare every engine with the definition, and both orders of the signals to the bit."""
     expected = torus.gap(network, x, z)
-    for dtype, bar in tolerances.KERNEL.items():
-        computed = rk.gram(network, [x], [z], dtype=dtype)
-        for K, (exact, own, size) in zip(computed, expected, strict=True):
+    engines = [engine for engine in CPU if takes(engine, network)]
+    for engine, (dtype, bar) in product(engines, tolerances.KERNEL.items()):
+        options = {"engine": engine, "dtype": dtype}
+        computed = rk.gram(network, [x], [z], **options)
+        turned = rk.gram(network, [z], [x], **options)
+        for K, L, (exact, own, size) in zip(computed, turned, expected, strict=True):
             yardstick = size if network.activation == "erf" else own
             error = abs(torus.mp.mpf(float(K[0, 0])) - exact)
             assert error <= bar * yardstick
+            assert K == L
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -43,31 +54,68 @@ def test_against_the_definition(name, lengths, rng):
     assert_right(NETWORKS[name], x, z)
 
 
+def count_calls(monkeypatch, owner, name):
+    """Return a list that grows with each result of a method."""
+    results, method = [], getattr(owner, name)
+
+    def counting(*arguments):
+        results.append(method(*arguments))
+        return results[-1]
+
+    monkeypatch.setattr(owner, name, counting)
+    return results
+
+
 @pytest.mark.parametrize("lengths", [(7, 9), (10, 8)], ids=str)
 @pytest.mark.parametrize("network", [NETWORKS["default"], DILATED], ids=repr)
 def test_near_parallel_signals_of_different_lengths(network, lengths, rng, monkeypatch):
     """Doubtful pairs are computed again in deficits, across seams too."""
-    direction, again = rng.standard_normal((2, 1)), []
-    repeat = unequal.UnequalGram.repeat
-
-    def counting(self, pairs):
-        again.append(pairs)
-        return repeat(self, pairs)
-
-    monkeypatch.setattr(unequal.UnequalGram, "repeat", counting)
+    direction = rng.standard_normal((2, 1))
+    again = [count_calls(monkeypatch, unequal.UnequalGram, "repeat")]
+    if "numba" in CPU:
+        again.append(count_calls(monkeypatch, numba_run(), "_repeat"))
     # Windows of exponentials are nearly parallel, and differ in amplitude.
     x, z = (
         1.5 ** np.arange(d) * direction * (1 + 1e-7 * rng.standard_normal((2, d))) for d in lengths
     )
     assert_right(network, x, z)
-    assert again
+    assert all(again)
     # Doubtful and other pairs of several lengths in one Gram: a pair's bits stay.
     X = [x, z, rng.standard_normal((2, 4)), 0.3 * x[:, 1:], 2 * z, 7 * x]
-    for K, alone in zip(rk.gram(network, X), rk.gram(network, [x], [z]), strict=True):
-        assert (K == K.T).all()
-        assert K[0, 1] == alone[0, 0]
-    for K, alone in zip(rk.gram(network, X[3:], X[:4]), rk.gram(network, X), strict=True):
-        assert (K == alone[3:, :4]).all()
+    for engine in CPU:
+        options = {"engine": engine}
+        whole = rk.gram(network, X, **options)
+        for K, alone in zip(whole, rk.gram(network, [x], [z], **options), strict=True):
+            assert (K == K.T).all()
+            assert K[0, 1] == alone[0, 0]
+        for K, alone in zip(rk.gram(network, X[3:], X[:4], **options), whole, strict=True):
+            assert (K == alone[3:, :4]).all()
+
+
+def numba_run():
+    """Return the class of a request on the engine "numba"."""
+    return import_module("rescntk.engines.cpu.run").NumbaRun
+
+
+@needs_numba
+@settings(max_examples=40)
+@given(
+    networks(activations=("relu",), max_depth=3, dilated="freely"),
+    st.integers(0, 8).map(lambda k: 2 * k + 1),
+    signal_lists(max_length=9),
+)
+def test_all_pairs_in_deficits(network, outer, X):
+    """The compiled recursion of deficits, on any pairs, against the reference engine."""
+    network = network.replace(outer_filter_size=outer)
+    exact = rk.gram(network, X, engine="reference")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scaling, "allowed_doubt", lambda self, pairs: -1.0 + 0 * pairs)
+        computed = rk.gram(network, X, engine="numba")
+        turned = rk.gram(network, X[::-1], [np.roll(x, 2, axis=1) for x in X], engine="numba")
+    for K, shifted, P in zip(computed, turned, exact, strict=True):
+        size = np.sqrt(np.outer(P.diagonal(), P.diagonal()))
+        assert (np.abs(K - P) <= tolerances.KERNEL["float64"] * size).all()
+        assert (shifted == K[::-1]).all()
 
 
 def test_signals_of_zero_mean_keep_the_digits_of_the_branch(rng):
@@ -93,19 +141,35 @@ def test_any_network_on_any_signals(network, X):
     st.sampled_from(["float64", "float32"]),
 )
 def test_bitwise_rules(network, X, kind, dtype):
-    follows_the_bitwise_rules(network, X, kind, dtype)
+    for engine in CPU:
+        follows_the_bitwise_rules(engine, network, X, kind, dtype)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bitwise_rules_of_erf(kind, rng):
     X = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5)]
-    follows_the_bitwise_rules(NETWORKS["erf"].replace(dilation=2), X, kind, "float64")
+    erf = NETWORKS["erf"].replace(dilation=2)
+    follows_the_bitwise_rules("reference", erf, X, kind, "float64")
 
 
-def follows_the_bitwise_rules(network, X, kind, dtype):
+@needs_numba
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bitwise_rules_of_many_channels_and_windows(dtype, rng):
+    """Squared distances of several left signals together, and windows as moving sums."""
+    for channels, window in ((9, 1), (33, 1), (20, 3)):
+        X = [rng.standard_normal((channels, d)) for d in (40, 5, 37, 12, 5, 36)]
+        network = rk.Network(2, 3, input_filter_size=window)
+        follows_the_bitwise_rules("numba", network, X, "ntk", dtype)
+        ours, theirs = (rk.gram(network, X, engine=e, dtype=dtype) for e in CPU)
+        for K, L in zip(ours, theirs, strict=True):
+            size = np.sqrt(np.outer(K.diagonal(), K.diagonal()))
+            assert (np.abs(K - L) <= tolerances.KERNEL[dtype] * size).all()
+
+
+def follows_the_bitwise_rules(engine, network, X, kind, dtype):
     """Container, batch, order, sides, shifts: none of them changes a bit."""
     kernel = rk.Kernel(network, kind)
-    options = {"dtype": dtype, "engine": "reference"}
+    options = {"dtype": dtype, "engine": engine}
     K = kernel(X, **options)
     assert (K == K.T).all()
     assert (kernel(X, list(X), **options) == K).all()
@@ -131,23 +195,66 @@ def test_semidefinite_over_mixed_lengths(network, X):
         assert eigenvalues[0] >= -slack * max(eigenvalues[-1], 0.0)
 
 
-@pytest.mark.parametrize("cut", [(1, 1), (40, 3_000), (300, 10**9), (10**6, 10**9)])
-def test_results_do_not_depend_on_how_the_work_is_cut(cut, rng, monkeypatch):
+CUTS = {
+    "reference": [(1, 1), (40, 3_000), (300, 10**9), (10**6, 10**9)],
+    "numba": [(1, 1, 1), (3_000, 40, 3), (10**9, 300, 10**9), (10**9, 10**6, 7)],
+}
+SIZES = {
+    "reference": ("reference._TILE_ENTRIES", "reference._TABLE_BYTES"),
+    "numba": tuple(f"cpu.sizes.{name}" for name in ("TABLE_BYTES", "TASK_PAIRS", "TASK_RESULTS")),
+}
+
+
+@pytest.mark.parametrize(("engine", "cut"), [(e, cut) for e in CPU for cut in CUTS[e]], ids=str)
+def test_results_do_not_depend_on_how_the_work_is_cut(engine, cut, rng, monkeypatch):
     X = [rng.standard_normal((2, d)) for d in (5, 3, 7, 5, 2, 7, 7, 1)]
     X[3] = 4 * X[0] * (1 + 1e-9 * rng.standard_normal(X[0].shape))
     X[6] = 1.5 ** np.arange(7) * X[0][:, :1]
     X[5] = 3 * X[6][:, ::-1]  # parallel windows of other amplitudes: computed again in deficits
     Z = [rng.standard_normal((2, d)) for d in (6, 7, 2)]
-    expected = [*rk.gram(DILATED, X), *rk.gram(DILATED, X, Z, normalized=True)]
-    for name, value in zip(("_TILE_ENTRIES", "_TABLE_BYTES"), cut, strict=True):
-        monkeypatch.setattr(f"rescntk.engines.reference.{name}", value)
-    for threads in (1, 3):
-        computed = [
-            *rk.gram(DILATED, X, threads=threads),
-            *rk.gram(DILATED, X, Z, normalized=True, threads=threads),
+
+    def compute(**options):
+        options["engine"] = engine
+        return [
+            *rk.gram(DILATED, X, **options),
+            *rk.gram(DILATED, X, Z, normalized=True, **options),
         ]
-        for A, B in zip(expected, computed, strict=True):
+
+    expected = compute()
+    for name, value in zip(SIZES[engine], cut, strict=True):
+        monkeypatch.setattr(f"rescntk.engines.{name}", value)
+    for threads in (1, 3):
+        for A, B in zip(expected, compute(threads=threads), strict=True):
             assert (A == B).all()
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", UNEVEN)
+def test_uneven_amplitudes(make, dtype, rng):
+    """Nearly parallel windows of uneven amplitudes, at several lengths, in any order."""
+    X = [x for d in (7, 11, 6) for x in make(2, d, rng)]
+    for network in (NETWORKS["growing dilations"], NETWORKS["frozen"]):
+        exact = rk.gram(network, X, engine="reference")
+        computed = rk.gram(network, X, engine="numba", dtype=dtype)
+        turned = rk.gram(network, X[::-1], X, engine="numba", dtype=dtype)
+        for K, L, P in zip(computed, turned, exact, strict=True):
+            size = np.sqrt(np.outer(P.diagonal(), P.diagonal()))
+            assert (np.abs(K - P) <= tolerances.KERNEL[dtype] * size).all()
+            assert (L == K[::-1]).all()
+
+
+@needs_numba
+def test_sums_of_three_grids_among_sums_of_two(rng):
+    """More than 2^16 pixel pairs take a third grid, beside pairs that take two."""
+    X = [rng.standard_normal((1, d)) for d in (300, 215, 4)]
+    K = rk.ResCNTK(2)(X, engine="numba")
+    for i, x in enumerate(X):
+        for k, z in enumerate(X):
+            assert rk.ResCNTK(2)([x], [z], engine="numba")[0, 0] == K[i, k]
+    size = np.sqrt(np.outer(K.diagonal(), K.diagonal()))
+    exact = rk.ResCNTK(2)(X, engine="reference")
+    assert (np.abs(K - exact) <= tolerances.KERNEL["float64"] * size).all()
 
 
 def test_depths_normalization_and_derivative(rng):
@@ -172,29 +279,32 @@ def test_depths_normalization_and_derivative(rng):
 
 def test_half_of_a_symmetric_gram_is_computed(rng, monkeypatch):
     X = [rng.standard_normal((1, 2 + k // 2)) for k in range(40)]
-    done = []
-    fill = unequal.UnequalGram.fill_tile
-
-    def counting(self, tile):
-        done.append(fill(self, tile))
-        return done[-1]
-
-    monkeypatch.setattr(unequal.UnequalGram, "fill_tile", counting)
+    done = count_calls(monkeypatch, unequal.UnequalGram, "fill_tile")
     rk.ResCGPK(2)(X, engine="reference")
     assert sum(done) <= 40 * 41 / 2 + 40
 
 
 def test_few_calls_for_many_lengths(rng, monkeypatch):
-    """Signals of different lengths share tiles."""
+    """Signals of different lengths share tiles, and tasks of compiled code."""
     X = [rng.standard_normal((1, 8 + k)) for k in range(60)]
-    tiles = []
-    fill = unequal.UnequalGram.fill_tile
-    monkeypatch.setattr(
-        unequal.UnequalGram, "fill_tile", lambda self, tile: tiles.append(1) or fill(self, tile)
-    )
+    tiles = count_calls(monkeypatch, unequal.UnequalGram, "fill_tile")
     rk.ResCGPK(2)(X, engine="reference")
     entries = sum(len(x[0]) * len(z[0]) for i, x in enumerate(X) for z in X[i:])
     assert len(tiles) <= 60 + entries / 48_000
+    if "numba" in CPU:
+        tasks = count_calls(monkeypatch, numba_run(), "fill")
+        rk.ResCGPK(2)(X, engine="numba", threads=2)
+        assert len(tasks) <= 60
+
+
+@needs_numba
+def test_progress_counts_every_pair(capsys, monkeypatch, rng):
+    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
+    X = [rng.standard_normal((1, 1 + k)) for k in range(20)]
+    rk.ResCGPK(2)(X, progress=True, engine="numba")
+    assert "210/210" in capsys.readouterr().err
+    rk.ResCGPK(2)(X, X[:3], progress=True, engine="numba")
+    assert "60/60" in capsys.readouterr().err
 
 
 X, Y = np.ones((2, 5)), np.ones((2, 7))

@@ -299,3 +299,26 @@ def test_without_the_extra_an_error_names_it(package):
         [sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=ROOT
     )
     assert run.stderr.splitlines()[-1].endswith("pip install 'rescntk[stored]'")
+
+
+def test_signals_of_different_lengths(path, computed, rng):
+    """A list is stored with its lengths: the bits of a Gram in memory, resumed and extended."""
+    X = [rng.standard_normal((2, d)) for d in rng.integers(1, 9, 2 * BLOCK + 5)]
+    Z = [rng.standard_normal((2, 3 + k % 2)) for k in range(BLOCK + 3)]
+    K = compute(path, X[: BLOCK + 9])
+    assert_same(K, in_memory(X[: BLOCK + 9]))
+    assert_same(K.append(X[BLOCK + 9 :], progress=False), in_memory(X))
+    count = len(computed)
+    assert_same(compute(path, X), in_memory(X))
+    assert len(computed) == count
+    assert_same(
+        compute(path.with_name("Z.zarr"), X, Z, normalized=True), in_memory(X, Z, normalized=True)
+    )
+    array = signals(5)
+    assert_same(compute(path.with_name("mixed.zarr"), array, Z), in_memory(array, Z))
+    with pytest.raises(ValueError, match="X has other values"):
+        compute(path, [2 * X[0], *X[1:]])
+    with pytest.raises(ValueError, match="X_new has signals of .* expected signals of one length"):
+        compute(path.with_name("array.zarr"), array).append(X)
+    with pytest.raises(ValueError, match="head is 'trace', which takes signals of one length"):
+        compute(path.with_name("trace.zarr"), X, head="trace")

@@ -1,6 +1,10 @@
 """The engine "numba": rows of pixel pairs computed by compiled loops on the CPU.
 
-- engine: cuts a request into blocks, hands them to threads, and collects results.
+- engine: cuts a request on arrays into tasks, hands them to threads, and collects results.
+- unequal: the same for lists of signals of different lengths, whose rows are open.
+- run: the constants of a request, and the kernels of a block.
+- cases: the tables of signals, in the layouts of the loops.
+- sizes: how many rows a group has, and how large tasks and blocks are.
 - records: the named arguments of the compiled loops.
 - compilation: how the loops are compiled and kept on disk.
 - rows: the loop over groups of rows, left cases and layers.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
-from .heads import write_results
+from .heads import find_grids, write_results
 from .layers import first_layer, in_range, relu, tangent_source
 from .records import (
     Block,
@@ -24,10 +24,21 @@ from .records import (
     NetworkConstants,
     Places,
     Results,
+    RowPixels,
+    Rows,
     Taps,
     Wanted,
 )
-from .rows import add_tangent_branch, box_linear_part, group_of, length_of, places_of, rooms_of
+from .rows import (
+    add_tangent_branch,
+    addresses_of_rows,
+    box_linear_part,
+    group_of,
+    group_rows,
+    length_of,
+    places_of,
+    rooms_of,
+)
 from .sums import (
     aligned_zeros,
     box,
@@ -36,6 +47,7 @@ from .sums import (
     moving_sum,
     next_taps,
     piece_count,
+    shortened,
 )
 from .vectors import (
     LINE_BYTES,
@@ -72,16 +84,16 @@ class MassPlaces(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Tables of the left or right signals, the places of the tables, and the start of each row.
+    """Tables of the left or right signals, the places of the tables, and where the rows lie.
 
-    `per_table` is the numbers of a table, `stride` the distance of its pixels.
+    `per_table` is the numbers of a table. Rows begin with their pixel `first`.
     """
 
     tables: MassTables
     places: MassPlaces
-    begin: Numbers
+    rows: RowPixels
     per_table: int
-    stride: int
+    first: int
 
 
 class MergedTaps(NamedTuple):
@@ -224,7 +236,9 @@ def inner_layer(
         if with_ntk:
             tangent = box(memory, tangents, at)
             if with_linear:
-                tangent = layer.linear_scale * load(memory, places.linear_box + at) + tangent
+                tangent = (
+                    layer.linear_scale * load(memory, places.linear_box + start + at) + tangent
+                )
             branch = tangent_source(slope, covariance, tangent, root1 * root2, 1.0 - w, layer)
             store(memory, places.tangent_branch + start + at, branch)
 
@@ -277,7 +291,7 @@ def gather_ring(
 ) -> None:
     """Copy the table number `table` to a ring, and fill its halo."""
     start = ring + group.start
-    gather_rows(memory, start, values, table * side.per_table, side.begin, group, side.stride)
+    gather_rows(memory, start, values, table * side.per_table, side.rows, group, side.first)
     fill_halo(memory, ring, group, group.halo)
 
 
@@ -286,7 +300,7 @@ def gather_units(memory: Numbers, places: Places, units: int, side: Side, group:
     """Copy û of all channels to the place `units`."""
     for channel in range(places.channels):
         at, table = units + channel * places.length, channel * side.per_table
-        gather_rows(memory, at, side.tables.units, table, side.begin, group, side.stride)
+        gather_rows(memory, at, side.tables.units, table, side.rows, group, side.first)
 
 
 @compiled
@@ -297,7 +311,7 @@ def gather_window(
     places, tables, per_table = side.places, side.tables, side.per_table
     gather_ring(memory, places.window, tables.half_root, number, side, group)
     gather_rows(
-        memory, places.inverse, tables.inverse, number * per_table, side.begin, group, side.stride
+        memory, places.inverse, tables.inverse, number * per_table, side.rows, group, side.first
     )
     for k in range(inner if number > 1 else 0):
         table = (number - 2) * inner + k
@@ -352,6 +366,7 @@ def pass_layers(
         layers[1], p, r, 1.0, True, Taps(0, 0, 0, True), False,
     )  # fmt: skip
     depth, with_linear = len(layers) - 1, network.linear_apart and wanted.ntk
+    central = shortened(group, block.margin, memory.itemsize)
     boxed = 0
     for number in range(1, depth + 1):
         layer, slot = layers[number], slots[number]
@@ -392,26 +407,28 @@ def pass_layers(
             if wanted.gpk and not summed:
                 set_features(memory, places, group, after)
             write_results(
-                memory, places, group, rows, 0, slot, wanted, block, results, sums, sum_factor,
+                memory, places, central, rows, 0, slot, wanted, block, results, sums, sum_factor,
                 layer.one,
             )  # fmt: skip
 
 
 @compiled_on_disk
 def compute_in_deficits(
-    left: MassTables, right: MassTables, left_case: np.ndarray, right_case: np.ndarray,
+    left: MassTables, right: MassTables, left_rows: RowPixels, right_rows: Rows,
     constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
     stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
-    """Compute kernels of pairs of left with right cases, at all offsets and all layers.
+    """Compute kernels of pairs of left with right cases, in all layers.
 
-    The arrays of `results` have one left case, and the pairs in the place of right cases.
+    Each row has its own pair: `right_rows.case`. All left cases have the same length. The arrays
+    of `results` have one left case, and the pairs in the place of right cases. Open rows keep
+    their pixels in all layers, and zeros beyond the ends: the margin takes up what is wrong.
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
-    layers, d, offsets = len(constants.layers), len(results.weights), block.offsets
-    left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
-    group = group_of(left.half_root, d, block)
-    length = length_of(left.half_root, group)
+    like, layers, total = left.half_root, len(constants.layers), len(right_rows.case)
+    left_table, right_table = len(like) // layers, len(right.half_root) // layers
+    group = group_of(like, left_rows.period[0] + 2 * block.margin, block)
+    length = length_of(like, group)
     places = places_of(length, len(left.units) // left_table, rooms_of(constants.numbers), 0)
     inner, outer = (
         piece_count(constants.numbers.inner_size),
@@ -419,28 +436,19 @@ def compute_in_deficits(
     )
     left_places, end = mass_places_of(places.tables, length, inner, outer)
     right_places, end = mass_places_of(end, length, inner, outer)
-    held = aligned_zeros(end + length, left.half_root)
+    held = aligned_zeros(end + length, like)
     memory = numbers_of(held)
-    sums = np.zeros((len(results.grids), block.rows + LINE_BYTES))
-    numbers = np.zeros((4, block.rows), np.int64)
-    total = len(left_case) * offsets
-    by_case = offsets == 1  # cases lie side by side in tables, else pixels do
-    lefts, rights = numbers_of(numbers[3]), numbers_of(numbers[2])
-    one = Side(addresses(left), left_places, lefts, left_table, left_table // d if by_case else 1)
-    stride = right_table // d if by_case else 1
-    other = Side(addresses(right), right_places, rights, right_table, stride)
+    padded = block.rows + LINE_BYTES
+    sums = np.zeros((len(results.grids), padded))
+    grids = np.zeros((len(results.grids), 2, results.grids.shape[2], padded))
+    numbers = np.zeros((8, block.rows), np.int64)
+    lefts = Rows(right_rows.case, left_rows)
     for first in range(0, total, block.rows):
-        rows = GroupRows(numbers[0], numbers[1], numbers[2], min(block.rows, total - first))
-        for row in range(block.rows):
-            place = first + min(row, rows.used - 1)  # the last group repeats its last row
-            pair, offset = place // offsets, place % offsets
-            rows.right_case[row], rows.offset[row] = pair, offset
-            if by_case:
-                one.begin[row], other.begin[row] = left_case[pair], right_case[pair]
-            else:
-                one.begin[row] = left_case[pair] * d
-                other.begin[row] = right_case[pair] * (d + offsets - 1) + offset
-        pass_layers(
-            memory, places, group, rows, one, other, constants, wanted, block, results, sums
-        )
+        rows = group_rows(right_rows, numbers[:4], grids, first, group)
+        find_grids(rows, 0, results)
+        own = addresses_of_rows(group_rows(lefts, numbers[4:], grids, first, group).pixels)
+        other = addresses_of_rows(rows.pixels)
+        one = Side(addresses(left), left_places, own, left_table, -block.margin)
+        two = Side(addresses(right), right_places, other, right_table, -block.margin)
+        pass_layers(memory, places, group, rows, one, two, constants, wanted, block, results, sums)
     held[0] = numbers[0, 0] = 0  # numba frees arrays after their last use

@@ -19,7 +19,7 @@ from numba.extending import overload, register_jitable
 from .. import polynomials
 from ..scaling import MOST_E
 from .compilation import compiled
-from .records import Group, LeftPixels, NetworkNumbers, Places, Taps
+from .records import Group, LeftCases, LeftPixels, NetworkNumbers, Places, Taps
 from .sums import add_compensated, box
 from .vectors import (
     VECTOR_BYTES,
@@ -181,36 +181,50 @@ def half_square(
 
 
 @compiled
+def pixel_of(lefts: LeftCases, case: int, last_case: int, channels: int, pixel: int) -> int:
+    """Return the place of a case's pixel in the left table of vectors; its last one, if beyond.
+
+    Cases behind `last_case` repeat it.
+    """
+    case = min(case, last_case)
+    return lefts.first[case] * channels + min(pixel, lefts.pixels[case] - 1)
+
+
+@compiled
 def write_squares(
-    memory: Numbers, places: Places, units: Numbers, first_case: int, last_case: int, group: Group
-) -> None:
+    memory: Numbers, places: Places, units: Numbers, lefts: LeftCases, first_case: int,
+    last_case: int, group: Group,
+) -> None:  # fmt: skip
     """Write |u − v|² of the input's pixel vectors to the rings `squares` of several left cases.
 
-    `units` are the left table of vectors, with one number for a pixel. Cases behind `last_case`
-    repeat it. Channels are added in the order of `half_square`.
+    `units` are the left table of vectors, with one number for a pixel. The first of the cases has
+    the pixels of `group`, and no other has more. Cases behind `last_case` repeat it. Channels are
+    added in the order of `half_square`.
     """
     align_stack()
     channels, length, vector = places.channels, places.length, VECTOR_BYTES // memory.itemsize
-    per_case, out = channels * group.d, places.squares + group.start
-    one, two = first_case * per_case, min(first_case + 1, last_case) * per_case
-    three, four = (
-        min(first_case + 2, last_case) * per_case,
-        min(first_case + 3, last_case) * per_case,
-    )
+    out = places.squares + group.start
+    step1 = lefts.pixels[first_case]
+    step2 = lefts.pixels[min(first_case + 1, last_case)]
+    step3 = lefts.pixels[min(first_case + 2, last_case)]
+    step4 = lefts.pixels[min(first_case + 3, last_case)]
     for pixel in range(group.d):
+        one = pixel_of(lefts, first_case, last_case, channels, pixel)
+        two = pixel_of(lefts, first_case + 1, last_case, channels, pixel)
+        three = pixel_of(lefts, first_case + 2, last_case, channels, pixel)
+        four = pixel_of(lefts, first_case + 3, last_case, channels, pixel)
         for at in range(pixel * group.rows, (pixel + 1) * group.rows, vector):
             for first in range(0, channels, CHANNELS):
                 sum1 = sum2 = sum3 = sum4 = 0.0 * load(memory, places.right_units + at)
                 for channel in range(first, min(first + CHANNELS, channels)):
                     other = load(memory, places.right_units + at + channel * length)
-                    place = channel * group.d + pixel
-                    term = repeat_like(units[one + place], other) - other
+                    term = repeat_like(units[one + channel * step1], other) - other
                     sum1 = sum1 + term * term
-                    term = repeat_like(units[two + place], other) - other
+                    term = repeat_like(units[two + channel * step2], other) - other
                     sum2 = sum2 + term * term
-                    term = repeat_like(units[three + place], other) - other
+                    term = repeat_like(units[three + channel * step3], other) - other
                     sum3 = sum3 + term * term
-                    term = repeat_like(units[four + place], other) - other
+                    term = repeat_like(units[four + channel * step4], other) - other
                     sum4 = sum4 + term * term
                 add_block(memory, out + at, places.room1, sum1, first == 0)
                 add_block(memory, out + length + at, places.room1 + vector, sum2, first == 0)
@@ -293,7 +307,7 @@ def first_layer(
                 root = sqrt(where_less(w, v, w, v))
                 total = fabs(h) * (root1 + root2) + distance
                 if any_negative(layer.doubtful * root - total):
-                    doubt = places.doubt + at
+                    doubt = places.doubt + start + at
                     doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
             else:
                 if given:
@@ -368,7 +382,7 @@ def inner_layer(
             root = sqrt(where_less(w, v, w, v))
             total = fabs(h) * (root1 + root2) + distance
             if any_negative(layer.doubtful * root - total):
-                doubt = places.doubt + at
+                doubt = places.doubt + start + at
                 doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
             branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
             store(
@@ -380,7 +394,9 @@ def inner_layer(
             if with_ntk:
                 tangent = box(memory, tangents, at)
                 if with_linear:
-                    tangent = layer.linear_scale * load(memory, places.linear_box + at) + tangent
+                    tangent = (
+                        layer.linear_scale * load(memory, places.linear_box + start + at) + tangent
+                    )
                 branch = tangent_source(slope, covariance, tangent, root1 * root2, 1.0 - w, layer)
                 store(memory, places.tangent_branch + start + at, branch)
     return doubtful

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,22 +14,21 @@ from .records import MassTables
 from .sums import piece_levels, widest_piece
 
 
-def mass_tables(
-    scaling: Scaling, tables: SignalTables, variance: Array, offsets: int
-) -> MassTables:
-    """Return the tables of signals with pixels repeated for `offsets` offsets.
+def mass_tables(scaling: Scaling, tables: SignalTables, variance: Array) -> MassTables:
+    """Return the tables of signals of one length, with pixels repeated for all offsets.
 
-    `variance` is F⁰ at x = z, j = j', (d, cases).
+    Arrays are (table, pixels of all cases). `variance` is F⁰ at x = z, j = j', (d, cases).
     """
-    net, wrapped = scaling.network, tables.wrapped(offsets)
+    net, offsets = scaling.network, scaling.offsets
+    wrapped = tables.wrapped(offsets)
     layers = list(scaling.variances(np, variance, with_tangent=False))
 
     def flat(tables: Iterable[Array]) -> np.ndarray:
-        """Return tables (pixel, case) as one flat array: see `MassTables`."""
+        """Return tables (pixel, case) as one array (table, pixels): see `MassTables`."""
         stacked = np.array([*tables], scaling.dtype)
-        if scaling.offsets > 1 and stacked.size:
+        if scaling.request_head in ("gap", "pixels") and stacked.size:
             stacked = stacked.swapaxes(-1, -2)
-        return np.ascontiguousarray(stacked).ravel()
+        return stacked.reshape(len(stacked), -1) if stacked.size else stacked.reshape(0, 0)
 
     def roots(masses: Iterable[Array]) -> np.ndarray:
         return flat(wrap(np.sqrt(0.5 * mass), offsets) for mass in masses)
@@ -53,6 +52,15 @@ def mass_tables(
             for piece in pieces(at.window, *taps)
         ),
     )
+
+
+def join_masses(parts: Sequence[MassTables]) -> MassTables:
+    """Return flat tables of signals of several lengths, from those of each length."""
+
+    def join(tables: Sequence[np.ndarray]) -> np.ndarray:
+        return np.ascontiguousarray(np.concatenate(tables, axis=1)).ravel()
+
+    return MassTables(*(join(tables) for tables in zip(*parts, strict=True)))
 
 
 def pieces(mass: Array, size: int, step: int = 1) -> list[np.ndarray]:

@@ -16,11 +16,12 @@ from .vectors import Numbers
 
 
 class PackedTables(NamedTuple):
-    """Tables of some signals, in contiguous arrays of the working precision.
+    """Tables of some signals, each array flat, in the working precision.
 
-    The pixel is the last axis. Left tables have the axes (case, table, d). Flat tables have the
-    axes (table, case, pixel), in one. A case has d pixels there, or 2d − 1 if it is a right case
-    and the head needs all offsets. Within the loops, addresses take the place of arrays.
+    Left tables have the axes (case, table, pixel): `LeftCases` tells where a case begins. Right
+    tables have the axes (table, case, pixel): `RowPixels` tells where a row begins. Right pixels
+    are repeated for all offsets: a case of d' pixels has d' − 1 more if the head needs d' offsets.
+    Within the loops, addresses take the place of arrays.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class MassTables(NamedTuple):
     """Flat tables of some signals for the recursion of deficits (deficits.py).
 
     The axes are (table, case, pixel) for heads of all offsets, else (table, pixel, case): rows
-    of neighbouring cases are then copied together.
+    of neighbouring cases are then copied together. `RowPixels` tells where a row begins.
 
     Attributes
     ----------
@@ -163,6 +164,60 @@ class Wanted(NamedTuple):
     summed: bool
 
 
+class LeftCases(NamedTuple):
+    """Where the left cases lie in the left tables: arrays (cases,), int.
+
+    Attributes
+    ----------
+    first : array
+        Pixels of all cases before this one.
+    pixels : array
+        Pixels of a row. Those of an open row include the margin at both ends.
+    length : array
+        Index of the case's length d among the left lengths (`Results.grids`).
+    """
+
+    first: np.ndarray
+    pixels: np.ndarray
+    length: np.ndarray
+
+
+class RowPixels(NamedTuple):
+    """Where rows lie in flat tables: pixel j at `begin` + ((`offset` + j) mod `period`) `stride`.
+
+    Attributes
+    ----------
+    begin : array, (rows,), int
+        Where the case of the row begins in a table.
+    offset : array, (rows,), int
+        The offset δ of the row; 0 in tables of left cases.
+    period : array, (rows,), int
+        The length of the signal.
+    stride : int
+        The distance of neighbouring pixels in a table.
+    """
+
+    begin: np.ndarray
+    offset: np.ndarray
+    period: np.ndarray
+    stride: int
+
+
+class Rows(NamedTuple):
+    """The rows of right cases.
+
+    Attributes
+    ----------
+    case : array, (rows,), int
+        The right case of a row.
+    pixels : RowPixels
+        Where the row lies in the right tables.
+    """
+
+    case: np.ndarray
+    pixels: RowPixels
+
+
 class Block(NamedTuple):
     """The part of the results to compute: some left cases with some right cases.
 
@@ -173,20 +228,24 @@ class Block(NamedTuple):
     diagonal_shift : int
         Left case i with right case k is needed where i ≤ k + diagonal_shift. The number of left
         cases makes all pairs needed.
-    offsets : int
-        Number of offsets δ that the head needs, 1 or d.
     rows : int
         Number of rows in a group.
     halo : int
         Pixels that rings repeat at each end.
+    closed : bool
+        Whether rows close in themselves: signals of equal length, or one row of each pair.
+    margin : int
+        Pixels by which an open row begins before its first pixel and ends after its last one:
+        the reach of all layers together. 0 for closed rows.
     """
 
     first_left: int
     first_right: int
     diagonal_shift: int
-    offsets: int
     rows: int
     halo: int
+    closed: bool
+    margin: int
 
 
 class Results(NamedTuple):
@@ -201,11 +260,11 @@ class Results(NamedTuple):
         Kernels of all pixel pairs, for the head "pixels".
     doubt : array, (left case, right case), float64
         Of one block: weighted sums of the E of doubtful pixel pairs. It starts as zeros.
-    grids : array, (grid, 2, depth), float64
+    grids : array, (grid, 2, depth, left length, right case), float64
         The grids of each sum, first of F, then of A (`exact_sum.grids`); read only.
-    weights : array, (d,), float64
+    weights : array, (d,) or longer, float64
         Weights of pixels in `doubt` (`Scaling.doubt_weights`); read only.
-    most_doubt : float
+    most_doubt : array, (left length, right case), float64
         Pairs with more doubt are computed again: the rest of their rows may be left out.
     """
 
@@ -214,7 +273,7 @@ class Results(NamedTuple):
     doubt: np.ndarray
     grids: np.ndarray
     weights: np.ndarray
-    most_doubt: float
+    most_doubt: np.ndarray
 
 
 class Group(NamedTuple):
@@ -229,9 +288,12 @@ class Group(NamedTuple):
     halo : int
         Pixels that rings repeat at each end.
     start : int
-        halo · rows, the place of the first pixel in a ring.
+        The place of the first pixel in a ring: halo · rows, or more where an open row has become
+        shorter (`sums.shortened`).
     size : int
         d · rows, rounded up to whole vectors of any kind: the numbers that loops pass.
+    closed : bool
+        Whether rows close in themselves.
     """
 
     d: int
@@ -239,6 +301,7 @@ class Group(NamedTuple):
     halo: int
     start: int
     size: int
+    closed: bool
 
 
 class Places(NamedTuple):
@@ -333,19 +396,21 @@ class Taps(NamedTuple):
 
 
 class GroupRows(NamedTuple):
-    """The rows of a group: arrays with a number for each row, and the number of rows in use.
+    """The rows of a group, with a number for each row, and the number of rows in use.
 
     Attributes
     ----------
-    right_case, offset : array, (rows,), int
-        The right case and the offset δ of a row.
-    begin : array, (rows,), int
-        Where the row's pixels begin in a right table.
+    case : array, (rows,), int
+        The right case of a row.
+    pixels : RowPixels
+        Where the rows lie in the right tables.
+    grids : array, (grid, 2, depth, rows and some more), float64
+        The grids of the sums of each row, with the left case.
     used : int
         The rows after this number repeat the last one.
     """
 
-    right_case: np.ndarray
-    offset: np.ndarray
-    begin: np.ndarray
+    case: np.ndarray
+    pixels: RowPixels
+    grids: np.ndarray
     used: int

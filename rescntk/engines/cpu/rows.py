@@ -7,19 +7,22 @@ from typing import Any
 import numpy as np
 
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
-from .heads import take_doubts, write_results
+from .heads import find_grids, take_doubts, write_results
 from .layers import first_layer, inner_layer, write_own_squares, write_squares
 from .records import (
     SEVERAL,
     Block,
     Group,
     GroupRows,
+    LeftCases,
     LeftPixels,
     NetworkConstants,
     NetworkNumbers,
     PackedTables,
     Places,
     Results,
+    RowPixels,
+    Rows,
     Taps,
     Wanted,
 )
@@ -28,8 +31,10 @@ from .sums import (
     aligned_zeros,
     gather_rows,
     moving_sum,
+    padded_size,
     piece_levels,
     repeat_over_rows,
+    shortened,
     write_box,
 )
 from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, numbers_of
@@ -46,9 +51,8 @@ counting loads and stores: the costs are level at about 5 channels.
 @compiled
 def group_of(like: np.ndarray, d: int, block: Block) -> Group:
     """Return the shape of a group of rows of `d` pixels, of the dtype of `like`."""
-    width = VECTOR_BYTES // like.itemsize
-    size = (d * block.rows + width - 1) // width * width
-    return Group(d, block.rows, block.halo, block.halo * block.rows, size)
+    start, size = block.halo * block.rows, padded_size(d * block.rows, like.itemsize)
+    return Group(d, block.rows, block.halo, start, size, block.closed)
 
 
 @compiled
@@ -84,28 +88,49 @@ def rooms_of(network: NetworkNumbers) -> int:
 
 
 @compiled
-def find_rows(rows: GroupRows, first: int, block: Block, per_case: int) -> None:
-    """Find the right case and the offset of each row of the group that begins at row `first`."""
-    for row in range(len(rows.begin)):
-        place = first + min(row, rows.used - 1)  # the last group repeats its last row
-        rows.right_case[row], rows.offset[row] = place // block.offsets, place % block.offsets
-        rows.begin[row] = rows.right_case[row] * per_case + rows.offset[row]
+def group_rows(
+    rows: Rows, numbers: np.ndarray, grids: np.ndarray, first: int, group: Group
+) -> GroupRows:
+    """Return the rows of the group that begins with the row `first`, held in `numbers`.
+
+    The last group repeats its last row.
+    """
+    used = min(group.rows, len(rows.case) - first)
+    for row in range(group.rows):
+        place, pixels = first + min(row, used - 1), rows.pixels
+        numbers[0, row] = rows.case[place]
+        numbers[1, row] = pixels.begin[place]
+        numbers[2, row] = pixels.offset[place]
+        numbers[3, row] = pixels.period[place]
+    here = RowPixels(numbers[1], numbers[2], numbers[3], rows.pixels.stride)
+    return GroupRows(numbers[0], here, grids, used)
+
+
+@compiled
+def addresses_of_rows(rows: RowPixels) -> RowPixels:
+    """Return where rows lie, with addresses in the place of arrays."""
+    return RowPixels(
+        numbers_of(rows.begin), numbers_of(rows.offset), numbers_of(rows.period), rows.stride
+    )
 
 
 @compiled
 def gather_tables(
-    memory: Numbers, places: Places, group: Group, right: PackedTables, begin: Numbers,
-    per_table: int, layers: int, right_layers: int,
+    memory: Numbers, places: Places, group: Group, right: PackedTables, rows: RowPixels,
+    per_table: int, layers: int, right_layers: int, first: int,
 ) -> None:  # fmt: skip
-    """Copy the right cases' tables to the rows of a group: √(q/2) and 1/√q, layer by layer."""
+    """Copy the right cases' tables to the rows of a group: √(q/2) and 1/√q, layer by layer.
+
+    Rows begin with their pixel `first`.
+    """
     length = places.length
     for layer in range(layers):
         at = right_layers + 2 * layer * length
-        gather_rows(memory, at, right.half_root, layer * per_table, begin, group, 1)
-        gather_rows(memory, at + length, right.inverse, layer * per_table, begin, group, 1)
+        gather_rows(memory, at, right.half_root, layer * per_table, rows, group, first)
+        gather_rows(memory, at + length, right.inverse, layer * per_table, rows, group, first)
     for channel in range(places.channels):
         at = places.right_units + channel * length
-        gather_rows(memory, at, right.units, channel * per_table, begin, group, 1)
+        gather_rows(memory, at, right.units, channel * per_table, rows, group, first)
 
 
 @compiled
@@ -121,7 +146,7 @@ def box_linear_part(memory: Numbers, places: Places, group: Group, size: int, st
     """Set `linear_box` to the sums of (t + r) F⁰ over windows of `size` taps, `step` apart."""
     room, length = places.room2, places.length
     taps = moving_sum(memory, places.linear, size, step, group, room, length)
-    write_box(memory, taps, places.linear_box, group.size)
+    write_box(memory, taps, places.linear_box + group.start, group.size)
 
 
 @compiled
@@ -156,14 +181,22 @@ def add_to_states(
 
 
 @compiled
+def skipped(group: Group) -> int:
+    """Return the pixels by which a row has become shorter at either end (`sums.shortened`)."""
+    return group.start // group.rows - group.halo
+
+
+@compiled
 def left_pixels(
-    memory: Numbers, places: Places, group: Group, left: PackedTables, case: int, layers: int,
-    number: int,
+    memory: Numbers, places: Places, group: Group, left: PackedTables, lefts: LeftCases,
+    case: int, layers: int, number: int,
 ) -> LeftPixels:  # fmt: skip
     """Return the left case's tables for a layer, copied to all rows where vectors need it."""
-    d, root, inverse = group.d, places.tables, places.tables + places.length
+    d, first = lefts.pixels[case], skipped(group)
+    root, inverse = places.tables, places.tables + places.length
     input_root, input_inverse = places.tables + 2 * places.length, places.tables + 3 * places.length
-    unit, table = case * places.channels * d, case * layers * d
+    unit = lefts.first[case] * places.channels + first
+    table = lefts.first[case] * layers + first
     if group.rows % (VECTOR_BYTES // memory.itemsize) == 0:
         at = table + number * d
         return LeftPixels(
@@ -194,43 +227,50 @@ def left_pixels(
 
 @inlined
 def pass_layers(
-    memory: Numbers, places: Places, group: Group, rows: GroupRows, left: PackedTables,
-    case: int, constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
-    sums: np.ndarray, squares_together: bool,
+    memory: Numbers, places: Places, whole: Group, rows: GroupRows, left: PackedTables,
+    lefts: LeftCases, case: int, constants: NetworkConstants, wanted: Wanted, block: Block,
+    results: Results, sums: np.ndarray, squares_together: bool,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
 
     With `squares_together`, the rings `squares` hold the squared distances of the input's pixels.
+    Open rows become shorter with each filter.
     """
     layers, slots, network = constants.layers, constants.slots, constants.numbers
     p, r = numbers_of(constants.p), numbers_of(constants.r)
-    inner_size, length, depth = network.inner_size, places.length, len(layers) - 1
+    inner_size, outer_size, itemsize = network.inner_size, network.outer_size, memory.itemsize
+    length, depth = places.length, len(layers) - 1
     right_layers = places.tables + 4 * length
-    sum_factor = network.outer_size if wanted.summed else 1
-    K = group.start + (places.features if wanted.summed else places.K)
+    sum_factor = outer_size if wanted.summed else 1
     with_linear = network.linear_apart and wanted.ntk
-    pixels = left_pixels(memory, places, group, left, case, depth + 1, 1)
-    ring = places.squares
+    ring, group = places.squares, whole
     if squares_together:
         ring += case % SEVERAL * length
     elif network.window > 0:
-        write_own_squares(memory, places, pixels, group, ring)
-    squares = Taps(ring + group.start, 0, 0, True)
+        pixels = left_pixels(memory, places, whole, left, lefts, case, depth + 1, 1)
+        write_own_squares(memory, places, pixels, whole, ring)
+    squares = Taps(ring + whole.start, 0, 0, True)
     if network.window > 0:
+        group = shortened(whole, network.window // 2, itemsize)
         squares = moving_sum(memory, ring, network.window, 1, group, places.room1, length)
+    pixels = left_pixels(memory, places, group, left, lefts, case, depth + 1, 1)
+    K = group.start + (places.features if wanted.summed else places.K)
+    right_input = right_layers + skipped(group) * group.rows
     doubtful = first_layer(
-        memory, places, pixels, right_layers, right_layers + 2 * length, group, K, network,
+        memory, places, pixels, right_input, right_input + 2 * length, group, K, network,
         layers[1], p, r, 1.0 / sum_factor, False, squares, squares_together,
     )  # fmt: skip
+    central = shortened(whole, block.margin, itemsize)
     boxed = 0
     for number in range(1, depth + 1):
         layer, slot = layers[number], slots[number]
         step, outer_step = constants.steps[number, 0], constants.steps[number, 1]
         if number > 1:
+            group = shortened(group, step * (inner_size // 2), itemsize)
             if with_linear and step != boxed:
                 box_linear_part(memory, places, group, inner_size, step)
                 boxed = step
-            pixels = left_pixels(memory, places, group, left, case, depth + 1, number)
+            pixels = left_pixels(memory, places, group, left, lefts, case, depth + 1, number)
             room1, room2 = places.room1, places.room2
             distances = moving_sum(memory, places.distance, inner_size, step, group, room1, length)
             tangents = distances
@@ -238,75 +278,91 @@ def pass_layers(
                 tangents = moving_sum(
                     memory, places.tangent, inner_size, step, group, room2, length
                 )
-            right_root = right_layers + 2 * number * length
+            K = group.start + (places.features if wanted.summed else places.K)
+            right_root = right_layers + 2 * number * length + skipped(group) * group.rows
             doubtful |= inner_layer(
                 memory, places, pixels, right_root, group, K, distances, tangents, wanted.ntk,
                 with_linear, layer, p, r,
             )  # fmt: skip
+        group = shortened(group, outer_step * (outer_size // 2), itemsize)
         with_features = not wanted.summed and wanted.gpk and (network.skip or slot >= 0)
         add_to_states(
-            memory, places, group, network.outer_size, outer_step, layer, number < depth,
-            wanted.ntk, with_features,
+            memory, places, group, outer_size, outer_step, layer, number < depth, wanted.ntk,
+            with_features,
         )  # fmt: skip
         if slot >= 0:
             write_results(
-                memory, places, group, rows, case, slot, wanted, block, results, sums, sum_factor,
-                layer.one,
+                memory, places, central, rows, case, slot, wanted, block, results, sums,
+                sum_factor, layer.one,
             )  # fmt: skip
     if doubtful:
-        take_doubts(memory, places, group, rows, case, results, sums)
+        take_doubts(memory, places, central, rows, case, results, sums)
+        for at in range(whole.size):
+            memory[places.doubt + whole.start + at] = 0.0
 
 
 @compiled
-def all_doubtful(rows: GroupRows, case: int, results: Results) -> bool:
-    """Return whether all pairs of a left case with a group have more doubt than allowed."""
+def all_doubtful(rows: GroupRows, case: int, length: int, results: Results) -> bool:
+    """Return whether all pairs of a left case with a group have more doubt than allowed.
+
+    `length` is its `LeftCases.length`.
+    """
     for row in range(rows.used):
-        if not results.doubt[case, rows.right_case[row]] > results.most_doubt:
+        right = rows.case[row]
+        if not results.doubt[case, right] > results.most_doubt[length, right]:
             return False
     return True
 
 
 @compiled_on_disk
 def compute(
-    left: PackedTables, right: PackedTables, constants: NetworkConstants, wanted: Wanted,
-    block: Block, results: Results, stamp: str = source_stamp(),
+    left: PackedTables, right: PackedTables, lefts: LeftCases, rights: Rows,
+    constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
+    stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
-    """Compute kernels of all left with all right cases, at all offsets and all layers.
+    """Compute kernels of left cases with the rows of right cases, in all layers.
 
-    The tables of `right` are flat. Pairs whose `results.doubt` exceeds `most_doubt` may be
-    incomplete. `stamp` is not to be given: it makes the key on disk change with any of the
-    source files.
+    No left case has more pixels than the one before. Pairs whose `results.doubt` exceeds
+    `most_doubt` may be incomplete. `stamp` is not to be given: it makes the key on disk change
+    with any of the source files.
     """
-    cases, layers, d = left.half_root.shape
-    channels, per_table = left.units.shape[1], len(right.half_root) // layers
-    per_case = d + block.offsets - 1
-    total = per_table // per_case * block.offsets
-    group = group_of(left.half_root, d, block)
-    length = length_of(left.half_root, group)
-    vector, network = VECTOR_BYTES // left.half_root.itemsize, constants.numbers
+    like, layers = left.half_root, len(constants.layers)
+    per_table = len(right.half_root) // layers
+    channels = len(left.units) * layers // len(like)
+    whole = group_of(like, lefts.pixels[0], block)
+    length = length_of(like, whole)
+    vector, network = VECTOR_BYTES // like.itemsize, constants.numbers
     few = channels < MANY_CHANNELS and network.window == 0
     together = block.rows % vector == 0 and not few
     several = SEVERAL if together else (1 if network.window > 0 else 0)
     places = places_of(length, channels, rooms_of(network), several)
     right_layers = places.tables + 4 * length
-    held = aligned_zeros(right_layers + 2 * layers * length, left.half_root)
-    memory, lefts, rights = numbers_of(held), addresses(left), addresses(right)
-    sums = np.zeros((len(results.grids), block.rows + LINE_BYTES))
-    numbers = np.zeros((3, block.rows), np.int64)
-    for first in range(0, total, block.rows):
-        used = min(block.rows, total - first)
-        rows = GroupRows(numbers[0], numbers[1], numbers[2], used)
-        find_rows(rows, first, block, per_case)
-        begin = numbers_of(rows.begin)
-        gather_tables(memory, places, group, rights, begin, per_table, layers, right_layers)
-        last = min(cases, rows.right_case[block.rows - 1] + block.diagonal_shift + 1)
+    held = aligned_zeros(right_layers + 2 * layers * length, like)
+    memory, left_tables, right_tables = numbers_of(held), addresses(left), addresses(right)
+    padded = block.rows + LINE_BYTES
+    sums = np.zeros((len(results.grids), padded))
+    grids = np.zeros((len(results.grids), 2, results.grids.shape[2], padded))
+    numbers = np.zeros((4, block.rows), np.int64)
+    for first in range(0, len(rights.case), block.rows):
+        rows = group_rows(rights, numbers, grids, first, whole)
+        here = addresses_of_rows(rows.pixels)
+        gather_tables(
+            memory, places, whole, right_tables, here, per_table, layers, right_layers,
+            -block.margin,
+        )  # fmt: skip
+        last = min(len(lefts.first), rows.case[block.rows - 1] + block.diagonal_shift + 1)
+        left_length = -1
         for case in range(last):
+            group = group_of(like, lefts.pixels[case], block)
+            if lefts.length[case] != left_length:
+                left_length = lefts.length[case]
+                find_grids(rows, left_length, results)
             if together and case % SEVERAL == 0:
-                write_squares(memory, places, lefts.units, case, last - 1, group)
-            if all_doubtful(rows, case, results):
+                write_squares(memory, places, left_tables.units, lefts, case, last - 1, group)
+            if all_doubtful(rows, case, left_length, results):
                 continue
             pass_layers(
-                memory, places, group, rows, lefts, case, constants, wanted, block, results, sums,
-                together,
+                memory, places, group, rows, left_tables, lefts, case, constants, wanted, block,
+                results, sums, together,
             )  # fmt: skip
     held[0] = 0.0  # numba frees an array after its last use

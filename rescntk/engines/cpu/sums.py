@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compilation import compiled
-from .records import Group, Taps
+from .records import Group, RowPixels, Taps
 from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, Vector, load, load_line, repeat_like, store
 
 
@@ -31,6 +31,26 @@ def aligned_zeros(size: int, like: np.ndarray) -> np.ndarray:
     memory = np.zeros(size + LINE_BYTES // like.itemsize, like.dtype)
     skip = (-memory.ctypes.data % LINE_BYTES) // like.itemsize
     return memory[skip : skip + size]
+
+
+@compiled
+def padded_size(numbers: int, itemsize: int) -> int:
+    """Return a number of numbers rounded up to whole vectors."""
+    width = VECTOR_BYTES // itemsize
+    return (numbers + width - 1) // width * width
+
+
+@compiled
+def shortened(group: Group, pixels: int, itemsize: int) -> Group:
+    """Return the group without `pixels` pixels at both ends, if rows are open.
+
+    A filter of this reach has all of its taps there.
+    """
+    if group.closed:
+        return group
+    d, rows = group.d - 2 * pixels, group.rows
+    start = group.start + pixels * rows
+    return Group(d, rows, group.halo, start, padded_size(d * rows, itemsize), False)
 
 
 @compiled
@@ -50,23 +70,29 @@ def repeat_over_rows(memory: Numbers, out: int, values: Numbers, table: int, gro
 
 @compiled
 def gather_rows(
-    memory: Numbers, out: int, values: Numbers, table: int, begin: Numbers,
-    group: Group, stride: int,
+    memory: Numbers, out: int, values: Numbers, table: int, rows: RowPixels, group: Group,
+    first: int,
 ) -> None:  # fmt: skip
-    """Copy the flat table at `table` to rows, each from its `begin` in the table.
-
-    The next pixel lies `stride` numbers behind.
-    """
-    line, rows = LINE_BYTES // memory.itemsize, group.rows
+    """Copy the flat table at `table` to rows, from the pixel `first` of each row on."""
+    line, number = LINE_BYTES // memory.itemsize, group.rows
     row = 0
-    while row < rows:
-        end = row + 1  # neighbours in the table, or equal rows, are copied together
-        step = begin[end] - begin[row] if end < rows else 1
-        while end < rows and 0 <= step <= 1 and begin[end] == begin[end - 1] + step:
+    while row < number:
+        period, start = rows.period[row], rows.begin[row] + rows.offset[row]
+        end, step = row + 1, 1  # neighbours in the table, or equal rows, are copied together
+        if end < number:
+            step = rows.begin[end] + rows.offset[end] - start
+        while (
+            end < number
+            and 0 <= step <= 1
+            and rows.period[end] == period
+            and rows.begin[end] + rows.offset[end] == start + (end - row) * step
+        ):
             end += 1
         whole = (end - row) // line * line
+        pixel = (rows.offset[row] + first) % period
         for j in range(group.d):
-            source, target = table + begin[row] + j * stride, out + j * rows + row
+            source = table + rows.begin[row] + pixel * rows.stride
+            target = out + j * number + row
             if step == 0:
                 value = values[source]
                 several = repeat_like(value, load_line(memory, out))
@@ -79,12 +105,20 @@ def gather_rows(
                     store(memory, target + at, load_line(values, source + at))
                 for at in range(whole, end - row):
                     memory[target + at] = values[source + at]
+            pixel += 1
+            if pixel == period:
+                pixel = 0
         row = end
 
 
 @compiled
 def fill_halo(memory: Numbers, ring: int, group: Group, reach: int) -> None:
-    """Repeat the pixels of a ring in `reach` pixels of its halo at both ends."""
+    """Repeat the pixels of a ring in `reach` pixels of its halo at both ends, if rows are closed.
+
+    Open rows go on in their own pixels, and no halo of theirs counts.
+    """
+    if not group.closed:
+        return
     inside, halo = group.d * group.rows, reach * group.rows
     first, step = ring + group.start, LINE_BYTES // memory.itemsize
     low, high = first - halo, first + inside

@@ -14,9 +14,9 @@ CUTS = {
         {"_TILE_ENTRIES": 10**6},
     ],
     "numba": [
-        {"_GROUP_BYTES": 1, "_DEFICIT_GROUP_BYTES": 1, "_TASK_PAIRS": 1, "_TABLE_BYTES": 1},
-        {"_GROUP_BYTES": 800, "_TASK_PAIRS": 300, "_TASK_RESULTS": 3, "_TABLE_BYTES": 10_000},
-        {"_GROUP_BYTES": 10**6, "_DEFICIT_GROUP_BYTES": 10**6, "_TASK_PAIRS": 10**9},
+        {"_GROUP_BYTES": 1, "_DEFICIT_GROUP_BYTES": 1, "TASK_PAIRS": 1, "TABLE_BYTES": 1},
+        {"_GROUP_BYTES": 800, "TASK_PAIRS": 300, "TASK_RESULTS": 3, "TABLE_BYTES": 10_000},
+        {"_GROUP_BYTES": 10**6, "_DEFICIT_GROUP_BYTES": 10**6, "TASK_PAIRS": 10**9},
     ],
     # The bytes that a device says are free.
     "cuda": [
@@ -26,7 +26,7 @@ CUTS = {
     ],
 }
 
-MODULES = {"reference": "reference", "numba": "cpu.engine", "cuda": "cuda.engine"}
+MODULES = {"reference": "reference", "numba": "cpu.sizes", "cuda": "cuda.engine"}
 
 
 def results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monkeypatch, rng):

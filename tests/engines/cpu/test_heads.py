@@ -23,7 +23,9 @@ def row_sums(terms, grids):
     d, rows = terms.shape
     memory = np.concatenate([terms.ravel(), np.zeros(64, terms.dtype)])
     sums = np.zeros((len(grids), rows + 64))
-    on_grids(memory, Group(d, rows, 0, 0, d * rows), np.reshape(grids, (-1, 1, 1)), sums, 1.0)
+    of_rows = np.zeros((len(grids), 2, 1, rows + 64))
+    of_rows[:] = np.reshape(grids, (-1, 1, 1, 1))
+    on_grids(memory, Group(d, rows, 0, 0, d * rows, True), of_rows, sums, 1.0)
     return exact_sum.total(sums)[:rows]
 
 

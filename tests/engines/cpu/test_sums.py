@@ -6,20 +6,22 @@ from numba import njit
 
 from rescntk.engines.cpu import sums
 from rescntk.engines.cpu.compilation import OPTIONS
-from rescntk.engines.cpu.records import Group
+from rescntk.engines.cpu.records import Group, RowPixels
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
 from tests import tolerances
 
 
 @njit(**OPTIONS)
 def moving(values, size, step, group, length):
+    """Return moving sums; of open rows, those of the pixels that have all taps."""
     rooms = sums.piece_levels(size) + 1
     memory = sums.aligned_zeros((rooms + 2) * length, values)
     for at in range(len(values)):
         memory[group.start + at] = values[at]
+    group = sums.shortened(group, step * (size // 2), values.itemsize)
     taps = sums.moving_sum(memory, 0, size, step, group, 2 * length, length)
     sums.write_box(memory, taps, length, group.size)
-    return memory[length : length + len(values)]
+    return memory[length : length + group.d * group.rows]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -33,7 +35,7 @@ def test_moving_sums(d, rows, dtype, rng):
         reach = step * (size // 2)
         halo = reach + size % 2
         padded = -(-d * rows // width) * width
-        group = Group(d, rows, halo, halo * rows, padded)
+        group = Group(d, rows, halo, halo * rows, padded, True)
         length = (padded + 2 * halo * rows + 3 * width) // width * width
         computed = moving(values.ravel(), size, step, group, length).reshape(d, rows)
         wide = values.astype(np.longdouble)
@@ -44,6 +46,11 @@ def test_moving_sums(d, rows, dtype, rng):
         shifted = moving(turned, size, step, group, length).reshape(d, rows)
         assert (shifted == np.roll(computed, 3, axis=0)).all()
         assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
+        extended = np.take(values, np.arange(-reach, d + reach) % d, axis=0)
+        padded = -(-len(extended) * rows // width) * width
+        group = Group(len(extended), rows, 0, 0, padded, False)
+        opened = moving(extended.ravel(), size, step, group, padded + 3 * width)
+        assert (opened.reshape(d, rows) == computed).all()
 
 
 @njit(**OPTIONS)
@@ -64,24 +71,45 @@ def spread(values, group, out):
 
 
 @njit(**OPTIONS)
-def gather(values, table, begin, group, stride, out):
-    sums.gather_rows(out, 0, values, table, begin, group, stride)
+def gather(values, table, rows, group, first, out):
+    sums.gather_rows(out, 0, values, table, rows, group, first)
 
 
 @pytest.mark.parametrize("rows", [3, 8, 32])
 def test_tables_are_copied_to_rows(rows, rng):
     d = 6
-    group, out = Group(d, rows, 1, rows, d * rows), np.zeros(d * rows)
+    group, out = Group(d, rows, 1, rows, d * rows, True), np.zeros(d * rows)
     left = rng.standard_normal((2, 3, d))
     spread(left.ravel(), group, out)
     assert (out.reshape(d, rows) == left[1, 2][:, None]).all()
-    right, begin = rng.standard_normal(500), np.sort(rng.integers(0, 90, rows))
+    right, begin = rng.standard_normal(800), np.sort(rng.integers(0, 90, rows))
     begin[: rows // 2] = np.arange(rows // 2)  # some neighbours, some equal, some neither
     begin[-rows // 4 :] = begin[-1]
+    nothing, long = np.zeros_like(begin), np.full(rows, 100)
     for stride in (1, 40):
-        gather(right, 200, begin, group, stride, out)
+        gather(right, 200, RowPixels(begin, nothing, long, stride), group, 0, out)
         expected = right[200 + begin[None, :] + stride * np.arange(d)[:, None]]
         assert (out.reshape(d, rows) == expected).all()
+
+
+@pytest.mark.parametrize("first", [0, -1, -10])
+def test_rows_of_different_periods_are_copied(first, rng):
+    """All rows of right cases of 3, 1, 1 and 5 pixels, whose tables have 2d' − 1 pixels."""
+    d, lengths = 12, np.array([3, 1, 1, 5])
+    pixels = 2 * lengths - 1
+    case = np.repeat(np.arange(4), lengths)
+    offset = np.concatenate([np.arange(n) for n in lengths])
+    signals = [rng.standard_normal(n) for n in lengths]
+    table = np.concatenate(
+        [signal[np.arange(2 * len(signal) - 1) % len(signal)] for signal in signals]
+    )
+    table = np.concatenate([table, np.zeros(64)])
+    rows = RowPixels((np.cumsum(pixels) - pixels)[case], offset, lengths[case], 1)
+    group, out = Group(d, 10, 0, 0, d * 10, False), np.zeros(d * 10)
+    gather(table, 0, rows, group, first, out)
+    for row, (k, shift) in enumerate(zip(case, offset, strict=True)):
+        expected = signals[k][(np.arange(first, first + d) + shift) % lengths[k]]
+        assert (out.reshape(d, 10)[:, row] == expected).all()
 
 
 @njit(**OPTIONS)

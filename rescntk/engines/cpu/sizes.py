@@ -1,0 +1,91 @@
+"""Sizes of groups of rows, of tasks, and of the blocks of signals whose tables are held at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .vectors import LINE_BYTES, VECTOR_BYTES
+
+_GROUP_BYTES = 25600
+"""Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
+
+With fewer bytes loops spend their time starting; with more they wait for the second-level cache.
+Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache): GAP in float64
+is flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; GAP in float32 is best at 25.6
+kB; trace gains up to 38 kB, and float32 with q = 9 loses 7 % at 12.8 kB.
+"""
+
+_LEAST_SHARE = 8
+"""Groups fill whole vectors where this many times the repeated rows are at most all rows.
+
+A larger number repeats fewer rows, but copies the left tables to all rows more often. Copies cost
+a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5, AMD EPYC Zen 4).
+"""
+
+_DEFICIT_GROUP_BYTES = 51200
+"""Bytes of one quantity in a group of the recursion of deficits; about twenty are in use.
+
+Measured with depth 5, d = 100, q = 3 on the same machine: half as many bytes take 8 % more time
+for GAP and 6 to 9 % for trace; a quarter takes 18 % more for GAP.
+"""
+
+_GROUP_TABLE_BYTES = 16 * 2**20
+"""Most bytes of a group's own tables of all layers; it makes groups of deep networks shorter.
+
+More bytes make longer groups, at the cost of memory for each thread. On the same machine, at
+depth 1000 (GAP), 4 MiB cost 29 % more time and 64 MiB 14 % more; at depth 300 (trace), 4 MiB
+cost 12 % more, and 64 MiB are level.
+"""
+
+TASK_PAIRS = 4_000_000
+"""Most pixel pairs in a task.
+
+More pairs make starting a task cheaper. Fewer pairs let threads finish together, and show
+progress sooner. On the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to
+38 % more.
+"""
+
+TASK_RESULTS = 100_000
+"""Most pairs of cases in a task, whose sums are held in parts, in four numbers a kernel.
+
+More pairs take more memory: 6 MB for each thread with both kernels at one depth. Fewer pairs
+make more tasks of short signals. Chosen by reasoning: signals of 40 pixels and more have fewer
+pairs in a task anyway.
+"""
+
+TABLE_BYTES = 64 * 2**20
+"""Most bytes of the tables of all left signals of a block.
+
+More bytes take more memory. With fewer, tables of right signals are made again for more blocks.
+On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
+"""
+
+
+def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int:
+    """Return the number of rows of `pixels` in a group, of `total` rows that a task has.
+
+    A group copies twice the number of `tables`.
+    """
+    itemsize = dtype.itemsize
+    numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * tables)) // itemsize
+    line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
+    wanted = max(1, numbers // pixels)
+    several = max(1, round(wanted / vector)) * vector
+    repeated = -total % several  # rows of the last group
+    if 2 * wanted >= vector and _LEAST_SHARE * repeated <= total:  # left tables are not copied
+        return several
+    groups = max(1, round(total / wanted))
+    rows = -(-total // groups)
+    whole = -(-rows // line) * line  # pixels begin on cache lines
+    few = total < 4 * line or whole * pixels > 2 * numbers
+    return rows if few else whole  # of many rows, the last group repeats few
+
+
+def rows_of_deficits(dtype: np.dtype, total: int, pixels: int) -> int:
+    """Return the number of rows of `pixels` in a group of the recursion of deficits."""
+    itemsize = dtype.itemsize
+    line = LINE_BYTES // itemsize
+    rows = max(1, _DEFICIT_GROUP_BYTES // (pixels * itemsize))
+    if rows > line:
+        rows = rows // line * line
+    return min(rows, total)
