@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # tests/conftest.py puts the longest tests first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo check test lint test-gpu notebooks benchmark benchmark-gpu clean
+.PHONY: demo check test lint test-gpu notebooks docs docs-look benchmark benchmark-gpu clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
@@ -56,6 +56,18 @@ benchmark-gpu: $(if $(GIVEN),,$(VENV)/jax-$(CUDA).stamp)
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python notebooks/run.py --write
 
+# The documentation as a site: build/site/index.html. A warning is an error.
+docs: $(VENV)/test.stamp
+	rm -rf docs/api/generated
+	$(BIN)/python -m sphinx -W --keep-going -n -q -j auto docs build/site
+
+# The site in a browser: formulas, widths, search, and screenshots in build/look. CHROMIUM=PATH
+# names the browser; without it playwright downloads its own.
+CHROMIUM ?= $(shell command -v chromium)
+docs-look: docs $(VENV)/look.stamp
+	$(if $(CHROMIUM),,$(BIN)/python -m playwright install chromium)
+	CHROMIUM=$(CHROMIUM) $(BIN)/python tools/look.py build/site build/look
+
 benchmark: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/cpu.py
 
@@ -69,6 +81,10 @@ $(VENV)/test.stamp: pyproject.toml
 	$(MAKE) --no-print-directory $(VENV)/python.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	touch $@ $(VENV)/demo.stamp
+
+$(VENV)/look.stamp: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[look]'
+	touch $@
 
 $(VENV)/$(CUDA).stamp: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[$(CUDA)]'
@@ -84,4 +100,5 @@ $(VENV)/python.stamp:
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build *.egg-info
+	rm -rf $(VENV) demo build *.egg-info docs/api/generated docs/project/results
+	rm -rf docs/gallery/thumbnails docs/gallery/*.ipynb

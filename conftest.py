@@ -27,6 +27,7 @@ OPTIONAL = (
     "distributed",
     "jax",
     "optax",
+    "sphinx",
 )
 
 collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]

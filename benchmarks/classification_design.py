@@ -5,7 +5,8 @@
 Each training set of the benchmark is split at random into signals that train and signals that
 test. There are 10 splits for each of a few sizes. Official test sets are not touched. The kernel
 matrix of a pass is computed once on all training signals of a set, so that the scales of its view
-come from all of them; labels have no influence on scales.
+come from all of them; labels have no influence on scales. Notes at the end of a former report
+stay.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from classification_methods import draw_signals, signals
 
 from rescntk.learn import average, base, passes
+from rescntk.learn.parameters import check_parameters
 from rescntk.learn.readouts import RidgePath, margins, one_against_rest
 
 SHARES = (0.1, 0.2, 0.4, 0.7)
@@ -25,6 +27,8 @@ SHARES = (0.1, 0.2, 0.4, 0.7)
 DRAWS = 10
 POWERS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0)
 OPTIONS = {"dtype": "float32"}
+NOTES = "\n## Tried\n"
+"""Heading of the notes in the report: they are written by hand, and kept."""
 
 
 class Split(NamedTuple):
@@ -49,10 +53,9 @@ class Split(NamedTuple):
 
 def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[str], list[Split]]:
     """Return the passes of an effort in words, and all splits of a training set."""
-    model = base.ResidualKernelEstimator()
-    found = passes.plan(
-        passes.EFFORTS[effort], {}, X, kinds=model.kind, depths=model.depth, alpha=model.alpha
-    )
+    given = check_parameters(base.ResidualKernelEstimator())
+    networks = {"kinds": given["kind"], "depths": given["depth"], "alpha": given["alpha"]}
+    found = passes.plan(passes.EFFORTS[effort], {}, X, **networks)
     matrices = [one.kernel(one.view.fit(X)(X), **OPTIONS) for one in found]
     n_classes, made = len(np.unique(y)), []
     for share in SHARES:
@@ -63,7 +66,10 @@ def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[
             train, test = draw_signals(y, size, number)
             classes, labels = np.unique(y[train], return_inverse=True)
             test = test[np.isin(y[test], classes)]
-            Y, penalty = one_against_rest(labels, len(classes)), base.least_penalty(size, "float32")
+            Y, penalty = (
+                one_against_rest(labels, len(classes)),
+                base.least_penalty(np.ones(size), "float32"),
+            )
             decisions, residuals = [], []
             for K in matrices:
                 path = RidgePath(K[np.ix_(train, train)], Y)
@@ -81,8 +87,8 @@ def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
         "# What our classifier averages",
         "",
         "Made by `benchmarks/classification.py --design`: mean accuracies on random parts of the "
-        "training sets. Sets of up to 128 time points have no block statistics, and so fewer "
-        "passes.",
+        "training sets. Signals that a pass leaves as long as they are have no block statistics, "
+        "so that sets of short signals have fewer passes.",
         "",
         "| averaged | " + " | ".join(sets) + " | mean |",
         "|---|" + "--:|" * (len(sets) + 1),
@@ -119,8 +125,16 @@ def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_notes(text: str, path: Path) -> str:
+    """Return a report, followed by the notes that a former report in the file ends with."""
+    former = path.read_text(encoding="utf-8") if path.exists() else ""
+    _, heading, notes = former.partition(NOTES)
+    return text + heading + notes
+
+
 def main(folder: Path, sets: Sequence[str]) -> str:
     """Measure, write the report beside the other results, and return it."""
-    text = report({name: splits(*signals(name)[:2]) for name in sets})
-    (folder / "classification_design.md").write_text(text, encoding="utf-8")
+    path = folder / "classification_design.md"
+    text = with_notes(report({name: splits(*signals(name)[:2]) for name in sets}), path)
+    path.write_text(text, encoding="utf-8")
     return text

@@ -184,13 +184,17 @@ def table(report: dict) -> str:
     """Return the report as Markdown."""
     m = report["machine"]
     lines = [
+        "# Speed on the CPU against neural-tangents",
+        "",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}; "
         f"neural-tangents 0.6.5 on JAX {report['jax']}. Medians of {report['rounds']} interleaved "
         f"rounds, each at its best batch; {m['date']}.",
         "",
-        "| head | d | q | peer float64, µs | peer float32, µs | engine | float64, µs | float32, µs "
-        "| float64: times faster than the better peer | float32 |",
+        "Columns: microseconds; gain: how many times faster than the better peer.",
+        "",
+        "| head | d | q | peer float64 | peer float32 | engine | float64 | float32 | gain float64 "
+        "| gain float32 |",
         "|---|--:|--:|--:|--:|---|--:|--:|--:|--:|",
     ]
     for row in report["cases"]:

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
 
+SMALL: dict[str, dict[str, Any]] = {
+    "condition_numbers": {"depths": (1, 2, 3, 5, 10, 22, 50, 110, 250), "every": 3},
+    "eigenvalue_decay": {"limit": 1},
+    "gaussian_process": {"every": 3, "compared": ("slope",)},
+    "infinite_depth": {"deepest": 14, "resolved": 0.02, "gammas": (0.25, 0.5, 1.25)},
+    "time_series_classification": {
+        "every": 3,
+        "efforts": ("fast",),
+        "methods": ("ridge, flat", "SVM-RBF, flat", "rescntk, fast"),
+    },
+}
+"""Sizes with which the test suite runs notebooks: every cell, in a part of the time.
 
-def run(path: Path) -> nbformat.NotebookNode:
+They take the place of those in the notebook's cell with the tag "parameters".
+"""
+
+
+def run(path: Path, sizes: Mapping[str, Any] | None = None) -> nbformat.NotebookNode:
     """Return the notebook with the outputs of a fresh run, or raise the error of a cell.
 
-    Text that cells write to stderr goes to the stderr of this process and is not kept as output:
-    it differs from machine to machine.
+    The run takes `sizes` in place of the notebook's own. Text that cells write to stderr goes to
+    the stderr of this process and is not kept as output: it differs from machine to machine.
     """
     notebook = nbformat.read(path, as_version=4)
+    if sizes:
+        resize(notebook, sizes)
     client = NotebookClient(
         notebook,
         timeout=600,  # seconds for one cell; all cells of one notebook take less together
@@ -30,6 +51,16 @@ def run(path: Path) -> nbformat.NotebookNode:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if not _pass_on_stderr(output)]
     return executed
+
+
+def resize(notebook: nbformat.NotebookNode, sizes: Mapping[str, Any]) -> None:
+    """Assign `sizes` behind the notebook's own, which must have the same names."""
+    (cell,) = (c for c in notebook.cells if "parameters" in c.metadata.get("tags", ()))
+    targets = [ast.unparse(line.targets[0]) for line in ast.parse(cell.source).body]
+    names = {name for target in targets for name in target.strip("()").split(", ")}
+    if unknown := sizes.keys() - names:
+        raise ValueError(f"sizes has {sorted(unknown)}, expected some of {sorted(names)}")
+    cell.source += "".join(f"\n{name} = {value!r}" for name, value in sizes.items())
 
 
 def _pass_on_stderr(output: nbformat.NotebookNode) -> bool:

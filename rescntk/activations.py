@@ -182,7 +182,7 @@ class Erf:
     With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi B`,
     :math:`B = \arctan(2S/\sqrt\Delta)`, and :math:`E[\sigma'\sigma'] =
     \frac4\pi/\sqrt\Delta`. The distances are sums of positive angles, so that they keep
-    their relative accuracy (derived in docs/erf.md).
+    their relative accuracy (derived in docs/theory/erf.md).
     """
 
     homogeneous = False
@@ -251,7 +251,7 @@ def _angle(
     root: Array,
     m: Array,
 ) -> Array:
-    r"""Return erf's distance M − B as an angle, for the covariance \|S\| (docs/erf.md).
+    r"""Return erf's distance M − B as an angle, for the covariance \|S\| (docs/theory/erf.md).
 
     `left` and `right` are t − 1, with :math:`t = \sqrt{1+4q}`; `size` is 2\|S\|, `root` is √Δ.
     Let s = t1 + t2, p = t1 t2 − 1 and m = (1 + 2q1)(1 + 2q2). All terms are positive in
@@ -353,6 +353,15 @@ def angle_and_kappa1_excess(
     -------
     theta, k1 : array
         θ with a relative error of a few rounding units, k1 with one of a few units times w.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import activations
+    >>> w, v = np.array([1.0]), np.array([1.0])
+    >>> theta, k1 = activations.angle_and_kappa1_excess(np, w, v)
+    >>> theta, k1
+    (array([1.57079633]), array([0.31830989]))
     """
     root = xp.multiply(w, v, out=root)
     root = xp.sqrt(root, out=root)  # √(1 − ρ²)

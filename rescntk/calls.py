@@ -93,8 +93,8 @@ class KernelCall:
         self.order = [ladder.index(depth) for depth in self.depths]
         self.in_place = self.depths == ladder and self.dtype == np.float64
         copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
-        # Networks that are not homogeneous lose digits of small and of deep kernels (docs/erf.md):
-        # their rows are float64 always.
+        # Networks that are not homogeneous lose digits of small and of deep kernels: their rows
+        # are float64 always (docs/theory/erf.md).
         working = self.dtype.name if BY_NAME[network.activation].homogeneous else "float64"
         self.request = Request(network, head, self.kinds, ladder, working, threads, copied)
         self.progress = check_flag(progress, "progress")

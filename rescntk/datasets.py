@@ -20,7 +20,10 @@ SUFFIXES = (".npy", ".npz", ".ts")
 def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
     """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file.
 
-    The parameters are the same as for `read_labelled`.
+    Parameters
+    ----------
+    path, array
+        As for `read_labelled`.
 
     Returns
     -------
@@ -60,9 +63,16 @@ def read_labelled(
         If the file does not hold signals.
     ImportError
         For a ``.ts`` file if aeon is not installed.
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> X, y = datasets.read_labelled("signals_TRAIN.ts")  # doctest: +SKIP
     """
     path = Path(path)
     check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, expected a {path.suffix} file")
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     if array is not None and path.suffix != ".npz":
@@ -87,8 +97,10 @@ def _readable(path: Path) -> Iterator[None]:
     """Turn the many errors of reading a damaged file into a ValueError of one line."""
     try:
         yield
-    except (MemoryError, ImportError):
+    except ImportError:
         raise
+    except MemoryError as error:  # also of a damaged file that names an impossible shape
+        raise MemoryError(f"{path} does not fit into memory: {error}") from None
     except Exception as error:  # of NumPy, zipfile, zlib or aeon
         said = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} is not a readable {path.suffix} file: {said}") from None

@@ -6,7 +6,7 @@ With :math:`D(s) = (N(\alpha + s) - N(\alpha - s)) / 2s` and a step :math:`h = \
     \frac{\partial N}{\partial\alpha} = \frac{4 D(h) - D(2h)}{3} + O(h^4),
 
 Richardson's extrapolation of central differences. N is the kernel matrix K with its growth along
-depth taken out: ``docs/derivative.md`` has the formulas and the measured errors.
+depth taken out: ``docs/theory/derivative.md`` has the formulas and the measured errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 """Relative step h/α of the differences, for each working precision.
 
 Raising the step lowers rounding errors, which grow like eps/step, and raises truncation errors,
-which grow like step⁴. ``docs/derivative.md`` has the errors measured at the neighbouring steps.
+which grow like step⁴. ``docs/theory/derivative.md`` has the errors measured at the neighbouring
+steps.
 """
 
 
@@ -83,7 +84,7 @@ def alpha_derivative(
     The error of :math:`\alpha\, \partial K(x, z) / \partial\alpha`, divided by
     :math:`\sqrt{K(x,x) K(z,z)}`, is at most 1e-11 in float64 and 6e-5 in float32. This was
     measured for ReLU against a 40-digit derivative, for α from 1e-6 to 30 and depths 3 to 30;
-    ``docs/derivative.md`` has the table, and two exceptions. Divided by α, the error of
+    ``docs/theory/derivative.md`` has the table, and two exceptions. Divided by α, the error of
     :math:`\partial K / \partial\alpha` itself grows where α is small.
 
     Examples

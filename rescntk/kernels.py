@@ -96,7 +96,7 @@ class Kernel:
         ------
         ValueError
             If signals or options are not as described above, or if rounding errors have
-            covered a kernel of nearly equal signals (deep erf networks: docs/erf.md).
+            covered a kernel of nearly equal signals (deep erf networks: docs/theory/erf.md).
         OverflowError
             If a value exceeds the dtype. Deep kernels need ``normalized=True``.
         MemoryError
@@ -199,7 +199,12 @@ def ResCNTK(
 ) -> Kernel:
     """Return the neural tangent kernel of a convolutional ResNet (Barzilai et al. 2022).
 
-    The parameters are the same as for `ResCGPK`.
+    Parameters
+    ----------
+    depth, filter_size, alpha, **network
+        As for `Network`.
+    head, normalized
+        As for `Kernel`.
 
     Examples
     --------
@@ -219,6 +224,13 @@ def CGPK(
 ) -> Kernel:
     """Return the Gaussian process kernel of the network of `ResCGPK` without skip connections.
 
+    Parameters
+    ----------
+    depth, filter_size, **network
+        As for `Network`.
+    head, normalized
+        As for `Kernel`.
+
     Examples
     --------
     >>> import rescntk as rk
@@ -236,6 +248,13 @@ def CNTK(
     **network: Any,
 ) -> Kernel:
     """Return the neural tangent kernel of the network of `ResCNTK` without skip connections.
+
+    Parameters
+    ----------
+    depth, filter_size, **network
+        As for `Network`.
+    head, normalized
+        As for `Kernel`.
 
     Examples
     --------

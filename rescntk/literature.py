@@ -1,4 +1,4 @@
-"""The systems of the papers as `Network`s, one function each.
+"""The systems of the papers, one function each, which returns a `Network`.
 
 One recursion serves all of them: they differ in the parameters of `Network`.
 """
@@ -14,6 +14,15 @@ from .validation import check_constant, check_depth
 def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:
     """ResCGPK and ResCNTK: Barzilai et al. 2022, eq. 1-3, two convolutions a layer.
 
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        Number of taps of a filter, odd.
+    alpha : float, default 1.0
+        Weight of the residual branches.
+
     Examples
     --------
     >>> from rescntk import literature
@@ -25,6 +34,13 @@ def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Net
 
 def barzilai_cnn(depth: int, filter_size: int = 3) -> Network:
     """CGPK and CNTK of the network of `barzilai_resnet` without its skip connections.
+
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        Number of taps of a filter, odd.
 
     Examples
     --------
@@ -40,6 +56,13 @@ def geifman_cnn(depth: int, filter_size: int = 3) -> Network:
 
     Also the CGPK of Barzilai et al. 2022, appendix G (their figure 1).
 
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        Number of taps of a filter, odd.
+
     Examples
     --------
     >>> from rescntk import literature
@@ -53,6 +76,15 @@ def geifman_cnn(depth: int, filter_size: int = 3) -> Network:
 
 def one_convolution_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:
     """ResCGPK with one convolution a layer: Barzilai et al. 2022, appendix G.
+
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
+    filter_size : int, default 3
+        Number of taps of a filter, odd.
+    alpha : float, default 1.0
+        Weight of the residual branches.
 
     Examples
     --------
@@ -69,6 +101,17 @@ def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float 
     """Fully connected ResNet GPK and NTK: Tirer et al. 2022, theorems 1 and 2.
 
     Every layer is trained, the first included. For signals of length 1.
+
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
+    alpha : float
+        Weight of the residual branches.
+    sigma_v : float, default 1.0
+        Standard deviation σ_v of the outer weights.
+    sigma_w : float, default 1.0
+        Standard deviation σ_w of the inner weights and the readout.
 
     Examples
     --------
@@ -93,6 +136,13 @@ def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
 
     For signals of length 1.
 
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
+    sigma_w : float, default 1.0
+        Standard deviation σ_w of the inner weights and the readout.
+
     Examples
     --------
     >>> from rescntk import literature
@@ -116,6 +166,13 @@ def huang_resnet(depth: int, gamma: float = 1.0) -> Network:
 
     The first and the last layer are frozen. For signals of length 1.
 
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
+    gamma : float, default 1.0
+        Exponent γ of the weight of the residual branches, depth^-γ.
+
     Examples
     --------
     >>> from rescntk import literature
@@ -130,6 +187,11 @@ def huang_ffnet(depth: int) -> Network:
     """Fully connected feedforward NTK: Huang et al. 2020.
 
     Only the hidden layers are trained. For signals of length 1.
+
+    Parameters
+    ----------
+    depth : int
+        Number of layers L.
 
     Examples
     --------

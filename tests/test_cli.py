@@ -134,6 +134,9 @@ def damaged_files(folder, signals):
     (folder / "damaged.npz").write_bytes(content[:60] + b"x" * 60 + content[120:])
     (folder / "cut.npy").write_bytes((folder / "X.npy").read_bytes()[:200])
     (folder / "empty.npy").write_bytes(b"")
+    huge = np.lib.format.header_data_from_array_1_0(signals) | {"shape": (10**6, 10**6, 10**5)}
+    with open(folder / "huge.npy", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, huge)
     (folder / "broken.ts").write_text("@problemName broken\n@timestamps maybe\n@data\n1,x:2\n")
 
 
@@ -180,6 +183,8 @@ def damaged_files(folder, signals):
         (["gram", "damaged.npz", "-o", "K.npy"], "damaged.npz is not a readable .npz file: "),
         (["gram", "cut.npy", "-o", "K.npy"], "cut.npy is not a readable .npy file: "),
         (["gram", "empty.npy", "-o", "K.npy"], "empty.npy is not a readable .npy file: "),
+        (["gram", "huge.npy", "-o", "K.npy"], "huge.npy does not fit into memory: "),
+        (["gram", "folder.npy", "-o", "K.npy"], "folder.npy is a folder, expected a .npy file"),
         (["gram", "broken.ts", "-o", "K.npy"], "broken.ts is not a readable .ts file: "),
         (
             ["gram", "X.npy", "-o", "X.npy"],

@@ -118,6 +118,44 @@ def test_with_an_intercept_it_solves_the_bordered_equations(rng, ridge):
         regression.decompose(np.eye(1)).leave_one_out(np.ones(1), ridge, intercept=True)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weights_of_cases_are_repetitions(rng, intercept):
+    """Σ w (y − f)² + λ‖f‖²: normal equations, refits without each case, cases that come w times."""
+    _, _, K, y, _ = problem(rng)
+    n, ridge = len(K), 0.3
+    weights = rng.uniform(0.2, 3.0, n)
+
+    def refitted(K, y, weights):
+        system = np.zeros((len(K) + 1, len(K) + 1))
+        system[:-1, :-1] = K + ridge * np.diag(1.0 / weights)
+        system[-1, :-1] = system[:-1, -1] = intercept
+        system[-1, -1] = not intercept
+        found = np.linalg.solve(system, np.concatenate([y, np.zeros((1, y.shape[1]))]))
+        return found[:-1], found[-1], np.linalg.cond(system)
+
+    def beta_of(ladder, y):
+        return ladder.with_intercept(y, ridge)[0] if intercept else ladder.coefficients(y, ridge)
+
+    ladder = regression.decompose(K, weights)
+    beta, _, condition = refitted(K, y, weights)
+    close(beta_of(ladder, y), beta, n, condition)
+    errors = ladder.leave_one_out(y, ridge, intercept=intercept)
+    bar = tolerances.solution(n, condition) * np.abs(y).max()
+    for i in range(n):
+        rest = np.delete(np.arange(n), i)
+        beta, constant, _ = refitted(K[np.ix_(rest, rest)], y[rest], weights[rest])
+        assert np.abs(errors[i] - (y[i] - K[i, rest] @ beta - constant)).max() <= bar
+    times = rng.integers(1, 4, n)
+    many = np.repeat(np.arange(n), times)
+    repeated = beta_of(regression.decompose(K[np.ix_(many, many)]), y[many])
+    sums = np.stack([repeated[many == i].sum(axis=0) for i in range(n)])
+    close(
+        beta_of(regression.decompose(K, times), y), sums, n, np.linalg.cond(K / ridge + np.eye(n))
+    )
+    with pytest.raises(ValueError, match="case_weights has 0, expected positive numbers"):
+        regression.decompose(K, np.arange(n))
+
+
 def test_interpolants_pass_through_their_points(rng):
     kernel, X, K, y, Z = problem(rng)
     close(regression.interpolate(kernel, X, y, X), y, len(K), np.linalg.cond(K))

@@ -124,17 +124,34 @@ def choose(
 ) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
-    `announce`, if given, is called with a sentence when the engine's code is being compiled.
-
     For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
     "reference". For CuPy's arrays it is "cuda", unless the signals are longer than "cuda" takes
     on the device or its check there failed (`available`), else "reference". By name, "cuda" also
     takes NumPy's arrays.
 
+    Parameters
+    ----------
+    name : str
+        "auto" or the name of an engine.
+    request : Request
+        The kernels wanted.
+    X : array or SignalList
+        The signals.
+    announce : callable, optional
+        Called with a sentence when the engine's code is being compiled.
+
     Raises
     ------
     ValueError
         If there is no engine of that name, or it cannot serve; the message names the reason.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import Network, engines
+    >>> request = engines.Request(Network(3), "gap", ("gpk",), (3,))
+    >>> engines.choose("reference", request, np.zeros((1, 1, 4))).__name__
+    'rescntk.engines.reference'
     """
     check_choice(name, "engine", ["auto", *_ENGINES])
     with _announced(announce):
@@ -156,7 +173,22 @@ def choose(
 
 
 def held_results(engine: Engine, request: Request) -> int:
-    """Return the number of arrays of the size of all results that an engine holds at once."""
+    """Return the number of arrays of the size of all results that an engine holds at once.
+
+    Parameters
+    ----------
+    engine : Engine
+        As from `choose`.
+    request : Request
+        The kernels wanted.
+
+    Examples
+    --------
+    >>> from rescntk import Network, engines
+    >>> from rescntk.engines import reference
+    >>> engines.held_results(reference, engines.Request(Network(3), "gap", ("gpk",), (3,)))
+    1
+    """
     if request.head == "pixels":
         return 1
     modules = {f"{__name__}.{entry.module}": entry.held for entry in _ENGINES.values()}

@@ -8,7 +8,7 @@ z takes it away again. This form carries, for each pixel pair, the *deficit*
 
 and for each signal the root masses √q. Parts p with root masses a_p, b_p and deficits u_p (a
 filter's taps; the identity path and the branch) merge into A² = Σ a_p², B² = Σ b_p² with the
-deficit (Lagrange's identity; theory.md, section 17)
+deficit (Lagrange's identity; docs/theory/deficits.md)
 
     U = Σ u_p + N,   N = Σ_{p<r} (a_p b_r − a_r b_p)² / (A B + Σ a_p b_p).
 

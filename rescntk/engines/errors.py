@@ -1,9 +1,9 @@
 """The condition of deep erf kernels: how far rounding errors grow on their way through the layers.
 
 Where the ordered state, correlation 1, is unstable, nearly equal signals separate exponentially
-with depth, and their rounding errors with them (docs/erf.md). An error e of the distance D moves
-through a layer as D itself does, to first order: D_K changes by K̇ ⊙ e. For each pixel pair the
-recursion below therefore carries, in rounding units,
+with depth, and their rounding errors with them (docs/theory/erf.md). An error e of the distance D
+moves through a layer as D itself does, to first order: D_K changes by K̇ ⊙ e. For each pixel pair
+the recursion below therefore carries, in rounding units,
 
     e ← e + box(K̇ ⊙ box(e)) + c √(near · (D + D⁺)),      near = min(D, D⁺)
     e_A ← e_A + box(K̇ ⊙ (box(e_A) + |i − r| box(e) + (4|Σ|/Δ) box(e) |A_g|) + (o + r) K̇ ⊙ box(e)).
@@ -76,7 +76,7 @@ def check_pooled(
 ) -> None:
     """Raise a ValueError if GAP kernels K(x, x) are too small a share of those at pixel pairs.
 
-    The mean over pixel pairs has the error eps times the bound on its terms (docs/erf.md).
+    The mean over pixel pairs has the error eps times the bound on its terms (docs/theory/erf.md).
 
     Parameters
     ----------

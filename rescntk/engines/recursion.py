@@ -7,7 +7,7 @@ For each pixel pair the recursion carries three numbers. ::
     A = T + r F             tangent kernel
 
 Here t, i, o, r say whether input, inner, outer and readout weights are trained (1) or frozen
-(0). A starts as (t + r) F. A layer has four steps (theory.md, sections 2 to 4b). ::
+(0). A starts as (t + r) F. A layer has four steps (docs/theory/recursion.md). ::
 
     w = 1 − ρ = (box(D) − z) / g                         _correlate
     A_g = (i − r) Σ + box(A)                             _tangent_g

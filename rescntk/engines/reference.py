@@ -1,4 +1,4 @@
-"""The reference engine: the recursion of theory.md as array code, for NumPy and CuPy arrays.
+"""The reference engine: the recursion over layers as array code, for NumPy and CuPy arrays.
 
 A convolution moves both pixels of a pair together, so it never mixes two offsets
 ``δ = j' − j``. The d x d pixel pairs of two signals fall apart into d independent *rows*

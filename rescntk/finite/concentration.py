@@ -119,7 +119,7 @@ def concentration(
     ValueError
         For arguments that are not as described, or if the exact kernel is 0.
     MemoryError
-        If a network takes more than the machine's memory.
+        If a network takes more than the free memory.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..network import Network
-from ..validation import check_choice, check_network
+from ..validation import check_choice, check_free_memory, check_network
 from ..vocabulary import HEADS
 from .batches import Batch, as_batch
 from .circular import convolve
@@ -60,6 +60,8 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     ------
     ValueError
         For arguments that are not as described or do not belong together.
+    MemoryError
+        If a layer of all signals takes more than the free memory.
 
     Examples
     --------
@@ -77,6 +79,7 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     check_arguments(network, params, head)
     batch = as_batch(X, "X", params.dtype)
     check_batch(batch, "X", params, head)
+    check_layers(network, params, batch)
     with precision(params.dtype):
         return outputs_of_groups(network, head, params, batch.arrays)[batch.order]
 
@@ -212,6 +215,34 @@ def check_batch(batch: Batch, name: str, params: Parameters, head: str) -> None:
             f"{name} has signals of length {batch.lengths[0]}, "
             f"expected {params.n_timepoints}, the pixels of params' readout"
         )
+
+
+def check_layers(
+    network: Network,
+    params: Parameters,
+    batch: Batch,
+    *,
+    kept: int = 1,
+    n_cases: int | None = None,
+) -> None:
+    """Raise a MemoryError if layers of signals take more than the free memory.
+
+    Parameters
+    ----------
+    kept : int, default 1
+        Layers in memory at once: all of them where gradients are taken.
+    n_cases : int, optional
+        Signals of the longest group that are computed at once; by default all.
+    """
+    sizes = [(n_cases or len(group.indices)) * group.signals.shape[2] for group in batch.groups]
+    taps = min(max(network.filter_size, network.outer_filter_size), max(batch.lengths))
+    # Of each layer the pre-activation and the features; of the last also the filter's windows.
+    numbers = max(sizes) * params.width * (2 * kept + taps)
+    check_free_memory(
+        numbers * params.dtype.itemsize,
+        f"a network of width {params.width} on signals of {max(sizes)} pixels in all",
+        "give fewer or shorter signals, or a smaller width",
+    )
 
 
 def _shapes(layers: Any) -> list[tuple[int, ...]]:

@@ -11,10 +11,16 @@ import jax
 import numpy as np
 
 from ..network import Network
-from ..validation import check_choice, check_depth, check_dtype, check_flag, check_network
+from ..validation import (
+    check_choice,
+    check_depth,
+    check_dtype,
+    check_flag,
+    check_free_memory,
+    check_network,
+)
 from .draws import INITIALIZATIONS, draw_biases, draw_weights
 from .layout import Convolution, Layout, layout
-from .memory import available_bytes, check_memory
 from .precision import as_key, precision
 
 
@@ -134,7 +140,7 @@ def init(
     ValueError
         For arguments that are not as described.
     MemoryError
-        If the parameters would take more than the machine's memory.
+        If the parameters take more than the free memory.
 
     Examples
     --------
@@ -155,11 +161,10 @@ def init(
         biases=check_flag(biases, "biases"),
         dtype=check_dtype(dtype),
     )
-    check_memory(
+    check_free_memory(
         arguments.n_parameters * np.dtype(arguments.dtype).itemsize,
-        available_bytes(),
         f"a network of width {width} with {arguments.n_parameters:.3g} parameters",
-        "a smaller width",
+        "give a smaller width",
     )
     key = as_key(key)
     with precision(arguments.dtype):

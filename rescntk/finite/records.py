@@ -39,9 +39,11 @@ class Training:
     initial_kernel: np.ndarray | None = None
     """Θ̂_0 of the training signals, as from ``finite.ntk``."""
     linearized_distance: np.ndarray | None = None
-    """(R,), largest |f − f_lin| over the training and the test signals. The linearized network
-    is trained for itself: same start, same optimizer, same batches. Infinite from where the
-    linearized network has diverged."""
+    """(R,), largest distance between f and f_lin over the training and the test signals.
+
+    The linearized network is trained for itself: same start, same optimizer, same batches.
+    Infinite from where the linearized network has diverged.
+    """
 
 
 class Records:

@@ -13,11 +13,10 @@ from ..network import Network
 from ..validation import check_choice, check_depth, check_integer
 from ..vocabulary import KINDS
 from .batches import as_batch
-from .forward import check_arguments, check_batch, features, pool, readout_factor
-from .memory import available_bytes, check_memory
+from .forward import check_arguments, check_batch, check_layers, features, pool, readout_factor
 from .parameters import Parameters, init
 from .precision import as_key, precision
-from .tangent import MAX_BYTES, ntk, pooled_products
+from .tangent import ntk, pooled_products
 
 
 class Estimate(NamedTuple):
@@ -68,7 +67,7 @@ def gpk(
     ValueError
         For arguments that are not as described.
     MemoryError
-        If a network takes more than the machine's memory.
+        If a network takes more than the free memory.
 
     Examples
     --------
@@ -144,34 +143,15 @@ def draws(
         yield init(own, network, batch.n_channels, width, n_timepoints=pixels, dtype=dtype)
 
 
-def features_kernel(
-    network: Network, params: Parameters, X: Any, head: str = "gap", *, max_bytes: int = MAX_BYTES
-) -> np.ndarray:
+def features_kernel(network: Network, params: Parameters, X: Any, head: str = "gap") -> np.ndarray:
     """Return the mean of f(x) f(z) over the readout's weights of one network, (n, n).
 
-    Parameters
-    ----------
-    network, params, X, head
-        As for ``finite.ntk``.
-    max_bytes : int
-        Most bytes that the features f^L of all signals may take.
-
-    Raises
-    ------
-    MemoryError
-        If these features take more than `max_bytes`.
+    Parameters are as for ``finite.ntk``.
     """
     check_arguments(network, params, head)
     batch = as_batch(X, "X", params.dtype)
     check_batch(batch, "X", params, head)
-    pixels = sum(len(g.indices) * g.signals.shape[2] for g in batch.groups)
-    taps = max(network.filter_size, network.outer_filter_size)
-    check_memory(
-        pixels * (2 + min(taps, max(batch.lengths))) * params.width * params.dtype.itemsize,
-        min(max_bytes, available_bytes()),
-        f"features of {pixels} pixels at width {params.width}",
-        "fewer or shorter signals, a smaller width",
-    )
+    check_layers(network, params, batch)
     with precision(params.dtype):
         pooled = [_pooled(network, head, params, signals) for signals in batch.arrays]
         products = [[np.asarray(pooled_products(x, z)) for z in pooled] for x in pooled]

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..network import Network
-from ..validation import check_depth
+from ..validation import check_memory
 from .batches import Batch, as_batch
 from .circular import box_sum
 from .forward import (
@@ -35,11 +35,10 @@ from .forward import (
     readout_factor,
 )
 from .layout import Convolution
-from .memory import check_memory
 from .parameters import Layer, Parameters
 from .precision import precision
 
-MAX_BYTES = 2**30
+MAX_MEMORY = 2**30
 """Most bytes that the arrays of one call of `ntk` take by default: 1 GiB, chosen by the authors.
 More bytes make larger blocks of signals, and repeat fewer of the passes through the network."""
 
@@ -51,7 +50,7 @@ def ntk(
     Z: Any = None,
     head: str = "gap",
     *,
-    max_bytes: int = MAX_BYTES,
+    max_memory: float = MAX_MEMORY,
 ) -> np.ndarray:
     r"""Return the empirical tangent kernel :math:`\hat\Theta(x, z)` of a finite network.
 
@@ -70,9 +69,9 @@ def ntk(
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Signals; without them the kernel of `X` with itself, exactly symmetric.
     head : {"equivariant", "trace", "gap"}, default "gap"
-    max_bytes : int, default 2**30
-        Most bytes that the call's arrays may take, parameters and result not counted. The
-        signals go through the network in blocks accordingly.
+    max_memory : float, default 2**30
+        Most bytes that the call's arrays may take, result, parameters and copies of parameters
+        not counted. The signals go through the network in blocks accordingly.
 
     Returns
     -------
@@ -81,9 +80,8 @@ def ntk(
     Raises
     ------
     ValueError
-        For arguments that are not as described or do not belong together.
-    MemoryError
-        If a single pair of signals takes more than `max_bytes`.
+        For arguments that are not as described or do not belong together, or if a single pair
+        of signals takes more than `max_memory`.
 
     Examples
     --------
@@ -96,12 +94,11 @@ def ntk(
     (4, 4)
     """
     check_arguments(network, params, head)
-    max_bytes = check_depth(max_bytes, "max_bytes")
     left = as_batch(X, "X", params.dtype)
     right = left if Z is None else as_batch(Z, "Z", params.dtype)
     check_batch(left, "X", params, head)
     check_batch(right, "Z", params, head)
-    return ntk_of_batches(network, params, left, None if Z is None else right, head, max_bytes)
+    return ntk_of_batches(network, params, left, None if Z is None else right, head, max_memory)
 
 
 def ntk_of_batches(
@@ -110,12 +107,12 @@ def ntk_of_batches(
     left: Batch,
     right: Batch | None,
     head: str,
-    max_bytes: int = MAX_BYTES,
+    max_memory: float = MAX_MEMORY,
 ) -> np.ndarray:
     """Return the tangent kernel of checked signals, of `left` with itself where `right` is None."""
     symmetric = right is None
     right = left if right is None else right
-    size = _block_size(network, params, left, right, max_bytes)
+    size = _block_size(network, params, left, right, max_memory)
     k = params.n_outputs or 1
     result = np.empty((left.n_cases, right.n_cases, k, k), params.dtype)
     with precision(params.dtype):
@@ -125,7 +122,7 @@ def ntk_of_batches(
             for others, theirs in columns[index:] if symmetric else columns:
                 same = symmetric and others is columns[index][0]
                 other_notes = notes if same else _take_notes(network, head, params, theirs)
-                block = np.asarray(_contract(network, params, notes, other_notes))
+                block = _contract(network, params, notes, other_notes)
                 block = (block + _transpose(block)) / 2 if same else block
                 result[np.ix_(rows, others)] = block
                 if symmetric:
@@ -171,25 +168,35 @@ def _take_notes(network: Network, head: str, params: Parameters, signals: jax.Ar
     return _Notes(inputs, tuple(jax.vmap(derivatives)(of_outputs)), pooled)
 
 
-@partial(jax.jit, static_argnums=0)
-def _contract(network: Network, params: Parameters, x: _Notes, z: _Notes) -> jax.Array:
-    """Return the kernel of two blocks of signals, (n, m, n_outputs, n_outputs)."""
-    product = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
-    k, n, m = params.n_outputs or 1, len(x.pooled), len(z.pooled)
-    result = jnp.zeros((n, m, k, k), params.dtype)
-    trained = _trained(network, params)
+def _contract(network: Network, params: Parameters, x: _Notes, z: _Notes) -> np.ndarray:
+    """Return the kernel of two blocks of signals, (n, m, n_outputs, n_outputs).
+
+    Layers are contracted one after another: XLA would hold the pixel pairs of all at once.
+    """
+    k = params.n_outputs or 1
+    result = np.zeros((len(x.pooled), len(z.pooled), k, k), params.dtype)
     for (conv, layer), u, v, du, dv in zip(
-        trained, x.inputs, z.inputs, x.derivatives, z.derivatives, strict=True
+        _trained(network, params), x.inputs, z.inputs, x.derivatives, z.derivatives, strict=True
     ):
-        windows = box_sum(product("njc,mic->nmji", u, v), conv.taps, conv.step)
-        pairs = product("anjc,bmic->nmabji", du, dv)
-        result += conv.factor**2 * product("nmabji,nmji->nmab", pairs, windows)
-        if layer.biases is not None:
-            result += product("anc,bmc->nmab", du.sum(axis=2), dv.sum(axis=2))
+        result += np.asarray(_contract_layer(conv, layer.biases is not None, u, v, du, dv))
     if "readout" in network.trained:
-        gpk = readout_factor(network, params) ** 2 * pooled_products(x.pooled, z.pooled)
+        gpk = readout_factor(network, params) ** 2 * np.asarray(pooled_products(x.pooled, z.pooled))
         biases = 0 if params.readout.biases is None else 1
-        result += (gpk + biases)[:, :, None, None] * jnp.eye(k)
+        result += (gpk + biases)[:, :, None, None] * np.eye(k, dtype=params.dtype)
+    return result
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _contract_layer(
+    conv: Convolution, biases: bool, u: jax.Array, v: jax.Array, du: jax.Array, dv: jax.Array
+) -> jax.Array:
+    """Return the share of one convolution and its biases, (n, m, n_outputs, n_outputs)."""
+    product = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
+    windows = box_sum(product("njc,mic->nmji", u, v), conv.taps, conv.step)
+    pairs = product("anjc,bmic->nmabji", du, dv)
+    result = conv.factor**2 * product("nmabji,nmji->nmab", pairs, windows)
+    if biases:
+        result += product("anc,bmc->nmab", du.sum(axis=2), dv.sum(axis=2))
     return result
 
 
@@ -229,9 +236,9 @@ def _transpose(K: np.ndarray) -> np.ndarray:
 
 
 def _block_size(
-    network: Network, params: Parameters, left: Batch, right: Batch, max_bytes: int
+    network: Network, params: Parameters, left: Batch, right: Batch, max_memory: float
 ) -> int:
-    """Return the number of signals in a block for which `max_bytes` suffice."""
+    """Return the number of signals in a block for which `max_memory` suffice."""
     d, m = max(left.lengths), max(right.lengths)
     k, item = params.n_outputs or 1, params.dtype.itemsize
     plan = plan_of(network, params)
@@ -246,11 +253,10 @@ def _block_size(
 
     check_memory(
         needed(1),
-        max_bytes,
+        max_memory,
         f"the tangent kernel of two signals of {d} and {m} pixels at width {params.width}",
-        "a larger max_bytes, a smaller width or shorter signals",
     )
     size = max(left.n_cases, right.n_cases)
-    while needed(size) > max_bytes:
+    while needed(size) > max_memory:
         size = (size + 1) // 2
     return size

@@ -17,7 +17,7 @@ from ..network import Network
 from ..validation import check_choice, check_depth, check_positive, check_targets
 from .batches import Batch, as_batch
 from .descent import Descent, Task, check_losses, draw_batches, linearized_outputs, plain_outputs
-from .forward import check_arguments, check_batch
+from .forward import check_arguments, check_batch, check_layers
 from .parameters import Parameters
 from .precision import as_key, precision
 from .records import RECORDS, Records, Training
@@ -78,7 +78,7 @@ def train(
     FloatingPointError
         If a loss is NaN or infinite, naming the step.
     MemoryError
-        As for ``finite.ntk``, if the kernel is recorded.
+        If the layers of a batch take more than the free memory.
 
     Examples
     --------
@@ -100,6 +100,7 @@ def train(
         check_batch(test, "Z", params, head)
     targets = _check_y(y, batch, params)
     size = _check_batch_size(batch_size, batch)
+    check_layers(network, params, batch, kept=network.depth, n_cases=size)
     chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
     every = -(-steps // 50) if every is None else check_depth(every, "every")
     key = as_key(key)

@@ -20,6 +20,8 @@ from . import classifier, regressor
 from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
 from .parameters import same_parameters_as
 
+__all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
+
 _TAGS = {
     "capability:multivariate": True,
     "capability:multithreading": True,

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..regression import Decomposition, decompose, restricted_ridge
 from .batches import Signals, take
+from .cases import Cases
 from .passes import MeanKernel, Pass
 from .readouts import Readout, RidgePath
 from .views import FittedView
@@ -23,7 +24,7 @@ from .views import FittedView
 _POWER = 4.0
 """Exponent of leave-one-out errors in weights; a pure number. Raising it comes closer to choosing
 one pass. Measured by benchmarks/classification.py --design (classification_design.md), mean
-accuracy: .863 with 0, .878 with 2, .879 with 4, .878 with 6, .877 with 8, .876 with 12."""
+accuracy: .863 with 0, .877 with 2, .880 with 4, .879 with 6, .876 with 8, .872 with 12."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,10 @@ class Average:
 
 def fit_average(
     passes: Iterable[Pass],
-    X: Signals,
-    Y: np.ndarray,
+    cases: Cases,
     penalties: Sequence[float],
     *,
-    case_weights: np.ndarray,
+    error_weights: np.ndarray,
     folds: np.ndarray,
     landmarks: np.ndarray | None = None,
     variances: bool = False,
@@ -152,12 +152,11 @@ def fit_average(
     ----------
     passes : iterable of Pass
         Each is made when the former one is done.
-    X : signals
-    Y : ndarray, (n_cases, n_outputs)
-        Targets.
+    cases : Cases
+        Their weights count in the scales of views and in the readouts.
     penalties : sequence of float
         In units of the kernels' diagonal, which is 1.
-    case_weights, folds
+    error_weights, folds
         As for `out_of_fold`.
     landmarks : ndarray of int, optional
         Indices of the signals to which the solution is restricted; default: all signals.
@@ -175,18 +174,17 @@ def fit_average(
     members, residuals = [], []
     for source in passes:
         start = time.perf_counter()
-        view = source.view.fit(X)
+        view = source.view.fit(cases.signals, cases.weights)
+        seen = cases._replace(signals=view(cases.signals))
         if landmarks is None:
-            fit = _fit_all(source.kernel, view(X), Y, penalties, variances, options)
+            fit = _fit_all(source.kernel, seen, penalties, variances, options)
         else:
-            fit = _fit_landmarks(
-                source.kernel, view(X), Y, penalties, landmarks, variances, options
-            )
+            fit = _fit_landmarks(source.kernel, seen, penalties, landmarks, variances, options)
         seconds = time.perf_counter() - start
         members.append(Member(source, view, fit.signals, fit.readouts, fit.process, seconds))
         residuals.append(fit.residuals)
-    average = Average(members, penalties, weigh(residuals, case_weights))
-    return average, out_of_fold(residuals, Y, case_weights, folds)
+    average = Average(members, penalties, weigh(residuals, error_weights))
+    return average, out_of_fold(residuals, cases.targets, error_weights, folds)
 
 
 class _Fit(NamedTuple):
@@ -200,8 +198,7 @@ class _Fit(NamedTuple):
 
 def _fit_all(
     kernel: MeanKernel,
-    signals: Signals,
-    Y: np.ndarray,
+    cases: Cases,
     penalties: Sequence[float],
     variances: bool,
     options: dict[str, Any],
@@ -209,9 +206,11 @@ def _fit_all(
     r"""Return ridge regression on all signals.
 
     The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` of the Gaussian process
-    maximizes the marginal likelihood of the targets.
+    maximizes the marginal likelihood of the targets; I/w takes the place of I for cases of
+    weights w.
     """
-    path = RidgePath(kernel(signals, **options), Y)
+    signals, Y, weights, _ = cases
+    path = RidgePath(kernel(signals, **options), Y, weights)
     readouts, residuals = [path.fit(penalty) for penalty in penalties], path.residuals(penalties)
     if not variances:
         return _Fit(signals, readouts, residuals)
@@ -221,8 +220,7 @@ def _fit_all(
 
 def _fit_landmarks(
     kernel: MeanKernel,
-    signals: Signals,
-    Y: np.ndarray,
+    cases: Cases,
     penalties: Sequence[float],
     landmarks: np.ndarray,
     variances: bool,
@@ -233,23 +231,27 @@ def _fit_landmarks(
     The Gaussian process knows the landmarks alone. Its scale makes the mean variance at some other
     signals their mean squared leave-one-out residual.
     """
-    options_of_fit = {"intercept": True, "leave_one_out": True}
+    signals, Y, weights, _ = cases
+    options_of_fit = {"intercept": True, "leave_one_out": True} | options
     given: Any = signals
-    found = restricted_ridge(kernel, given, Y, landmarks, penalties, **options_of_fit, **options)
+    found = restricted_ridge(
+        kernel, given, Y, landmarks, penalties, case_weights=weights, **options_of_fit
+    )
     readouts = [Readout(*pair) for pair in zip(found.coefficients, found.intercepts, strict=True)]
     known, residuals = found.features.signals, cast(np.ndarray, found.errors)
     if not variances:
         return _Fit(known, readouts, residuals)
-    spectrum = decompose(found.features.factor @ found.features.factor.T)
+    K = found.features.factor @ found.features.factor.T
+    spectrum = decompose(K, weights[found.features.landmarks])
     process = Process(spectrum, np.zeros(0))
     others = np.setdiff1d(np.arange(len(Y)), landmarks)[: len(landmarks)]
     K = kernel(take(signals, others), known, **options).astype(np.float64)
-    squares = (residuals[:, others] ** 2).mean(axis=1)
+    squares = np.average(residuals[:, others] ** 2, axis=1, weights=weights[others])
     means = np.array([process.variance(K, penalty).mean() for penalty in penalties])
     return _Fit(known, readouts, residuals, Process(spectrum, squares / means[:, None]))
 
 
-def weigh(residuals: Sequence[np.ndarray], case_weights: np.ndarray) -> Weighting:
+def weigh(residuals: Sequence[np.ndarray], error_weights: np.ndarray) -> Weighting:
     """Return the penalty and the weight of each member, by its leave-one-out residuals.
 
     The penalty has the least mean squared error e. The weight is proportional to e^-4.
@@ -258,10 +260,10 @@ def weigh(residuals: Sequence[np.ndarray], case_weights: np.ndarray) -> Weightin
     ----------
     residuals : sequence of ndarray, (n_penalties, n_cases, n_outputs)
         One for each member.
-    case_weights : ndarray, (n_cases,)
+    error_weights : ndarray, (n_cases,)
         Weight of each case in the errors; 0 for cases that do not count.
     """
-    shares = case_weights / (case_weights.sum() or 1.0)
+    shares = error_weights / (error_weights.sum() or 1.0)
     means = np.array([(each**2).mean(axis=2) @ shares for each in residuals])
     penalties, errors = means.argmin(axis=1), means.min(axis=1)
     floor = np.maximum(errors, np.finfo(np.float64).tiny)
@@ -270,7 +272,7 @@ def weigh(residuals: Sequence[np.ndarray], case_weights: np.ndarray) -> Weightin
 
 
 def out_of_fold(
-    residuals: Sequence[np.ndarray], Y: np.ndarray, case_weights: np.ndarray, folds: np.ndarray
+    residuals: Sequence[np.ndarray], Y: np.ndarray, error_weights: np.ndarray, folds: np.ndarray
 ) -> np.ndarray:
     """Return decisions at each fold by an average in which the fold had no part.
 
@@ -279,7 +281,7 @@ def out_of_fold(
 
     Parameters
     ----------
-    residuals, case_weights
+    residuals, error_weights
         As for `weigh`.
     Y : ndarray, (n_cases, n_outputs)
     folds : ndarray of int, (n_cases,)
@@ -292,7 +294,7 @@ def out_of_fold(
     decisions = Y.copy()
     for fold in np.unique(folds):
         inside = folds == fold
-        found = weigh(residuals, np.where(inside, 0.0, case_weights))
+        found = weigh(residuals, np.where(inside, 0.0, error_weights))
         for each, penalty, weight in zip(residuals, found.penalties, found.weights, strict=True):
             decisions[inside] -= weight * each[penalty, inside]
     return decisions

@@ -40,13 +40,23 @@ def time_points(X: Signals) -> np.ndarray:
     return np.concatenate(X, axis=1)
 
 
-def standard_scale(X: Signals) -> tuple[np.ndarray, np.ndarray]:
+def mean_over_points(X: Signals, case_weights: np.ndarray) -> np.ndarray:
+    """Return the mean of each channel over all cases, with their weights, and time points."""
+    return np.average(time_points(X), axis=1, weights=np.repeat(case_weights, lengths(X)))
+
+
+def standard_scale(
+    X: Signals, case_weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and the standard deviation of each channel, (n_channels,) each.
 
-    They are taken over all cases and time points. A constant channel gets the deviation 0.
+    They are taken over all cases, with their weights, and time points. A constant channel gets
+    the deviation 0.
     """
-    points = time_points(X)
-    mean, deviation = points.mean(axis=1), points.std(axis=1)
+    weights = np.ones(len(X)) if case_weights is None else case_weights
+    points, mean = time_points(X), mean_over_points(X, weights)
+    squares = each(lambda Z: (Z - mean[:, None]) ** 2, X)
+    deviation = np.sqrt(mean_over_points(squares, weights))
     # The deviation of a constant channel is a rounding error of its mean.
     rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(points).max(axis=1)
     return mean, np.where(deviation > rounding, deviation, 0.0)

@@ -18,9 +18,10 @@ from ..validation import check_class_weight
 from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
 from .batches import Signals
+from .cases import find_cases, of_positive_weight
 from .inputs import read_signals
 from .parameters import check_parameters, estimator, parameter
-from .readouts import Calibration, calibrate, margins, one_against_rest, probabilities
+from .readouts import calibrate, margins, one_against_rest, probabilities
 
 _FORGOTTEN = 0.1
 """Share of a class' signals found when left out, below which a warning says so. Raising it warns
@@ -57,11 +58,12 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     best_score_ : float
         Accuracy of leave-one-out decisions on the training signals. Weights, penalties and
         offsets have no part in the score of the signals that decide them: ten folds are left out
-        of them in turn. Where nothing can be learned the score is at chance or below, because a
-        case that is left out makes its class the rarer one. Cases alone in their class do not
-        count; nan where no cases count.
+        of them in turn. A signal that comes several times with its label is left out as a
+        whole, and weights of signals count. Where nothing can be learned the score is at chance
+        or below, because a case that is left out makes its class the rarer one. Cases alone in
+        their class do not count; nan where no cases count.
     best_score_error_ : float
-        Standard error of `best_score_`, by the number of cases.
+        Standard error of `best_score_`, by the number of cases and their weights.
     class_scores_ : ndarray, (n_classes,)
         The same for the cases of each class; nan where no cases count.
     balanced_score_ : float
@@ -100,7 +102,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     )
 
     @atomic
-    def fit(self, X: Array, y: Array) -> ResidualKernelClassifier:
+    def fit(
+        self, X: Array, y: Array, sample_weight: Array | None = None
+    ) -> ResidualKernelClassifier:
         """Fit the readouts of all passes, and weigh them.
 
         Parameters
@@ -109,6 +113,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : array, (n_cases,)
             Labels of any kind.
+        sample_weight : array, (n_cases,), optional
+            Weights of the signals, at least 0; only their ratios count. The fit is the same as
+            with signals that are repeated as often. Signals of weight 0 are left out. Borders
+            between classes move with `class_weight` alone.
 
         Returns
         -------
@@ -124,19 +132,21 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         start = time.perf_counter()
         checked = check_parameters(self)
         signals, y = self._read(X, y)
+        signals, y, weights = of_positive_weight(signals, y, sample_weight)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_[0]}, expected signals of at least two classes"
             )
-        Y, counts = one_against_rest(labels, len(self.classes_)), np.bincount(labels)
-        class_weights = compute_class_weight(checked["class_weight"], classes=self.classes_, y=y)
+        cases = find_cases(signals, labels[:, None], weights)
+        labels = cases.targets[:, 0]
+        cases = cases._replace(targets=one_against_rest(labels, len(self.classes_)))
+        counts = np.bincount(labels)
         # Without its only case a class is unknown: its errors say nothing about a kernel.
-        case_weights = np.where(counts > 1, class_weights, 0.0)[labels]
-        decisions, folds = self._average(checked, signals, Y, case_weights)
-        weights = None if self.class_weight is None else case_weights
-        counted = counts[labels] > 1
-        self._calibrate(decisions, labels, counted, weights, folds)
+        counted = np.where(counts[labels] > 1, cases.weights, 0.0)
+        error_weights = self._class_weights(checked, labels, cases.weights)[labels] * counted
+        decisions, folds = self._average(checked, cases, error_weights)
+        self._calibrate(decisions, labels, counted, error_weights, folds)
         self._warn_of_forgotten(counts)
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
@@ -147,33 +157,49 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             )
         return self
 
+    def _class_weights(
+        self, checked: dict[str, Any], labels: np.ndarray, case_weights: np.ndarray
+    ) -> np.ndarray:
+        """Return the weight of each class."""
+        if checked["class_weight"] == "balanced":
+            return len(labels) / np.bincount(labels, case_weights) / len(self.classes_)
+        given, y = checked["class_weight"], self.classes_[labels]
+        return compute_class_weight(given, classes=self.classes_, y=y)
+
     def _calibrate(
         self,
         decisions: np.ndarray,
         labels: np.ndarray,
         counted: np.ndarray,
-        weights: np.ndarray | None,
+        weights: np.ndarray,
         folds: np.ndarray,
     ) -> None:
-        """Set inverse temperature, offsets and scores from decisions out of fold."""
+        """Set inverse temperature, offsets and scores from decisions out of fold.
 
-        def calibrated(cases: np.ndarray) -> Calibration:
-            own = None if weights is None else weights[cases]
-            return calibrate(decisions[cases], labels[cases], own)
-
-        self.inverse_temperature_, self.offsets_ = calibrated(counted)
+        Parameters
+        ----------
+        counted : ndarray, (n_cases,)
+            Weights of the cases in scores; 0 for cases that do not count.
+        weights : ndarray, (n_cases,)
+            The same, times the weights of classes.
+        """
+        shift = self.class_weight is not None
+        self.inverse_temperature_, self.offsets_ = calibrate(
+            decisions, labels, weights, shift=shift
+        )
         shifted = decisions.copy()
-        if weights is not None:
-            for fold in np.unique(folds):
-                shifted[folds == fold] += calibrated(counted & (folds != fold)).offsets
-        right = (margins(shifted).argmax(axis=1) == labels)[counted]
-        n = np.bincount(labels[counted], minlength=len(self.classes_))
+        for fold in np.unique(folds) if shift else ():
+            others = np.where(folds == fold, 0.0, weights)
+            shifted[folds == fold] += calibrate(decisions, labels, others, shift=True).offsets
+        right = margins(shifted).argmax(axis=1) == labels
+        totals = np.bincount(labels, counted)
         with np.errstate(invalid="ignore"):
-            self.class_scores_ = np.bincount(labels[counted], right, len(n)) / n
-        known = self.class_scores_[n > 0]
+            self.class_scores_ = np.bincount(labels, counted * right) / totals
+            self.best_score_ = float(counted @ right / counted.sum())
+            spread = counted * (right - self.best_score_)
+            self.best_score_error_ = float(np.sqrt(spread @ spread) / counted.sum())
+        known = self.class_scores_[totals > 0]
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
-        self.best_score_ = float(right.mean()) if len(right) else np.nan
-        self.best_score_error_ = float(np.sqrt(right.var() / len(right))) if len(right) else np.nan
 
     def _warn_of_forgotten(self, counts: np.ndarray) -> None:
         """Warn of classes whose signals are hardly ever found, unless classes are weighted."""

@@ -20,33 +20,42 @@ from .views import ONLY, View, block_size
 
 PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "block_statistics": True},
-    {"first_differences": ONLY, "time_scale": 1.0},
-    {"first_differences": ONLY, "block_statistics": True},
+    {"block_statistics": True, "time_scale": 1.0, "max_length": 64},
+    {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9, "max_length": 64},
     {"first_differences": ONLY, "head": "trace"},
-    {"first_differences": True, "time_scale": 1.0, "input_filter_size": 9, "standardize": False},
     {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9},
-    {"block_statistics": True, "time_scale": 1.0},
-    {"first_differences": ONLY, "input_filter_size": 9},
-    {"time_scale": 1.0},
-    {"first_differences": True, "block_statistics": True, "max_length": 256},
+    {
+        "first_differences": ONLY,
+        "block_statistics": True,
+        "time_scale": 1.0,
+        "max_length": 32,
+    },
+    {
+        "first_differences": ONLY,
+        "block_statistics": True,
+        "filter_size": 3,
+        "max_length": 64,
+    },
+    {"first_differences": True, "time_scale": 1.0},
     {"first_differences": ONLY, "block_statistics": True, "max_length": 256},
-    {"first_differences": True, "block_statistics": True, "filter_size": 3},
-    {"first_differences": ONLY, "filter_size": 31},
-    {"first_differences": True, "block_statistics": True, "time_scale": 1.0},
-    {"first_differences": ONLY, "time_scale": 0.3, "max_length": 256},
+    {"first_differences": True, "block_statistics": True, "max_length": 256},
     {"first_differences": True, "block_statistics": True, "max_length": 512},
+    {"first_differences": ONLY, "block_statistics": True, "max_length": 512},
+    {"first_differences": ONLY, "time_scale": 1.0},
+    {"first_differences": True, "time_scale": 1.0, "input_filter_size": 9, "standardize": False},
+    {"block_statistics": True, "time_scale": 1.0},
+    {"first_differences": True, "block_statistics": True, "dilation": 2, "filter_size": 3},
     {"first_differences": ONLY, "input_filter_size": 9, "max_length": 512},
 )
 """Passes by value for time. Settings that a pass does not name are in `_COMMON`.
 
-The first nine were added one by one: each time the pass, among 55, that gives the average the
-greatest mean accuracy on random parts of the training sets of benchmarks/classification.py. The
-pass with "trace" was added because it costs next to nothing and helps where the place in time
-counts. Measured by benchmarks/classification.py --design (classification_design.md), mean
-accuracy: .863 with four, .865 with five, .871 with nine. Two finer passes were added for long
-signals, on which they gain .02 (OSULeaf) and .05 (ACSF1): .879. Later passes are not measured."""
+Accuracies are means on random parts of the training sets of benchmarks/classification.py, measured
+by its option --design (classification_design.md). The first four are the best of 720 combinations
+of a pass over at most 128 time points, two over 64 and one with "trace", which costs next to
+nothing: .866. The next six were added one by one for the greatest gain for their time: .880. Later
+passes were not measured together with these."""
 
-EFFORTS = {"fast": 4, "default": 11, "thorough": len(PLAN)}
+EFFORTS = {"fast": 4, "default": 10, "thorough": len(PLAN)}
 """Number of passes of each effort, from the start of `PLAN`. Raising it takes more time."""
 
 _COMMON: dict[str, Any] = {
@@ -110,6 +119,7 @@ class Pass(NamedTuple):
         view, network = self.view, self.kernel.network
         signals = {False: "signals", True: "signals + differences", ONLY: "differences"}
         parts = [signals[view.first_differences]]
+        parts += [f"{view.max_length} points"] * (view.max_length is not None)
         parts += ["block statistics"] * view.block_statistics
         parts += ["not standardized"] * (not view.standardize)
         parts += [f"time {view.time_scale:g}"] * (view.time_scale > 0)
@@ -132,6 +142,7 @@ def plan(
     kinds: tuple[str, ...],
     depths: tuple[int, ...],
     alpha: float,
+    shorter: int = 1,
 ) -> list[Pass]:
     """Return the first `count` passes of `PLAN` for signals X, without repetitions.
 
@@ -146,11 +157,15 @@ def plan(
         "trace" and "equivariant" need signals of one length.
     kinds, depths, alpha
         As for `MeanKernel` and `Network`.
+    shorter : int, default 1
+        Divisor of the plan's `max_length`.
     """
     length, ragged = int(lengths(X).max()), isinstance(X, list)
     found = []
     for row in PLAN[:count]:
-        settings = {name: (value,) for name, value in (_COMMON | row).items()} | dict(given)
+        planned = _COMMON | row
+        planned["max_length"] = max(1, planned["max_length"] // shorter)
+        settings = {name: (value,) for name, value in planned.items()} | dict(given)
         for values in product(*settings.values()):
             one = _suited(dict(zip(settings, values, strict=True)), length)
             if one["head"] == "gap" or not ragged:

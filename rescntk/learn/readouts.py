@@ -34,10 +34,11 @@ class Readout(NamedTuple):
 class RidgePath:
     r"""Kernel ridge regression with an intercept, for any number of penalties at once.
 
-    The minimizer of :math:`\|Y - K A - 1 b^T\|^2 + \lambda m \operatorname{tr} A^T K A`. The
-    unit m is the mean of K's diagonal, so that λ has no unit. One eigendecomposition
-    (`rescntk.regression.Decomposition`) serves all penalties, and gives leave-one-out residuals
-    too. Where a case is left out, m stays the mean over all cases.
+    The minimizer of :math:`\|Y - K A - 1 b^T\|^2 + \lambda m \operatorname{tr} A^T K A`, where
+    each case's squares have the weight of the case. The unit m is the mean of K's diagonal, so
+    that λ has no unit. One eigendecomposition (`rescntk.regression.Decomposition`) serves all
+    penalties, and gives leave-one-out residuals too. Where a case is left out, m stays the mean
+    over all cases.
 
     Eigenvalues that rounding errors took below 0 are taken as 0. Eigenvalues below the rounding
     errors of K's dtype are refused.
@@ -48,11 +49,15 @@ class RidgePath:
         Kernel matrix, in the dtype in which it was computed: the dtype sets the rounding errors.
     Y : ndarray, (n_cases, n_outputs)
         Targets.
+    case_weights : ndarray, (n_cases,), optional
+        Positive, with mean 1.
     """
 
-    def __init__(self, K: np.ndarray, Y: np.ndarray) -> None:
+    def __init__(
+        self, K: np.ndarray, Y: np.ndarray, case_weights: np.ndarray | None = None
+    ) -> None:
         self.unit, self.Y = unit(K), Y
-        found = decompose(K / self.unit)
+        found = decompose(K / self.unit, case_weights)
         values = np.maximum(found.eigenvalues, 0.0)
         self.spectrum = Decomposition(values, found.eigenvectors, float(np.finfo(float).eps))
 
@@ -96,17 +101,17 @@ class Calibration(NamedTuple):
     inverse_temperature: float
     """s, positive."""
     offsets: np.ndarray
-    """(n_outputs,): added to decisions; 0 unless cases are weighted."""
+    """(n_outputs,): added to decisions; 0 unless they are wanted."""
 
 
 def calibrate(
-    decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+    decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, shift: bool = False
 ) -> Calibration:
-    """Return the inverse temperature, and with weights the offsets, that suit held-out decisions.
+    """Return the inverse temperature, and the offsets if wanted, that suit held-out decisions.
 
-    They minimize the (weighted) mean cross-entropy. Without weights this is temperature scaling
+    They minimize the weighted mean cross-entropy. Without offsets this is temperature scaling
     (Guo et al. 2017): one factor for all classes keeps probabilities and decisions in the same
-    order. With weights the offsets move the borders between classes towards classes of little
+    order. The offsets move the borders between classes towards classes of little
     weight. The cross-entropy is convex.
 
     Labels are smoothed, which keeps the factor finite where all decisions are right. With n cases
@@ -119,7 +124,10 @@ def calibrate(
     decisions : ndarray, (n_cases, n_outputs)
         By readouts that were fitted without the case.
     labels : ndarray of int, (n_cases,)
-    weights : ndarray, (n_cases,), optional
+    weights : ndarray, (n_cases,)
+        At least 0.
+    shift : bool, default False
+        Whether offsets are found; otherwise they are 0.
 
     Returns
     -------
@@ -129,11 +137,11 @@ def calibrate(
     columns = margins(decisions)
     n, n_classes = columns.shape
     nothing = np.zeros(decisions.shape[1])
-    if n == 0 or (weights is not None and not weights.any()):
+    if not weights.any():
         return Calibration(1.0, nothing)
     targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     targets[np.arange(n), labels] = (n + 1) / (n + 2)
-    shares = (np.full(n, 1.0 / n) if weights is None else weights / weights.sum())[:, None]
+    shares = (weights / weights.sum())[:, None]
     scale = np.abs(columns).max() or 1.0
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
@@ -141,7 +149,7 @@ def calibrate(
         logits = parameters[0] * columns / scale + parameters[1:]
         chances = log_softmax(logits, axis=1)
         slopes = shares * (np.exp(chances) - targets)
-        biases = slopes.sum(axis=0) if weights is not None else np.zeros(n_classes)
+        biases = slopes.sum(axis=0) if shift else np.zeros(n_classes)
         gradient = np.concatenate([[np.sum(slopes * columns) / scale], biases])
         return -float(np.sum(shares * targets * chances)), gradient
 

@@ -14,6 +14,7 @@ from ..arrays import Array
 from ..validation import check_flag
 from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
+from .cases import find_cases, of_positive_weight
 from .inputs import read_signals
 from .moderate import moderate
 from .parameters import check_parameters, estimator
@@ -46,7 +47,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     best_score_ : float
         R² over all targets of leave-one-out predictions on the training signals. Weights and
         penalties have no part in the score of the signals that decide them: ten folds are left
-        out of them in turn.
+        out of them in turn. A signal that comes several times with its target is left out as a
+        whole, and weights of signals count.
     best_score_error_ : float
         Standard error of `best_score_`, by the spread of the squared errors.
     target_mean_, target_scale_ : ndarray, (n_targets,)
@@ -68,7 +70,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     _variances = True
 
     @atomic
-    def fit(self, X: Array, y: Array) -> ResidualKernelRegressor:
+    def fit(
+        self, X: Array, y: Array, sample_weight: Array | None = None
+    ) -> ResidualKernelRegressor:
         """Fit the readouts of all passes, and weigh them.
 
         Parameters
@@ -76,6 +80,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : array, (n_cases,) or (n_cases, n_targets)
+        sample_weight : array, (n_cases,), optional
+            Weights of the signals, at least 0, inverse to the variance of their noise; only
+            their ratios count. The fit is the same as with signals that are repeated as often.
+            Signals of weight 0 are left out.
 
         Returns
         -------
@@ -92,22 +100,28 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         checked = check_parameters(self)
         check_given(self, y)
         signals = read_signals(self, X, reset=True, lists=True)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(signals, y)
-        if len(signals) < 2:
-            raise ValueError("n_samples=1: expected at least two signals, to leave one out")
-        self._flat = y.ndim == 1
-        targets, self._exponents = _moderate_columns(y.reshape(len(y), -1))
-        mean, deviation = targets.mean(axis=0), targets.std(axis=0)
+        values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(signals, values)
+        signals, values, weights = of_positive_weight(signals, values, sample_weight)
+        self._flat = values.ndim == 1
+        targets, self._exponents = _moderate_columns(values.reshape(len(values), -1))
+        cases = find_cases(signals, targets, weights)
+        if len(cases.weights) < 2:
+            raise ValueError("n_samples=1: expected two signals that differ, to leave one out")
+        targets, weights = cases.targets, cases.weights
+        mean = np.average(targets, axis=0, weights=weights)
+        deviation = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
         varies = deviation > 0
         Y = (targets - mean) / np.where(varies, deviation, 1.0)
         self.target_mean_ = np.ldexp(mean, self._exponents)
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         self._moderate_mean, self._moderate_scale = mean, np.where(varies, deviation, 1.0)
-        decisions, _ = self._average(checked, signals, Y, np.ones(len(signals)))
+        decisions, _ = self._average(checked, cases._replace(targets=Y), weights)
         squares = ((decisions - Y) ** 2).mean(axis=1)
-        self.best_score_ = 1.0 - float(squares.mean())
-        self.best_score_error_ = float(squares.std() / np.sqrt(len(squares)))
+        error = float(np.average(squares, weights=weights))
+        self.best_score_ = 1.0 - error
+        spread = weights * (squares - error)
+        self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
             print(
@@ -117,9 +131,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             )
         return self
 
-    def _penalties(self, n: int) -> tuple[float, ...]:
-        """Return the default penalties for n signals."""
-        return (*super()._penalties(n), *_PENALTIES)
+    def _penalties(self, weights: np.ndarray) -> tuple[float, ...]:
+        """Return the default penalties for cases of these weights."""
+        return (*super()._penalties(weights), *_PENALTIES)
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Return predicted targets, and their standard deviations if asked for.

@@ -17,17 +17,36 @@ of least value are left out. Raising it averages more passes over many signals. 
 minutes on two cores, at the 1.1 ns of benchmarks/results/cpu.md for float64."""
 
 _ALWAYS = 3
-"""Passes that are always made, whatever they cost: differences, signals with time, and trace.
-Raising it costs time with many signals. Chosen as the least number that has all three."""
+"""Passes that are always made, whatever they cost: signals with differences, signals with time,
+and differences. Raising it costs time with many signals. Chosen as the least number that has all
+three."""
+
+_SHORTER = (1, 2, 4, 8)
+"""Factors by which many signals are shortened until the first passes are affordable. A factor of 2
+takes a quarter of the time. Chosen: eighths of 128 time points are short already."""
 
 _TRIED = 5e6
 """Pixel pairs times layers of a first try, by which the time of all passes is estimated. Raising
 it makes the estimate better and later. Chosen: the try takes some 10 ms."""
 
 
-def affordable(passes: Sequence[Pass], X: Signals, n_landmarks: int) -> list[Pass]:
-    """Return the first passes, at least three, that are affordable together for signals X."""
-    total = np.cumsum([amount_of_work(one, X, n_landmarks) for one in passes])
+def affordable(plan: Callable[[int], Sequence[Pass]], X: Signals, n_landmarks: int) -> list[Pass]:
+    """Return the first passes, at least three, that are affordable together for signals X.
+
+    Where three passes are too many, signals are shortened to a half, a quarter or an eighth.
+
+    Parameters
+    ----------
+    plan : callable
+        Returns the passes over signals that are shortened by a factor.
+    X : signals
+    n_landmarks : int
+    """
+    for shorter in _SHORTER:
+        passes = plan(shorter)
+        total = np.cumsum([amount_of_work(one, X, n_landmarks) for one in passes])
+        if total[:_ALWAYS].max() <= _AFFORDABLE:
+            break
     return [one for i, one in enumerate(passes) if i < _ALWAYS or total[i] <= _AFFORDABLE]
 
 
@@ -88,7 +107,7 @@ def _try(one: Pass, X: Signals, options: dict[str, Any]) -> float:
     pairs = _TRIED / one.work(1, float(lengths(X).mean()))
     few = take(X, np.arange(min(len(X), int(np.sqrt(2 * pairs)) + 2)))
     signals = one.view.fit(few)(few)
-    one.kernel(signals[:2], **options)  # compiled code is loaded
+    one.kernel(signals, **options)  # what these signals need is compiled, or loaded
     begin = time.perf_counter()
     one.kernel(signals, **options)
     return (time.perf_counter() - begin) / amount_of_work(one, few, len(few))

@@ -22,6 +22,8 @@ from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_
 from .inputs import signals_of_cases, three_axes
 from .parameters import same_parameters_as
 
+__all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
+
 _TAGS = {
     "X_inner_mtype": "df-list",
     "capability:multivariate": True,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .batches import Signals, each, lengths, standard_scale, time_points
+from .batches import Signals, each, lengths, mean_over_points, standard_scale
 from .moderate import moderate, scaled_down
 
 ONLY = "only"
@@ -51,25 +51,27 @@ class View:
     constant: bool = False
     time_scale: float = 0.0
 
-    def fit(self, X: Signals) -> FittedView:
-        """Measure the scales of training signals X."""
+    def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> FittedView:
+        """Measure the scales of training signals X, whose weights are 1 by default."""
+        weights = np.ones(len(X)) if case_weights is None else case_weights
         block = block_size(int(lengths(X).max()), self.max_length)
         X, exponent = moderate(X)
         X = each(lambda Z: shorten(Z, block, self.block_statistics), X)
         channels = len(X[0])
         mean, scale, rise = np.zeros(channels), np.ones(channels), np.zeros(channels)
         if self.block_statistics and block > 1:
-            scale = _root_mean_square(X)
+            scale = _root_mean_square(X, weights)
         elif self.standardize:
-            mean, scale = standard_scale(X)
+            mean, scale = standard_scale(X, weights)
         scale = np.where(scale > 0, scale, 1.0)
         X = each(lambda Z: (Z - mean[:, None]) / scale[:, None], X)
         if self.first_differences:
-            rise = time_points(each(_first_differences, X)).std(axis=1)
-        ratio = time_points(X).std(axis=1) / np.where(rise > 0, rise, 1)
+            rise = standard_scale(each(_first_differences, X), weights)[1]
+        ratio = standard_scale(X, weights)[1] / np.where(rise > 0, rise, 1)
         difference_scale = np.where(rise > 0, ratio, 0.0)
         fitted = FittedView(self, block, exponent, mean, scale, difference_scale, 1.0)
-        level = float(np.sqrt(np.mean(_root_mean_square(each(fitted.own_channels, X)) ** 2)))
+        squares = _root_mean_square(each(fitted.own_channels, X), weights) ** 2
+        level = float(np.sqrt(np.mean(squares)))
         return replace(fitted, level=level or 1.0)
 
 
@@ -152,8 +154,8 @@ def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.nda
     return np.concatenate([means, np.sqrt(variances), least, most], axis=1)
 
 
-def _root_mean_square(X: Signals) -> np.ndarray:
-    return np.sqrt(np.mean(time_points(X) ** 2, axis=1))
+def _root_mean_square(X: Signals, case_weights: np.ndarray) -> np.ndarray:
+    return np.sqrt(mean_over_points(each(np.square, X), case_weights))
 
 
 def _circle(angle: np.ndarray) -> np.ndarray:

@@ -28,7 +28,19 @@ def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
 
 
 def figure(size: tuple[float, float]) -> Any:
-    """Return a new figure of a size in inches, without an interactive backend."""
+    """Return a new figure of a size in inches, without an interactive backend.
+
+    Parameters
+    ----------
+    size : (float, float)
+        Width and height in inches.
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> plots.figure((4, 3)).axes
+    []
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -11,6 +11,7 @@ import scipy.linalg
 from ..arrays import rounding_unit
 from ..matrices import resolution
 from ..validation import (
+    check_case_weights,
     check_flag,
     check_nonnegative,
     check_positive,
@@ -24,12 +25,20 @@ from ..validation import (
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The eigendecomposition K = V diag(λ) Vᵀ of a kernel matrix; made by `decompose`."""
+    r"""The eigendecomposition K = V diag(λ) Vᵀ of a kernel matrix; made by `decompose`.
+
+    With weights W = diag(w) of the points the squared errors count w times: every
+    :math:`\|y - f\|^2` below is :math:`\sum_i w_i (y_i - f_i)^2`, and every
+    :math:`\lambda I` is :math:`\lambda W^{-1}`. Then
+    :math:`K V = W^{-1} V \operatorname{diag}(\lambda)` with :math:`V^\top W^{-1} V = I`, the
+    generalized eigenvectors, by which :math:`(K + \lambda W^{-1})^{-1} =
+    V (\operatorname{diag}(\lambda) + \lambda I)^{-1} V^\top`.
+    """
 
     eigenvalues: np.ndarray
     """(n,), rising"""
     eigenvectors: np.ndarray
-    """(n, n), in columns"""
+    """V, (n, n), in columns"""
     eps: float
     """eps of the dtype of K: eigenvalues below n·eps·λ_max are rounding errors."""
 
@@ -239,13 +248,16 @@ class Decomposition:
         return result if y.ndim == 2 else result[..., 0]
 
 
-def decompose(K: np.ndarray) -> Decomposition:
+def decompose(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decomposition:
     """Return the eigendecomposition of a kernel matrix K, which serves all ridges and times.
 
     Parameters
     ----------
     K : ndarray, (n, n)
         Symmetric, positive semidefinite up to rounding errors.
+    case_weights : ndarray, (n,), optional
+        Positive weights w of the points' squared errors. A point of weight 2 counts as two equal
+        points with equal values. Leave-one-out errors leave out the point with all its weight.
 
     Returns
     -------
@@ -254,7 +266,8 @@ def decompose(K: np.ndarray) -> Decomposition:
     Raises
     ------
     ValueError
-        If K has an eigenvalue below 0 by more than rounding errors of its dtype.
+        If K has an eigenvalue below 0 by more than rounding errors of its dtype, or a weight is
+        not positive.
 
     Examples
     --------
@@ -267,7 +280,12 @@ def decompose(K: np.ndarray) -> Decomposition:
     (3, 5)
     """
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
+    if case_weights is not None:
+        roots = np.sqrt(check_case_weights(case_weights, len(K)))
+        K = K * roots * roots[:, None]
     # LAPACK's divide and conquer is its fastest driver for all eigenvectors.
     eigenvalues, eigenvectors = scipy.linalg.eigh(K, driver="evd")
     check_semidefinite(eigenvalues, eps)
+    if case_weights is not None:
+        eigenvectors = roots[:, None] * eigenvectors
     return Decomposition(eigenvalues, eigenvectors, eps)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from ..validation import (
+    check_case_weights,
     check_features,
     check_flag,
     check_nonnegative,
@@ -47,7 +48,9 @@ class FeatureRidge:
         self._n, self._k, self._axes = 0, 0, 0
         self._decomposed: dict[bool, _Decomposed] = {}
 
-    def add(self, F: np.ndarray, y: np.ndarray) -> FeatureRidge:
+    def add(
+        self, F: np.ndarray, y: np.ndarray, case_weights: np.ndarray | None = None
+    ) -> FeatureRidge:
         """Add rows of features, with their targets.
 
         Parameters
@@ -55,6 +58,9 @@ class FeatureRidge:
         F : ndarray, (m, k)
             Blocks of more rows than k are the fastest.
         y : ndarray, (m,) or (m, n_targets)
+        case_weights : ndarray, (m,), optional
+            Positive factors of the rows' squared errors. A row of weight 2 counts as two equal
+            rows. The default is 1.
 
         Returns
         -------
@@ -69,7 +75,7 @@ class FeatureRidge:
         F = check_features(F, "F")
         y = check_targets(y, len(F))
         targets = y if y.ndim == 2 else y[:, None]
-        rows = np.hstack([np.ones((len(F), 1)), F, targets])
+        rows = _roots(case_weights, len(F)) * np.hstack([np.ones((len(F), 1)), F, targets])
         if self._triangle is None:
             self._k, self._axes = F.shape[1], y.ndim
         else:
@@ -113,19 +119,28 @@ class FeatureRidge:
         return weights, constants
 
     def leave_one_out(
-        self, F: np.ndarray, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False
+        self,
+        F: np.ndarray,
+        y: np.ndarray,
+        ridge: Any = 0.0,
+        *,
+        intercept: bool = False,
+        case_weights: np.ndarray | None = None,
     ) -> np.ndarray:
         r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i) of rows that have been added.
 
         :math:`y_i - f_{-i}(x_i) = (y_i - f(x_i)) / (1 - h_i)`, where :math:`f_{-i}` is fitted
         to all rows but row i. The leverage is
         :math:`h_i = \varphi_i^\top (F^\top F + \lambda I)^{-1} \varphi_i`; with an intercept it
-        is :math:`1/n` more, with centred features. No fit is repeated. All rows may be given at
-        once, or block by block. Rows that have not been added give meaningless numbers.
+        is :math:`1/n` more, with centred features. With weights W of the cases it is
+        :math:`h_i = w_i \varphi_i^\top (F^\top W F + \lambda I)^{-1} \varphi_i`, and
+        :math:`w_i / \sum_j w_j` more: row i is left out with all its weight. No fit is repeated.
+        All rows may be given at once, or block by block. Rows that have not been added give
+        meaningless numbers.
 
         Parameters
         ----------
-        F, y
+        F, y, case_weights
             As for `add`.
         ridge, intercept
             As for `weights`.
@@ -147,7 +162,10 @@ class FeatureRidge:
         targets = check_width(y if y.ndim == 2 else y[:, None], "y", len(parts.mean_target))
         inverses = parts.inverses(ridges)
         F = ((F - parts.mean_features) / parts.unit) @ parts.right
-        leverages = inverses @ (F**2).T + (1.0 / self._n if intercept else 0.0)
+        roots = _roots(case_weights, len(F))
+        leverages = inverses @ ((roots * F) ** 2).T
+        if intercept:
+            leverages += (roots[:, 0] / parts.norm_of_ones) ** 2
         rest = 1.0 - leverages
         if rest.min() <= self._k * _EPS:
             raise unresolved_leverage(leverages)
@@ -181,6 +199,8 @@ class _Decomposed(NamedTuple):
     """(k, r): V"""
     targets: np.ndarray
     """(r, n_targets): Uᵀ Y"""
+    norm_of_ones: float
+    """√n for n rows, √Σw for weighted ones"""
     n: int
     """Number of rows"""
 
@@ -205,9 +225,20 @@ class _Decomposed(NamedTuple):
 
 def _decomposed(triangle: np.ndarray, k: int, n: int, intercept: bool) -> _Decomposed:
     """Return the decomposition of the features in the triangle of [1 F Y]."""
-    # Row 0 of R is √n times the means; the rows below it are the triangle of centred columns.
+    # Row 0 of R is √n, or √Σw, times 1 and the means. The rows below it are the triangle of
+    # centred columns.
     rows = triangle[1 if intercept else 0 : k + 1, 1:]
     means = triangle[0, 1:] / triangle[0, 0] if intercept else np.zeros(triangle.shape[1] - 1)
     U, S, Vt = scipy.linalg.svd(rows[:, :k], full_matrices=False)
     unit = float(S.max(initial=0.0)) or 1.0
-    return _Decomposed(means[:k], means[k:], unit, S / unit, Vt.T, U.T @ rows[:, k:], n)
+    targets, norm_of_ones = U.T @ rows[:, k:], abs(float(triangle[0, 0]))
+    return _Decomposed(means[:k], means[k:], unit, S / unit, Vt.T, targets, norm_of_ones, n)
+
+
+def _roots(case_weights: np.ndarray | None, m: int) -> np.ndarray:
+    """Return the roots of the weights of m rows, (m, 1)."""
+    return (
+        np.ones((m, 1))
+        if case_weights is None
+        else np.sqrt(check_case_weights(case_weights, m))[:, None]
+    )

@@ -19,6 +19,7 @@ from ..engines.protocol import blocks
 from ..signals import SignalList
 from ..validation import (
     check_batch,
+    check_case_weights,
     check_flag,
     check_indices,
     check_kernel,
@@ -179,6 +180,7 @@ def restricted_ridge(
     *,
     intercept: bool = False,
     leave_one_out: bool = False,
+    case_weights: np.ndarray | None = None,
     **options: Any,
 ) -> RestrictedRidge:
     r"""Return the ridge regression restricted to landmarks S, for one penalty or for many.
@@ -204,6 +206,8 @@ def restricted_ridge(
     leave_one_out : bool, default False
         Whether to return leave-one-out errors. The landmarks stay the same when one of them is
         left out as a point.
+    case_weights : ndarray, (n_cases,), optional
+        Positive factors of the signals' squared errors, as for `FeatureRidge.add`.
 
     Returns
     -------
@@ -228,19 +232,24 @@ def restricted_ridge(
     features = landmark_map(kernel, X, landmarks, **options)
     X = check_batch(X, "X")
     y, ridge = check_targets(y, len(X)), check_nonnegative(ridge, "ridge", "(n_ridges,)")
+    weighted = np.ones(len(X)) if case_weights is None else case_weights
+    weighted = check_case_weights(weighted, len(X))
     options_of_fit = {"ridge": ridge, "intercept": check_flag(intercept, "intercept")}
     check_flag(leave_one_out, "leave_one_out")
     known = landmarks.factor if isinstance(landmarks, LowRank) else None
     fit, kept = FeatureRidge(), []
     for rows in blocks(0, len(X), _BLOCK):
         F = features.block(X[rows]) if known is None else known[rows]
-        fit.add(F, y[rows])
+        fit.add(F, y[rows], weighted[rows])
         if leave_one_out:
             kept.append((rows, F))
     weights, intercepts = fit.weights(**options_of_fit)
     errors = None
     if leave_one_out:
-        found = [fit.leave_one_out(F, y[rows], **options_of_fit) for rows, F in kept]
+        found = [
+            fit.leave_one_out(F, y[rows], case_weights=weighted[rows], **options_of_fit)
+            for rows, F in kept
+        ]
         errors = np.concatenate(found, axis=ridge.ndim)
     coefficients = _solve_transposed(features.factor, weights, ridge.ndim)
     return RestrictedRidge(features, ridge, coefficients, weights, intercepts, errors)

@@ -127,12 +127,23 @@ def gram(
 def open(path: str | os.PathLike[str]) -> StoredGram:
     """Return the Gram stored in a folder, complete or not, for reading.
 
+    Parameters
+    ----------
+    path : path
+        The folder.
+
     Raises
     ------
     FileNotFoundError
         If there is no such folder.
     ValueError
         If the folder holds something else.
+
+    Examples
+    --------
+    >>> from rescntk import stored
+    >>> stored.open("K.zarr").complete  # doctest: +SKIP
+    True
     """
     return StoredGram(Path(path).resolve())
 
@@ -140,12 +151,22 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
 def remove(path: str | os.PathLike[str]) -> None:
     """Delete a stored Gram, complete or not.
 
+    Parameters
+    ----------
+    path : path
+        The folder.
+
     Raises
     ------
     FileNotFoundError, ValueError
         As for `open`: other folders are left alone.
     RuntimeError
         If a job is computing into the folder.
+
+    Examples
+    --------
+    >>> from rescntk import stored
+    >>> stored.remove("K.zarr")  # doctest: +SKIP
     """
     path = open(path).path
     with locked(path):

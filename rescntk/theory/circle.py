@@ -33,6 +33,11 @@ near a percent."""
 def grid(n_samples: int = SAMPLES) -> np.ndarray:
     """Return equally spaced angles from -π on, (n_samples,).
 
+    Parameters
+    ----------
+    n_samples : int, default 4096
+        Number of angles.
+
     Examples
     --------
     >>> from rescntk.theory import smoothness
@@ -67,6 +72,11 @@ def circle(angles: ArrayLike) -> np.ndarray:
 
 def target(angles: ArrayLike) -> np.ndarray:
     r"""Return the function that the paper samples, :math:`\frac12\cos\beta + \sin 4\beta` (C.1).
+
+    Parameters
+    ----------
+    angles : array_like
+        Angles β on the circle, in radians.
 
     Examples
     --------

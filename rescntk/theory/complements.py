@@ -19,7 +19,7 @@ i and o are 1 where inner or outer weights are trained, 0 where they are frozen.
 enters by :math:`\kappa = K/K(x,x)` and :math:`\mu = \dot K \Sigma(x,x) / K(x,x)`, with the value
 :math:`\mu_0` on the diagonal. ReLU has :math:`\kappa = \kappa_1`, :math:`\mu = \kappa_0` and
 :math:`\mu_0 = 1`. No term is a difference of nearly equal numbers where pixels nearly agree.
-``docs/multisphere.md`` derives the formulas.
+``docs/theory/multisphere.md`` derives the formulas.
 
 Three callers differ in the filters alone (`Filters`). ``multisphere`` moves windows along rows
 of pixel pairs. ``paths`` gives each tap a variable of its own. ``spectrum.dot_grid`` rotates the

@@ -48,7 +48,7 @@ class Bounds(NamedTuple):
     (1−b+ε)/(1−b+nb−ε)."""
     upper_equal_rows: float
     """The improved bound of figure 3, for any matrix. Where all rows have the same sum and nb ≥ ε,
-    (1−b+nb)/(1−b−ε); inf where `upper` is. At most `upper`. Proof: docs/conditioning.md."""
+    (1−b+nb)/(1−b−ε); inf where `upper` is. At most `upper`. Proof: docs/theory/conditioning.md."""
 
 
 def condition_number(A: np.ndarray) -> float:
@@ -88,7 +88,7 @@ def bounds(A: np.ndarray) -> Bounds:
     :math:`\mathrm{cond}(A) \le (1-b+nb+\epsilon)/(1-b-\epsilon)`. The paper leaves out the
     :math:`\epsilon` above where the constant vector is the eigenvector of the largest
     eigenvalue. The field `Bounds.upper_equal_rows` is this bound, with the correction of
-    docs/conditioning.md where the constant vector is not.
+    docs/theory/conditioning.md where the constant vector is not.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def bounds(A: np.ndarray) -> Bounds:
     constant = mean_complement + n * b
     smallest, largest = sorted((mean_complement, constant))
     least, most = smallest - epsilon, largest + epsilon
-    # The same with the constant vector apart from all others (docs/conditioning.md).
+    # The same with the constant vector apart from all others (docs/theory/conditioning.md).
     spread = float(np.std(complements.sum(axis=1)))
     most_apart = min(most, _largest_of(constant, mean_complement + epsilon, spread))
     least_apart = max(least, -_largest_of(-constant, epsilon - mean_complement, spread))
@@ -148,7 +148,7 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
 
     s being the `slowdown`. The factor before the bracket is returned. It is independent of the
     signals, their length and the filter size. Not in the paper; derived in
-    docs/depth_limits.md, section 4.
+    docs/theory/depth_limits.md, section 4.
 
     Parameters
     ----------
@@ -203,6 +203,11 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
 
 def slowdown(alpha: float) -> float:
     """Return s = (1+α²)/α²: s layers of a ResNet act like one layer without skip connections.
+
+    Parameters
+    ----------
+    alpha : float
+        Weight of the residual branches, positive.
 
     Examples
     --------

@@ -7,7 +7,7 @@ ResNet with :math:`\alpha = L^{-\gamma}` tends to the kernel of one layer. Regre
 FFNet's limit learns nothing: `degenerate_regression`.
 
 Functions of a pair take its correlation :math:`t = \langle x, z\rangle / (\|x\| \|z\|)`.
-Derivations are in docs/depth_limits.md, section 3.
+Derivations are in docs/theory/depth_limits.md, section 3.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FFNET_LIMIT = 0.25
 """Limit of the FFNet's normalized tangent kernel off the diagonal (Huang et al., theorem 6)."""
 
 LOG_RATE = 3.0 / 8.0
-"""Factor of log(L)/L in the FFNet's distance from its limit (docs/depth_limits.md, section 3)."""
+"""Factor of log(L)/L in the FFNet's distance from its limit (docs/theory/depth_limits.md)."""
 
 
 class Pair(NamedTuple):
@@ -141,7 +141,7 @@ def ffnet_limit(t: ArrayLike) -> np.ndarray:
 def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
     r"""Return the leading term of the FFNet's distance from its limit, :math:`\frac38\log(L)/L`.
 
-    Not in the paper; derived in docs/depth_limits.md, section 3.
+    Not in the paper; derived in docs/theory/depth_limits.md, section 3.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
     is the first order in :math:`\alpha^2` of the recursion of Huang et al. 2020, whose theorem 7
     says :math:`O(1/L)` for :math:`\alpha = 1/L`. At t = 1 the rate is 0. Towards t = −1 it has
     no bound: there the distance is :math:`-\frac{\sqrt2}{3\pi} \sqrt{L\alpha^2}` (derived in
-    docs/depth_limits.md, section 3).
+    docs/theory/depth_limits.md, section 3).
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The depth checker: does a family of kernels converge, to what limit, and how fast?
 
 Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. The
-predictions are in theory/limits.py, their derivations in docs/depth_limits.md.
+predictions are in theory/limits.py, their derivations in docs/theory/depth_limits.md.
 """
 
 from __future__ import annotations
@@ -379,9 +379,10 @@ def _depth_of_law(
     -------
     float
         Where the number of effective layers, L/s, grows: 3πs/√(2δ) layers, δ the least
-        complement 1 − t of two pixels (docs/depth_limits.md, section 4), times `FAR`. Until then
-        pixels that nearly agree seem to agree for ever. Where L/s falls to 0: the depth at
-        which it is ½. Before, all powers of it matter. Where it tends to another number: 0.
+        complement 1 − t of two pixels (docs/theory/depth_limits.md, section 4), times `FAR`.
+        Until then pixels that nearly agree seem to agree for ever. Where L/s falls to 0: the
+        depth at which it is ½. Before, all powers of it matter. Where it tends to another
+        number: 0.
     """
     depths = np.array([network.depth for network in networks], dtype=np.float64)
     layers = depths * [network.branch_share for network in networks]

@@ -19,8 +19,8 @@ TOLERANCE = 0.01
 uncertainty. Larger: fewer rates are refuted. Chosen by hand: fits of the default ladder resolve
 a thousandth of most rates, and every predicted constant is exact."""
 
-# The constants below were chosen by hand. "Sweep" is the measurement of docs/depth_limits.md,
-# section 8: each constant alone was changed to 0.5 and to 1.5 times its value.
+# The constants below were chosen by hand. "Sweep" is the measurement of
+# docs/theory/depth_checker.md: each constant alone was changed to 0.5 and to 1.5 times its value.
 
 # Least relative difference that refutes an exponent, beside its uncertainty and the tolerance.
 # A smaller difference shows in the constant, which does not level off. Larger: fewer rates are
@@ -66,12 +66,12 @@ _OUT_OF_REACH_FACTOR = 2.0
 
 # Least remainder that is out of reach wherever the kernels still move, in units of its
 # uncertainty, and least fall of the steps over the ladder. Larger: fewer limits are refuted that
-# are off by less than the kernels still move. Chosen by hand: see docs/depth_limits.md, section 8.
+# are off by less than the kernels still move. Chosen by hand (docs/theory/depth_checker.md).
 _SURE_FACTOR, _SURE_FALL = 30.0, 100.0
 
 # Least fall of the steps over a ladder, largest over last, beside which fits that decide nothing
 # are printed. Larger: fewer numbers are printed. Chosen by hand: of 300 random sequences, 15
-# remainders are outside their uncertainty with 1, and 0 with 2 (docs/depth_limits.md, section 8).
+# remainders are outside their uncertainty with 1, and 0 with 2 (docs/theory/depth_checker.md).
 _LEAST_STEP_FALL = 2.0
 
 # Largest change per unit of log depth that counts as none, relative to the values, where values

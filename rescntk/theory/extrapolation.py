@@ -4,7 +4,7 @@ A sequence :math:`v(L) = v_\infty + a L^{-p} + \dots` is free of chance. Its ext
 by the terms that a fit leaves out, and the residuals of the fit do not show these terms. So the
 curve through three neighbouring depths removes the first term exactly, and the next term is
 removed from the result in the same way. The change made by the last removal is the uncertainty.
-The derivation is in docs/depth_limits.md, section 6.
+The derivation is in docs/theory/depth_checker.md.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The constants below were chosen by hand. "Sweep" is the measurement of docs/depth_limits.md,
-# section 8: each constant alone was changed to 0.5 and to 1.5 times its value.
+# The constants below were chosen by hand. "Sweep" is the measurement of
+# docs/theory/depth_checker.md: each constant alone was changed to 0.5 and to 1.5 times its value.
 
 # Uncertainty of a limit, in units of the change made by the last removal. Larger: more ladders
 # are undecided. 1 would do for corrections of one kind. Sweep: of 422 ladders 2 become undecided

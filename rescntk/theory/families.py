@@ -127,6 +127,13 @@ def resnet(gamma: float, filter_size: int = 3, *, readout: bool = True) -> Famil
 def resnet_fixed(alpha: float = 1.0, filter_size: int = 3) -> Family:
     """Return the ResNets of Barzilai et al. 2022 with the same α at every depth.
 
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Weight of the residual branches.
+    filter_size : int, default 3
+        Number of taps of a filter, odd.
+
     Examples
     --------
     >>> from rescntk.theory import families
@@ -139,6 +146,11 @@ def resnet_fixed(alpha: float = 1.0, filter_size: int = 3) -> Family:
 def cnn(filter_size: int = 3) -> Family:
     """Return the networks of Barzilai et al. 2022 without skip connections.
 
+    Parameters
+    ----------
+    filter_size : int, default 3
+        Number of taps of a filter, odd.
+
     Examples
     --------
     >>> from rescntk.theory import families
@@ -150,6 +162,11 @@ def cnn(filter_size: int = 3) -> Family:
 
 def huang_resnet(gamma: float = 1.0) -> Family:
     """Return the fully connected ResNets of Huang et al. 2020, α = depth^-γ.
+
+    Parameters
+    ----------
+    gamma : float, default 1.0
+        Exponent γ of the weight of the residual branches.
 
     Examples
     --------

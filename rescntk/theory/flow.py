@@ -10,7 +10,7 @@ obey
     \bigr), \qquad \Theta = T + r F .
 
 The letters i, o, r are 1 where inner, outer, readout weights are trained. The derivation is in
-docs/depth_limits.md, section 5.
+docs/theory/depth_limits.md, section 5.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""The reproducing kernel Hilbert space of the Gaussian kernel, on the circle.
 
-The measure μ of Tirer et al. 2022, eq. 22-23. ``docs/smoothness.md`` derives the formulas, and says
-why the norm of a network's interpolant needs a cut-off. ``smoothness`` imports all public names
-from here.
+The measure μ of Tirer et al. 2022, eq. 22-23. ``docs/theory/smoothness.md`` derives the formulas,
+and says why the norm of a network's interpolant needs a cut-off. ``smoothness`` imports all public
+names from here.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     .. math:: \|f\|^2 = \sum_{|k| \le \mathrm{cutoff}} \frac{|\hat f_k|^2}{e^{-1} I_k(1)} .
 
     *For the interpolant of a ReLU or erf network the norm without a cut-off is infinite.* The
-    value is a statement about the frequencies up to the cut-off (``docs/smoothness.md``).
+    value is a statement about the frequencies up to the cut-off (``docs/theory/smoothness.md``).
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
 
     Returns
     -------
-    float or ndarray, (...) or (..., *cutoff.shape)
+    float or ndarray, (...) or ``(..., *cutoff.shape)``
 
     Raises
     ------
@@ -171,7 +171,7 @@ def gaussian_rkhs_ratio(
 
     Returns
     -------
-    float or ndarray, (...) or (..., *cutoff.shape)
+    float or ndarray, (...) or ``(..., *cutoff.shape)``
 
     Examples
     --------

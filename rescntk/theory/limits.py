@@ -1,6 +1,6 @@
 """Predicted limits of kernels at infinite depth, and predicted rates of convergence.
 
-The derivations are in docs/depth_limits.md. For networks with α = a·depth^-γ:
+The derivations are in docs/theory/depth_limits.md. For networks with α = a·depth^-γ:
 
 ========================  ==============================  =============================
 γ                         normalized GPK                  normalized NTK
@@ -34,7 +34,7 @@ ConstantFunction = Callable[[np.ndarray, str], "float | None"]
 FAR = 10.0
 """Depth at which a law is seen, in units of the depth where the law sets in. Larger: fewer
 predictions are refuted, more ladders are undecided. Chosen by hand. A multiple of the depth needed
-by the signals, 0.1 to 10 times, changes no ladder (docs/depth_limits.md, section 8)."""
+by the signals, 0.1 to 10 times, changes no ladder (docs/theory/depth_checker.md)."""
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """Largest difference of two correlations that counts as a rounding error. Larger: more pairs
@@ -176,7 +176,7 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     """Return the kernel of a single layer, on signals seen through its inner filter.
 
     For α = L^-γ, γ > ½ and a frozen readout, the tangent kernel tends to this kernel
-    (Barzilai et al. 2022, appendix F; derivation in docs/depth_limits.md, section 2).
+    (Barzilai et al. 2022, appendix F; derivation in docs/theory/depth_limits.md, section 2).
 
     Parameters
     ----------

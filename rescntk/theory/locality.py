@@ -7,7 +7,7 @@ end of a random walk from the output pixel. In each layer it takes the skip conn
 probability 1 − p. Otherwise it takes the branch, one step uniform on the outer filter's window and
 one on the inner filter's. The tangent kernel counts a walk through k branches
 :math:`r + t + (i + o)\, k` times, with 1 or 0 for trained or frozen readout, input, inner and outer
-weights. ``docs/locality.md`` has the derivation.
+weights. ``docs/theory/locality.md`` has the derivation.
 """
 
 from __future__ import annotations

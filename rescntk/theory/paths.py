@@ -136,8 +136,8 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     The paths that begin with the offsets k and k' have the variables :math:`t^{(k,k')}`. Layer 1
     has no inner sum. :math:`\bar K^0` is the mean over the input's window, and p is
     ``Network.branch_share``. With ``t[..., path_pixels(network) % n_timepoints]``, one dot product
-    for all paths to a pixel, the result is the ordinary kernel. ``docs/locality.md`` says how path
-    counts enter the eigenvalues in this way.
+    for all paths to a pixel, the result is the ordinary kernel. ``docs/theory/locality.md`` says
+    how path counts enter the eigenvalues in this way.
 
     Parameters
     ----------

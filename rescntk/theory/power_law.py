@@ -21,8 +21,8 @@ LEAST_DEPTHS = 6
 Larger: short ladders are undecided. Sweep: of 422 ladders 9 become undecided with 7, and 1 is
 decided more with 5."""
 
-# The constants below were chosen by hand. "Sweep" is the measurement of docs/depth_limits.md,
-# section 8: each constant alone was changed to 0.5 and to 1.5 times its value.
+# The constants below were chosen by hand. "Sweep" is the measurement of
+# docs/theory/depth_checker.md: each constant alone was changed to 0.5 and to 1.5 times its value.
 
 # Uncertainty of a sequence that does not converge, in units of the range of its last three
 # values. Larger: fewer rates are resolved. Sweep: 2.0 changes no ladder, 6.0 makes 2 undecided.

@@ -7,7 +7,7 @@ Tirer, Bruna, Giryes 2022 compare multi-layer perceptrons with ResNets in three 
   eq. 22-23 (`gaussian_space`);
 - an interpolant's curvature, in their slides.
 
-``docs/smoothness.md`` derives the measures.
+``docs/theory/smoothness.md`` derives the measures.
 
 An array of samples at equally spaced angles, `grid`, stands for a function on the circle. Points of
 the circle are signals of two channels and length 1, from `circle`.

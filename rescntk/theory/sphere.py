@@ -160,6 +160,11 @@ def pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.n
 def contains(X: np.ndarray) -> bool:
     """Return whether signals are on the multi-sphere: every pixel's norm √n_channels.
 
+    Parameters
+    ----------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+        The signals.
+
     Examples
     --------
     >>> from rescntk.theory import multisphere

@@ -1,4 +1,4 @@
-"""The random walk behind the diagonal of a ReLU network's kernels (``docs/locality.md``)."""
+"""The random walk behind the diagonal of a ReLU network's kernels (``docs/theory/locality.md``)."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from .learn import (
     check_landmarks,
 )
 from .matrices import (
+    check_case_weights,
     check_cross_kernel,
     check_features,
     check_posterior_variance,
@@ -110,6 +111,7 @@ __all__ = [
     "check_array",
     "check_batch",
     "check_batches",
+    "check_case_weights",
     "check_cases",
     "check_channels",
     "check_choice",

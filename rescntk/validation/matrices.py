@@ -34,6 +34,14 @@ def check_targets(y: Any, n: int) -> np.ndarray:
     return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)
 
 
+def check_case_weights(weights: Any, n: int) -> np.ndarray:
+    """Return positive weights of n cases as a float64 array (n,)."""
+    array = check_shape(weights, "case_weights", f"({n},)", lambda s: s == (n,))
+    if (array <= 0).any():
+        raise ValueError(f"case_weights has {array.min():.3g}, expected positive numbers")
+    return array
+
+
 def check_two_values(y: np.ndarray) -> None:
     """Raise ValueError if targets have one value alone, which a fitted constant takes up."""
     if len(y) == 1:

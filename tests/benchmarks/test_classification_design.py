@@ -48,3 +48,10 @@ def test_the_report(study):
     both = np.mean([one.accuracy([0, 1, 2]) for one in made])
     assert f"| the first 3 | {both:.3f} |" in text
     assert made[0].accuracy([0, 1], power=50.0) in [made[0].accuracy([i]) for i in (0, 1)]
+
+
+def test_notes_by_hand_are_kept(tmp_path):
+    path = tmp_path / "design.md"
+    assert classification_design.with_notes("new\n", path) == "new\n"
+    path.write_text("old\n\n## Tried\n\nDilations.\n")
+    assert classification_design.with_notes("new\n", path) == "new\n\n## Tried\n\nDilations.\n"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 import rescntk as rk
 from rescntk.vocabulary import HEADS, KINDS
 from tests import tolerances
+from tests.covering import pairs_meet
 from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
 from tests.engine_names import ENGINES, GROUPS, skip_unless_taken
 from tests.engines.bodies.accuracy import NETWORKS, assert_accurate
@@ -18,9 +19,7 @@ from tests.strategies import networks, signals
 
 
 @pytest.mark.parametrize("engines", GROUPS)
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("make", SIGNALS)
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(NETWORKS, SIGNALS, [1, 3]))
 def test_difficult_signals(engines, name, make, channels, rng):
     network, d = NETWORKS[name]
     X = make(channels, d, rng)
@@ -33,9 +32,7 @@ RELU = [name for name, (network, _) in NETWORKS.items() if network.activation ==
 
 
 @pytest.mark.parametrize("engines", GROUPS)
-@pytest.mark.parametrize("name", RELU)
-@pytest.mark.parametrize("make", UNEVEN)
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(RELU, UNEVEN, [1, 3]))
 def test_uneven_amplitudes(engines, name, make, channels, rng):
     network, d = NETWORKS[name]
     X = make(channels, min(d, 7), rng)

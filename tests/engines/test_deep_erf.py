@@ -1,8 +1,9 @@
-"""Deep erf networks: chaotic where the variances are large (docs/erf.md)."""
+"""Deep erf networks: chaotic where the variances are large (docs/theory/erf.md)."""
 
 import pytest
 
 from rescntk.vocabulary import HEADS, KINDS
+from tests.covering import pairs_meet
 from tests.engine_names import ENGINES
 from tests.engines.bodies import deep_erf
 
@@ -23,9 +24,9 @@ def test_as_resolved_at_depth_1000(engine, skip, constants):
     deep_erf.as_resolved(engine, 1, 1000, skip, constants)
 
 
-@EVERY
-@SKIP
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+    ("head", "constants", "skip"), pairs_meet(HEADS, deep_erf.CONSTANTS, [False, True])
+)
 @pytest.mark.parametrize("depth", [50, 1000])
 def test_duplicates_and_opposites_stay_exact(engine, head, depth, skip, constants):
     deep_erf.duplicates_and_opposites_stay_exact(engine, head, depth, skip, constants)

@@ -17,7 +17,12 @@ WIDTHS, SAMPLES = (32, 256), 48
 
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
 CASES = {
-    "ResCNTK, dilated": (rk.Network(2, 3, alpha=0.8, dilation=(2, 3)), "ntk", "gap", 5),
+    "ResCNTK, dilated, signals of different lengths": (
+        rk.Network(2, 3, alpha=0.8, dilation=(2, 3)),
+        "ntk",
+        "gap",
+        (5, 3, 4),
+    ),
     "ResCGPK": (rk.Network(2, 5), "gpk", "trace", 4),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),
     "ResNet of Tirer": (literature.tirer_resnet(2, 0.5, 1.2, 0.9), "ntk", "gap", 1),
@@ -33,7 +38,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_finite_networks_concentrate_on_the_kernels(name, rng):
     network, kind, head, d = CASES[name]
-    X = rng.standard_normal((3, 2, d))
+    lists = isinstance(d, tuple)
+    X = [rng.standard_normal((2, n)) for n in d] if lists else rng.standard_normal((3, 2, d))
     table = finite.concentration(1, network, X, WIDTHS, SAMPLES, head, kind)
     assert abs(table.slope + 0.5) <= tolerances.STANDARD_ERRORS * table.slope_error
     assert np.abs(table.deviations).max() <= tolerances.STANDARD_ERRORS
@@ -86,6 +92,7 @@ def test_refusals(rng):
         "kind is 'nngp', expected one of": (0, network, X, (4, 8), 2, "gap", "nngp"),
         "head is 'max'": (0, network, X, (4, 8), 2, "max"),
         "the exact kernel of X is 0": (0, network, 0 * X, (4, 8), 2),
+        "expected one length, or head 'gap'": (0, network, [X[0], X[1, :, :2]], (4, 8), 2, "trace"),
     }.items():
         with pytest.raises(ValueError, match=match):
             finite.concentration(*arguments)

@@ -43,7 +43,7 @@ CASES += [(name, head) for name in ("resnet", "window") for head in ("equivarian
 @pytest.mark.parametrize(("name", "head"), CASES)
 def test_the_contraction_is_exact(name, head, rng):
     network = NETWORKS[name]
-    X, Z = rng.standard_normal((3, 2, D)), rng.standard_normal((2, 2, D))
+    X, Z = rng.standard_normal((2, 3, 2, D))  # as many of both: JAX compiles once for each number
     pixels = D if head == "trace" else None
     params = finite.init(1, network, 2, WIDTH, n_timepoints=pixels)
     of_both = jacobian(network, params, np.concatenate([X, Z]), head)[:, 0]
@@ -81,15 +81,40 @@ def test_blocks_and_lengths_do_not_matter(rng):
     one = np.array([of_length[x.shape[1]][k // 2, 0] for k, x in enumerate(X)])
     bounds = (20_000, 60_000, 2**30)
     sizes = set()
-    for max_bytes in bounds:
+    for max_memory in bounds:
         batch = tangent.as_batch(X, "X", params.dtype)
-        sizes.add(tangent._block_size(network, params, batch, batch, max_bytes))
-        K = finite.ntk(network, params, X, max_bytes=max_bytes)
+        sizes.add(tangent._block_size(network, params, batch, batch, max_memory))
+        K = finite.ntk(network, params, X, max_memory=max_memory)
         assert error(K, one @ one.T) <= 10 * tolerances.ROUTES
         assert (K == K.T).all()
-        K = finite.ntk(network, params, X, X[::2], max_bytes=max_bytes)
+        K = finite.ntk(network, params, X, X[::2], max_memory=max_memory)
         assert error(K, one @ one[::2].T) <= 10 * tolerances.ROUTES
     assert min(sizes) == 1 and max(sizes) == 5 and len(sizes) == 3
+
+
+def test_the_stated_bound_of_memory_holds(rng):
+    """What XLA allocates for two blocks of signals, by its own account."""
+    jax.config.update("jax_disable_most_optimizations", False)  # as users have it
+    network, limit = rk.Network(2, 3, activation="erf"), 2e6
+    params = finite.init(1, network, 2, 16, n_outputs=2)
+    batch = tangent.as_batch(rng.standard_normal((50, 2, 24)), "X", params.dtype)
+    size = tangent._block_size(network, params, batch, batch, limit)
+    signals = batch.arrays[0][:size]
+    assert 1 < size < 50
+
+    def taken(compiled):
+        found = compiled.memory_analysis()
+        return found.temp_size_in_bytes + found.output_size_in_bytes
+
+    with jax.enable_x64(True):
+        notes = jax.eval_shape(lambda s: tangent._take_notes(network, "gap", params, s), signals)
+        held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(notes))
+        first = tangent._take_notes.lower(network, "gap", params, signals).compile()
+        u, du = notes.inputs[-1], notes.derivatives[-1]
+        conv, _ = tangent._trained(network, params)[-1]
+        second = tangent._contract_layer.lower(conv, False, u, u, du, du).compile()
+    assert limit / 10 < taken(first) + held <= limit
+    assert limit / 10 < taken(second) + 2 * held <= limit
 
 
 def test_nothing_is_trained():
@@ -101,9 +126,11 @@ def test_nothing_is_trained():
 def test_refusals(rng):
     network = rk.Network(2, 3)
     params, X = finite.init(0, network, 2, 3), rng.standard_normal((2, 2, 4))
-    with pytest.raises(MemoryError, match=r"of two signals of 4 and 4 pixels at width 3 .* GiB"):
-        finite.ntk(network, params, X, max_bytes=1000)
+    with pytest.raises(
+        ValueError, match=r"of two signals of 4 and 4 pixels at width 3 takes .* max_memory, 0.0 GB"
+    ):
+        finite.ntk(network, params, X, max_memory=1000)
     with pytest.raises(ValueError, match="Z has signals of 1 channels, expected 2"):
         finite.ntk(network, params, X, X[:, :1])
-    with pytest.raises(ValueError, match="max_bytes is 0, expected an integer of at least 1"):
-        finite.ntk(network, params, X, max_bytes=0)
+    with pytest.raises(ValueError, match="max_memory is -1, expected"):
+        finite.ntk(network, params, X, max_memory=-1)

@@ -1,5 +1,7 @@
 """Training of finite networks, against steps written out and the kernels' gradient flow."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -49,9 +51,12 @@ def same(here, there):
     )
 
 
-@pytest.mark.parametrize("trained", [("inner", "outer", "readout"), ("outer",)])
-def test_gradient_descent(task, trained):
-    params, X, y = task
+@pytest.mark.parametrize(
+    ("trained", "biases"), [(("inner", "outer", "readout"), True), (("outer",), False)]
+)
+def test_gradient_descent(task, trained, biases):
+    _, X, y = task
+    params = finite.init(0, NETWORK, 2, 6, initialization="pytorch", biases=biases)
     network = NETWORK.replace(trained=trained)
     expected = steps_written_out(network, params, X, y, 0.1, [range(3)] * 3)
     found = finite.train(network, params, X, y, 0.1, 3)
@@ -163,11 +168,17 @@ def test_a_linearized_network_that_diverges_is_infinitely_far(task):
 
 
 def test_losses_that_are_not_finite_stop_with_the_step(task):
+    """The message names the first step whose loss is not finite: one step less passes."""
     params, X, y = task
-    with pytest.raises(
-        FloatingPointError, match=r"the loss is (inf|nan) before step \d+, expected"
-    ):
+    says = r"the loss is (inf|nan) before step (\d+), expected finite losses: a smaller"
+    with pytest.raises(FloatingPointError, match=says) as stopped:
         finite.train(NETWORK, params, X, y, 1e6, 100)
+    step = int(re.search(says, str(stopped.value))[2])
+    assert step > 3
+    run = finite.train(NETWORK, params, X, y, 1e6, step - 2)
+    assert np.isfinite(run.batch_losses).all() and len(run.batch_losses) == step - 2
+    with pytest.raises(FloatingPointError, match=f"before step {step},"):
+        finite.train(NETWORK, params, X, y, 1e6, step - 1)
 
 
 def test_flow_of_several_outputs(rng):

@@ -58,6 +58,11 @@ def mean_of_kernels(model, X, Z):
     return matrices
 
 
+def first_places(model):
+    """Return the indices, among the signals of `fit`, of the cases in the model's own order."""
+    return np.unique(model._places, return_index=True)[1]
+
+
 def refitted(K, Y, penalty):
     """Return leave-one-out decisions by refitting; the unit of the penalty is the mean over all."""
     decisions = np.empty(Y.shape)

@@ -12,6 +12,7 @@ from rescntk.learn import (
     base,
     readouts,
 )
+from rescntk.learn.cases import find_cases
 from tests import tolerances
 from tests.learn.cases import ONE, QUICK, bordered, mean_of_kernels, refitted, targets_of, waves
 
@@ -38,7 +39,7 @@ def test_average_by_hand(rng):
     expected = np.tensordot(table["weight"], new, 1)
     np.testing.assert_allclose(model.kernel_matrix(Z), expected, atol=tolerances.ROUTES)
 
-    folds = np.random.RandomState(5).permutation(22) % 10
+    folds = (np.random.RandomState(5).permutation(22) % 10)[model._places]
     out_of_fold = np.empty(Y.shape)
     for fold in range(10):
         inside = folds == fold
@@ -49,7 +50,7 @@ def test_average_by_hand(rng):
     assert model.best_score_error_ == pytest.approx(right.std() / np.sqrt(22))
     np.testing.assert_allclose(model.class_scores_, [right[y == c].mean() for c in range(3)])
     assert model.balanced_score_ == pytest.approx(model.class_scores_.mean())
-    found = readouts.calibrate(out_of_fold, y)
+    found = readouts.calibrate(out_of_fold, y, np.ones(22))
     assert model.inverse_temperature_ == pytest.approx(found.inverse_temperature, rel=1e-4)
 
 
@@ -92,7 +93,7 @@ def test_a_penalty_is_chosen_for_numbers_alone(rng):
     smooth = rng.uniform(0.3, 1.0, 60)
     X = np.sin(np.arange(24) * smooth[:, None, None] + rng.uniform(0, 6, (60, 1, 1)))
     noisy = smooth + 0.3 * rng.standard_normal(60)
-    least = base.least_penalty(60, "float64")
+    least = base.least_penalty(np.ones(60), "float64")
 
     def penalty(model, y):
         return model.fit(X, y).passes_["penalty"][0]
@@ -120,8 +121,10 @@ def test_all_landmarks_are_no_restriction(dtype, rng):
     full = ResidualKernelClassifier(**options).fit(X[:20], y[:20])
     model = ResidualKernelClassifier(landmarks=20, **options).fit(X[:20], y[:20])
     assert (model.decision_function(X) == full.decision_function(X)).all()
+    cases = find_cases(X[:20], y[:20, None], np.ones(20))
+    cases = cases._replace(targets=targets_of(cases.targets[:, 0]))
     members = [
-        average._fit_landmarks(one.source.kernel, one.signals, targets_of(y[:20]), [1e-2],
+        average._fit_landmarks(one.source.kernel, cases._replace(signals=one.signals), [1e-2],
                                np.arange(20), False, model._options())
         for one in full._fitted.members
     ]  # fmt: skip
@@ -141,7 +144,7 @@ def test_landmarks_by_hand(rng):
     model = ResidualKernelClassifier(landmarks=10, **options).fit(X, y)
     state = np.random.RandomState(3)
     state.permutation(40)
-    S = np.sort(state.permutation(40)[:10])
+    S = find_cases(X, y[:, None], np.ones(40)).places.argsort()[state.permutation(40)[:10]]
     (K,), Y = mean_of_kernels(model, X, X), targets_of(y)
     A = np.hstack([K[:, S], np.ones((40, 1))])
     system = A.T @ A
@@ -155,7 +158,7 @@ def test_landmarks_by_hand(rng):
 
 
 def test_landmarks_keep_the_accuracy(rng):
-    X, y = waves(rng, 300, 3, length=16)
+    X, y = waves(rng, 600, 3, length=16)
     X = X + 0.6 * rng.standard_normal(X.shape)
     full, few = (
         ResidualKernelClassifier(**ONE | {"landmarks": m, "penalty": 0.1}).fit(X[:200], y[:200])

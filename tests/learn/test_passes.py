@@ -5,11 +5,12 @@ import pytest
 
 pytest.importorskip("sklearn")
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, base, passes, schedule
+from rescntk.learn import ResidualKernelClassifier, base, passes, schedule, views
+from rescntk.learn.parameters import check_parameters
 from tests import tolerances
 from tests.learn.cases import QUICK, waves
 
-REST = {"kinds": ("gpk", "ntk"), "depths": (1, 2, 4), "alpha": 1.0}
+REST = {"kinds": ("gpk", "ntk"), "depths": (2,), "alpha": 1.0}
 
 
 def plan(X, count=99, **given):
@@ -108,16 +109,24 @@ def test_a_limit_in_seconds(rng, monkeypatch):
     assert list(schedule.in_time(found, X, 10, np.inf, None, {})) == found
 
 
-def test_the_first_passes_are_always_affordable():
-    for n, length in ((10, 100), (30_000, 100), (100_000, 512)):
-        X = np.broadcast_to(0.0, (n, 1, length))
-        m = base.count_landmarks(None, n)
-        found = plan(X, passes.EFFORTS["default"])
-        kept = schedule.affordable(found, X, m)
-        work = sum(schedule.amount_of_work(one, X, m) for one in kept)
-        assert kept == found[: len(kept)] and len(kept) >= 3
-        assert len(kept) == 3 or work <= 5e11
-        assert (len(kept) == len(found)) == (n == 10)
+@pytest.mark.parametrize(
+    ("n", "length", "block"), [(10, 100, 1), (20_000, 100, 1), (50_000, 128, 2), (100_000, 512, 16)]
+)
+def test_many_signals_have_fewer_passes_over_shorter_signals(n, length, block):
+    X = np.broadcast_to(0.0, (n, 1, length))
+    m, count = base.count_landmarks(None, n), passes.EFFORTS["default"]
+
+    def planned(shorter):
+        return passes.plan(count, {}, X, shorter=shorter, **REST)
+
+    kept = schedule.affordable(planned, X, m)
+    work = [schedule.amount_of_work(one, X, m) for one in kept]
+    assert len(kept) >= 3 and (len(kept) == len(planned(1))) == (n == 10)
+    assert views.block_size(length, kept[0].view.max_length) == block
+    assert sum(work) <= schedule._AFFORDABLE
+    model = ResidualKernelClassifier(max_length=512)
+    found, _ = model._plan(check_parameters(model), X, m)
+    assert {one.view.max_length for one in found} == {None}  # a given length stays
 
 
 def test_effort_in_seconds(rng):

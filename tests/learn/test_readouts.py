@@ -61,7 +61,7 @@ def test_calibration_finds_the_inverse_temperature(classes, rng):
     decisions = rng.standard_normal((n, 1 if classes == 2 else classes))
     chances = readouts.probabilities(decisions, true)
     labels = (rng.uniform(size=(n, 1)) > chances.cumsum(axis=1)).sum(axis=1)
-    inverse_temperature, offsets = readouts.calibrate(decisions, labels)
+    inverse_temperature, offsets = readouts.calibrate(decisions, labels, np.ones(len(labels)))
     assert (offsets == 0).all()
     columns = readouts.margins(decisions)
     mean = (chances * columns).sum(axis=1, keepdims=True)
@@ -78,24 +78,26 @@ def test_weights_move_the_borders(classes, rng):
     shift = np.array([0.5]) if classes == 2 else np.array([0.6, 0.2, -0.2, -0.6])
     chances = readouts.probabilities(decisions + shift, true)
     labels = (rng.uniform(size=(n, 1)) > chances.cumsum(axis=1)).sum(axis=1)
-    found = readouts.calibrate(decisions, labels, np.ones(n))
+    found = readouts.calibrate(decisions, labels, np.ones(n), shift=True)
     np.testing.assert_allclose(found.offsets, shift, atol=0.1)
     assert found.inverse_temperature == pytest.approx(true, rel=0.1)
     weights = 1.0 / np.bincount(labels)[labels]
-    even = readouts.calibrate(decisions, labels, weights)
+    even = readouts.calibrate(decisions, labels, weights, shift=True)
     predicted = readouts.margins(decisions + even.offsets).argmax(axis=1)
     recalls = [np.mean(predicted[labels == c] == c) for c in range(classes)]
     plain = readouts.margins(decisions + shift).argmax(axis=1)
     before = [np.mean(plain[labels == c] == c) for c in range(classes)]
     assert np.ptp(recalls) < 0.5 * np.ptp(before)
     ignored = np.where(labels == 0, 1.0, 0.0)  # only one class counts
-    alone = readouts.calibrate(decisions, labels, ignored)
+    alone = readouts.calibrate(decisions, labels, ignored, shift=True)
     assert (readouts.margins(decisions + alone.offsets).argmax(axis=1) == 0).mean() > 0.9
 
 
 def test_calibration_stays_finite_when_all_is_right():
     decisions, labels = np.array([[-1.0], [1.0], [2.0]]), np.array([0, 1, 1])
-    inverse_temperature = readouts.calibrate(decisions, labels).inverse_temperature
+    inverse_temperature = readouts.calibrate(
+        decisions, labels, np.ones(len(labels))
+    ).inverse_temperature
     assert 0 < inverse_temperature < 100
     assert readouts.probabilities(decisions, inverse_temperature).min() > 1e-3
 
@@ -106,7 +108,9 @@ def test_the_ceiling_of_probabilities(classes, n):
     """Alike and right decisions get the rule of succession's probability (n + 1)/(n + 2)."""
     labels = np.arange(n) % classes
     decisions = readouts.one_against_rest(labels, classes)
-    inverse_temperature = readouts.calibrate(decisions, labels).inverse_temperature
+    inverse_temperature = readouts.calibrate(
+        decisions, labels, np.ones(len(labels))
+    ).inverse_temperature
     chances = readouts.probabilities(decisions, inverse_temperature)
     # A minimum to √eps of its width.
     np.testing.assert_allclose(chances[np.arange(n), labels], (n + 1) / (n + 2), rtol=1e-4)

@@ -27,6 +27,19 @@ def _erf(s, a, b):
     return 2 / mp.pi * mp.asin(2 * s / mp.sqrt(m)), 4 / mp.pi / mp.sqrt(m - 4 * s**2)
 
 
+def _once(dual):
+    """Return `dual` with a memory: it is symmetric in the variances, as are most arguments."""
+    known = {}
+
+    def look_up(s, a, b):
+        key = (s._mpf_, *sorted((a._mpf_, b._mpf_)))
+        if key not in known:
+            known[key] = dual(s, a, b)
+        return known[key]
+
+    return look_up
+
+
 def _box(A, q, step=1):
     """Mean over taps k of A[…, j + step k, j' + step k], indices modulo d."""
     taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
@@ -36,7 +49,7 @@ def _box(A, q, step=1):
 def pixel_pairs(X, network):
     """Return {depth: (gpk, ntk)} for depths 1 … network.depth, each (n, n, d, d) of mpf."""
     n, channels, d = X.shape
-    dual = np.frompyfunc({"relu": _relu, "erf": _erf}[network.activation], 3, 2)
+    dual = np.frompyfunc(_once({"relu": _relu, "erf": _erf}[network.activation]), 3, 2)
     alpha, c_v, c_w, readout = (
         mp.mpf(v) for v in (network.alpha, network.c_v, network.c_w, network.readout_scale)
     )

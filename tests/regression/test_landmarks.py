@@ -50,6 +50,35 @@ def test_features_against_refits(rng, shape, intercept):
     assert np.allclose(np.concatenate(parts), errors[1][:10], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weighted_features_against_refits(rng, intercept):
+    """Rows times √w in the normal equations; a row is left out with all its weight."""
+    F, Y, w = (
+        rng.standard_normal((12, 4)) + 1.0,
+        rng.standard_normal((12, 2)),
+        rng.uniform(0.1, 5, 12),
+    )
+    fit = regression.FeatureRidge().add(F[:5], Y[:5], w[:5]).add(F[5:], Y[5:], w[5:])
+    errors = fit.leave_one_out(F, Y, 0.1, intercept=intercept, case_weights=w)
+    close = tolerances.solution(12, 1e6)
+
+    def weighted(rows):
+        many = np.sqrt(w[rows])[:, None] * np.hstack(
+            [F[rows], np.ones((len(rows), int(intercept)))]
+        )
+        penalty = 0.1 * np.diag(np.arange(4 + intercept) < 4)
+        return np.linalg.solve(
+            many.T @ many + penalty, many.T @ (np.sqrt(w[rows])[:, None] * Y[rows])
+        )
+
+    found = np.vstack(fit.weights(0.1, intercept=intercept))[: 4 + intercept]
+    assert np.abs(found - weighted(np.arange(12))).max() <= close
+    for i in range(12):
+        there = weighted(np.delete(np.arange(12), i))
+        expected = Y[i] - np.append(F[i], np.ones(int(intercept))) @ there
+        assert np.abs(errors[i] - expected).max() <= close
+
+
 def test_the_condition_number_is_not_squared(rng):
     """Columns of singular values from 1 to 1e-9: FᵀF would have lost them."""
     U = np.linalg.qr(rng.standard_normal((60, 5)))[0]

@@ -7,6 +7,7 @@ import pytest
 import rescntk as rk
 from rescntk.theory import multisphere
 from tests import tolerances
+from tests.covering import pairs_meet
 from tests.oracles import definition
 
 EPS = tolerances.EPS["float64"]
@@ -28,11 +29,11 @@ def exact_scalar(complement, depth, alpha, skip, inner, outer, extra_in, readout
     return float(1 - K), float(1 - (T + readout * K) / (own + readout))
 
 
-@pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize("exponent", [0.0, 0.6, 1.25])
+TRAINED = [("inner", "outer", "readout"), ("inner",), ("input", "outer"), ("outer", "readout")]
+
+
 @pytest.mark.parametrize(
-    "trained",
-    [("inner", "outer", "readout"), ("inner",), ("input", "outer"), ("outer", "readout")],
+    ("exponent", "trained", "skip"), pairs_meet([0.0, 0.6, 1.25], TRAINED, [True, False])
 )
 def test_complements_at_depth_3000(skip, exponent, trained):
     """Both kernels keep all their digits, however small α is: the rest of a sum is carried on."""

@@ -397,7 +397,8 @@ class NumbaRun:
             self.add_linear_part(values[:, :, *here], *means)
         doubtful = results.doubt > scaling.most_doubt
         doubtful &= np.arange(lefts)[:, None] <= np.arange(rights) + shift
-        pairs = np.nonzero(doubtful)
+        # numba compiles anew for columns of a matrix, which is what several indices are.
+        pairs = tuple(np.ascontiguousarray(cases) for cases in np.nonzero(doubtful))
         if len(pairs[0]):
             self.repeat(values, left, right, pairs)
 

@@ -3,7 +3,8 @@
 ``dot_grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
 pixel's sphere, and ``funk_hecke`` makes eigenvalues of the two. ``decay`` and ``ensemble`` hold
 the eigenvalues against theorems 5.1 and 5.2. ``taylor`` has the kernels' Taylor coefficients, and
-``constants`` computes theorem 5.1's constants from them. ``docs/spectrum.md`` has the derivations.
+``constants`` computes theorem 5.1's constants from them. ``docs/theory/spectrum.md`` has the
+derivations.
 """
 
 from .constants import DecayConstants, decay_constants

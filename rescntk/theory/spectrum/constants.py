@@ -7,7 +7,7 @@ For frequency :math:`k_i` on the s pixels of a set S, and 0 on the others,
 
 with :math:`\nu = \frac52` for the normalized Gaussian process kernel and :math:`\frac32` for the
 normalized tangent kernel. Both constants come from power series in one variable (lemmas C.1 and
-C.3-C.7). ``docs/spectrum.md`` has the proof of both bounds.
+C.3-C.7). ``docs/theory/spectrum.md`` has the proof of both bounds.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@ r"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, an
 
 The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by powers of k
 from below and from above. Between the bounds lies the law of `singularity_exponent`, from the
-points where a ReLU kernel is not analytic. ``docs/spectrum.md`` derives the law, and says where
-eigenvalues are 0.
+points where a ReLU kernel is not analytic. ``docs/theory/spectrum.md`` derives the law, and says
+where eigenvalues are 0.
 
 In the first layer opposite pixels have :math:`\rho = -1`: a single pixel has a second cone, of the
 same power, at :math:`\theta_i = \pi`. Even and odd frequencies of one pixel therefore have
@@ -224,7 +224,7 @@ def singularity_exponent(
 
     The exponent is the least Σ (3 + w (C0 − 1)) − 2 [tangent kernel] over sets of windows that
     together hold all pixels with the frequency; w are the windows' sizes. It is asymptotic, and
-    derived in ``docs/spectrum.md``.
+    derived in ``docs/theory/spectrum.md``.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A ResNet's spectrum and an ensemble of CNNs: theorem 5.2 of Barzilai et al. 2022.
 
 The theorem bounds a ResNet's eigenvalues from below by a sum over depths, with the numbers of
-paths through CNNs of these depths as exponents (``docs/spectrum.md``). Here the theorem's
+paths through CNNs of these depths as exponents (``docs/theory/spectrum.md``). Here the theorem's
 constants are fitted to computed eigenvalues, and a ResNet's spectrum to the spectra of CNNs.
 """
 

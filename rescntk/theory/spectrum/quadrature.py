@@ -5,7 +5,7 @@ A pixel is uniform on the sphere in :math:`C_0` dimensions. Its dot product :mat
 (1-t^2)^{(C_0-3)/2}`. The zonal function of frequency k is the Gegenbauer polynomial
 :math:`P_k` of index :math:`(C_0-2)/2` with :math:`P_k(1) = 1`: :math:`\cos k\theta` for
 :math:`C_0 = 2`, Legendre's for 3. A rule has nodes :math:`\theta_m` and turns values there into
-:math:`\int f P_k w\,dt` for k = 0 … K. ``docs/spectrum.md`` says how fast rules converge.
+:math:`\int f P_k w\,dt` for k = 0 … K. ``docs/theory/spectrum.md`` says how fast rules converge.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
     "angles" errs by 1e-12 with n nodes, 2n = ω + 11 ω^(1/3) and ω = π/2 (k + C0 − 2). The
     result is more than n, so that the grid of `coarser` has n nodes. The other rules have an
     error of (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where 1e-5 would take more than four
-    times the frequency (``docs/spectrum.md``).
+    times the frequency (``docs/theory/spectrum.md``).
     """
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)

@@ -11,7 +11,7 @@ recursion over layers is, with the branch's share s of the variance,
 
 Arrays of series have the shape (n_series, K + 1, ..., K + 1): an axis for the degree in each
 variable. Sums and products of series have positive terms alone, so every coefficient keeps its
-digits. ``docs/spectrum.md`` derives the composition with κ0 and κ1.
+digits. ``docs/theory/spectrum.md`` derives the composition with κ0 and κ1.
 """
 
 from __future__ import annotations

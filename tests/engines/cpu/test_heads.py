@@ -4,15 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from numba import njit
 
 from rescntk.engines import exact_sum
-from rescntk.engines.cpu.compilation import compiled
+from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.heads import sum_pixels
 from rescntk.engines.cpu.records import Group
 from tests import tolerances
 
 
-@compiled
+@njit(**OPTIONS)
 def on_grids(memory, group, grids, sums, one):
     sum_pixels(memory, 0, group, grids, 0, 0, sums, one)
 

@@ -3,16 +3,17 @@
 import mpmath
 import numpy as np
 import pytest
+from numba import njit
 
 from rescntk.engines.cpu import layers
-from rescntk.engines.cpu.compilation import compiled
+from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.records import layer_constants
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
 from rescntk.engines.scaling import DOUBTFUL, MOST_E
 from tests import tolerances
 
 
-@compiled
+@njit(**OPTIONS)
 def relu(root1, root2, w, constants, p, r, out):
     layer = constants[0]
     for at in range(0, len(w), VECTOR_BYTES // w.itemsize):
@@ -25,7 +26,7 @@ def relu(root1, root2, w, constants, p, r, out):
         store(out[3], at, root)
 
 
-@compiled
+@njit(**OPTIONS)
 def doubt(total, root, half_g, constants, out):
     layer, any_doubt = constants[0], False
     for at in range(0, len(out), VECTOR_BYTES // out.itemsize):
@@ -34,7 +35,7 @@ def doubt(total, root, half_g, constants, out):
     return any_doubt
 
 
-@compiled
+@njit(**OPTIONS)
 def clip(w, out):
     store(out, 0, layers.in_range(load(w, 0)))
 

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from rescntk.engines.cpu import sums
-from rescntk.engines.cpu.compilation import compiled
+from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.records import Group
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
 from tests import tolerances
 
 
-@compiled
+@njit(**OPTIONS)
 def moving(values, size, step, group, length):
     rooms = sums.piece_levels(size) + 1
     memory = sums.aligned_zeros((rooms + 2) * length, values)
@@ -45,19 +46,24 @@ def test_moving_sums(d, rows, dtype, rng):
         assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
 
 
+@njit(**OPTIONS)
+def zeros(size, like):
+    return sums.aligned_zeros(size, like)
+
+
 def test_memory_begins_on_a_cache_line():
     for size in (1, 8, 1000):
-        memory = sums.aligned_zeros(size, np.zeros(1, np.float32))
+        memory = zeros(size, np.zeros(1, np.float32))
         assert memory.shape == (size,) and not memory.any()
         assert memory.ctypes.data % 64 == 0
 
 
-@compiled
+@njit(**OPTIONS)
 def spread(values, group, out):
     sums.repeat_over_rows(out, 0, values, 5 * group.d, group)
 
 
-@compiled
+@njit(**OPTIONS)
 def gather(values, table, begin, group, stride, out):
     sums.gather_rows(out, 0, values, table, begin, group, stride)
 
@@ -78,7 +84,7 @@ def test_tables_are_copied_to_rows(rows, rng):
         assert (out.reshape(d, rows) == expected).all()
 
 
-@compiled
+@njit(**OPTIONS)
 def reload(values, out):
     for at in range(0, len(values), VECTOR_BYTES // values.itemsize):
         total, lost = sums.add_compensated(load(values, at), 0.0 * load(values, at), 1e-17)

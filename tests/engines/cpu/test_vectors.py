@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from rescntk.engines.cpu import vectors as v
-from rescntk.engines.cpu.compilation import compiled
+from rescntk.engines.cpu.compilation import OPTIONS
 
 
-@compiled
+@njit(**OPTIONS)
 def arithmetic(a, b, out):
     for at in range(0, len(a), v.VECTOR_BYTES // a.itemsize):
         x, y = v.load(a, at), v.load(b, at)
@@ -19,17 +20,17 @@ def arithmetic(a, b, out):
         v.store(out[5], at, v.repeat_like(a[0], y))
 
 
-@compiled
+@njit(**OPTIONS)
 def any_less(a, bound):
     return v.any_less(v.load(a, 0), bound)
 
 
-@compiled
+@njit(**OPTIONS)
 def any_negative(a):
     return v.any_negative(v.load(a, 0))
 
 
-@compiled
+@njit(**OPTIONS)
 def sum_of_some(a, index):
     numbers = v.numbers_of(a)
     numbers[1] = numbers[0] + numbers[index]
@@ -37,7 +38,7 @@ def sum_of_some(a, index):
     return a[0] * numbers.itemsize
 
 
-@compiled
+@njit(**OPTIONS)
 def widen(a, out):
     v.store(out, 0, v.load_like(a, 1, v.load_line(out, 0)))
 

@@ -6,6 +6,7 @@ cuda_on_host.h in place of CUDA, and called with the record that CuPy would pass
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 PRELUDE = Path(__file__).parent / "cuda_on_host.h"
 
 # Contraction of a·b + c is asked for where it is meant, on host and device.
-FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -shared -fPIC -w"
+FLAGS = "-std=c++17 -O0 -ffp-contract=off -march=native -fPIC -w"
 
 # What a C++ compiler cannot know.
 DYNAMIC = "extern __shared__ double memory[];"
@@ -46,24 +47,42 @@ extern "C" int run(long long blocks, int threads, int together, size_t shared, v
 
 
 def on_the_host(source):
-    """Return the kernels' text for a C++ compiler, behind its prelude."""
+    """Return the kernels' text for a C++ compiler that reads `PRELUDE` first."""
     assert source.count(DYNAMIC) == 1
-    source = SHARED.sub(SHARED_HERE, source.replace(DYNAMIC, DYNAMIC_HERE))
-    return f"{PRELUDE.read_text()}\n{source}\n"
+    return SHARED.sub(SHARED_HERE, source.replace(DYNAMIC, DYNAMIC_HERE))
 
 
 def build(text, folder):
-    """Return a library made of C++ text, compiled if `folder` does not have it."""
+    """Return a library made of C++ text behind `PRELUDE`, compiled if `folder` does not have it."""
     folder.mkdir(parents=True, exist_ok=True)
-    key = hashlib.sha256((text + FLAGS).encode()).hexdigest()[:24]
-    library = folder / f"{key}.so"
+    prelude = PRELUDE.read_text()
+    library = folder / f"{_key(prelude + text)}.so"
     if not library.exists():
-        own = folder / f"{key}-{id(text)}"  # several processes may be at it
-        own.with_suffix(".cpp").write_text(text)
-        command = [COMPILER, *FLAGS.split(), str(own.with_suffix(".cpp")), "-o", str(own)]
-        subprocess.run(command, check=True)
-        own.rename(library)
+        # Reading the prelude takes as long as compiling a kernel: the compiler keeps what it read.
+        header = folder / f"{_key(prelude)}.h"
+        if not (read := header.with_suffix(".h.gch")).exists():
+            _write(header, lambda path: path.write_text(prelude))
+            _write(read, lambda path: _compile(["-x", "c++-header", str(header)], path))
+        source = library.with_suffix(".cpp")
+        _write(source, lambda path: path.write_text(text))
+        options = ["-shared", "-include", str(header), str(source)]
+        _write(library, lambda path: _compile(options, path))
     return ctypes.CDLL(str(library))
+
+
+def _key(text):
+    return hashlib.sha256((text + FLAGS).encode()).hexdigest()[:24]
+
+
+def _compile(options, path):
+    subprocess.run([COMPILER, *FLAGS.split(), *options, "-o", str(path)], check=True)
+
+
+def _write(path, write):
+    """Let `write` make a file, which appears when it is whole: several processes may be at it."""
+    own = path.with_name(f"{os.getpid()}-{path.name}")
+    write(own)
+    own.rename(path)
 
 
 class RawModule:

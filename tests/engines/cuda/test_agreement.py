@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.vocabulary import HEADS
 from tests import difficult_signals, tolerances
+from tests.covering import pairs_meet
 from tests.engines.bodies import accuracy, cupy_arrays, cutting, deep, properties
 from tests.engines.cuda import emulated
 from tests.strategies import heads, kinds, networks, signals
@@ -121,9 +123,9 @@ DILATED = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
-@pytest.mark.parametrize("name", DILATED)
+@pytest.mark.parametrize(
+    ("name", "head", "dtype"), pairs_meet(DILATED, HEADS, ["float64", "float32"])
+)
 def test_dilated_filters(device, name, head, dtype, rng):
     """Right as the reference engine is; a Gram is symmetric, and GAP of shifted signals equal."""
     network, d = DILATED[name], 13

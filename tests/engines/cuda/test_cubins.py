@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rescntk.engines.cuda import launch as launches
+from tests.covering import pairs_meet
 from tests.engines.cuda import nvrtc
 
 pytestmark = pytest.mark.skipif(nvrtc.LIBRARY is None, reason=nvrtc.MISSING)
@@ -33,9 +34,11 @@ OTHERS = [
     (12, (1, 7), ("gpk",), "gap", False),
     (3000, (15, 3), BOTH, "equivariant", False),
 ]
+DTYPES = ["float32", "float64"]
 KERNELS = [
-    *itertools.product(LARGE, ARCHITECTURES),
-    *zip(OTHERS, itertools.cycle(ARCHITECTURES), strict=False),
+    *itertools.product(LARGE[:1], ARCHITECTURES, DTYPES),
+    *pairs_meet(LARGE[1:], ARCHITECTURES, DTYPES),
+    *zip(OTHERS, itertools.cycle(ARCHITECTURES), itertools.cycle(DTYPES), strict=False),
 ]
 
 
@@ -74,9 +77,8 @@ def registers_of(launch, architecture):
     return registers
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("kernel", "architecture"), KERNELS, ids=str)
-def test_kernels_compile_and_stay_in_registers(kernel, dtype, architecture):
+@pytest.mark.parametrize(("kernel", "architecture", "dtype"), KERNELS, ids=str)
+def test_kernels_compile_and_stay_in_registers(kernel, architecture, dtype):
     memory = 163 * 1024 if architecture == "sm_80" else 227 * 1024
     launch = launches.plan(rows(*kernel, dtype=dtype), memory)
     registers = registers_of(launch, architecture)

@@ -1,0 +1,54 @@
+"""A small picture of each notebook for the gallery, made of a figure that the notebook keeps."""
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from PIL import Image
+from sphinx.application import Sphinx
+
+FIGURES = {"deep_degeneracy": 2, "time_series_classification": 1}
+"""The number, from 0, of the figure that stands for a notebook; 0 for all other notebooks."""
+
+SIZE = (600, 450)
+"""Pixels of a picture: twice the width and height of a card, for screens of two pixels a point."""
+
+
+def figures(notebook: nbformat.NotebookNode) -> list[bytes]:
+    """Return the PNGs among the outputs of a notebook, in their order."""
+    return [
+        base64.b64decode(output.data["image/png"])
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if "image/png" in output.get("data", {})
+    ]
+
+
+def draw(png: bytes, path: Path) -> None:
+    """Write the upper part of a figure, reduced to the size of a card."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    width, height = SIZE
+    image = image.resize((width, round(image.height * width / image.width)), Image.LANCZOS)
+    card = Image.new("RGB", SIZE, "white")
+    card.paste(image, (0, max(0, (height - image.height) // 2)))
+    card.save(path)
+
+
+def make(app: Sphinx) -> None:
+    """Make the pictures that are older than their notebooks, in a folder that git ignores."""
+    folder = Path(app.srcdir) / "gallery" / "thumbnails"
+    folder.mkdir(exist_ok=True)
+    for path in (Path(app.srcdir).parent / "notebooks").glob("*.ipynb"):
+        target = folder / f"{path.stem}.png"
+        if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
+            found = figures(nbformat.read(path, as_version=4))
+            draw(found[FIGURES.get(path.stem, 0)], target)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Make the pictures before Sphinx looks for them."""
+    app.connect("builder-inited", make)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,165 @@
+"""Draw the figures of the guide: ``python docs/figures/draw.py`` writes them beside this file.
+
+The signals are aeon's bundled training sets; no test signal is seen. The script takes about a
+minute of processor time.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rescntk as rk
+from rescntk import datasets, plots, regression, vocabulary
+from rescntk.learn import SignalScaler
+from rescntk.plots.style import COLOURS, MARKERS, finish
+from rescntk.theory import locality
+
+HERE = Path(__file__).parent
+
+LINES = ("-", "--", "-.")
+"""Line styles, told apart in grey."""
+
+SETS = ("GunPoint", "ArrowHead", "ItalyPowerDemand", "BasicMotions", "JapaneseVowels")
+"""Training sets of 36 to 270 signals. The first three have one channel."""
+
+RIDGES = np.logspace(-5, 1, 13)
+"""Penalties, in units of the kernel's diagonal; each kernel gets the penalty of least error."""
+
+DEPTHS = (1, 2, 4, 8, 16, 32)
+FILTERS = (1, 3, 5, 9, 17, 31)
+ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+INPUT_FILTERS = (1, 3, 5, 9, 17)
+DILATIONS = (1, 2, 4, 8)
+
+
+def heads() -> Any:
+    """Draw a bump and the same bump shifted, and their kernel for each head over the shift."""
+    d, width, shifts = 64, 4.0, np.arange(-28, 29)
+    pixel = (np.arange(d) + d // 2) % d - d // 2  # distance from pixel 1 along the ring
+    distance = (pixel - shifts[:, None] + d // 2) % d - d // 2
+    X = np.exp(-0.5 * (distance / width) ** 2)[:, None]
+    figure = plots.figure((8.4, 3.4))
+    signals, kernels = figure.subplots(1, 2)
+    for shift, colour, line in ((0, COLOURS[0], "-"), (12, COLOURS[1], "--")):
+        bump = X[list(shifts).index(shift), 0]
+        signals.plot(shifts, bump[shifts], line, color=colour, label=f"shifted by {shift}")
+    signals.set(xlabel="distance from pixel 1 (time points)", ylabel="signal")
+    finish(signals, 2)
+    for head, colour, marker in zip(vocabulary.HEADS, COLOURS, MARKERS, strict=False):
+        kernel = rk.ResCNTK(5, input_filter_size=9, head=head, normalized=True)
+        values = kernel(X[list(shifts).index(0)][None], X)[0]
+        style = {"marker": marker, "markevery": 4, "markersize": 4}
+        kernels.plot(shifts, values, color=colour, label=f'"{head}"', **style)
+    kernels.set(xlabel="shift (time points)", ylabel="kernel of signal and shifted signal")
+    kernels.set_ylim(-0.02, 1.05)
+    finish(kernels, 3)
+    return figure
+
+
+def fields() -> Any:
+    """Draw effective receptive fields of tangent kernels, one parameter changed at a time."""
+    base = rk.Network(8)
+    panels = {
+        "depth": {f"{depth} layers": base.replace(depth=depth) for depth in (2, 8, 32)},
+        "filter_size": {f"{q} pixels": base.replace(filter_size=q) for q in (3, 5, 9)},
+        "alpha, skip": {
+            "α = 0.3": base.replace(alpha=0.3),
+            "α = 1": base,
+            "no skips": base.replace(skip=False),
+        },
+        "dilation, 4 layers": {
+            "1": base.replace(depth=4),
+            "1, 2, 4, 8": base.replace(depth=4, dilation=(1, 2, 4, 8)),
+        },
+    }
+    figure = plots.figure((8.4, 6.4))
+    axes = figure.subplots(2, 2, sharey=True)
+    for ax, (title, networks) in zip(axes.flat, panels.items(), strict=True):
+        for (name, network), colour, line in zip(networks.items(), COLOURS, LINES, strict=False):
+            found = locality.fields(network, 61)
+            ax.plot(found.distance, found.ntk, linestyle=line, color=colour, label=name)
+        ax.set_title(title, fontsize="medium")
+        ax.set(xlim=(-25, 25), ylim=(0, 0.46), xlabel="distance (pixels)")
+        finish(ax, 1)
+        ax.legend(fontsize="small", frameon=False, loc="upper right")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("weight of a pixel's energy")
+    return figure
+
+
+def settings() -> Any:
+    """Draw the leave-one-out error of ridge regression as one parameter changes at a time."""
+    panels = {
+        "depth": ("layers", DEPTHS),
+        "filter_size": ("pixels", FILTERS),
+        "alpha": ("α", ALPHAS),
+        "input_filter_size": ("pixels", INPUT_FILTERS),
+        "dilation": ("pixels from tap to tap", DILATIONS),
+        "kind, head": ("", range(4)),
+    }
+    figure = plots.figure((8.4, 9.0))
+    axes = figure.subplots(3, 2, sharey=True)
+    for name, colour, marker in zip(SETS, COLOURS, MARKERS, strict=False):
+        found = errors(name)
+        print(name, {setting: values.round(3).tolist() for setting, values in found.items()})
+        for ax, (setting, (_, values)) in zip(axes.flat, panels.items(), strict=True):
+            line = "" if setting == "kind, head" else "-"
+            style = {"linestyle": line, "marker": marker, "markersize": 4}
+            ax.plot(values, found[setting], color=colour, label=name, **style)
+    for ax, (setting, (unit, values)) in zip(axes.flat, panels.items(), strict=True):
+        ax.set_title(setting, fontsize="medium")
+        ax.set(xlabel=unit, yscale="log", ylim=(0.02, 1.0))
+        ax.set_yticks((0.02, 0.05, 0.1, 0.2, 0.5, 1), ("0.02", "0.05", "0.1", "0.2", "0.5", "1"))
+        finish(ax, 5)
+        ax.get_legend().remove()
+        if setting == "kind, head":
+            ax.set_xticks(values, ["gpk\ngap", "ntk\ngap", "gpk\ntrace", "ntk\ntrace"])
+        else:
+            ax.set_xscale("log")
+            ax.set_xticks(values, [f"{value:g}" for value in values])
+            ax.minorticks_off()
+    for ax in axes[:, 0]:
+        ax.set_ylabel("error left out")
+    lines, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def errors(name: str) -> dict[str, np.ndarray]:
+    """Return the errors of one training set, for each setting of the panels.
+
+    An error is the mean square of the targets ±1 left out, relative to the targets' variance. The
+    base is a normalized ResCNTK of depth 3 with GAP; signals of one channel have an input filter
+    of 9 pixels.
+    """
+    X, y = datasets.load_labelled(name)
+    X = SignalScaler().fit_transform(X)
+    Y = 2.0 * (y[:, None] == np.unique(y)) - 1
+    base = rk.Network(3, input_filter_size=9 if X.shape[1] == 1 else 1)
+
+    def error(K: np.ndarray) -> float:
+        left_out = regression.decompose(K).leave_one_out(Y, RIDGES, intercept=True)
+        return float((left_out**2).mean(axis=(1, 2)).min() / Y.var(axis=0).mean())
+
+    def kernels(network: rk.Network, **options: Any) -> list[float]:
+        options = {"kinds": ("ntk",), "depths": (network.depth,), "normalized": True} | options
+        return [error(K) for matrices in rk.gram(network, X, **options) for K in matrices]
+
+    def changed(setting: str, values: Any) -> np.ndarray:
+        return np.concatenate([kernels(base.replace(**{setting: value})) for value in values])
+
+    both = {"kinds": vocabulary.KINDS}
+    return {
+        "depth": np.array(kernels(base.replace(depth=max(DEPTHS)), depths=DEPTHS)),
+        "filter_size": changed("filter_size", FILTERS),
+        "alpha": changed("alpha", ALPHAS),
+        "input_filter_size": changed("input_filter_size", INPUT_FILTERS),
+        "dilation": changed("dilation", DILATIONS),
+        "kind, head": np.array(kernels(base, **both) + kernels(base, head="trace", **both)),
+    }
+
+
+if __name__ == "__main__":
+    for draw in (heads, fields, settings):
+        draw().savefig(HERE / f"{draw.__name__}.png")

@@ -1,0 +1,120 @@
+"""The site is built without warnings and without network, and holds what it promises."""
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import rescntk as rk
+from tests.project.pages import ROOT
+
+pytest.importorskip("sphinx")
+from sphinx.util.inventory import InventoryFile
+
+MODULES = re.findall(r"^   (rescntk[\w.]*)$", (ROOT / "docs/api/index.md").read_text(), re.M)
+
+GENERATED = shutil.ignore_patterns("generated", "thumbnails", "results", "*.csv", "*.json")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built from a copy without what other builds have left."""
+    root = tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "docs", root / "docs", ignore=GENERATED)
+    shutil.copytree(ROOT / "notebooks", root / "notebooks")
+    shutil.copytree(ROOT / "benchmarks/results", root / "benchmarks/results")
+    options = ["-W", "--keep-going", "-n", "-q"]  # those of the Makefile
+    command = [sys.executable, "-c", OFFLINE, *options, root / "docs", root / "site"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return root / "site"
+
+
+OFFLINE = """
+import socket, sys
+from sphinx.cmd.build import main
+
+def refuse(*arguments):
+    raise OSError("the build of the site asks for the network")
+
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+sys.exit(main(sys.argv[1:]))
+"""
+"""A program that runs Sphinx and refuses connections."""
+
+
+def test_every_public_name_is_in_the_reference(site):
+    objects = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
+    there = {name for kind, names in objects.items() if kind.startswith("py:") for name in names}
+    assert len(MODULES) > 20
+    for module in MODULES:
+        found = import_module(module)
+        names = getattr(found, "__all__", None) or [
+            name
+            for name, value in vars(found).items()
+            if not name.startswith("_") and getattr(value, "__module__", None) == module
+        ]
+        assert names
+        for name in names:
+            if not name.startswith("__") and not inspect.ismodule(getattr(found, name)):
+                assert f"{module}.{name}" in there, f"{module}.{name}"
+
+
+def test_public_modules_are_in_the_index():
+    """The package, the modules that it offers, and those that one imports by their names."""
+    offered = {name for name in rk.__all__ if inspect.ismodule(getattr(rk, name))} - {"theory"}
+    offered |= {f"theory.{name}" for name in rk.theory.__all__}
+    imported = {"datasets", "derivative", "finite", "learn", "learn.aeon", "learn.sktime"}
+    imported |= {"plots", "stored"}
+    assert set(MODULES) == {"rescntk", *(f"rescntk.{name}" for name in offered | imported)}
+
+
+def test_pages_load_nothing_from_elsewhere(site):
+    """Scripts, styles, fonts and pictures are files of the site."""
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 50
+    loaded = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=\"([^\"]*)\"")
+    for page in pages:
+        for target in loaded.findall(page.read_text(encoding="utf-8")):
+            assert "//" not in target, f"{page.name}: {target}"
+            path = target.partition("?")[0].partition("#")[0]
+            assert not path or (page.parent / path).exists(), f"{page.name}: {target}"
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(@import|url\()\s*[\"']?https?:", style.read_text(encoding="utf-8"))
+
+
+def test_formulas_have_mathjax_and_its_fonts(site):
+    page = (site / "api/generated/rescntk.html").read_text(encoding="utf-8")
+    assert "_static/mathjax/tex-chtml.js" in page and 'class="math' in page
+    fonts = {path.name for path in (site / "_static/mathjax").rglob("*.woff")}
+    assert {"MathJax_Main-Regular.woff", "MathJax_Math-Italic.woff"} <= fonts
+
+
+def test_every_notebook_is_in_the_gallery(site):
+    page = (site / "gallery/index.html").read_text(encoding="utf-8")
+    notebooks = list((ROOT / "notebooks").glob("*.ipynb"))
+    assert notebooks
+    for path in notebooks:
+        assert f'href="{path.stem}.html"' in page and f"{path.stem}.png" in page
+
+
+def test_code_that_names_something_public_is_a_link(site):
+    page = (site / "api/generated/rescntk.theory.conditioning.html").read_text(encoding="utf-8")
+    link = re.search(r'<a [^>]*href="#rescntk.theory.conditioning.Comparison"[^>]*><code', page)
+    assert link
+
+
+def test_estimators_are_in_the_table(site):
+    page = (site / "api/estimators.html").read_text(encoding="utf-8")
+    rows = re.findall(r"<tr.*?</tr>", page, flags=re.S)
+    (aeon,) = [row for row in rows if "aeon.ResidualKernelClassifier" in row]
+    assert re.findall(r"<p>(\w+|–)</p>", aeon) == ["classifier", "yes", "yes", "no", "–"]
+    names = set(import_module("rescntk.learn").__all__)
+    for name in names - {"SignalKernel"}:  # a kernel is no estimator
+        assert any(f">{name}<" in row for row in rows), name

@@ -1,0 +1,133 @@
+"""Look at the built site in a browser: `make docs-look`, or python tools/look.py [SITE [PICTURES]].
+
+Every page is opened at the widths of a desktop and of a phone, the pages of LOOKED_AT in light and
+in dark. The script fails where a page is wider than its window, where a formula is not set, where
+a page asks for a file that is not there or for anything in the network, and where the search does
+not find what it must. Screenshots of LOOKED_AT are for people.
+
+Playwright drives the browser: its own Chromium, or the browser that CHROMIUM names.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Page, TimeoutError, sync_playwright
+
+WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+"""Width and height of the windows, in points."""
+
+LOOKED_AT = (
+    "index",
+    "gallery/index",
+    "gallery/condition_numbers",
+    "api/index",
+    "api/estimators",
+    "api/generated/rescntk",
+    "api/generated/rescntk.theory.spectrum",
+    "guide/classification",
+    "guide/speed",
+    "theory/recursion",
+    "theory/deficits",
+    "theory/paper_map",
+    "project/results/cpu",
+)
+"""Pages with screenshots: those of them that exist."""
+
+SEARCHES = ("condition number", "unequal length")
+"""What the search must find."""
+
+FORMULAS = """() => ({
+    width: Math.max(
+        document.documentElement.scrollWidth - window.innerWidth,
+        document.querySelector(".content").scrollWidth
+            - document.querySelector(".content").clientWidth),
+    set: document.querySelectorAll("mjx-container").length,
+    written: document.querySelectorAll(".math").length,
+    wrong: document.querySelectorAll("mjx-merror, mjx-container [style*='color: red']").length,
+})"""
+"""Excess width in points; formulas that MathJax has set; formulas of the page; mistakes in them.
+
+MathJax sets a command that it does not know in red."""
+
+
+def look(page: Page, url: str) -> Iterator[str]:
+    """Yield what is wrong with a page in the current window."""
+    page.goto(url)
+    try:
+        page.wait_for_function(
+            "() => !document.querySelector('.math') || window.MathJax?.startup?.promise"
+        )
+        page.evaluate("() => window.MathJax?.startup?.promise?.then(() => markWide?.())")
+    except TimeoutError:
+        yield "MathJax does not start"
+    found = page.evaluate(FORMULAS)
+    if found["width"] > 0:
+        yield f"{found['width']} points wider than the window"
+    if found["set"] < found["written"] or found["wrong"]:
+        yield f"formulas: {found['set']} of {found['written']} set, {found['wrong']} wrong"
+
+
+def search(page: Page, site: str) -> Iterator[str]:
+    """Yield the searches without a result."""
+    for words in SEARCHES:
+        page.goto(f"{site}/search.html?q={words.replace(' ', '+')}")
+        page.wait_for_selector("#search-results .search-summary", state="attached")
+        page.wait_for_timeout(1000)
+        links = page.locator("#search-results ul.search a").all_inner_texts()
+        print(f'search "{words}": {len(links)} results, first {links[:4]}')
+        if not links:
+            yield f'the search does not find "{words}"'
+
+
+def main() -> None:
+    """Open all pages, print what is wrong, and exit with 1 if anything is."""
+    site = Path(sys.argv[1] if len(sys.argv) > 1 else "build/site").resolve()
+    pictures = Path(sys.argv[2] if len(sys.argv) > 2 else "build/look").resolve()
+    pictures.mkdir(parents=True, exist_ok=True)
+    hidden = {"genindex", "py-modindex", "search"}
+    names = sorted(path.relative_to(site).as_posix()[:-5] for path in site.rglob("*.html"))
+    names = [name for name in names if name not in hidden and not name.startswith("_")]
+    wrong = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM") or None)
+        for window, (width, height) in WIDTHS.items():
+            for scheme in ("light", "dark"):
+                context = browser.new_context(
+                    viewport={"width": width, "height": height}, color_scheme=scheme
+                )
+                page = context.new_page()
+                missing: list[str] = []
+                page.on("requestfailed", lambda request, to=missing: to.append(request.url))
+                page.on(
+                    "request",
+                    lambda request, to=missing: (
+                        to.append(request.url)
+                        if not request.url.startswith(("file:", "data:", "blob:"))
+                        else None
+                    ),
+                )
+                for name in names if scheme == "light" else LOOKED_AT:
+                    if name not in names:
+                        continue
+                    found = list(look(page, f"{site.as_uri()}/{name}.html"))
+                    found += [f"asks for {url}" for url in missing]
+                    missing.clear()
+                    wrong += [f"{name}, {window}, {scheme}: {what}" for what in found]
+                    if name in LOOKED_AT:
+                        stem = name.replace("/", "-")
+                        path = pictures / f"{stem}.{window}.{scheme}.png"
+                        page.screenshot(path=path, full_page=False)
+                if window == "desktop" and scheme == "light":
+                    wrong += list(search(page, site.as_uri()))
+                context.close()
+        browser.close()
+    print(f"{len(names)} pages; screenshots in {pictures}")
+    sys.exit("\n".join(wrong) or None)
+
+
+if __name__ == "__main__":
+    main()
