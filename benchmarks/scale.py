@@ -5,8 +5,9 @@
 Problems: cylinder-bell-funnel with noise, which has signals without end, and windows of the
 recording ElectricDevices, which aeon brings along. Each measurement runs in a process of its own,
 and is written to scale.json at once: a second run goes on where the first one stopped. A table
-(scale.md) and a picture (scale.png) follow. All measurements take about three hours on two cores;
-`--most N` leaves out larger numbers of signals.
+(scale.md) and a picture (scale.png) follow. All measurements take about three hours of a core;
+`--most N` leaves out larger numbers of signals. Times are processor times: other work on the
+machine makes the measurements later, but hardly changes them.
 
 Bars: features and ridge regression of 50 000 signals within 1.15 times the engine's time for
 their pairs, and in 3 GB; accuracy within 1 % of the full kernel's at 5 000 signals, and rising;

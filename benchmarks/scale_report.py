@@ -76,7 +76,8 @@ def text(report: Report) -> str:
     """Return the report as Markdown."""
     m = report["machine"]
     lines = [
-        f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}.",
+        f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}. "
+        "Seconds (s) are processor seconds of all threads.",
         "",
         "| bar | measured | |",
         "|---|--:|---|",
@@ -152,7 +153,7 @@ def draw(report: Report, path: Path) -> None:
             style = {"color": colour, "marker": "o", "markersize": 4, "label": NAMES[part]}
             left.plot(n, [row["seconds"] for row in found], **style)
             right.plot(n, [1 - row["accuracy"] for row in found], **style)
-        left.set(ylabel="seconds of training", title=problem)
+        left.set(ylabel="processor seconds of training", title=problem)
         right.set(ylabel="share of errors", title=problem)
         for ax in (left, right):
             ax.set(xscale="log", yscale="log", xlabel="signals n")
