@@ -76,6 +76,8 @@ def text(report: Report) -> str:
     """Return the report as Markdown."""
     m = report["machine"]
     lines = [
+        "# Large Grams",
+        "",
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}. "
         "Seconds (s) are processor seconds of all threads.",
         "",

@@ -209,6 +209,8 @@ def tables(report: Report) -> str:
     """Return the report as Markdown."""
     m = report["machine"]
     lines = [
+        "# Signals of different lengths",
+        "",
         f'GPK and NTK of a ResNet, depth {DEPTH}, head GAP, engine "numba", one thread. '
         f"{m['processor']}; Python {m['python']}, NumPy {m['numpy']}; {m['date']}. Nanoseconds "
         f"of processor time for an entry, a pixel pair of two signals; medians of "

@@ -12,6 +12,7 @@ TABLES = [
     ("docs/guide/speed.md", "cpu.md"),
     ("docs/guide/speed.md", "ratios.md"),
     ("docs/guide/classification.md", "classification.md"),
+    ("docs/guide/classification.md", "regression.md"),
 ]
 """Pages, and the results whose table they show, whole or in part."""
 
