@@ -329,7 +329,7 @@ class StoredGram:
         Parameters
         ----------
         X_new : ndarray, (k_cases, n_channels, n_timepoints)
-            Or a list, if X is stored as one.
+            Or a list, if X is stored as a list of different lengths.
         threads, client, progress
             As for `gram`.
 
@@ -354,6 +354,11 @@ class StoredGram:
                 both = SignalList([*X, *new])
             else:
                 check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
+                if new.shape[2] != X.shape[2]:
+                    raise ValueError(
+                        f"X_new has signals of {new.shape[2]} timepoints, and X is stored with "
+                        f"{X.shape[2]}: signals of other lengths begin a new Gram"
+                    )
                 check_match(X, new)
                 both = np.concatenate([X, new])
             folder.fit_arrays()

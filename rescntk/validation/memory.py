@@ -13,8 +13,7 @@ def check_memory(needed: int, max_memory: Any, what: str) -> None:
     limit = check_constant(max_memory, "max_memory")
     if needed > limit:
         raise ValueError(
-            f"{what} takes {needed / 1e9:,.1f} GB, expected max_memory, {limit / 1e9:,.1f} GB, "
-            f"at most"
+            f"{what} takes {_amount(needed)}, expected max_memory, {_amount(limit)}, at most"
         )
 
 
@@ -33,6 +32,11 @@ def check_free_memory(needed: int, what: str, remedy: str) -> None:
     free = free_bytes()
     if free is not None and needed > free:
         raise MemoryError(
-            f"{what} takes at least {needed / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB "
-            f"are free: {remedy}"
+            f"{what} takes at least {_amount(needed)} of memory, and {_amount(free)} are free: "
+            f"{remedy}"
         )
+
+
+def _amount(n_bytes: float) -> str:
+    """Return bytes in GB, or in MB below 0.05 GB."""
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 5e7 else f"{n_bytes / 1e6:.3g} MB"

@@ -82,7 +82,7 @@ def check_constant(value: Any, name: str) -> float:
     try:
         real = not isinstance(value, str) and getattr(value, "imag", 0) == 0
         number = float(value) if real else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")

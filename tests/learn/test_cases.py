@@ -128,6 +128,7 @@ def test_refusals(rng):
         (np.arange(10) - 1.0, "sample_weight has values from -1 to 8, expected numbers of at"),
         (np.zeros(10), "not all zero"),
         (np.full(10, np.nan), "sample_weight .* contains NaN"),
+        (np.logspace(-300, 300, 10), r"from 1e-300 to 1e\+300 above 0, expected a ratio"),
     ):
         for model in (ResidualKernelClassifier(**ONE), ResidualKernelRegressor(**ONE)):
             with pytest.raises(ValueError, match=said):
