@@ -221,9 +221,7 @@ def test_an_append_that_is_interrupted(path, monkeypatch):
 
 def test_append_refuses_other_signals(path):
     K = compute(path, signals(5))
-    with pytest.raises(
-        ValueError, match="9 timepoints, and X is stored with 8"
-    ):
+    with pytest.raises(ValueError, match="9 timepoints, and X is stored with 8"):
         K.append(signals(2, d=9))
 
 
