@@ -17,7 +17,7 @@ SYSTEMS = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
 
 
 def trained_fields(width: int, n_networks: int, steps: int) -> dict[str, Any]:
-    """Measure the gradient energy over pixels of what training adds: figure 2's network half.
+    """Measure over pixels the gradient energy that training adds: figure 2's network half.
 
     One output pixel; all layers trained (tangent kernel) or the readout alone (Gaussian process
     kernel). Beside it the same energy of the kernel's interpolant, and the effective receptive
@@ -47,7 +47,7 @@ def trained_fields(width: int, n_networks: int, steps: int) -> dict[str, Any]:
 
 
 def trained_responses(width: int, n_networks: int, steps: int) -> dict[str, Any]:
-    """Measure the pairs' responses J_δ of what training adds, for the heads "trace" and "gap".
+    """Measure the pairs' responses J_δ that training adds, for the heads "trace" and "gap".
 
     All layers trained (tangent kernel) or the readout alone (Gaussian process kernel).
     """

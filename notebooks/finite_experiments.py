@@ -39,6 +39,14 @@ class Experiment(NamedTuple):
     """The paper's settings where a paper names them and an hour suffices, else smaller ones."""
 
 
+# Figures 1b and 1c: fast settings, and stored ones for the other learning rate.
+REGIME_FAST = {"width": 64, "n_networks": 2, "steps": 200}
+REGIME_OTHER_RATE = {"width": 256, "n_networks": 2, "steps": 1000}
+
+# Figures 3, 8 and 9: fast settings, and stored ones.
+PRACTICAL_FAST = {"width": 64, "n_networks": 2, "steps": 500}
+PRACTICAL_PAPER = {"width": 500, "n_networks": 5, "steps": 1000}
+
 EXPERIMENTS = {
     "figure_1a": Experiment(
         figure_1a,
@@ -47,23 +55,23 @@ EXPERIMENTS = {
     ),
     "figure_1b": Experiment(
         partial(kernel_regime, 6, 0.5),
-        {"width": 64, "n_networks": 2, "steps": 200},
+        REGIME_FAST,
         {"width": 256, "n_networks": 5, "steps": 5000},
     ),
     "figure_1c": Experiment(
         partial(kernel_regime, 10, 0.05),
-        {"width": 64, "n_networks": 2, "steps": 200},
+        REGIME_FAST,
         {"width": 256, "n_networks": 5, "steps": 10000},
     ),
     "figure_1b_other_rate": Experiment(
         partial(kernel_regime, 6, 0.05),
-        {"width": 64, "n_networks": 2, "steps": 200},
-        {"width": 256, "n_networks": 2, "steps": 1000},
+        REGIME_FAST,
+        REGIME_OTHER_RATE,
     ),
     "figure_1c_other_rate": Experiment(
         partial(kernel_regime, 10, 0.5),
-        {"width": 64, "n_networks": 2, "steps": 200},
-        {"width": 256, "n_networks": 2, "steps": 1000},
+        REGIME_FAST,
+        REGIME_OTHER_RATE,
     ),
     "theorem_5": Experiment(
         theorem_5,
@@ -72,23 +80,23 @@ EXPERIMENTS = {
     ),
     "figure_3a": Experiment(
         partial(practical, ADAM, 6),
-        {"width": 64, "n_networks": 2, "steps": 500},
-        {"width": 500, "n_networks": 5, "steps": 1000},
+        PRACTICAL_FAST,
+        PRACTICAL_PAPER,
     ),
     "figure_3b": Experiment(
         partial(practical, SGD, 6),
-        {"width": 64, "n_networks": 2, "steps": 500},
-        {"width": 500, "n_networks": 5, "steps": 1000},
+        PRACTICAL_FAST,
+        PRACTICAL_PAPER,
     ),
     "figure_3c": Experiment(
         partial(practical, SGD, 10),
-        {"width": 64, "n_networks": 2, "steps": 500},
-        {"width": 500, "n_networks": 5, "steps": 1000},
+        PRACTICAL_FAST,
+        PRACTICAL_PAPER,
     ),
     "figure_8": Experiment(
         partial(practical, SLOW_ADAM, 20),
-        {"width": 64, "n_networks": 2, "steps": 500},
-        {"width": 500, "n_networks": 5, "steps": 1000},
+        PRACTICAL_FAST,
+        PRACTICAL_PAPER,
     ),
     "figure_8_epochs": Experiment(
         partial(practical, SLOW_ADAM, 20),
@@ -97,8 +105,8 @@ EXPERIMENTS = {
     ),
     "figure_9": Experiment(
         partial(practical, SLOW_ADAM, 20, scalar=True),
-        {"width": 64, "n_networks": 2, "steps": 500},
-        {"width": 500, "n_networks": 5, "steps": 1000},
+        PRACTICAL_FAST,
+        PRACTICAL_PAPER,
     ),
     "theorem_4": Experiment(
         theorem_4,

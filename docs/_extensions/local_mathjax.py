@@ -1,6 +1,7 @@
 """MathJax and its fonts among the pages, copied from the package sphinx-mathjax-offline.
 
-The package's own extension copies every variant of MathJax; this one copies the one in use.
+The package's own extension copies every variant of MathJax. This extension copies the variant in
+use.
 """
 
 from importlib.util import find_spec

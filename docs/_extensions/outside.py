@@ -1,7 +1,7 @@
 """Pages whose files lie outside docs/: copied before Sphinx reads, with links that hold there.
 
-A link between Markdown files leads from file to file of the repository, so that it holds where
-the files are read as they are. The site has notebooks in its gallery and benchmarks' results
+A link between Markdown files leads from file to file of the repository. It holds where files are
+read without a site. The site has notebooks in its gallery and benchmarks' results
 beside the project's pages; links to them, and their links to others, are changed as Sphinx reads.
 """
 

@@ -85,6 +85,17 @@ class Torus(NamedTuple):
         return (offset + rounds * self.left) % self.right
 
 
+def first_places(counts: np.ndarray) -> np.ndarray:
+    """Return the place of the first of `counts` things of each case; cases follow one another."""
+    return np.asarray(np.cumsum(counts) - counts)
+
+
+def numbered(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the case and the number within the case of `counts` rows of each case."""
+    case = np.repeat(np.arange(len(counts)), counts)
+    return case, np.arange(len(case)) - first_places(counts)[case]
+
+
 class Rows(NamedTuple):
     """All rows of left signals of one length with several right signals, side by side.
 
@@ -116,9 +127,7 @@ class Rows(NamedTuple):
     def of(cls, left: int, rights: Sequence[int] | np.ndarray) -> Rows:
         """Return the rows of left signals of `left` pixels with right signals of given lengths."""
         lengths = np.asarray(rights, dtype=np.int64)
-        first = np.cumsum(lengths) - lengths
-        case = np.repeat(np.arange(len(lengths)), lengths)
-        offset = np.arange(len(case)) - first[case]
+        first, (case, offset) = first_places(lengths), numbered(lengths)
         after, before = ((offset + turn) % lengths[case] for turn in (left, -left))
         return cls(left, lengths, case, offset, first, first[case] + after, first[case] + before)
 

@@ -164,7 +164,7 @@ class Scaling:
             self.common_bounds = {key: math.sqrt(d * at) for key, at in self._means.items()}
 
     def of_length(self, d: int) -> Scaling:
-        """Return the constants for signals of another length; those of the layers are the same."""
+        """Return the constants for signals of another length; the layers keep their constants."""
         other = copy(self)
         other._set_length(d)
         return other

@@ -40,9 +40,9 @@ def time_points(X: Signals) -> np.ndarray:
     return np.concatenate(X, axis=1)
 
 
-def mean_over_points(X: Signals, case_weights: np.ndarray) -> np.ndarray:
-    """Return the mean of each channel over all cases, with their weights, and time points."""
-    return np.average(time_points(X), axis=1, weights=np.repeat(case_weights, lengths(X)))
+def weighted_points(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the time points of all signals, (n_channels, total number), and their weights."""
+    return time_points(X), np.repeat(case_weights, lengths(X))
 
 
 def standard_scale(
@@ -53,10 +53,10 @@ def standard_scale(
     They are taken over all cases, with their weights, and time points. A constant channel gets
     the deviation 0.
     """
-    weights = np.ones(len(X)) if case_weights is None else case_weights
-    points, mean = time_points(X), mean_over_points(X, weights)
-    squares = each(lambda Z: (Z - mean[:, None]) ** 2, X)
-    deviation = np.sqrt(mean_over_points(squares, weights))
+    given = np.ones(len(X)) if case_weights is None else case_weights
+    points, weights = weighted_points(X, given)
+    mean = np.average(points, axis=1, weights=weights)
+    deviation = np.sqrt(np.average((points - mean[:, None]) ** 2, axis=1, weights=weights))
     # The deviation of a constant channel is a rounding error of its mean.
     rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(points).max(axis=1)
     return mean, np.where(deviation > rounding, deviation, 0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .batches import Signals, each, lengths, mean_over_points, standard_scale
+from .batches import Signals, each, lengths, standard_scale, weighted_points
 from .moderate import moderate, scaled_down
 
 ONLY = "only"
@@ -155,7 +155,8 @@ def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.nda
 
 
 def _root_mean_square(X: Signals, case_weights: np.ndarray) -> np.ndarray:
-    return np.sqrt(mean_over_points(each(np.square, X), case_weights))
+    points, weights = weighted_points(X, case_weights)
+    return np.sqrt(np.average(points**2, axis=1, weights=weights))
 
 
 def _circle(angle: np.ndarray) -> np.ndarray:

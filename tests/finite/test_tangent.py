@@ -43,7 +43,7 @@ CASES += [(name, head) for name in ("resnet", "window") for head in ("equivarian
 @pytest.mark.parametrize(("name", "head"), CASES)
 def test_the_contraction_is_exact(name, head, rng):
     network = NETWORKS[name]
-    X, Z = rng.standard_normal((2, 3, 2, D))  # as many of both: JAX compiles once for each number
+    X, Z = rng.standard_normal((2, 3, 2, D))  # of one shape: JAX compiles once for each
     pixels = D if head == "trace" else None
     params = finite.init(1, network, 2, WIDTH, n_timepoints=pixels)
     of_both = jacobian(network, params, np.concatenate([X, Z]), head)[:, 0]
@@ -93,7 +93,7 @@ def test_blocks_and_lengths_do_not_matter(rng):
 
 
 def test_the_stated_bound_of_memory_holds(rng):
-    """What XLA allocates for two blocks of signals, by its own account."""
+    """XLA counts the bytes that it allocates for two blocks of signals."""
     jax.config.update("jax_disable_most_optimizations", False)  # as users have it
     network, limit = rk.Network(2, 3, activation="erf"), 2e6
     params = finite.init(1, network, 2, 16, n_outputs=2)

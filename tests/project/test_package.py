@@ -52,8 +52,8 @@ def python(distributions, tmp_path_factory):
     python = folder / "bin" / "python"
     install = ["install", "--quiet", "--no-deps", "--no-index", distributions[1]]
     run(sys.executable, "-m", "pip", "--python", python, *install, folder=folder)
-    # A path in a .pth file is searched, but the .pth files in it, such as that of an editable
-    # rescntk, are not read.
+    # A folder named in a .pth file is searched. Its own .pth files are not read: an editable
+    # rescntk stays out.
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python
@@ -96,7 +96,7 @@ def test_the_command_is_installed(python, tmp_path):
 
 
 def test_readme_runs(python, tmp_path):
-    """One pass of the classifier, and no numba, which would compile the installed engine anew."""
+    """The classifier makes one pass. It runs without numba, which would compile anew."""
     for package in ("aeon", "sklearn", "zarr", "distributed"):
         pytest.importorskip(package)
     text = (ROOT / "README.md").read_text(encoding="utf-8")

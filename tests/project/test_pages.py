@@ -24,7 +24,7 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
     names = {"__name__": "__main__"}
     for block in blocks(PAGES[page]):
         if block.reason is None:
-            # Lines of a traceback are those of the page.
+            # A traceback has the line numbers of the page.
             code = compile("\n" * (block.line - 1) + block.code, ROOT / page, "exec")
             try:
                 exec(code, names)

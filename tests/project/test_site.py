@@ -28,7 +28,7 @@ def site(tmp_path_factory):
     shutil.copytree(ROOT / "docs", root / "docs", ignore=GENERATED)
     shutil.copytree(ROOT / "notebooks", root / "notebooks")
     shutil.copytree(ROOT / "benchmarks/results", root / "benchmarks/results")
-    options = ["-W", "--keep-going", "-n", "-q"]  # those of the Makefile
+    options = ["-W", "--keep-going", "-n", "-q"]  # as in the Makefile
     command = [sys.executable, "-c", OFFLINE, *options, root / "docs", root / "site"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     run = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...arrays import Array
+from ..geometry import first_places, numbered
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, read_input, signal_tables, wrap
 from .masses import join_masses, mass_tables
@@ -98,10 +99,10 @@ class Cases:
 
     @cached_property
     def left_cases(self) -> LeftCases:
-        """Where the cases lie in the left tables; lengths are counted from the longest."""
+        """The places of the cases in the left tables; lengths are numbered from the longest."""
         pixels = self.lengths + 2 * self._run.margin
         length = np.cumsum(np.diff(self.lengths, prepend=self.lengths[0]) != 0)
-        return LeftCases(np.cumsum(pixels) - pixels, pixels, length)
+        return LeftCases(first_places(pixels), pixels, length)
 
     @cached_property
     def right(self) -> PackedTables:
@@ -118,8 +119,7 @@ class Cases:
         """Return the rows of some cases in the right tables, the cases numbered from 0."""
         lengths, offsets = self.lengths[cases], self.offsets[cases]
         begins = self._begins(self.offsets)[cases]
-        case = np.repeat(np.arange(len(lengths)), offsets)
-        offset = np.arange(len(case)) - np.repeat(np.cumsum(offsets) - offsets, offsets)
+        case, offset = numbered(offsets)
         return Rows(case, RowPixels(begins[case], offset, lengths[case], 1))
 
     def rows_of_masses(self, cases: np.ndarray, offsets: np.ndarray, right: bool) -> RowPixels:
@@ -127,8 +127,8 @@ class Cases:
 
         Rows on the left side have the offset 0.
         """
-        several = np.repeat(cases, offsets)
-        offset = np.arange(len(several)) - np.repeat(np.cumsum(offsets) - offsets, offsets)
+        place, offset = numbered(offsets)
+        several = cases[place]
         if not right:
             offset = np.zeros_like(offset)
         if self._run.all_offsets:
@@ -154,9 +154,7 @@ class Cases:
 
     def _begins(self, offsets: np.ndarray) -> np.ndarray:
         """Return where cases begin in tables of pixels repeated for all offsets."""
-        pixels = self.lengths + offsets - 1
-        begins: np.ndarray = np.cumsum(pixels) - pixels
-        return begins
+        return first_places(self.lengths + offsets - 1)
 
     def _pack(self, arrange: Callable[[np.ndarray], np.ndarray], axis: int) -> PackedTables:
         """Arrange tables (table, pixel, case) of each length, and join them along an axis."""

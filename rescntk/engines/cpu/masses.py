@@ -55,7 +55,7 @@ def mass_tables(scaling: Scaling, tables: SignalTables, variance: Array) -> Mass
 
 
 def join_masses(parts: Sequence[MassTables]) -> MassTables:
-    """Return flat tables of signals of several lengths, from those of each length."""
+    """Join the tables of signals of each length to flat tables of all signals."""
 
     def join(tables: Sequence[np.ndarray]) -> np.ndarray:
         return np.ascontiguousarray(np.concatenate(tables, axis=1)).ravel()

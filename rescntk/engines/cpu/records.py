@@ -165,14 +165,14 @@ class Wanted(NamedTuple):
 
 
 class LeftCases(NamedTuple):
-    """Where the left cases lie in the left tables: arrays (cases,), int.
+    """The places of the left cases in the left tables: arrays (cases,), int.
 
     Attributes
     ----------
     first : array
-        Pixels of all cases before this one.
+        Pixels of all earlier cases.
     pixels : array
-        Pixels of a row. Those of an open row include the margin at both ends.
+        Pixels of a row. An open row has the margin at both ends besides.
     length : array
         Index of the case's length d among the left lengths (`Results.grids`).
     """
@@ -183,7 +183,9 @@ class LeftCases(NamedTuple):
 
 
 class RowPixels(NamedTuple):
-    """Where rows lie in flat tables: pixel j at `begin` + ((`offset` + j) mod `period`) `stride`.
+    """The places of rows in flat tables.
+
+    Pixel j is at `begin` + ((`offset` + j) mod `period`) `stride`.
 
     Attributes
     ----------

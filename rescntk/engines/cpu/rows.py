@@ -322,7 +322,7 @@ def compute(
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with the rows of right cases, in all layers.
 
-    No left case has more pixels than the one before. Pairs whose `results.doubt` exceeds
+    Left cases come with the longest first. Pairs whose `results.doubt` exceeds
     `most_doubt` may be incomplete. `stamp` is not to be given: it makes the key on disk change
     with any of the source files.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
-from ..geometry import longest_reach, on_ring, receptive_reach
+from ..geometry import longest_reach, numbered, on_ring, receptive_reach
 from ..protocol import Request, ScaledKernel, cut
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from . import sizes
@@ -195,7 +195,7 @@ class NumbaRun:
         lengths, d = right.lengths[columns], int(left.lengths[rows[0]])
         offsets = self._offsets(lengths)
         here, there = left.start + rows, right.start + columns
-        case = np.repeat(np.arange(len(rows)), offsets)
+        case, _ = numbered(offsets)
         left_rows = left.cases.rows_of_masses(here, offsets, right=False)
         right_rows = Rows(case, right.cases.rows_of_masses(there, offsets, right=True))
         dtype = np.dtype(self.request.dtype)
@@ -276,7 +276,7 @@ class NumbaRun:
 
     @property
     def linear_apart(self) -> bool:
-        """Whether the mean of F⁰ is kept apart (`Scaling.linear_apart`)."""
+        """True if the mean of F⁰ is kept apart (`Scaling.linear_apart`)."""
         return self.constants.numbers.linear_apart
 
     def _add_linear_part(self, values: np.ndarray, left: Array, right: Array) -> None:

@@ -51,7 +51,7 @@ class Sorted:
 
 
 class Task(NamedTuple):
-    """Left with right cases; `transposed` if the left ones are those of Z."""
+    """Left with right cases; `transposed` if the left cases come from Z."""
 
     left: Part
     right: Part

@@ -13,7 +13,7 @@ from tests import tolerances
 
 @njit(**OPTIONS)
 def moving(values, size, step, group, length):
-    """Return moving sums; of open rows, those of the pixels that have all taps."""
+    """Return moving sums. Open rows have sums at pixels with all taps alone."""
     rooms = sums.piece_levels(size) + 1
     memory = sums.aligned_zeros((rooms + 2) * length, values)
     for at in range(len(values)):
