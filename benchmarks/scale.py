@@ -38,6 +38,9 @@ LADDER = {
     CBF: (500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
     DEVICES: (250, 500, 1000, 2000, 5000),
 }
+FULL = {CBF: 5000, DEVICES: 2000}
+"""Most signals for the full kernel matrix, whose time rises with n²: 20 minutes at 5000."""
+
 LANDMARKS, TESTED = 500, 2000
 
 Spec = dict[str, Any]
@@ -52,7 +55,7 @@ def plan(most: int) -> list[Spec]:
             rank = min(LANDMARKS, n // 2)
             found.append({"part": "minirocket", **sizes, "n": n})
             found.append({"part": "landmarks", **sizes, "n": n, "rank": rank, "rate": 5.0})
-            if n <= 5000:
+            if n <= FULL[name]:
                 found.append({"part": "full", **sizes, "n": n})
     for n in (2000, 10_000):
         sizes = {"rank": LANDMARKS, "ridge": 3e-4, "block": 1024, "most": 500}

@@ -19,6 +19,8 @@ NETWORK = rk.Network(2)
 
 @pytest.fixture
 def free(monkeypatch):
+    monkeypatch.setattr(memory, "_ALWAYS_FREE", 0)
+
     def set_free(amount):
         monkeypatch.setattr(memory, "free_bytes", lambda: amount)
 

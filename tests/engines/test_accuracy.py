@@ -12,7 +12,7 @@ from rescntk.vocabulary import HEADS, KINDS
 from tests import tolerances
 from tests.covering import pairs_meet
 from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
-from tests.engine_names import ENGINES, GROUPS, skip_unless_taken
+from tests.engine_names import ENGINES, GROUPS, skip_unless_taken, where_resolved
 from tests.engines.bodies.accuracy import NETWORKS, assert_accurate
 from tests.oracles import definition
 from tests.strategies import networks, signals
@@ -105,6 +105,7 @@ def test_many_channels(engines, rng):
 @pytest.mark.parametrize("engines", GROUPS)
 @settings(max_examples=40)
 @given(networks(max_depth=4, dilated="freely"), signals(max_cases=3, max_length=5))
+@where_resolved
 def test_any_network_on_any_signals(engines, network, X):
     assert_accurate(engines, network, X)
 

@@ -1,16 +1,15 @@
 """The kernels from their definition, pixel pair by pixel pair, in 40-digit arithmetic.
 
 Covariances, not distances; full d x d arrays, not rows; the forward recursion as it follows
-from the network's definition, for all pairs of some signals at once. Numbers are mpmath's in
-NumPy object arrays: at 40 digits the singularity of κ0 at correlation 1 costs half of them,
-which leaves enough.
+from the network's definition, for all pairs of some signals at once. Numbers of 40 digits
+(numbers.py) are in NumPy object arrays: the singularity of κ0 at correlation 1 costs half of the
+digits, which leaves enough.
 """
 
-import mpmath
 import numpy as np
 
-mp = mpmath.mp.clone()
-mp.dps = 40
+from tests.oracles.numbers import mp
+
 _mpf = np.frompyfunc(mp.mpf, 1, 1)
 
 
@@ -32,7 +31,7 @@ def _once(dual):
     known = {}
 
     def look_up(s, a, b):
-        key = (s._mpf_, *sorted((a._mpf_, b._mpf_)))
+        key = (s, *sorted((a, b)))
         if key not in known:
             known[key] = dual(s, a, b)
         return known[key]

@@ -4,7 +4,8 @@ No rows, no seams, no distances: dictionaries of covariances of single pixel pai
 40-digit arithmetic. A tap k of a filter moves the pair to ((j + k) mod d, (j' + k) mod d').
 """
 
-from tests.oracles.definition import _erf, _relu, mp
+from tests.oracles.definition import _erf, _relu
+from tests.oracles.numbers import mp
 
 
 def _mean(values, lengths, size, step):

@@ -38,11 +38,14 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
     left_scale: Array = np.empty(n)
     right_scale: Array = np.empty(m)
     per_block = _cases_per_block(run)
+    is_small = Z is not None and m <= min(sizes.FEW_CASES, per_block)
+    few = Cases(run, 0, [others]) if is_small else None
     with ThreadPoolExecutor(run.threads) as pool:
         for first in range(0, n, per_block):
             left = Cases(run, first, [X[first : first + per_block]])
             left_scale[first : left.stop] = left.scale
-            task = partial(_task, run, values, left, others, Z is None)
+            known = left if Z is None else few
+            task = partial(_task, run, values, left, others, known, Z is None)
             for rights, scale in pool.map(task, _tasks(run, n, m, first if Z is None else 0)):
                 right_scale[slice(*rights)] = scale
                 tick(_pairs((first, left.stop), rights, Z is None))
@@ -93,17 +96,19 @@ def _task(
     values: np.ndarray,
     left: Cases,
     others: Array,
+    known: Cases | None,
     symmetric: bool,
     rights: tuple[int, int],
 ) -> tuple[tuple[int, int], Array]:
     """Compute kernels of all left with some right cases; return `rights` and their scale.
 
-    `others` are the right signals of the Gram.
+    `others` are the right signals of the Gram, and `known` are cases of the right signals whose
+    tables exist, if there are such cases.
     """
     start, stop = rights
     tables = None
-    if symmetric and left.start <= start and stop <= left.stop:
-        tables = [left.parts[0].tables.cases(slice(start - left.start, stop - left.start))]
+    if known is not None and known.start <= start and stop <= known.stop:
+        tables = [known.parts[0].tables.cases(slice(start - known.start, stop - known.start))]
     right = Cases(run, start, [others[start:stop]], tables)
     shift = start - left.start if symmetric else None
     kernels = run.fill(values, Part.whole(left), Part.whole(right), shift)

@@ -61,6 +61,15 @@ On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 
 """
 
 
+FEW_CASES = 32
+"""Most right cases whose tables are made at once, before the tasks, if X and Z differ.
+
+Each task of more right cases makes its own tables, so that all threads make tables. Raising it
+leaves threads without work while one thread makes tables. Lowering it costs 0.5 ms of Python for
+each task of a small Gram.
+"""
+
+
 def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int:
     """Return the number of rows of `pixels` in a group, of `total` rows that a task has.
 

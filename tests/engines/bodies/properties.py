@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.vocabulary import KINDS
 from tests import tolerances
-from tests.engine_names import skip_unless_taken
+from tests.engine_names import skip_unless_taken, where_resolved
 
 
 def relative(A, B, own, other):
@@ -16,6 +16,7 @@ def relative(A, B, own, other):
     return float(np.where(difference == 0, 0.0, difference / np.where(size > 0, size, 1.0)).max())
 
 
+@where_resolved
 def a_gram_is_symmetric_to_the_bit_and_semidefinite(engine, network, X, head):
     skip_unless_taken(engine, network)
     for K in rk.gram(network, X, head=head, engine=engine):
@@ -25,6 +26,7 @@ def a_gram_is_symmetric_to_the_bit_and_semidefinite(engine, network, X, head):
         assert eigenvalues[0] >= -slack * max(eigenvalues[-1], 0.0)
 
 
+@where_resolved
 def one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, X, head, kind):
     skip_unless_taken(engine, network)
     kernel = rk.Kernel(network, kind, head)
@@ -34,6 +36,7 @@ def one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, X, he
     assert (K.diagonal() == kernel.diag(X, engine=engine)).all()
 
 
+@where_resolved
 def a_pair_depends_on_itself_alone(engine, network, batches, head, kind, data):
     skip_unless_taken(engine, network)
     X, Z = batches
@@ -48,6 +51,7 @@ def a_pair_depends_on_itself_alone(engine, network, batches, head, kind, data):
     assert (kernel(both, engine=engine)[: len(X), len(X) :] == K).all()
 
 
+@where_resolved
 def shifts(engine, network, batches, kind, one, other):
     """GAP is invariant to any shifts, trace to joint ones; to the bit."""
     skip_unless_taken(engine, network)
@@ -58,6 +62,7 @@ def shifts(engine, network, batches, kind, one, other):
     assert (trace(X1, Z1, engine=engine) == trace(X, Z, engine=engine)).all()
 
 
+@where_resolved
 def heads_are_means_of_pixel_pairs(engine, network, batches, kind):
     """Trace and GAP are averages of the equivariant kernel over shifts (theorem 4.2)."""
     skip_unless_taken(engine, network)
@@ -99,6 +104,7 @@ def heads_are_means_of_pixel_pairs(engine, network, batches, kind):
     assert relative(averaged, gap, *own) <= tolerances.ROUTES
 
 
+@where_resolved
 def orthogonal_mixing_of_channels_changes_nothing(engine, network, batches, head, kind, seed):
     skip_unless_taken(engine, network)
     X, Z = batches
@@ -115,6 +121,7 @@ def orthogonal_mixing_of_channels_changes_nothing(engine, network, batches, head
     assert relative(A, B, size.diag(X), size.diag(Z)) <= tolerances.ROUTES
 
 
+@where_resolved
 def relu_kernels_are_homogeneous(engine, network, batches, head, kind, c, c2):
     skip_unless_taken(engine, network)
     X, Z = batches
@@ -124,6 +131,7 @@ def relu_kernels_are_homogeneous(engine, network, batches, head, kind, c, c2):
     assert relative(K, scaled, kernel.diag(X), kernel.diag(Z)) <= tolerances.ROUTES
 
 
+@where_resolved
 def normalized(engine, network, X, head, kind):
     skip_unless_taken(engine, network)
     kernel = rk.Kernel(network, kind, head)
@@ -140,6 +148,7 @@ def normalized(engine, network, X, head, kind):
     np.testing.assert_allclose(K, expected, rtol=0, atol=tolerances.ROUTES)
 
 
+@where_resolved
 def depths_from_one_pass(engine, network, batches, head, depths):
     skip_unless_taken(engine, network)
     X, Z = batches
@@ -153,6 +162,7 @@ def depths_from_one_pass(engine, network, batches, head, depths):
             assert relative(one, many[t], a.diagonal(), b.diagonal()) <= tolerances.ROUTES
 
 
+@where_resolved
 def float32_is_float64_rounded(engine, network, batches, head):
     skip_unless_taken(engine, network)
     X, Z = batches
@@ -171,6 +181,7 @@ def float32_is_float64_rounded(engine, network, batches, head):
         assert relative(A, B, kernel.diag(X), kernel.diag(Z)) <= bar
 
 
+@where_resolved
 def kinds_may_be_asked_for_one_by_one(engine, network, X, head):
     skip_unless_taken(engine, network)
     both = rk.gram(network, X, head=head, engine=engine)
@@ -181,6 +192,7 @@ def kinds_may_be_asked_for_one_by_one(engine, network, X, head):
     assert (ntk == both.ntk).all() and (gpk == both.gpk).all()
 
 
+@where_resolved
 def inputs_stay_as_they_are(engine, network, batches, head):
     skip_unless_taken(engine, network)
     X, Z = batches

@@ -2,6 +2,7 @@
 
 from itertools import pairwise, product
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.sparse.linalg
@@ -44,17 +45,19 @@ def test_arc_cosine_kernels_on_the_circle():
 )
 def test_one_pixel_in_high_precision(network, n_channels):
     """The definition of kernels and of eigenvalues, in 40 digits; tanh-sinh in θ."""
-    mp = definition.mp
+    mp = mpmath.mp.clone()
+    mp.dps = 30
     kernels = {}
 
     def kernel(theta):
         if theta not in kernels:
-            # Entries of an object array stay mpf: the signals are exact too.
+            # Entries of an object array keep their digits: the signals are exact too.
             X = np.array([[[mp.mpf(1)], [mp.mpf(0)]], [[mp.cos(theta)], [mp.sin(theta)]]])
             padded = np.full((2, n_channels, 1), mp.mpf(0))
             padded[:, :2] = X * mp.sqrt(n_channels)
             gpk, ntk = definition.pixel_pairs(padded, network)[network.depth]
-            kernels[theta] = {"gpk": gpk[0, 1, 0, 0], "ntk": ntk[0, 1, 0, 0]}
+            pair = {"gpk": gpk[0, 1, 0, 0], "ntk": ntk[0, 1, 0, 0]}
+            kernels[theta] = {kind: mp.mpf(str(value)) for kind, value in pair.items()}
         return kernels[theta]
 
     def zonal(k, theta):
@@ -65,23 +68,19 @@ def test_one_pixel_in_high_precision(network, n_channels):
 
     half = mp.mpf(n_channels) / 2
     norm = mp.gamma(half) / mp.sqrt(mp.pi) / mp.gamma(half - mp.mpf(1) / 2)
-    mp_dps, mp.dps = mp.dps, 30
-    try:
-        for kind in ("gpk", "ntk"):
-            found = spectrum.eigenvalues(network, n_channels, 1, 6, kind, return_error=True)
-            for k in (0, 2, 5):
-                exact = norm * mp.quad(
-                    lambda theta, k=k, kind=kind: (
-                        kernel(theta)[kind] * zonal(k, theta) * mp.sin(theta) ** (n_channels - 2)
-                    ),
-                    [0, mp.pi],
-                )
-                assert abs(found.eigenvalues[k] - float(exact)) <= found.errors[k]
-            own = float(kernel(mp.mpf(0))[kind])
-            assert abs(found.trace / own - 1) <= tolerances.ROUTES
-            assert found.errors.max() <= tolerances.SPECTRUM * own
-    finally:
-        mp.dps = mp_dps
+    for kind in ("gpk", "ntk"):
+        found = spectrum.eigenvalues(network, n_channels, 1, 6, kind, return_error=True)
+        for k in (0, 2, 5):
+            exact = norm * mp.quad(
+                lambda theta, k=k, kind=kind: (
+                    kernel(theta)[kind] * zonal(k, theta) * mp.sin(theta) ** (n_channels - 2)
+                ),
+                [0, mp.pi],
+            )
+            assert abs(found.eigenvalues[k] - float(exact)) <= found.errors[k]
+        own = float(kernel(mp.mpf(0))[kind])
+        assert abs(found.trace / own - 1) <= tolerances.ROUTES
+        assert found.errors.max() <= tolerances.SPECTRUM * own
 
 
 # ---------------------------------------------------------------- several pixels
