@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -26,6 +25,7 @@ from ..signals import Batch, SignalList
 from . import unequal
 from .deficits import RootMasses
 from .errors import check_pooled, may_cancel
+from .pool import pool_of
 from .protocol import Request, ScaledKernel, Tick, blocks, silent
 from .recursion import OFFSETS, Buffers
 from .scaling import Scaling
@@ -93,7 +93,7 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
     values = work.results((n, m, *tail))
     left_scale, right_scale = work.xp.empty(n), work.xp.empty(m)
     left_exponents, right_exponents = work.exponents(n), work.exponents(m)
-    with ThreadPoolExecutor(request.threads or _THREADS) as pool:
+    with pool_of(request.threads or _THREADS) as pool:
         run_all = pool.map if work.xp is np else map
         for rows in blocks(0, n, work.cases_per_block):
             left = Block(rows.start, signal_tables(work.scaling, X[rows]))

@@ -8,7 +8,6 @@ seams, so that a right signal's rows are in one tile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..signals import Run, SignalList
 from .deficits import RootMasses
 from .geometry import Rows
 from .joined_tables import JoinedMasses, JoinedTables, join
+from .pool import pool_of
 from .protocol import Request, ScaledKernel, Tick, blocks, cut
 from .recursion import Buffers
 from .scaling import Scaling
@@ -38,7 +38,7 @@ def gram(
 ) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     run = UnequalGram(request, X, X if Z is None else Z, work)
-    with ThreadPoolExecutor(work.threads) as pool:
+    with pool_of(work.threads) as pool:
         run_all = pool.map if run.xp is np else map
         for tiles in run.tiles(symmetric=Z is None):
             for done in run_all(run.fill_tile, tiles):

@@ -33,6 +33,10 @@ def convolve(signal: jax.Array, weights: jax.Array, step: int = 1) -> jax.Array:
     if len(distinct) < len(offsets):
         weights = jax.ops.segment_sum(weights, places, num_segments=len(distinct))
         offsets = distinct
+    if len(offsets) == 1:  # a matrix product: XLA takes 3 times as long with an axis of one tap
+        moved = jnp.roll(signal, -int(offsets[0]), axis=1).reshape(-1, signal.shape[2])
+        product = jnp.matmul(moved, weights[0], precision=jax.lax.Precision.HIGHEST)
+        return product.reshape(*signal.shape[:2], -1)
     pixels = (np.arange(d)[:, None] + offsets) % d
     windows = signal[:, pixels, :]  # (n_cases, n_timepoints, taps, inputs)
     return jnp.einsum("ndki,kio->ndo", windows, weights, precision=jax.lax.Precision.HIGHEST)

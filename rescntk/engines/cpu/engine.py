@@ -7,7 +7,6 @@ Threads take tasks from a queue, so that no thread waits for another. Lists are 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import cast
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...signals import Batch, SignalList
+from ..pool import pool_of
 from ..protocol import Request, ScaledKernel, Tick, pairs_above
 from . import sizes, unequal
 from .cases import Cases, Part
@@ -40,13 +40,16 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
     per_block = _cases_per_block(run)
     is_small = Z is not None and m <= min(sizes.FEW_CASES, per_block)
     few = Cases(run, 0, [others]) if is_small else None
-    with ThreadPoolExecutor(run.threads) as pool:
+    threads = _threads(run, n * m)
+    with pool_of(threads) as pool:
         for first in range(0, n, per_block):
             left = Cases(run, first, [X[first : first + per_block]])
             left_scale[first : left.stop] = left.scale
             known = left if Z is None else few
             task = partial(_task, run, values, left, others, known, Z is None)
-            for rights, scale in pool.map(task, _tasks(run, n, m, first if Z is None else 0)):
+            for rights, scale in pool.map(
+                task, _tasks(run, threads, n, m, first if Z is None else 0)
+            ):
                 right_scale[slice(*rights)] = scale
                 tick(_pairs((first, left.stop), rights, Z is None))
     return run.finish(values, left_scale, right_scale, Z is None)
@@ -59,16 +62,18 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     run = NumbaRun(request, X.shape[1], X.shape[2], closed=True)
     values = run.values(1, len(X))
     scale: Array = np.empty(len(X))
+    threads = _threads(run, len(X))
+    size = min(sizes.cases_of_diagonal(threads, len(X)), _cases_per_block(run))
 
-    def task(k: int) -> None:
-        cases = Cases(run, k, [X[k : k + 1]])
-        scale[k] = cases.scale[0]
-        own = Part.whole(cases)
-        values[:, :, :, k : k + 1] = run.fill(values, own, own, None)
+    def task(first: int) -> int:
+        cases = Cases(run, first, [X[first : first + size]])
+        scale[first : cases.stop] = cases.scale
+        values[:, :, 0, first : cases.stop] = run.fill_diagonal(Part.whole(cases))
+        return len(cases)
 
-    with ThreadPoolExecutor(run.threads) as pool:
-        for _ in pool.map(task, range(len(X))):
-            tick(1)
+    with pool_of(threads) as pool:
+        for done in pool.map(task, range(0, len(X), size)):
+            tick(done)
     return run.of_diagonal(values, scale)
 
 
@@ -77,15 +82,21 @@ def _cases_per_block(run: NumbaRun) -> int:
     return max(1, sizes.TABLE_BYTES // run.scaling(run.longest).bytes_per_case(run.n_channels))
 
 
-def _tasks(run: NumbaRun, n: int, m: int, first: int) -> list[tuple[int, int]]:
+def _threads(run: NumbaRun, pairs: int) -> int:
+    """Return the threads that compute pairs of cases: few pairs do not pay for starting threads."""
+    entries = pairs * run.longest * run.scaling(run.longest).offsets * run.depth
+    return run.threads if entries > sizes.ENTRIES_OF_ONE_THREAD else 1
+
+
+def _tasks(run: NumbaRun, threads: int, n: int, m: int, first: int) -> list[tuple[int, int]]:
     """Return blocks of right cases; for a symmetric Gram the longest first."""
     d, offsets = run.longest, run.scaling(run.longest).offsets
-    even = -(-m // (4 * run.threads))
+    even = -(-m // (4 * threads)) if threads > 1 else m
     per_case = n * d * offsets
     most = min(sizes.TASK_PAIRS // per_case, sizes.TASK_RESULTS // n, _cases_per_block(run) // 2)
     size = max(1, min(most, even))
     vector = VECTOR_BYTES // np.dtype(run.request.dtype).itemsize
-    if offsets == 1 and vector <= min(most, m // (2 * run.threads)):
+    if offsets == 1 and vector <= min(most, m // (2 * threads)):
         size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
     blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
     return [block for block in reversed(blocks) if block[1] > first]

@@ -230,6 +230,8 @@ class Block(NamedTuple):
     diagonal_shift : int
         Left case i with right case k is needed where i ≤ k + diagonal_shift. The number of left
         cases makes all pairs needed.
+    only_diagonal : bool
+        Whether each left case is needed with itself alone, the right case of the same number.
     rows : int
         Number of rows in a group.
     halo : int
@@ -244,6 +246,7 @@ class Block(NamedTuple):
     first_left: int
     first_right: int
     diagonal_shift: int
+    only_diagonal: bool
     rows: int
     halo: int
     closed: bool

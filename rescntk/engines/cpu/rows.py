@@ -351,15 +351,16 @@ def compute(
             -block.margin,
         )  # fmt: skip
         last = min(len(lefts.first), rows.case[block.rows - 1] + block.diagonal_shift + 1)
+        least = rows.case[0] if block.only_diagonal else 0
         left_length = -1
-        for case in range(last):
+        for case in range(least // SEVERAL * SEVERAL, last):
             group = group_of(like, lefts.pixels[case], block)
             if lefts.length[case] != left_length:
                 left_length = lefts.length[case]
                 find_grids(rows, left_length, results)
             if together and case % SEVERAL == 0:
                 write_squares(memory, places, left_tables.units, lefts, case, last - 1, group)
-            if all_doubtful(rows, case, left_length, results):
+            if case < least or all_doubtful(rows, case, left_length, results):
                 continue
             pass_layers(
                 memory, places, group, rows, left_tables, lefts, case, constants, wanted, block,

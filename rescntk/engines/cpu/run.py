@@ -133,13 +133,22 @@ class NumbaRun:
 
     # -- a block of kernels
 
-    def fill(self, values: np.ndarray, left: Part, right: Part, shift: int | None) -> np.ndarray:
+    def fill(
+        self,
+        values: np.ndarray,
+        left: Part,
+        right: Part,
+        shift: int | None,
+        only_diagonal: bool = False,
+    ) -> np.ndarray:
         """Return the kernels of left with right cases, (kind, depth, left case, right case).
 
-        With `shift`, the left case i with the right case k is needed where i ≤ k + shift alone.
+        With `shift`, the left case i with the right case k is needed where i ≤ k + shift alone;
+        with `only_diagonal`, where i = k. Other pairs may be incomplete.
         Kernels of all pixel pairs are written to `values`, and a view of it is returned.
         """
-        shift = len(left) if shift is None else shift
+        n, m = len(left), len(right)
+        shift = n if shift is None else shift
         rights = right.cases.rows(right.here)
         lefts, dtype = left.left_cases, np.dtype(self.request.dtype)
         tables = self.depth + 1 + self.n_channels
@@ -147,13 +156,14 @@ class NumbaRun:
             first_left=left.batch.start,
             first_right=right.batch.start,
             diagonal_shift=shift,
+            only_diagonal=only_diagonal,
             rows=sizes.rows_per_group(dtype, tables, len(rights.case), int(lefts.pixels[0])),
             halo=self.halo if self.closed else 0,
             closed=self.closed,
             margin=self.margin,
         )
         lengths = left.lengths[np.unique(lefts.length, return_index=True)[1]]
-        results = self._results(values, len(left), lengths, right.lengths)
+        results = self._results(values, n, lengths, right.lengths)
         own = lefts.length if len(lengths) > 1 else slice(None)  # else one row for all cases
         compute(
             left.cases.left, right.cases.right, lefts, rights, self.constants, self.wanted, block,
@@ -167,11 +177,16 @@ class NumbaRun:
             means = left.cases.means[:, left.here, None], right.cases.means[:, None, right.here]
             self._add_linear_part(kernels, *means)
         doubtful = results.doubt > results.most_doubt[own]
-        doubtful &= np.arange(len(left))[:, None] <= np.arange(len(right)) + shift
+        doubtful &= np.eye(n, m, dtype=bool) if only_diagonal else np.tri(n, m, -shift - 1) == 0
         pairs = np.nonzero(doubtful)
         if len(pairs[0]):
             self._repeat(kernels, left, right, pairs)
         return kernels
+
+    def fill_diagonal(self, cases: Part) -> np.ndarray:
+        """Return the kernels of cases with themselves, (kind, depth, case)."""
+        kernels = self.fill(np.empty(0), cases, cases, 0, only_diagonal=True)
+        return kernels.diagonal(axis1=2, axis2=3)
 
     def _repeat(
         self, kernels: np.ndarray, left: Part, right: Part, pairs: tuple[np.ndarray, ...]
@@ -200,7 +215,7 @@ class NumbaRun:
         right_rows = Rows(case, right.cases.rows_of_masses(there, offsets, right=True))
         dtype = np.dtype(self.request.dtype)
         per_group = sizes.rows_of_deficits(dtype, len(case), d + 2 * self.margin)
-        block = Block(0, 0, 1, per_group, self.halo, self.closed, self.margin)
+        block = Block(0, 0, 1, False, per_group, self.halo, self.closed, self.margin)
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         own = np.empty((len(self.kinds), len(self.request.depths), *shape))
         one = np.array([d])

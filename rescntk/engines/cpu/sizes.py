@@ -61,6 +61,13 @@ On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 
 """
 
 
+ENTRIES_OF_ONE_THREAD = 200_000
+"""Pixel pairs times layers up to which one thread computes them all.
+
+They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). Raising it leaves threads
+without work.
+"""
+
 FEW_CASES = 32
 """Most right cases whose tables are made at once, before the tasks, if X and Z differ.
 
@@ -68,6 +75,19 @@ Each task of more right cases makes its own tables, so that all threads make tab
 leaves threads without work while one thread makes tables. Lowering it costs 0.5 ms of Python for
 each task of a small Gram.
 """
+
+
+_MOST_OF_DIAGONAL = 64
+"""Most cases of a task whose kernels with themselves are wanted.
+
+With more cases fewer tasks are started, at 0.5 ms of Python each; but each has sums for all pairs
+of its cases. Chosen by reasoning.
+"""
+
+
+def cases_of_diagonal(threads: int, n: int) -> int:
+    """Return the number of cases of a task, of the `n` whose diagonal is wanted."""
+    return max(1, min(_MOST_OF_DIAGONAL, -(-n // (2 * threads))))
 
 
 def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int:

@@ -9,7 +9,6 @@ long rows have the least of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...signals import SignalList
+from ..pool import pool_of
 from ..protocol import Request, ScaledKernel, Tick, cut
 from . import sizes
 from .cases import Cases, Part
@@ -71,7 +71,7 @@ def gram(request: Request, X: SignalList, Z: SignalList | None, tick: Tick) -> S
     most = max(1, min(sizes.TASK_PAIRS, even))
     values = run.values(len(X), len(others))
     fill = partial(_fill, run, values, rows.order, columns.order, Z is None)
-    with ThreadPoolExecutor(run.threads) as pool:
+    with pool_of(run.threads) as pool:
         for block in rows.blocks:
             own = rows.cases(block)
             for other_block in columns.blocks:
@@ -89,16 +89,19 @@ def diagonal(request: Request, X: SignalList, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = NumbaRun(request, X.n_channels, X.longest, closed=False)
     rows, values = Sorted(run, X), run.values(1, len(X))
+    size = sizes.cases_of_diagonal(run.threads, len(X))
 
-    def task(own: Part) -> None:
-        here = rows.order[own.batch]
-        values[:, :, :, here] = run.fill(values, own, own, None)
+    def task(own: Part) -> int:
+        values[:, :, 0, rows.order[own.batch]] = run.fill_diagonal(own)
+        return len(own)
 
-    with ThreadPoolExecutor(run.threads) as pool:
+    with pool_of(run.threads) as pool:
         for block in rows.blocks:
             cases = rows.cases(block)
-            for _ in pool.map(task, [Part(cases, k, k + 1) for k in range(len(cases))]):
-                tick(1)
+            starts = range(0, len(cases), size)
+            parts = [Part(cases, k, min(k + size, len(cases))) for k in starts]
+            for done in pool.map(task, parts):
+                tick(done)
     return run.of_diagonal(values, rows.scale)
 
 

@@ -24,12 +24,12 @@ odd = st.integers(0, 40).map(lambda k: 2 * k + 1)
 
 def test_threads_follow_the_environment_and_the_caller():
     code = (
-        "import numpy as np, rescntk as rk; from rescntk.engines.cpu import engine as n\n"
+        "import numpy as np, rescntk as rk; from rescntk.engines import pool as n\n"
         "rk.ResCGPK(1)(np.ones((1, 1, 1)))  # tries the engine\n"
         "pools = []; pool = n.ThreadPoolExecutor\n"
         "n.ThreadPoolExecutor = lambda k: pools.append(k) or pool(k)\n"
-        "X = np.ones((2, 1, 3)); k = rk.ResCGPK(2)\n"
-        "k(X); k(X, threads=5); k.diag(X, threads=2); k(X)\n"
+        "X = np.ones((4, 1, 200)); k = rk.ResCGPK(2)\n"
+        "k(X); k(X, threads=5); k.diag(X, threads=2); k(X, threads=1); k(X[:, :, :9]); k(X)\n"
         "import numba; print(pools, numba.get_num_threads())"
     )
     assert run(code, NUMBA_NUM_THREADS="3") == "[3, 5, 2, 3] 3"
@@ -54,6 +54,27 @@ def test_every_length_and_filter(d, head, rng):
             theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference", dtype=dtype)
             for A, B in zip(ours, theirs, strict=True):
                 assert np.abs(A - B).max() <= bar * np.abs(B).max()
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [1, 5, 40, 300])
+def test_the_diagonal_of_many_signals(d, dtype, head, rng):
+    """Tasks of many signals skip pairs off the diagonal, and keep the bits of a Gram matrix."""
+    n = 150 if d < 100 else 30
+    for channels, window in ((1, 1), (9, 1), (3, 9)):
+        X = rng.standard_normal((n, channels, d))
+        X[3], X[4] = X[2], 0.0
+        kernel = rk.ResCNTK(3, head=head, input_filter_size=window)
+        options = {"engine": "numba", "dtype": dtype}
+        whole = kernel.diag(X, threads=1, **options)
+        assert (kernel.diag(X, threads=2, **options) == whole).all()
+        some = [0, 2, 3, 4, n - 1]
+        assert (kernel(X[some], **options).diagonal() == whole[some]).all()
+        if head == "gap":
+            cut = [x[:, : max(1, d - k % 7)] for k, x in enumerate(X)]
+            alone = [kernel.diag(cut[k][None], **options)[0] for k in some]
+            assert (kernel.diag(cut, **options)[some] == alone).all()
 
 
 @given(
