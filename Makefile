@@ -71,27 +71,34 @@ docs-look: docs $(VENV)/look.stamp
 benchmark: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/cpu.py
 
+# pip compiles modules one by one; compileall uses all cores. Some packages hold files that are no
+# Python 3, which are left as they are.
+define install
+	$(BIN)/python -m pip install --quiet --no-compile --editable '$(1)'
+	$(BIN)/python -m compileall -qq -j 0 $(VENV) || true
+endef
+
 # The environments. A stamp is newer than pyproject.toml once its packages are installed.
 $(VENV)/demo.stamp: pyproject.toml
 	$(MAKE) --no-print-directory $(VENV)/python.stamp
-	$(BIN)/python -m pip install --quiet --editable '.[plot,datasets]'
+	$(call install,.[plot,datasets])
 	touch $@
 
 $(VENV)/test.stamp: pyproject.toml
 	$(MAKE) --no-print-directory $(VENV)/python.stamp
-	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	$(call install,.[all])
 	touch $@ $(VENV)/demo.stamp
 
 $(VENV)/look.stamp: $(VENV)/test.stamp
-	$(BIN)/python -m pip install --quiet --editable '.[look]'
+	$(call install,.[look])
 	touch $@
 
 $(VENV)/$(CUDA).stamp: $(VENV)/test.stamp
-	$(BIN)/python -m pip install --quiet --editable '.[$(CUDA)]'
+	$(call install,.[$(CUDA)])
 	touch $@
 
 $(VENV)/jax-$(CUDA).stamp: $(VENV)/$(CUDA).stamp
-	$(BIN)/python -m pip install --quiet --editable '.[jax-$(CUDA)]'
+	$(call install,.[jax-$(CUDA)])
 	touch $@
 
 $(VENV)/python.stamp:

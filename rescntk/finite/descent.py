@@ -71,7 +71,7 @@ class Descent:
         self.task = task
         self.trained = trained_parts(task.network, task.params)
         self._memory = optimizer.init(self.trained)
-        self._rule = (outputs, optimizer, task.network, task.head)
+        self._rule = (outputs, optimizer.update, task.network, task.head)
 
     def outputs(self, groups: tuple[Any, ...]) -> np.ndarray:
         """Return the outputs of signals now, in the order of the groups."""
@@ -107,7 +107,7 @@ def _evaluate(
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _advance(
     outputs: OutputsOf,
-    optimizer: optax.GradientTransformation,
+    update: Any,
     network: Network,
     head: str,
     params: Parameters,
@@ -117,7 +117,10 @@ def _advance(
     targets: jax.Array,
     batches: jax.Array,
 ) -> tuple[Trained, Any, jax.Array]:
-    """Take one step for each row of `batches` (n_steps, batch_size), batch_size 0 for all."""
+    """Take one step for each row of `batches` (n_steps, batch_size), batch_size 0 for all.
+
+    `update` is the function of an optimizer of optax, and `memory` is the optimizer's state.
+    """
     targets = jnp.asarray(targets)
 
     def step(state: tuple[Trained, Any], chosen: jax.Array) -> tuple[Any, jax.Array]:
@@ -130,7 +133,7 @@ def _advance(
             return 0.5 * jnp.sum((outputs(network, head, params, parts, signals) - goals) ** 2)
 
         value, gradient = jax.value_and_grad(loss)(now)
-        updates, memory = optimizer.update(gradient, memory, now)
+        updates, memory = update(gradient, memory, now)
         return (optax.apply_updates(now, updates), memory), value
 
     (trained, memory), losses = jax.lax.scan(step, (trained, memory), batches)

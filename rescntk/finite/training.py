@@ -7,9 +7,10 @@ The loss is :math:`\frac12 \sum_i (f(x_i) - y_i)^2` over a batch, as in theorem 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -134,10 +135,17 @@ def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
     )
 
 
-@lru_cache
 def _gradient_descent(rate: float) -> optax.GradientTransformation:
-    """Return the same object for the same rate, so that JAX compiles its steps once."""
-    return optax.sgd(rate)
+    """Return gradient descent, with the rate as its state: JAX compiles steps once for all rates.
+
+    ``optax.sgd(rate)`` takes the same steps, and is compiled for each rate.
+    """
+    return optax.GradientTransformation(lambda parts: jnp.asarray(rate), _step_down)
+
+
+def _step_down(gradient: Any, rate: jax.Array, parts: Any = None) -> tuple[Any, jax.Array]:
+    """Return the step −rate · gradient, and the state of the optimizer: the rate."""
+    return jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient), rate
 
 
 def _check_y(y: Any, batch: Batch, params: Parameters) -> np.ndarray:
