@@ -15,7 +15,7 @@ import numpy as np
 
 from . import cli_gram, datasets, engines, plots
 from ._version import __version__
-from .cli_options import Commands, add_network, add_signals, check_writable, choices
+from .cli_options import CommandParser, Commands, add_network, add_signals, check_writable, choices
 from .theory import conditioning, depth, families, multisphere
 from .validation import check_array, check_choice
 from .vocabulary import HEADS, KINDS
@@ -76,7 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Exact kernels of infinitely wide convolutional ResNets.",
     )
     parser.add_argument("--version", action="version", version=f"rescntk {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", parser_class=CommandParser
+    )
     _add_compare(commands)
     _add_limits(commands)
     cli_gram.add(commands)

@@ -5,9 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Takes a command's files and options in any order: ``gram X.npy -o K.npy Z.npy``."""
+
+    _is_inside = False  # Python 3.11 parses mixed orders by parsing twice
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the options, and the arguments that are none, as argparse does."""
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
 
 
 def add_signals(parser: argparse.ArgumentParser, optional: bool) -> None:

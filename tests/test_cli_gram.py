@@ -55,6 +55,17 @@ def test_two_files_and_the_parameters_beside(folder):
     assert not [name for name in os.listdir() if name.startswith(".")]
 
 
+def test_files_and_options_in_any_order():
+    for arguments in (
+        ["X.npy", "-o", "K.npy", "Z.npz", "--others-array", "Z"],
+        ["-o", "K.npy", "X.npy", "--others-array", "Z", "Z.npz"],
+    ):
+        assert run(*arguments, "--overwrite") == 0
+        assert np.load("K.npy").shape == (6, 3)
+    with pytest.raises(SystemExit):
+        run("X.npy", "Z.npz", "third.npy", "-o", "K.npy")
+
+
 def test_labels_of_ts_files_are_kept(folder):
     pytest.importorskip("aeon")
     zarr = pytest.importorskip("zarr")
