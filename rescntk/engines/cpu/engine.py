@@ -63,7 +63,8 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     values = run.values(1, len(X))
     scale: Array = np.empty(len(X))
     threads = _threads(run, len(X))
-    size = min(sizes.cases_of_diagonal(threads, len(X)), _cases_per_block(run))
+    most = sizes.cases_of_diagonal(threads, len(X), len(request.depths))
+    size = min(most, _cases_per_block(run))
 
     def task(first: int) -> int:
         cases = Cases(run, first, [X[first : first + size]])

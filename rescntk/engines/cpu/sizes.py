@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .vectors import LINE_BYTES, VECTOR_BYTES
@@ -77,17 +79,18 @@ each task of a small Gram.
 """
 
 
-_MOST_OF_DIAGONAL = 64
-"""Most cases of a task whose kernels with themselves are wanted.
+_DIAGONAL_RESULTS = 64**2
+"""Most pairs of cases times depths in a task that computes cases with themselves.
 
-With more cases fewer tasks are started, at 0.5 ms of Python each; but each has sums for all pairs
-of its cases. Chosen by reasoning.
+With more cases fewer tasks are started, at 0.5 ms of Python each; but each holds sums for all
+pairs of its cases. Chosen by reasoning.
 """
 
 
-def cases_of_diagonal(threads: int, n: int) -> int:
+def cases_of_diagonal(threads: int, n: int, depths: int) -> int:
     """Return the number of cases of a task, of the `n` whose diagonal is wanted."""
-    return max(1, min(_MOST_OF_DIAGONAL, -(-n // (2 * threads))))
+    most = math.isqrt(_DIAGONAL_RESULTS // depths)
+    return max(1, min(most, -(-n // (2 * threads))))
 
 
 def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int:

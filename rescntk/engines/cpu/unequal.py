@@ -89,7 +89,7 @@ def diagonal(request: Request, X: SignalList, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = NumbaRun(request, X.n_channels, X.longest, closed=False)
     rows, values = Sorted(run, X), run.values(1, len(X))
-    size = sizes.cases_of_diagonal(run.threads, len(X))
+    size = sizes.cases_of_diagonal(run.threads, len(X), len(request.depths))
 
     def task(own: Part) -> int:
         values[:, :, 0, rows.order[own.batch]] = run.fill_diagonal(own)
