@@ -62,7 +62,7 @@ def plan(most: int) -> list[Spec]:
             if n <= FULL[name]:
                 found.append({"part": "full", **sizes, "n": n})
     for n in (2000, 10_000):
-        sizes = {"rank": LANDMARKS, "every": 2, "ridge": 3e-4, "block": 1024, "most": 500}
+        sizes = {"rank": LANDMARKS, "every": 4, "ridge": 3e-4, "block": 1024, "most": 300}
         found.append({"part": "conjugate_gradients", "n": n, **sizes})
     for n in (1000, 5000):
         sizes = {"d": 100, "depth": 1, "workers": 2, "block": 512}

@@ -183,7 +183,7 @@ def conjugate_gradients(
 ) -> dict[str, Any]:
     """Iterations to a residual of 1e-6 with a stored float32 Gram, with and without landmarks.
 
-    Signals keep one time point of `every`: a Gram of half the length costs a quarter.
+    Signals keep one time point of `every`: a Gram of a quarter of the length costs a sixteenth.
     """
     import warnings
 
