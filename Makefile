@@ -75,7 +75,7 @@ benchmark: $(VENV)/test.stamp
 # Python 3, which are left as they are.
 define install
 	$(BIN)/python -m pip install --quiet --no-compile --editable '$(1)'
-	$(BIN)/python -m compileall -qq -j 0 $(VENV) || true
+	$(BIN)/python -m compileall -qq -j 0 $(VENV) rescntk || true
 endef
 
 # The environments. A stamp is newer than pyproject.toml once its packages are installed.

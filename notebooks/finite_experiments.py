@@ -62,7 +62,7 @@ EXPERIMENTS = {
     "figure_1c": Experiment(
         partial(kernel_regime, 10, 0.05),
         REGIME_FAST,
-        {"width": 2000, "n_networks": 2, "steps": 10000},
+        {"width": 2000, "n_networks": 1, "steps": 10000},
     ),
     "figure_1b_other_rate": Experiment(
         partial(kernel_regime, 6, 0.05),

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rescntk.validation import memory
+
 pytest.register_assert_rewrite("tests.engines.bodies")
 
 # The same examples on every run: a red suite must be the code's doing, not the draw's.
@@ -24,6 +26,13 @@ settings.load_profile("suite")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20220317)
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Return a function that sets the free bytes of memory, which the smallest calls ask for."""
+    monkeypatch.setattr(memory, "_ALWAYS_FREE", 0)
+    return lambda amount: monkeypatch.setattr(memory, "free_bytes", lambda: amount)
 
 
 NOTEBOOKS = "tests/project/test_notebooks.py"

@@ -10,21 +10,10 @@ import rescntk as rk
 from rescntk import engines, free_memory
 from rescntk.engines.footprint import result_bytes, table_bytes
 from rescntk.engines.protocol import Request
-from rescntk.validation import memory
 from rescntk.vocabulary import KINDS
 
 X = np.ones((100, 1, 8))
 NETWORK = rk.Network(2)
-
-
-@pytest.fixture
-def free(monkeypatch):
-    monkeypatch.setattr(memory, "_ALWAYS_FREE", 0)
-
-    def set_free(amount):
-        monkeypatch.setattr(memory, "free_bytes", lambda: amount)
-
-    return set_free
 
 
 def no_work(monkeypatch):

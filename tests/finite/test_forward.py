@@ -209,20 +209,19 @@ def test_networks_that_will_not_fit_are_refused_with_the_figure():
         finite.init(0, rk.Network(4, 3, outer_filter_size=5), 1, 10_000_000)
 
 
-def test_layers_that_will_not_fit_are_refused_with_the_figure(X, monkeypatch):
+def test_layers_that_will_not_fit_are_refused_with_the_figure(X, free):
     network = rk.Network(2, 3)
     params = make(network, "gap")
     says = "a network of width 6 on signals of 12 pixels in all takes at least"
     # A forward pass: 2 layers and 3 taps of 12 pixels, 6 channels and 8 bytes; training: 4 and 3.
-    monkeypatch.setattr("rescntk.validation.memory._ALWAYS_FREE", 0)
-    monkeypatch.setattr("rescntk.validation.memory.free_bytes", lambda: 12 * 6 * 8 * 5 - 1)
+    free(12 * 6 * 8 * 5 - 1)
     for call in (
         lambda: finite.apply(network, params, X),
         lambda: finite.gpk(0, network, X, WIDTH, 2),
     ):
         with pytest.raises(MemoryError, match=says):
             call()
-    monkeypatch.setattr("rescntk.validation.memory.free_bytes", lambda: 12 * 6 * 8 * 7 - 1)
+    free(12 * 6 * 8 * 7 - 1)
     assert finite.apply(network, params, X).shape == (3,)
     with pytest.raises(MemoryError, match=says):
         finite.train(network, params, X, np.ones(3), 0.1, 1)

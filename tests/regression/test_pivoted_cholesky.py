@@ -164,7 +164,7 @@ def test_messages(arguments, message):
         regression.pivoted_cholesky(**arguments)
 
 
-def test_a_factor_larger_than_memory_is_refused(monkeypatch):
-    monkeypatch.setattr("rescntk.validation.memory.free_bytes", lambda: 8 * 200 * 7 - 1)
+def test_a_factor_larger_than_memory_is_refused(free):
+    free(8 * 200 * 7 - 1)
     with pytest.raises(MemoryError, match=r"the factor, 200 × 7 numbers, takes at least"):
         regression.pivoted_cholesky(MatrixKernel(np.eye(N)), indices(), 7)
