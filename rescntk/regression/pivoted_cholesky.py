@@ -34,6 +34,15 @@ rejected. Chosen by reasoning: most rounds accept half of the pivots or more.
 """
 
 
+_ROUNDING = 10
+"""A diagonal entry of the residual counts as a rounding error up to this many eps of K's entry.
+
+A pure number. Raising it stops earlier; lowering it takes columns of rounding errors for
+landmarks. Chosen by reasoning: entries of K err by a few eps, and steps of the factorization by
+less.
+"""
+
+
 class LowRank(NamedTuple):
     """The approximation K ≈ F Fᵀ of `pivoted_cholesky`."""
 
@@ -115,7 +124,7 @@ def pivoted_cholesky(
     )
     rng = np.random.default_rng(check_integer(seed, "seed", at_least=0))
     diagonal, eps = _diagonal(kernel, X, options)
-    floor = n * eps * diagonal.sum()  # the residual's rounding error
+    floor = _ROUNDING * eps * diagonal.sum()  # the residual's rounding error
     factor, landmarks = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
     found = 0
     while found < rank and diagonal.sum() > floor:
@@ -207,7 +216,7 @@ class _Proposals:
         columns: list[np.ndarray] = []
         for k, chance in zip(self.index, chances, strict=True):
             at_proposal = diagonal[self.places[k]]
-            enough = left[k, k] > 10 * eps * self.K[k, k] and left[k, k] > 0
+            enough = left[k, k] > _ROUNDING * eps * self.K[k, k] and left[k, k] > 0
             if k in chosen or not enough or chance * at_proposal >= left[k, k]:
                 continue
             columns.append(left[:, k] / np.sqrt(left[k, k]))

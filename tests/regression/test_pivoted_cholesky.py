@@ -168,3 +168,19 @@ def test_a_factor_larger_than_memory_is_refused(free):
     free(8 * 200 * 7 - 1)
     with pytest.raises(MemoryError, match=r"the factor, 200 × 7 numbers, takes at least"):
         regression.pivoted_cholesky(MatrixKernel(np.eye(N)), indices(), 7)
+
+
+def test_many_signals_in_float32(rng):
+    """A small part of the trace, below n·eps of float32, is no rounding error."""
+    points, share = rng.standard_normal((5000, 1, 1)), 3e-4
+
+    def kernel(X, Z=None):
+        gaps = X[:, :, 0] - (X if Z is None else Z)[:, :, 0].T
+        return (1 - share + share * np.exp(-(gaps**2))).astype(np.float32)
+
+    assert len(points) * tolerances.EPS["float32"] > share
+    low = regression.pivoted_cholesky(kernel, points, 7)
+    assert len(low.landmarks) == 7
+    assert low.residual <= 0.1 * share * len(points)  # the best of rank 7 leaves 0.01 to 0.02
+    left = len(points) - (low.factor**2).sum()
+    assert abs(left - low.residual) <= 7 * tolerances.EPS["float32"] * len(points)
