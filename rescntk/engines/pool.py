@@ -9,16 +9,18 @@ from typing import Any, Protocol
 
 
 class Pool(Protocol):
-    """What runs tasks: threads, or this thread."""
+    """Run tasks in threads, or in this thread."""
 
     def map(self, task: Callable[..., Any], given: Iterable[Any], /) -> Iterator[Any]:
         """Yield the result of each task, in the order given."""
 
 
 class _ThisThread:
+    """Run each task when its result is asked for."""
+
     map = staticmethod(map)
 
 
 def pool_of(threads: int) -> AbstractContextManager[Pool]:
-    """Return a pool of threads; one thread is this one, and nothing is started."""
+    """Return a pool of `threads` threads. With one, this thread runs the tasks."""
     return ThreadPoolExecutor(threads) if threads > 1 else nullcontext(_ThisThread())

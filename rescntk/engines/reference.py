@@ -21,7 +21,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ..arrays import Array, array_module
-from ..signals import Batch, SignalList
+from ..signals import Batch, SignalList, library
 from . import unequal
 from .deficits import RootMasses
 from .errors import check_pooled, may_cancel
@@ -71,7 +71,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
         for signals in [X] if Z is None else [X, Z]:
             diagonal(request, signals, silent)  # raises an error where kernels are not resolved
     if isinstance(X, SignalList):
-        work = unequal.Work(_TILE_ENTRIES, _TABLE_BYTES, request.threads or _THREADS)
+        work = unequal.Work(_TILE_ENTRIES, _TABLE_BYTES, _threads(request, X))
         return unequal.gram(request, X, cast(SignalList | None, Z), tick, work)
     return _gram(request, X, cast(Array | None, Z), tick)
 
@@ -81,6 +81,11 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     if isinstance(X, SignalList):
         return unequal.diagonal(request, X, tick, _diagonal)
     return _diagonal(request, X, tick)
+
+
+def _threads(request: Request, X: Batch) -> int:
+    """Return the number of threads. A device computes what one thread asks for."""
+    return (request.threads or _THREADS) if library(X) is np else 1
 
 
 def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
@@ -93,8 +98,7 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
     values = work.results((n, m, *tail))
     left_scale, right_scale = work.xp.empty(n), work.xp.empty(m)
     left_exponents, right_exponents = work.exponents(n), work.exponents(m)
-    with pool_of(request.threads or _THREADS) as pool:
-        run_all = pool.map if work.xp is np else map
+    with pool_of(_threads(request, X)) as pool:
         for rows in blocks(0, n, work.cases_per_block):
             left = Block(rows.start, signal_tables(work.scaling, X[rows]))
             left_scale[rows] = left.tables.scale
@@ -107,11 +111,11 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
                 tables.write_exponents(request.depths, right_exponents[:, columns])
                 right = Block(columns.start, tables.wrapped(work.scaling.offsets))
                 fill = partial(work.fill_tile, values, doubtful, left, right)
-                for done in run_all(fill, work.tiles(rows, columns, symmetric)):
+                for done in pool.map(fill, work.tiles(rows, columns, symmetric)):
                     tick(done)
         pairs = work.xp.nonzero(doubtful)
         batches = blocks(0, len(pairs[0]), work.pairs_per_tile)
-        for _ in run_all(partial(work.repeat, values, X, others, pairs), batches):
+        for _ in pool.map(partial(work.repeat, values, X, others, pairs), batches):
             pass
     for value in values.values():
         work.scaling.finish(value, symmetric)

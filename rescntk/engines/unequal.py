@@ -39,11 +39,10 @@ def gram(
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     run = UnequalGram(request, X, X if Z is None else Z, work)
     with pool_of(work.threads) as pool:
-        run_all = pool.map if run.xp is np else map
         for tiles in run.tiles(symmetric=Z is None):
-            for done in run_all(run.fill_tile, tiles):
+            for done in pool.map(run.fill_tile, tiles):
                 tick(done)
-        for _ in run_all(run.repeat, run.batches(symmetric=Z is None)):
+        for _ in pool.map(run.repeat, run.batches(symmetric=Z is None)):
             pass
     for value in run.values.values():
         run.scaling(X.longest).finish(value, symmetric=False)

@@ -121,7 +121,6 @@ def orthogonal_mixing_of_channels_changes_nothing(engine, network, batches, head
     assert relative(A, B, size.diag(X), size.diag(Z)) <= tolerances.ROUTES
 
 
-@where_resolved
 def relu_kernels_are_homogeneous(engine, network, batches, head, kind, c, c2):
     skip_unless_taken(engine, network)
     X, Z = batches
