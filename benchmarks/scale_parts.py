@@ -24,9 +24,6 @@ from scale_problems import cylinder_bell_funnel, problem
 import rescntk as rk
 from rescntk import regression
 
-KERNEL = rk.ResCNTK(3, input_filter_size=9, normalized=True)
-"""The kernel of all measurements but `overhead`: its settings were chosen by hand, once."""
-
 RIDGES = np.logspace(-5, 2, 15)
 """Penalties λ, of which the least leave-one-out error chooses; the kernel's diagonal is 1."""
 
@@ -42,6 +39,14 @@ LEVEL = 0.3
 The network has no biases: without the channel it does not see the level of a window. Chosen from
 one trial: on 800 windows and 60 landmarks the accuracy is 0.90 with it, 0.63 without.
 """
+
+
+def kernel_of(name: str, depth: int, input_filter_size: int) -> rk.Kernel:
+    """Return the kernel of a measurement's description."""
+    kernel: rk.Kernel = getattr(rk, name)(
+        depth, input_filter_size=input_filter_size, normalized=True
+    )
+    return kernel
 
 
 def seen(problem_name: str, X: np.ndarray) -> np.ndarray:
@@ -65,30 +70,33 @@ def megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def engine_seconds(X: np.ndarray, columns: int, seconds: float) -> float:
+def engine_seconds(kernel: rk.Kernel, X: np.ndarray, columns: int, seconds: float) -> float:
     """Return the engine's seconds for a pair of signals, by rectangles of `columns` columns."""
     pairs, start = 0, clock()
     rows = max(1, min(len(X), 20_000 // columns))
     while pairs == 0 or clock() - start < seconds:
-        KERNEL(X[:rows], X[-columns:], **DTYPE)
+        kernel(X[:rows], X[-columns:], **DTYPE)
         pairs += rows * columns
     return (clock() - start) / pairs
 
 
-def landmarks(problem_name: str, n: int, rank: int, n_test: int, rate: float) -> dict[str, Any]:
+def landmarks(
+    problem_name: str, kernel: list[Any], n: int, rank: int, n_test: int, rate: float
+) -> dict[str, Any]:
     """Features by landmarks and ridge regression: time beside the engine's, memory, accuracy."""
+    k = kernel_of(*kernel)
     X, y, Z, truth = problem(problem_name, n, n_test)
     X, Z = seen(problem_name, X), seen(problem_name, Z)
-    KERNEL(X[:2], X[:2], **DTYPE)  # compiled before the clock runs
-    before, costs = megabytes(), [engine_seconds(X, rank, rate)]
+    k(X[:2], X[:2], **DTYPE)  # compiled before the clock runs
+    before, costs = megabytes(), [engine_seconds(k, X, rank, rate)]
     start = clock()
-    low = regression.pivoted_cholesky(KERNEL, X, rank, **DTYPE)
+    low = regression.pivoted_cholesky(k, X, rank, **DTYPE)
     chosen = clock()
     found = regression.restricted_ridge(
-        KERNEL, X, targets(y), low, RIDGES, intercept=True, leave_one_out=True, **DTYPE
+        k, X, targets(y), low, RIDGES, intercept=True, leave_one_out=True, **DTYPE
     )
     seconds = clock() - start
-    costs.append(engine_seconds(X, rank, rate))
+    costs.append(engine_seconds(k, X, rank, rate))
     best = int((found.errors**2).mean(axis=(1, 2)).argmin())
     decisions = found.features(Z) @ found.weights[best] + found.intercepts[best]
     engine = float(np.mean(costs)) * n * rank
@@ -105,21 +113,22 @@ def landmarks(problem_name: str, n: int, rank: int, n_test: int, rate: float) ->
     }
 
 
-def full(problem_name: str, n: int, n_test: int) -> dict[str, Any]:
+def full(problem_name: str, kernel: list[Any], n: int, n_test: int) -> dict[str, Any]:
     """Ridge regression with the full kernel matrix: time and accuracy.
 
     The matrix is float64: penalties below n · eps · λ_max are not resolved in float32.
     """
+    k = kernel_of(*kernel)
     X, y, Z, truth = problem(problem_name, n, n_test)
     X, Z = seen(problem_name, X), seen(problem_name, Z)
-    KERNEL(X[:2], X[:2])
+    k(X[:2], X[:2])
     start = clock()
-    ladder = regression.decompose(KERNEL(X))
+    ladder = regression.decompose(k(X))
     errors = ladder.leave_one_out(targets(y), RIDGES, intercept=True)
     best = int((errors**2).mean(axis=(1, 2)).argmin())
     beta, b = ladder.with_intercept(targets(y), float(RIDGES[best]))
     seconds = clock() - start
-    decisions = KERNEL(Z, X, **DTYPE) @ beta + b
+    decisions = k(Z, X, **DTYPE) @ beta + b
     return {
         "seconds": seconds,
         "megabytes": megabytes(),
@@ -179,11 +188,11 @@ def spectra(n: int, rank: int, seeds: int) -> dict[str, Any]:
 
 
 def conjugate_gradients(
-    n: int, rank: int, every: int, ridge: float, block: int, most: int
+    kernel: list[Any], n: int, rank: int, every: int, ridge: float, block: int, most: int
 ) -> dict[str, Any]:
     """Iterations to a residual of 1e-6 with a stored float32 Gram, with and without landmarks.
 
-    Signals keep one time point of `every`: a Gram of a quarter of the length costs a sixteenth.
+    Signals keep one time point of `every`, so that a Gram costs 1/every² of the time.
     """
     import warnings
 
@@ -191,14 +200,15 @@ def conjugate_gradients(
 
     X, y = cylinder_bell_funnel(n, seed=0)
     X = X[:, :, ::every]
-    KERNEL(X[:2], X[:2], **DTYPE)
+    k = kernel_of(*kernel)
+    k(X[:2], X[:2], **DTYPE)
     with tempfile.TemporaryDirectory() as folder:
         start = clock()
         K = stored.gram(
-            f"{folder}/K.zarr", KERNEL.network, X, kinds=("ntk",), normalized=True, block=block
+            f"{folder}/K.zarr", k.network, X, kinds=(k.kind,), normalized=True, block=block
         )
         computed = clock()
-        low = regression.pivoted_cholesky(KERNEL, X, rank, **DTYPE)
+        low = regression.pivoted_cholesky(k, X, rank, **DTYPE)
         chosen = clock()
         options = {"intercept": True, "max_iterations": most}
         fast = regression.solve(K, targets(y), ridge, preconditioner=low, **options)

@@ -88,8 +88,8 @@ def text(report: Report) -> str:
         "| problem | method | n | landmarks | seconds | over the pairs' time | MB | accuracy |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for problem in dict.fromkeys(r["spec"].get("problem_name") for r in report["rows"]):
-        for part in COLOURS if problem else ():
+    for problem in _problems(report):
+        for part in COLOURS:
             for row in rows(report, part, problem_name=problem):
                 times = row.get("times_the_pairs")
                 lines.append(
@@ -102,8 +102,16 @@ def text(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _problems(report: Report) -> list[str]:
+    """Return the names of the problems with landmarks, in the order measured."""
+    return list(dict.fromkeys(r["spec"]["problem_name"] for r in rows(report, "landmarks")))
+
+
 def _sentences(report: Report) -> Iterator[str]:
     """Yield a sentence for each of the other measurements."""
+    for problem in _problems(report):
+        name, depth, size = rows(report, "landmarks", problem_name=problem)[0]["spec"]["kernel"]
+        yield f"* Kernel on {problem}: normalized {name}({depth}, input_filter_size={size})."
     for row in rows(report, "spectra"):
         parts = ", ".join(f"{name}: {x:.2f}" for name, x in row["times_the_best"].items())
         yield f"* Pivoted Cholesky over the best error of equal rank, by eigenvalues: {parts}."
@@ -144,8 +152,7 @@ def draw(report: Report, path: Path) -> None:
     """Draw time and error against the number of signals."""
     from rescntk import plots
 
-    problems = list(dict.fromkeys(r["spec"].get("problem_name") for r in report["rows"]))
-    problems = [name for name in problems if name]
+    problems = _problems(report)
     figure = plots.figure((9.0, 3.4 * len(problems)))
     axes = figure.subplots(len(problems), 2, squeeze=False)
     for (left, right), problem in zip(axes, problems, strict=True):
