@@ -48,7 +48,7 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
             known = left if Z is None else few
             task = partial(_task, run, values, left, others, known, Z is None)
             for rights, scale in pool.map(
-                task, _tasks(run, threads, n, m, first if Z is None else 0)
+                task, _tasks(run, threads, n, m, first if Z is None else 0, Z is None)
             ):
                 right_scale[slice(*rights)] = scale
                 tick(_pairs((first, left.stop), rights, Z is None))
@@ -89,11 +89,13 @@ def _threads(run: NumbaRun, pairs: int) -> int:
     return run.threads if entries > sizes.ENTRIES_OF_ONE_THREAD else 1
 
 
-def _tasks(run: NumbaRun, threads: int, n: int, m: int, first: int) -> list[tuple[int, int]]:
+def _tasks(
+    run: NumbaRun, threads: int, n: int, m: int, first: int, symmetric: bool
+) -> list[tuple[int, int]]:
     """Return blocks of right cases; for a symmetric Gram the longest first."""
     d, offsets = run.longest, run.scaling(run.longest).offsets
-    even = -(-m // (4 * threads)) if threads > 1 else m
     per_case = n * d * offsets
+    even = -(-m // sizes.tasks(threads, m * per_case * run.depth, symmetric))
     most = min(sizes.TASK_PAIRS // per_case, sizes.TASK_RESULTS // n, _cases_per_block(run) // 2)
     size = max(1, min(most, even))
     vector = VECTOR_BYTES // np.dtype(run.request.dtype).itemsize

@@ -69,6 +69,21 @@ ENTRIES_OF_ONE_THREAD = 200_000
 They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). Raising it leaves threads
 without work.
 """
+_TASK_ENTRIES = 6_000_000
+"""Pixel pairs times layers of a task, where this leaves each thread between one task and four.
+
+They take 20 ms. A task spends 0.7 ms in Python, where other threads wait. Raising it makes fewer
+tasks, so that threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5,
+GAP) 12 × 12 signals take 14.7 ms instead of 17.1 with four tasks a thread, and 20 × 20 signals
+35.6 instead of 41.3; with 3 million 20 × 20 signals take 43.4.
+"""
+
+_TASKS_OF_A_THREAD = 4
+"""Most tasks of a thread that are made for threads to finish together; large Grams have more.
+
+Raising it makes more and smaller tasks. Chosen by reasoning: the last task is an eighth of all
+with two threads.
+"""
 
 FEW_CASES = 32
 """Most right cases whose tables are made at once, before the tasks, if X and Z differ.
@@ -91,6 +106,18 @@ def cases_of_diagonal(threads: int, n: int, depths: int) -> int:
     """Return the number of cases of a task, of the `n` whose diagonal is wanted."""
     most = math.isqrt(_DIAGONAL_RESULTS // depths)
     return max(1, min(most, -(-n // (2 * threads))))
+
+
+def tasks(threads: int, entries: int, symmetric: bool) -> int:
+    """Return the least number of tasks for a number of pixel pairs times layers.
+
+    Columns of a symmetric Gram differ in work. Two tasks for each thread, the longest first, give
+    all threads the same.
+    """
+    if threads == 1:
+        return 1
+    least = 2 if symmetric else 1
+    return threads * max(least, min(_TASKS_OF_A_THREAD, entries // (threads * _TASK_ENTRIES)))
 
 
 def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int:
