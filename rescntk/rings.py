@@ -108,10 +108,8 @@ def circular_sum(xp: ModuleType, pixels: ArrayT, size: int, step: int = 1) -> Ar
     if size == 1:
         return pixels
     step = step_on_ring(step, len(pixels))
-    halo = step * (size // 2)
-    ring = xp.empty((len(pixels) + 2 * halo, *pixels.shape[1:]), dtype=pixels.dtype)
-    ring[halo : halo + len(pixels)] = pixels
-    fill_halo(ring, halo)
+    d, halo = len(pixels), step * (size // 2)
+    ring = pixels.take(xp.arange(-halo, d + halo) % d, axis=0)
     spare = (xp.empty_like(ring), xp.empty_like(ring))
     return moving_sum(xp, ring, size, halo, xp.empty_like(pixels), spare, step)
 

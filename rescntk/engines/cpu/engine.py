@@ -86,7 +86,7 @@ def _cases_per_block(run: NumbaRun) -> int:
 def _threads(run: NumbaRun, pairs: int) -> int:
     """Return the threads that compute pairs of cases: few pairs do not pay for starting threads."""
     entries = pairs * run.longest * run.scaling(run.longest).offsets * run.depth
-    return run.threads if entries > sizes.ENTRIES_OF_ONE_THREAD else 1
+    return sizes.threads_of(run.threads, entries)
 
 
 def _tasks(

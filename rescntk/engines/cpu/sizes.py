@@ -63,7 +63,7 @@ On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 
 """
 
 
-ENTRIES_OF_ONE_THREAD = 200_000
+_ENTRIES_OF_ONE_THREAD = 200_000
 """Pixel pairs times layers up to which one thread computes them all.
 
 They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). Raising it leaves threads
@@ -106,6 +106,11 @@ def cases_of_diagonal(threads: int, n: int, depths: int) -> int:
     """Return the number of cases of a task, of the `n` whose diagonal is wanted."""
     most = math.isqrt(_DIAGONAL_RESULTS // depths)
     return max(1, min(most, -(-n // (2 * threads))))
+
+
+def threads_of(threads: int, entries: int) -> int:
+    """Return the threads, of `threads`, that compute a number of pixel pairs times layers."""
+    return threads if entries > _ENTRIES_OF_ONE_THREAD else 1
 
 
 def tasks(threads: int, entries: int, symmetric: bool) -> int:

@@ -67,11 +67,12 @@ def gram(request: Request, X: SignalList, Z: SignalList | None, tick: Tick) -> S
     run = NumbaRun(request, X.n_channels, max(X.longest, others.longest), closed=False)
     rows = Sorted(run, X)
     columns = rows if Z is None else Sorted(run, others)
-    even = int(X.lengths.sum()) * int(others.lengths.sum()) // (8 * run.threads)
-    most = max(1, min(sizes.TASK_PAIRS, even))
+    entries = int(X.lengths.sum()) * int(others.lengths.sum())
+    threads = sizes.threads_of(run.threads, entries * run.depth)
+    most = max(1, min(sizes.TASK_PAIRS, entries // (8 * threads)))
     values = run.values(len(X), len(others))
     fill = partial(_fill, run, values, rows.order, columns.order, Z is None)
-    with pool_of(run.threads) as pool:
+    with pool_of(threads) as pool:
         for block in rows.blocks:
             own = rows.cases(block)
             for other_block in columns.blocks:
@@ -89,13 +90,14 @@ def diagonal(request: Request, X: SignalList, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     run = NumbaRun(request, X.n_channels, X.longest, closed=False)
     rows, values = Sorted(run, X), run.values(1, len(X))
-    size = sizes.cases_of_diagonal(run.threads, len(X), len(request.depths))
+    threads = sizes.threads_of(run.threads, int((X.lengths**2).sum()) * run.depth)
+    size = sizes.cases_of_diagonal(threads, len(X), len(request.depths))
 
     def task(own: Part) -> int:
         values[:, :, 0, rows.order[own.batch]] = run.fill_diagonal(own)
         return len(own)
 
-    with pool_of(run.threads) as pool:
+    with pool_of(threads) as pool:
         for block in rows.blocks:
             cases = rows.cases(block)
             starts = range(0, len(cases), size)
