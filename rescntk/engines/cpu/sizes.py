@@ -105,7 +105,8 @@ pairs of its cases. Chosen by reasoning.
 def cases_of_diagonal(threads: int, n: int, depths: int) -> int:
     """Return the number of cases of a task, of the `n` whose diagonal is wanted."""
     most = math.isqrt(_DIAGONAL_RESULTS // depths)
-    return max(1, min(most, -(-n // (2 * threads))))
+    even = -(-n // (2 * threads)) if threads > 1 else n
+    return max(1, min(most, even))
 
 
 def threads_of(threads: int, entries: int) -> int:
