@@ -57,12 +57,12 @@ EXPERIMENTS = {
     "figure_1b": Experiment(
         partial(kernel_regime, 6, 0.5),
         REGIME_FAST,
-        {"width": 2000, "n_networks": 2, "steps": 5000},
+        {"width": 2000, "n_networks": 5, "steps": 5000},
     ),
     "figure_1c": Experiment(
         partial(kernel_regime, 10, 0.05),
         REGIME_FAST,
-        {"width": 2000, "n_networks": 1, "steps": 10000},
+        {"width": 2000, "n_networks": 3, "steps": 10000},
     ),
     "figure_1b_other_rate": Experiment(
         partial(kernel_regime, 6, 0.05),
