@@ -127,7 +127,7 @@ def concentration(
     >>> import rescntk as rk
     >>> from rescntk import finite
     >>> X = np.random.default_rng(0).standard_normal((3, 2, 8))
-    >>> table = finite.concentration(0, rk.Network(depth=2), X, (16, 64, 256), n_samples=8)
+    >>> table = finite.concentration(0, rk.Network(depth=2), X, (8, 32, 128), n_samples=8)
     >>> bool(-0.8 < table.slope < -0.2)
     True
     """
