@@ -62,20 +62,20 @@ More bytes take more memory. With fewer, tables of right signals are made again 
 On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
 """
 
-
 _ENTRIES_OF_ONE_THREAD = 200_000
 """Pixel pairs times layers up to which one thread computes them all.
 
 They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). Raising it leaves threads
 without work.
 """
+
 _TASK_ENTRIES = 6_000_000
 """Pixel pairs times layers of a task, where this leaves each thread between one task and four.
 
 They take 20 ms. A task spends 0.7 ms in Python, where other threads wait. Raising it makes fewer
 tasks, so that threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5,
 GAP) 12 × 12 signals take 14.7 ms instead of 17.1 with four tasks a thread, and 20 × 20 signals
-35.6 instead of 41.3; with 3 million 20 × 20 signals take 43.4.
+35.6 instead of 41.3. With 3 million here, the latter take 43.4.
 """
 
 _TASKS_OF_A_THREAD = 4
@@ -92,7 +92,6 @@ Each task of more right cases makes its own tables, so that all threads make tab
 leaves threads without work while one thread makes tables. Lowering it costs 0.5 ms of Python for
 each task of a small Gram.
 """
-
 
 _DIAGONAL_RESULTS = 64**2
 """Most pairs of cases times depths in a task that computes cases with themselves.
