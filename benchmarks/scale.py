@@ -5,7 +5,7 @@
 Problems: cylinder-bell-funnel with noise, which has signals without end, and windows of the
 recording ElectricDevices, which aeon brings along. Each measurement runs in a process of its own,
 and is written to scale.json at once: a second run goes on where the first one stopped. A table
-(scale.md) and a picture (scale.png) follow. All measurements take about three hours of a core;
+(scale.md) and a picture (scale.png) follow. All measurements take about two hours of a core;
 `--most N` leaves out larger numbers of signals. Times are processor times: other work on the
 machine makes the measurements later, but hardly changes them.
 
