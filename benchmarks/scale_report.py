@@ -11,6 +11,9 @@ Report = dict[str, Any]
 COLOURS = {"landmarks": "#0072B2", "full": "#D55E00", "minirocket": "#009E73"}
 NAMES = {"landmarks": "landmarks", "full": "full kernel", "minirocket": "MiniRocket"}
 
+ERROR_TICKS = (0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.3, 0.4, 0.6)
+"""Shares of errors that the picture names."""
+
 PAIRS_A_SECOND_CORE = 1e6 / 71
 """Pairs of d = 128, depth 5, float32, GAP that a core computes in a second: 71 µs each.
 
@@ -164,9 +167,15 @@ def draw(report: Report, path: Path) -> None:
             right.plot(n, [1 - row["accuracy"] for row in found], **style)
         left.set(ylabel="processor seconds of training", title=problem)
         right.set(ylabel="share of errors", title=problem)
+        sizes = sorted({r["spec"]["n"] for r in rows(report, "landmarks", problem_name=problem)})
         for ax in (left, right):
             ax.set(xscale="log", yscale="log", xlabel="signals n")
-            ax.grid(True, which="both", linewidth=0.4, alpha=0.6)
+            ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+            ax.minorticks_off()
+            ax.grid(True, linewidth=0.4, alpha=0.6)
             ax.spines[["top", "right"]].set_visible(False)
+        low, high = right.get_ylim()
+        shares = [share for share in ERROR_TICKS if low <= share <= high]
+        right.set_yticks(shares, [f"{share:g}" for share in shares])
     axes[0, 0].legend(fontsize="small", frameon=False)
     figure.savefig(path)
