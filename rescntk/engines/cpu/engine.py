@@ -37,7 +37,7 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
     values = run.values(n, m)
     left_scale: Array = np.empty(n)
     right_scale: Array = np.empty(m)
-    per_block = _cases_per_block(run)
+    per_block = run.left_cases
     is_small = Z is not None and m <= min(sizes.FEW_CASES, per_block)
     few = Cases(run, 0, [others]) if is_small else None
     threads = _threads(run, n * m)
@@ -48,7 +48,7 @@ def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKern
             known = left if Z is None else few
             task = partial(_task, run, values, left, others, known, Z is None)
             for rights, scale in pool.map(
-                task, _tasks(run, threads, n, m, first if Z is None else 0, Z is None)
+                task, _tasks(run, threads, len(left), first if Z is None else 0, m, Z is None)
             ):
                 right_scale[slice(*rights)] = scale
                 tick(_pairs((first, left.stop), rights, Z is None))
@@ -64,7 +64,7 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     scale: Array = np.empty(len(X))
     threads = _threads(run, len(X))
     most = sizes.cases_of_diagonal(threads, len(X), len(request.depths))
-    size = min(most, _cases_per_block(run))
+    size = min(most, run.left_cases)
 
     def task(first: int) -> int:
         cases = Cases(run, first, [X[first : first + size]])
@@ -78,31 +78,29 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     return run.of_diagonal(values, scale)
 
 
-def _cases_per_block(run: NumbaRun) -> int:
-    """Return the number of left cases whose tables are held at once."""
-    return max(1, sizes.TABLE_BYTES // run.scaling(run.longest).bytes_per_case(run.n_channels))
-
-
 def _threads(run: NumbaRun, pairs: int) -> int:
     """Return the threads that compute pairs of cases: few pairs do not pay for starting threads."""
-    entries = pairs * run.longest * run.scaling(run.longest).offsets * run.depth
-    return sizes.threads_of(run.threads, entries)
+    return sizes.threads_of(run.threads, pairs * run.layer_entries)
 
 
 def _tasks(
-    run: NumbaRun, threads: int, n: int, m: int, first: int, symmetric: bool
+    run: NumbaRun, threads: int, n: int, first: int, stop: int, symmetric: bool
 ) -> list[tuple[int, int]]:
-    """Return blocks of right cases; for a symmetric Gram the longest first."""
-    d, offsets = run.longest, run.scaling(run.longest).offsets
-    per_case = n * d * offsets
-    even = -(-m // sizes.tasks(threads, m * per_case * run.depth, symmetric))
-    most = min(sizes.TASK_PAIRS // per_case, sizes.TASK_RESULTS // n, _cases_per_block(run) // 2)
-    size = max(1, min(most, even))
+    """Return blocks of the right cases from `first` to `stop`, for `n` left cases.
+
+    For a symmetric Gram the longest come first.
+    """
+    m, offsets = stop - first, run.scaling(run.longest).offsets
+    few_pairs = sizes.TASK_PAIRS // (n * run.longest * offsets)
+    few_results = sizes.TASK_RESULTS // (n * len(run.request.depths))
+    most = max(1, min(max(few_pairs, run.right_cases), few_results, run.left_cases // 2))
+    least = sizes.tasks(threads, m, n * m * run.layer_entries, run.right_cases, symmetric)
+    size = -(-m // max(least, threads * -(-m // (threads * most))))
     vector = VECTOR_BYTES // np.dtype(run.request.dtype).itemsize
     if offsets == 1 and vector <= min(most, m // (2 * threads)):
         size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
-    blocks = [(k, min(k + size, m)) for k in range(0, m, size)]
-    return [block for block in reversed(blocks) if block[1] > first]
+    starts = range(first, stop, size)
+    return [(start, min(start + size, stop)) for start in reversed(starts)]
 
 
 def _task(

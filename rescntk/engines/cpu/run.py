@@ -102,6 +102,33 @@ class NumbaRun:
             self._scalings[length] = self._scalings[self.longest].of_length(length)
         return self._scalings[length]
 
+    @property
+    def layer_entries(self) -> int:
+        """Pixel pairs times layers of a pair of the longest signals."""
+        return self.longest * self.scaling(self.longest).offsets * self.depth
+
+    def rows_of_task(self, length: int) -> int:
+        """Return the rows that fill a task whose left cases have at most this length."""
+        pixels, offsets = length + 2 * self.margin, self.scaling(length).offsets
+        return sizes.rows_of_task(np.dtype(self.request.dtype), self._tables, pixels, offsets)
+
+    @property
+    def right_cases(self) -> int:
+        """Right cases, of the longest signals, that fill a task."""
+        return -(-self.rows_of_task(self.longest) // self.scaling(self.longest).offsets)
+
+    @property
+    def left_cases(self) -> int:
+        """Left cases, of the longest signals, whose tables are held at once."""
+        taken = self.scaling(self.longest).bytes_per_case(self.n_channels)
+        depths = len(self.request.depths)
+        return sizes.left_cases(self.right_cases, self.layer_entries, depths, taken)
+
+    @property
+    def _tables(self) -> int:
+        """Half the number of tables that a group of rows copies."""
+        return self.depth + 1 + self.n_channels
+
     def _steps(self) -> np.ndarray:
         """Return the steps of each layer's inner and outer filter, on the ring of closed rows."""
         net, ring = self.network, self.longest if self.closed else None
@@ -151,13 +178,12 @@ class NumbaRun:
         shift = n if shift is None else shift
         rights = right.cases.rows(right.here)
         lefts, dtype = left.left_cases, np.dtype(self.request.dtype)
-        tables = self.depth + 1 + self.n_channels
         block = Block(
             first_left=left.batch.start,
             first_right=right.batch.start,
             diagonal_shift=shift,
             only_diagonal=only_diagonal,
-            rows=sizes.rows_per_group(dtype, tables, len(rights.case), int(lefts.pixels[0])),
+            rows=sizes.rows_per_group(dtype, self._tables, len(rights.case), int(lefts.pixels[0])),
             halo=self.halo if self.closed else 0,
             closed=self.closed,
             margin=self.margin,

@@ -40,19 +40,42 @@ cost 12 % more, and 64 MiB are level.
 """
 
 TASK_PAIRS = 4_000_000
-"""Most pixel pairs in a task.
+"""Pixel pairs in a task of few left cases; with many, `_TASK_GROUPS` makes the task larger.
 
 More pairs make starting a task cheaper. Fewer pairs let threads finish together, and show
 progress sooner. On the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to
 38 % more.
 """
 
-TASK_RESULTS = 100_000
-"""Most pairs of cases in a task, whose sums are held in parts, in four numbers a kernel.
+_TASK_GROUPS = 20
+"""Groups of rows that a task needs, so that few rows are repeated to fill the last group.
 
-More pairs take more memory: 6 MB for each thread with both kernels at one depth. Fewer pairs
-make more tasks of short signals. Chosen by reasoning: signals of 40 pixels and more have fewer
-pairs in a task anyway.
+More groups repeat a smaller share of the rows, and copy left tables less often. Fewer groups make
+shorter tasks. With one right case of d = 100 (two groups in float32, four in float64) a pair
+takes 27 and 37 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4). From 8 cases on, 13 and
+25 groups, times are level within 3 %.
+"""
+
+_LONGEST_TASK = 2_000_000_000
+"""Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES`.
+
+They take about 3 s in float32 and 7 s in float64. Raising it makes tables of right cases less
+often. Lowering it shows progress sooner, and ends an interrupted call sooner. Chosen by reasoning.
+"""
+
+_FEWEST_LEFT_CASES = 500
+"""Left cases of a block, whatever the length of their tasks.
+
+More left cases make longer tasks. With fewer, tables of right cases are made again more often,
+and threads wait more often for the last task of a block. Chosen by reasoning: tables of a right
+case take 0.4 ms, and 500 pairs of d = 100 and depth 5 take 30 ms.
+"""
+
+TASK_RESULTS = 400_000
+"""Most pairs of cases times depths in a task, whose sums are held in four numbers a kernel.
+
+More take more memory: 26 MB for each thread with both kernels. Fewer make more blocks of left
+cases, for each of which tables of right cases are made again. Chosen by reasoning.
 """
 
 TABLE_BYTES = 64 * 2**20
@@ -113,16 +136,39 @@ def threads_of(threads: int, entries: int) -> int:
     return threads if entries > _ENTRIES_OF_ONE_THREAD else 1
 
 
-def tasks(threads: int, entries: int, symmetric: bool) -> int:
-    """Return the least number of tasks for a number of pixel pairs times layers.
+def rows_of_task(dtype: np.dtype, tables: int, pixels: int, offsets: int) -> int:
+    """Return the number of rows of `pixels` that fill the groups of a task.
 
+    Right cases have `offsets` rows. Cases of one row fill a group wholly. A group copies twice the
+    number of `tables`.
+    """
+    groups = _TASK_GROUPS if offsets > 1 else 1
+    return groups * max(1, _numbers_in_group(dtype, tables) // pixels)
+
+
+def left_cases(cases: int, layer_entries: int, depths: int, bytes_per_case: int) -> int:
+    """Return the number of left cases of a block, whose tables are held at once.
+
+    Tasks have `cases` right cases or more. A pair of cases has `layer_entries` pixel pairs times
+    layers and results at `depths` depths.
+    """
+    few_results = TASK_RESULTS // (cases * depths)
+    short = max(_FEWEST_LEFT_CASES, _LONGEST_TASK // (cases * layer_entries))
+    return max(1, min(TABLE_BYTES // bytes_per_case, few_results, short))
+
+
+def tasks(threads: int, m: int, entries: int, cases: int, symmetric: bool) -> int:
+    """Return the least number of tasks for `m` right cases.
+
+    All pairs have `entries` pixel pairs times layers, and `cases` right cases fill a task.
     Columns of a symmetric Gram differ in work. Two tasks for each thread, the longest first, give
     all threads the same.
     """
     if threads == 1:
         return 1
     least = 2 if symmetric else 1
-    return threads * max(least, min(_TASKS_OF_A_THREAD, entries // (threads * _TASK_ENTRIES)))
+    enough = min(_TASKS_OF_A_THREAD, entries // (threads * _TASK_ENTRIES), m // (threads * cases))
+    return threads * max(least, enough)
 
 
 def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int:
@@ -131,7 +177,7 @@ def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int
     A group copies twice the number of `tables`.
     """
     itemsize = dtype.itemsize
-    numbers = min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * tables)) // itemsize
+    numbers = _numbers_in_group(dtype, tables)
     line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
     wanted = max(1, numbers // pixels)
     several = max(1, round(wanted / vector)) * vector
@@ -143,6 +189,11 @@ def rows_per_group(dtype: np.dtype, tables: int, total: int, pixels: int) -> int
     whole = -(-rows // line) * line  # pixels begin on cache lines
     few = total < 4 * line or whole * pixels > 2 * numbers
     return rows if few else whole  # of many rows, the last group repeats few
+
+
+def _numbers_in_group(dtype: np.dtype, tables: int) -> int:
+    """Return the most numbers of one quantity in a group that copies twice `tables`."""
+    return min(_GROUP_BYTES, _GROUP_TABLE_BYTES // (2 * tables)) // dtype.itemsize
 
 
 def rows_of_deficits(dtype: np.dtype, total: int, pixels: int) -> int:

@@ -69,7 +69,7 @@ def gram(request: Request, X: SignalList, Z: SignalList | None, tick: Tick) -> S
     columns = rows if Z is None else Sorted(run, others)
     entries = int(X.lengths.sum()) * int(others.lengths.sum())
     threads = sizes.threads_of(run.threads, entries * run.depth)
-    most = max(1, min(sizes.TASK_PAIRS, entries // (8 * threads)))
+    most = max(1, entries // (8 * threads))
     values = run.values(len(X), len(others))
     fill = partial(_fill, run, values, rows.order, columns.order, Z is None)
     with pool_of(threads) as pool:
@@ -80,7 +80,7 @@ def gram(request: Request, X: SignalList, Z: SignalList | None, tick: Tick) -> S
                     continue  # below the diagonal
                 same = Z is None and other_block == block
                 other = own if same else columns.cases(other_block)
-                tasks = _tasks(own, other, Z is None, most)
+                tasks = _tasks(run, own, other, Z is None, most)
                 for done in pool.map(fill, tasks):
                     tick(done)
     return run.finish(values, rows.scale, columns.scale, False)
@@ -107,31 +107,35 @@ def diagonal(request: Request, X: SignalList, tick: Tick) -> ScaledKernel:
     return run.of_diagonal(values, rows.scale)
 
 
-def _similar(lengths: np.ndarray) -> Iterator[slice]:
-    """Yield slices of falling lengths, each of which `_SIMILAR` holds together."""
+def _similar(lengths: np.ndarray, most: int) -> Iterator[slice]:
+    """Yield slices of falling lengths, of at most `most`, each held together by `_SIMILAR`."""
     start = 0
     while start < len(lengths):
-        stop = start + int(np.count_nonzero(lengths[start:] * _SIMILAR >= lengths[start]))
+        some = lengths[start : start + most]
+        stop = start + int(np.count_nonzero(some * _SIMILAR >= some[0]))
         yield slice(start, stop)
         start = stop
 
 
-def _tasks(own: Cases, other: Cases, symmetric: bool, most: int) -> Iterator[Task]:
-    """Yield the tasks of two blocks, of at most `most` pixel pairs.
+def _tasks(run: NumbaRun, own: Cases, other: Cases, symmetric: bool, most: int) -> Iterator[Task]:
+    """Yield the tasks of two blocks, of at most `most` pixel pairs each.
 
     Blocks on the diagonal of a symmetric Gram are the same.
     """
-    same = own is other
-    for rows in _similar(own.lengths):
+    same, depths = own is other, len(run.request.depths)
+    for rows in _similar(own.lengths, run.left_cases):
         first = rows.start if same else 0
         whole = slice(first, len(other))  # if symmetric, no right case is longer
-        for columns in [whole] if symmetric else _similar(other.lengths):
+        for columns in [whole] if symmetric else _similar(other.lengths, run.left_cases):
             sides = (own, rows), (other, columns)
             longer = own.lengths[rows.start] >= other.lengths[columns.start]
             (left, lefts), (right, rights) = sides if symmetric or longer else sides[::-1]
-            number = lefts.stop - lefts.start
-            entries = int(left.lengths[lefts].sum()) * right.lengths[rights]
-            shares = np.maximum(entries / most, number / sizes.TASK_RESULTS)
+            number, lengths = lefts.stop - lefts.start, right.lengths[rights]
+            entries = int(left.lengths[lefts].sum()) * lengths
+            filled = lengths / run.rows_of_task(int(left.lengths[lefts.start]))
+            shares = np.minimum(entries / sizes.TASK_PAIRS, filled)
+            shares = np.maximum(shares, entries / most)
+            shares = np.maximum(shares, number * depths / sizes.TASK_RESULTS)
             for some in cut(shares, 1.0):
                 start, stop = rights.start + some.start, rights.start + some.stop
                 yield Task(
