@@ -115,7 +115,8 @@ class NumbaRun:
     @property
     def right_cases(self) -> int:
         """Right cases, of the longest signals, that fill a task."""
-        return -(-self.rows_of_task(self.longest) // self.scaling(self.longest).offsets)
+        rows, depths = self.rows_of_task(self.longest), len(self.request.depths)
+        return sizes.right_cases(rows, self.scaling(self.longest).offsets, depths)
 
     @property
     def left_cases(self) -> int:

@@ -146,6 +146,14 @@ def rows_of_task(dtype: np.dtype, tables: int, pixels: int, offsets: int) -> int
     return groups * max(1, _numbers_in_group(dtype, tables) // pixels)
 
 
+def right_cases(rows: int, offsets: int, depths: int) -> int:
+    """Return the number of right cases that fill a task of `rows`, with results at `depths`.
+
+    Of short signals fewer suffice, so that a block can have many left cases.
+    """
+    return max(1, min(-(-rows // offsets), TASK_RESULTS // (_FEWEST_LEFT_CASES * depths)))
+
+
 def left_cases(cases: int, layer_entries: int, depths: int, bytes_per_case: int) -> int:
     """Return the number of left cases of a block, whose tables are held at once.
 

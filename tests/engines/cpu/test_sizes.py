@@ -51,6 +51,18 @@ def test_tasks_are_short_and_hold_few_results(d, depths, head):
         assert pairs * len(depths) <= max(sizes.TASK_RESULTS, n * len(depths))
 
 
+@pytest.mark.parametrize("head", ["gap", "trace"])
+@pytest.mark.parametrize("depths", [(1,), (5,), tuple(range(1, 51))], ids=len)
+def test_short_signals_have_few_tasks(depths, head):
+    for d in range(1, 25):
+        run = run_of(d, head=head, depths=depths)
+        assert run.left_cases >= 400
+        tasks = -(-1000 // run.left_cases) * len(engine._tasks(run, 1, 1000, 0, 1000, True))
+        results = 1000**2 * len(depths)
+        pairs = 1000**2 * run.longest * run.scaling(d).offsets
+        assert tasks <= 4 + 4 * max(results / sizes.TASK_RESULTS, pairs / sizes.TASK_PAIRS)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 16])
 def test_threads_have_equally_many_tasks(threads):
     run = run_of(100, threads=threads)
