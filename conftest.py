@@ -3,9 +3,14 @@
 With ``--complete``, which `make test` gives, a missing package is an error.
 """
 
+import os
 from importlib.util import find_spec
 
 import pytest
+
+# Finite networks of the tests are tiny: compiling them costs more than running them. JAX reads
+# the setting when it is imported, here and in the processes of notebooks.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 NEEDED = {
     "rescntk/finite": "jax",
