@@ -21,8 +21,15 @@ check test test-gpu: export OPENBLAS_NUM_THREADS = 1
 check: lint
 	$(PYTEST) -m 'not slow'
 
-test: lint
+test: $(VENV)/test.stamp
+	$(MAKE) --no-print-directory --jobs 3 lint compile-float32 compile-float64
 	$(PYTEST) --complete
+
+# Compile the loops of the engine "numba" before tests on several workers would each compile them.
+# It takes half a minute of a core, as long as the linters take on the other core. These signals
+# nearly agree, so that the loops of deficits are needed too.
+compile-%: $(VENV)/test.stamp
+	$(BIN)/python -c 'import rescntk; rescntk.ResCNTK(3, 1)([[[1, 2, 5]]], [[[1, 2.01, 5]]], dtype="$*")'
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check

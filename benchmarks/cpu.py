@@ -34,7 +34,7 @@ DEPTH, CHANNELS = 5, 4
 TRAINED = ("input", "inner", "outer", "readout")  # what neural-tangents can do
 CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q in (3, 9)]
 BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
-OUR_BATCHES = {"gap": (16, 32, 96), "trace": (128, 512, 1024)}
+OUR_BATCHES = {"gap": (16, 32, 96, 256), "trace": (128, 512, 1024)}
 DTYPES = ("float64", "float32")
 LONGEST_CALL = 4.0
 """Longest expected time of a call, in seconds; larger batches are not tried.

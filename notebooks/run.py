@@ -15,7 +15,11 @@ from nbclient import NotebookClient
 HERE = Path(__file__).parent
 
 SMALL: dict[str, dict[str, Any]] = {
-    "condition_numbers": {"depths": (1, 2, 3, 5, 10, 22, 50, 110, 250), "every": 3},
+    "condition_numbers": {
+        "depths": (1, 2, 3, 5, 10, 22, 50, 110, 250),
+        "every": 3,
+        "deepest": 10**4,
+    },
     "eigenvalue_decay": {"limit": 1},
     "gaussian_process": {"every": 3, "compared": ("slope",)},
     "infinite_depth": {"deepest": 14, "resolved": 0.02, "gammas": (0.25, 0.5, 1.25)},

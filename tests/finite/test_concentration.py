@@ -13,7 +13,7 @@ from rescntk import finite  # noqa: E402
 from rescntk.finite.concentration import fit_power_law  # noqa: E402
 from rescntk.finite.sampling import features_kernel  # noqa: E402
 
-WIDTHS, SAMPLES = (32, 256), 48
+WIDTHS, SAMPLES = (24, 192), 48
 
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
 CASES = {
@@ -21,7 +21,7 @@ CASES = {
         rk.Network(2, 3, alpha=0.8, dilation=(2, 3)),
         "ntk",
         "gap",
-        (5, 3, 4),
+        (4, 2, 3),
     ),
     "ResCGPK": (rk.Network(2, 5), "gpk", "trace", 4),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),

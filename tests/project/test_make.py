@@ -31,7 +31,11 @@ def test_check_is_linters_types_and_fast_tests():
 
 
 def test_test_is_everything():
-    assert commands("test") == [*LINT, f"{PYTEST} --complete"]
+    """The loops of "numba" are compiled beside the linters."""
+    beside, *first, last = commands("test")
+    assert re.fullmatch(r"\S*make .*--jobs 3 lint compile-float32 compile-float64", beside)
+    assert [*first[:3], last] == [*LINT, f"{PYTEST} --complete"]
+    assert [re.search(r'dtype="(\w+)"', line)[1] for line in first[3:]] == ["float32", "float64"]
 
 
 def test_slow_tests_exist():
