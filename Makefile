@@ -79,10 +79,11 @@ benchmark: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/cpu.py
 
 # pip compiles modules one by one; compileall uses all cores, and leaves out the packages' own
-# tests. Some packages hold files that are no Python 3, which are left as they are.
+# tests, and packages that are compiled or serve pip alone. Some packages hold files that are no
+# Python 3, which are left as they are.
 define install
 	$(BIN)/python -m pip install --quiet --no-compile --editable '$(1)'
-	$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV) rescntk || true
+	$(BIN)/python -m compileall -qq -j 0 -x '/(tests|pip|setuptools|mypyc?|debugpy)/' $(VENV) rescntk || true
 endef
 
 # The environments. A stamp is newer than pyproject.toml once its packages are installed.

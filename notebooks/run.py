@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "eigenvalue_decay": {"limit": 1},
     "gaussian_process": {"every": 3, "compared": ("slope",)},
     "infinite_depth": {"deepest": 14, "resolved": 0.02, "gammas": (0.25, 0.5, 1.25)},
+    "large_gram": {"n": 256},
     "time_series_classification": {
         "every": 3,
         "efforts": ("fast",),

@@ -13,6 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from threading import Timer
 from typing import NamedTuple, cast
+from warnings import warn
 
 import numpy as np
 
@@ -137,9 +138,9 @@ def choose(
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
     For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
-    "reference". For CuPy's arrays it is "cuda", unless the signals are longer than "cuda" takes
-    on the device or its check there failed (`available`), else "reference". By name, "cuda" also
-    takes NumPy's arrays.
+    "reference", with a warning if numba is installed and does not work. For CuPy's arrays it is
+    "cuda", unless the signals are longer than "cuda" takes on the device or its check there failed
+    (`available`), else "reference". By name, "cuda" also takes NumPy's arrays.
 
     Parameters
     ----------
@@ -224,10 +225,19 @@ def _announced(announce: Callable[[str], None] | None) -> Iterator[None]:
 
 
 def _fastest(request: Request, X: Batch) -> str:
-    """Return the name of the fastest engine that can serve."""
+    """Return the name of the fastest engine that can serve.
+
+    A numba that is installed and does not work gives a warning.
+    """
     if library(X) is np:
-        serves = _numba_refuses(request, X) is None and _numba_is_missing(request.dtype) is None
-        return "numba" if serves else "reference"
+        if _numba_refuses(request, X) is not None:
+            return "reference"
+        reason = _numba_is_missing(request.dtype)
+        if reason is None:
+            return "numba"
+        if find_spec("numba") is not None:
+            warn(f"{reason}; NumPy computes the kernels, several times slower", stacklevel=2)
+        return "reference"
     if _cuda_refuses(request, X) is not None or _cuda_is_missing() is not None:
         return "reference"
     takes = import_module(f"{__name__}.cuda.engine").takes(request, channels_and_length(X)[1])

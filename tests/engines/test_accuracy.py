@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import rescntk as rk
 from rescntk.vocabulary import HEADS, KINDS
@@ -103,7 +103,6 @@ def test_many_channels(engines, rng):
 
 
 @pytest.mark.parametrize("engines", GROUPS)
-@settings(max_examples=40)
 @given(networks(max_depth=4, dilated="freely"), signals(max_cases=3, max_length=5))
 @where_resolved
 def test_any_network_on_any_signals(engines, network, X):

@@ -38,8 +38,9 @@ def run(*dtypes, **environment):
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    listed = next(line for line in lines if line.startswith("numba "))
-    return lines[0], listed.removeprefix("numba").strip()
+    listed = next(line for line in lines if line.startswith("numba ")).removeprefix("numba").strip()
+    assert (f"UserWarning: {listed}; NumPy computes" in done.stderr) == (listed != "ready")
+    return lines[0], listed
 
 
 @pytest.mark.parametrize(

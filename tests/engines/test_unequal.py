@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
@@ -98,7 +98,6 @@ def numba_run():
 
 
 @needs_numba
-@settings(max_examples=40)
 @given(
     networks(activations=("relu",), max_depth=3, dilated="freely"),
     st.integers(0, 8).map(lambda k: 2 * k + 1),
@@ -127,13 +126,11 @@ def test_signals_of_zero_mean_keep_the_digits_of_the_branch(rng):
 relu_networks = networks(max_depth=3, activations=("relu",), dilated="freely")
 
 
-@settings(max_examples=40)
 @given(relu_networks, signal_lists(max_cases=2, max_length=4))
 def test_any_network_on_any_signals(network, X):
     assert_right(network, X[0], X[-1])
 
 
-@settings(max_examples=40)
 @given(
     relu_networks,
     signal_lists(),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
@@ -48,7 +48,6 @@ def assert_equal_engines(network, X, dtype):
 
 
 @given(networks(activations=("relu",)), odd, odd, signals())
-@settings(max_examples=40)
 def test_any_network_on_any_signals(network, inner, outer, X):
     network = network.replace(filter_size=inner, outer_filter_size=outer)
     assert_equal_engines(network, X, "float64")
@@ -71,7 +70,6 @@ def test_windows_without_pieces(sizes, depth, rng):
 
 
 @given(networks(activations=("relu",)), signals(batches=2), st.integers(-9, 9))
-@settings(max_examples=40)
 def test_symmetric_and_free_of_shifts(network, batches, shift):
     X, Z = batches
     for head in ("trace", "gap"):

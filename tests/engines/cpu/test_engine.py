@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
@@ -81,7 +81,6 @@ def test_the_diagonal_of_many_signals(d, dtype, head, rng):
     networks(activations=("relu",), max_depth=3), odd, odd, signals(batches=2), kinds,
     st.integers(-9, 9), st.integers(-9, 9),
 )  # fmt: skip
-@settings(max_examples=40)
 def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
     """Symmetric, without an order, and free of shifts, to the bit."""
     network = network.replace(filter_size=inner, outer_filter_size=outer)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 import scipy.special
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
@@ -119,7 +119,6 @@ def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
         assert difference <= tolerances.ROUTES * gegenbauer.trace
 
 
-@settings(max_examples=40)
 @given(networks(max_depth=4, dilated="freely"), st.integers(1, 3), st.integers(2, 5), kinds)
 def test_no_eigenvalue_is_negative(network, d, n_channels, kind):
     found = spectrum.eigenvalues(network, n_channels, d, 4, kind, return_error=True)
