@@ -80,6 +80,7 @@ def test_a_folder_of_compiled_code_that_cannot_be_written(tmp_path):
     assert (said, listed) == ("served", "ready") or listed in said
 
 
+@pytest.mark.filterwarnings("ignore:slow; NumPy computes")
 def test_compilation_is_announced(monkeypatch, capsys):
     import time
 

@@ -52,12 +52,12 @@ _TASK_GROUPS = 20
 
 More groups repeat a smaller share of the rows, and copy left tables less often. Fewer groups make
 shorter tasks. With one right case of d = 100 (two groups in float32, four in float64) a pair
-takes 27 and 37 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4). From 8 cases on, 13 and
+takes 27 and 32 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4). From 8 cases on, 13 and
 25 groups, times are level within 3 %.
 """
 
 _LONGEST_TASK = 2_000_000_000
-"""Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES`.
+"""Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES` left cases.
 
 They take about 3 s in float32 and 7 s in float64. Raising it makes tables of right cases less
 often. Lowering it shows progress sooner, and ends an interrupted call sooner. Chosen by reasoning.
