@@ -21,7 +21,7 @@ CASES = {
         rk.Network(2, 3, alpha=0.8, dilation=(2, 3)),
         "ntk",
         "gap",
-        (4, 2, 3),
+        (4, 2, 4),
     ),
     "ResCGPK": (rk.Network(2, 5), "gpk", "trace", 4),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),

@@ -25,7 +25,7 @@ NEEDED = {
 # Seconds of processor time, one run each. A notebook without an entry is new, and counts as
 # the longest. The longest run first, so that no worker has one left when the others have finished.
 SECONDS = {
-    "finite_networks": 42,
+    "finite_networks": 36,
     "beyond_the_kernel_regime": 34,
     "large_gram": 33,
     "infinite_depth": 29,

@@ -46,8 +46,8 @@ def test_converges_as_predicted(family, kind, head, exponent):
 
 @pytest.mark.parametrize("readout", [True, False])
 def test_gamma_one_half_from_gamma_six_tenths(readout):
-    """At depth 65536, L^-0.2 is still a ninth; the theorem is for γ > ½ and not for ½."""
-    six = depth.check(families.resnet(0.6, readout=readout), depths=powers(16 if readout else 12))
+    """At depth 32768, L^-0.2 is still an eighth; the theorem is for γ > ½ and not for ½."""
+    six = depth.check(families.resnet(0.6, readout=readout), depths=powers(15 if readout else 12))
     assert six.verdict == depth.AS_PREDICTED
     default = depth.check(families.resnet(0.6, readout=readout))
     assert (default.verdict, default.as_predicted) == (depth.AS_PREDICTED, True)
@@ -264,7 +264,7 @@ def test_slow_corrections_refute_nothing(gamma):
         assert tangent.exponent.admits(1 - 2 * gamma)
 
 
-@pytest.mark.parametrize("last", [13, 14, 15])
+@pytest.mark.parametrize("last", [13, 15])
 def test_a_logarithm_is_no_power(last):
     """log(L)/L has a slope of 0.93 to 0.95 at these depths: nearly 1, and not resolved from 1."""
     X = multisphere.sample(4, 4, 3, rng=0)
@@ -278,8 +278,7 @@ def test_a_logarithm_is_no_power(last):
     )
 
 
-@pytest.mark.parametrize("off", [0.96, 1.04])
-@pytest.mark.parametrize("head", ["trace", "gap"])
+@pytest.mark.parametrize(("off", "head"), [(0.96, "trace"), (1.04, "gap")])
 def test_constants_off_by_four_percent_are_refuted(off, head):
     """The default tolerance is 1 %; a larger tolerance accepts them; so with a logarithm."""
     X = multisphere.sample(4, 4, 3, rng=0)
