@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import conftest as root_conftest
 import rescntk as rk
 from tests import conftest
 
@@ -36,6 +37,13 @@ def test_test_is_everything():
     assert re.fullmatch(r"\S*make .*--jobs 3 lint compile-float32 compile-float64", beside)
     assert [*first[:3], last] == [*LINT, f"{PYTEST} --complete"]
     assert [re.search(r'dtype="(\w+)"', line)[1] for line in first[3:]] == ["float32", "float64"]
+
+
+def test_a_flag_that_xla_lacks_is_not_given():
+    """XLA would end each process that computes with JAX."""
+    pytest.importorskip("jax")
+    assert root_conftest.xla_takes("")
+    assert not root_conftest.xla_takes("--xla_flag_of_another_version=1")
 
 
 def test_slow_tests_exist():
