@@ -480,5 +480,7 @@ def test_signals_of_different_lengths(rng):
     np.testing.assert_allclose(features(Z), features(X)[2:5], atol=bar)
     approximation = low.factor @ low.factor.T
     np.testing.assert_allclose(features(Z) @ features(X).T, approximation[2:5], atol=bar)
+    with pytest.raises(ValueError, match=r"X has shape \(1, 3, 5\), expected 2 channels as in sig"):
+        features(np.ones((1, 3, 5)))
     found = rk.regression.restricted_ridge(kernel, X, y, low, [0.1])
     assert found.predict(Z).shape == (1, 3)

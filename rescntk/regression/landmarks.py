@@ -60,9 +60,8 @@ class LandmarkMap:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the features F of signals X, (n, k) in float64, computed block by block."""
         X = check_batch(X, "X")
-        check_match(
-            self.signals, X, isinstance(X, SignalList) or isinstance(self.signals, SignalList)
-        )
+        lists = isinstance(X, SignalList) or isinstance(self.signals, SignalList)
+        check_match(self.signals, X, lists, names=("signals", "X"))
         found = np.empty((len(X), len(self.signals)))
         for rows in blocks(0, len(X), _BLOCK):
             found[rows] = self.block(X[rows])

@@ -349,7 +349,7 @@ class StoredGram:
             X = folder.signals("X")
             both: Batch
             if isinstance(X, SignalList):
-                check_match(X, new, lists=True)
+                check_match(X, new, lists=True, names=("X", "X_new"))
                 new = SignalList.of(new)
                 both = SignalList([*X, *new])
             else:
@@ -359,7 +359,7 @@ class StoredGram:
                         f"X_new has signals of {new.shape[2]} timepoints, and X is stored with "
                         f"{X.shape[2]}: signals of other lengths begin a new Gram"
                     )
-                check_match(X, new)
+                check_match(X, new, names=("X", "X_new"))
                 both = np.concatenate([X, new])
             folder.fit_arrays()
             folder.grow(new, describe_signals(both))

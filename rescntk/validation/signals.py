@@ -113,22 +113,25 @@ def check_array(X: Any, name: str, reason: str) -> np.ndarray:
     return array
 
 
-def check_match(X: Any, Z: Any, lists: bool = False) -> None:
+def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("X", "Z")) -> None:
     """Raise a ValueError if batches X and Z differ in library, channels or length.
 
-    Lengths may differ if `lists` is true: if X or Z came as a list.
+    Lengths may differ if `lists` is true: if X or Z came as a list. Messages call the batches by
+    `names`.
     """
+    one, two = names
     if library(X) is not library(Z):
         raise ValueError(
-            "X and Z are of different array libraries, expected both NumPy or both CuPy"
+            f"{one} and {two} are of different array libraries, expected both NumPy or both CuPy"
         )
     pairs = zip(channels_and_length(X), channels_and_length(Z), strict=True)
     for axis, (own, other) in enumerate(pairs):
         what = ("channels", "timepoints")[axis]
         if own != other and not (lists and axis):
-            remedy = "; head 'gap' takes other lengths in lists, list(Z)" if axis else ""
+            remedy = f"; head 'gap' takes other lengths in lists, list({two})" if axis else ""
             raise ValueError(
-                f"Z has {batch_shape(Z)}, expected {own} {what} as in X of {batch_shape(X)}{remedy}"
+                f"{two} has {batch_shape(Z)}, expected {own} {what} as in {one} of "
+                f"{batch_shape(X)}{remedy}"
             )
 
 

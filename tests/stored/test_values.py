@@ -320,5 +320,9 @@ def test_signals_of_different_lengths(path, computed, rng):
         compute(path, [2 * X[0], *X[1:]])
     with pytest.raises(ValueError, match="X_new has signals of .* expected signals of one length"):
         compute(path.with_name("array.zarr"), array).append(X)
+    message = r"X_new has shape \(1, 3, 8\), expected 2 channels as in X of "
+    for name in ("array.zarr", path.name):
+        with pytest.raises(ValueError, match=message):
+            stored.open(path.with_name(name)).append(np.ones((1, 3, 8)))
     with pytest.raises(ValueError, match="head is 'trace', which takes signals of one length"):
         compute(path.with_name("trace.zarr"), X, head="trace")
