@@ -78,6 +78,9 @@ docs-look: docs $(VENV)/look.stamp
 benchmark: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/cpu.py
 
+# A comma as such would part the arguments of $(call).
+COMMA := ,
+
 # pip compiles modules one by one; compileall uses all cores, and leaves out the packages' own
 # tests, and packages that are compiled or serve pip alone. Some packages hold files that are no
 # Python 3, which are left as they are.
@@ -89,7 +92,7 @@ endef
 # The environments. A stamp is newer than pyproject.toml once its packages are installed.
 $(VENV)/demo.stamp: pyproject.toml
 	$(MAKE) --no-print-directory $(VENV)/python.stamp
-	$(call install,.[plot,datasets])
+	$(call install,.[plot$(COMMA)datasets])
 	touch $@
 
 $(VENV)/test.stamp: pyproject.toml

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,29 @@ def test_a_flag_that_xla_lacks_is_not_given():
     pytest.importorskip("jax")
     assert root_conftest.xla_takes("")
     assert not root_conftest.xla_takes("--xla_flag_of_another_version=1")
+
+
+@pytest.mark.parametrize(
+    ("stamp", "extras"),
+    [
+        ("demo", "plot,datasets"),
+        ("test", "all"),
+        ("look", "look"),
+        ("cuda13", "cuda13"),
+        ("jax-cuda13", "jax-cuda13"),
+    ],
+)
+def test_environments_have_the_extras_of_their_targets(stamp, extras):
+    """As in a fresh clone: pyproject.toml counts as newer than what is installed."""
+    done = ["-o", ".venv/cuda13.stamp"] if stamp == "jax-cuda13" else []
+    ready = [] if stamp == "test" else ["-o", ".venv/test.stamp"]
+    make = ["make", "--no-print-directory", "--dry-run", "-W", "pyproject.toml", *ready, *done]
+    run = subprocess.run(
+        [*make, f".venv/{stamp}.stamp"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert re.findall(r"--editable '(.*)'", run.stdout) == [f".[{extras}]"]
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert metadata["optional-dependencies"].keys() >= set(extras.split(","))
 
 
 def test_slow_tests_exist():
