@@ -60,9 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if missing := [name for name in OPTIONAL if find_spec(name) is None]:
         raise pytest.UsageError(f"not installed: {', '.join(missing)}")
-    # Workers and notebooks inherit the flags.
-    if "XLA_FLAGS" not in os.environ and xla_takes(XLA_FLAGS):
-        os.environ["XLA_FLAGS"] = XLA_FLAGS
+    # Workers and notebooks inherit the answer, so that XLA is asked once.
+    if "XLA_FLAGS" not in os.environ:
+        os.environ["XLA_FLAGS"] = XLA_FLAGS if xla_takes(XLA_FLAGS) else ""
 
 
 def xla_takes(flags: str) -> bool:
