@@ -68,12 +68,14 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_exact(name, make, rng):
     assert_exact(NETWORKS[name], make(2, 4, rng)[:4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("alpha", [2.0**-20, 2.0**-10, 2.0**-4, 2.0, 30.0])
 def test_exact_at_every_alpha(alpha, make, rng):
@@ -90,6 +92,7 @@ def test_exact_at_depth_30(alpha, rng):
         assert_exact(rk.Network(30, alpha=alpha), X, dtypes=dtypes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
 def test_exact_for_erf(make, rng):
     network = rk.Network(4, alpha=1.25, activation="erf", c_w=1.3)
@@ -100,6 +103,7 @@ def test_exact_for_erf(make, rng):
     assert_exact(network, X, spread=tolerances.erf_spread(variance))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 def test_exact_on_every_engine(engines, rng):
     X = rng.standard_normal((3, 2, 5))

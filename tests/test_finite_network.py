@@ -7,6 +7,8 @@ import rescntk as rk
 from tests import tolerances
 from tests.oracles import finite
 
+pytestmark = pytest.mark.slow
+
 # Standard errors go like (WIDTH · NETWORKS)^(-1/2), the time like WIDTH² · NETWORKS.
 WIDTH, NETWORKS = 700, 36
 

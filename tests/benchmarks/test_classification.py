@@ -14,6 +14,8 @@ import classification
 import classification_methods
 import classification_report
 
+pytestmark = pytest.mark.slow
+
 
 def test_draws_are_disjoint_balanced_and_reproducible():
     y = np.repeat(["a", "b", "c"], [30, 20, 10])

@@ -14,6 +14,8 @@ from classification_methods import draw_signals
 from rescntk.learn import ResidualKernelClassifier
 from tests.learn.cases import waves
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def study():

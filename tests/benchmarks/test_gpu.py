@@ -20,6 +20,8 @@ from gpu_rows import JAX, OURS, SMALL, Row
 import rescntk as rk
 from tests.benchmarks.gpu_parts import BENCHMARKS, CENTRE, MACHINE, OWN, ROOT, done, program
 
+pytestmark = pytest.mark.slow
+
 
 class Watch:
     """A clock that goes on only when it is told to."""

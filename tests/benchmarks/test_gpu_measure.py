@@ -8,6 +8,8 @@ import pytest
 
 from tests.engines.cuda import nvrtc
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_bound_of_issue_slots():
     """49 slots: 132 multiprocessors issue 128 lanes' instructions a clock of 1980 MHz."""

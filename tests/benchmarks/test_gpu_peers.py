@@ -14,6 +14,8 @@ import rescntk as rk
 from rescntk.engines import reference
 from tests.benchmarks.gpu_parts import BENCHMARKS
 
+pytestmark = pytest.mark.slow
+
 
 def test_climb_until_no_faster():
     found = gpu_peers.climb([4, 8, 16, 32], lambda n: 1e-6 * n**2 + (16e-6 if n < 16 else 0.0))

@@ -9,6 +9,8 @@ from gpu_rows import FULL, JAX, OURS, REFERENCE, Row
 
 from tests.benchmarks.gpu_parts import MACHINE, full_report
 
+pytestmark = pytest.mark.slow
+
 
 def met(report):
     return {name: one["met"] for name, one in gpu_report.verdicts(report).items()}

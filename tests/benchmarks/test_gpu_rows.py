@@ -6,6 +6,8 @@ from gpu_rows import FULL, JAX, OURS, REFERENCE, Row
 
 from tests.benchmarks.gpu_parts import CENTRE, done
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_plan_is_a_star():
     rows = gpu_rows.plan(FULL)

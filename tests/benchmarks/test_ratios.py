@@ -1,6 +1,9 @@
 """The table of ratios has the Grams that the script measures."""
 
+import pytest
 import ratios
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_table_has_the_cases_of_the_script():

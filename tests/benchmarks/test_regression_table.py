@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import many_signals
 import regression
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_first_split_is_the_official_one():
     found = regression.splits(10, 7, 3)

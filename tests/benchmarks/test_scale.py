@@ -15,6 +15,8 @@ import scale_parts  # noqa: E402
 import scale_problems  # noqa: E402
 import scale_report  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def flat(random_state, n_jobs):
     """Return a stand-in for MiniRocket, which takes 20 seconds to compile."""

@@ -18,6 +18,7 @@ from tests.oracles import definition
 from tests.strategies import networks, signals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 @pytest.mark.parametrize(("name", "make", "channels"), pairs_meet(NETWORKS, SIGNALS, [1, 3]))
 def test_difficult_signals(engines, name, make, channels, rng):
@@ -78,6 +79,7 @@ def test_gap_of_signals_of_zero_mean(engines, constants, rng):
         assert_accurate(engines, rk.Network(3, **constants), X, heads=("gap",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "dtype"), [(50, "float32"), (50, "float64"), (5000, "float64")])
 @pytest.mark.parametrize("engines", GROUPS)
 def test_pixelwise_and_deep(engines, depth, dtype, rng):
@@ -102,6 +104,7 @@ def test_many_channels(engines, rng):
     assert_accurate(engines, rk.Network(1, 1), rng.standard_normal((2, 10_000, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 @given(networks(max_depth=4, dilated="freely"), signals(max_cases=3, max_length=5))
 @where_resolved

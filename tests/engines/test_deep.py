@@ -5,7 +5,7 @@ import pytest
 from tests.engine_names import ENGINES
 from tests.engines.bodies import deep
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = [pytest.mark.parametrize("engine", ENGINES), pytest.mark.slow]
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.3])

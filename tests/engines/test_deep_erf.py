@@ -12,6 +12,7 @@ EVERY = pytest.mark.parametrize("constants", deep_erf.CONSTANTS)
 SKIP = pytest.mark.parametrize("skip", [False, True])
 
 
+@pytest.mark.slow
 @EVERY
 @SKIP
 @pytest.mark.parametrize(("d", "depth"), [(3, 50), (1, 200)])
@@ -19,6 +20,7 @@ def test_as_resolved(engine, d, depth, skip, constants):
     deep_erf.as_resolved(engine, d, depth, skip, constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("skip", "constants"), [(True, "default"), (False, "four")])
 def test_as_resolved_at_depth_1000(engine, skip, constants):
     deep_erf.as_resolved(engine, 1, 1000, skip, constants)

@@ -8,7 +8,7 @@ from tests.engine_names import ENGINES
 from tests.engines.bodies import properties
 from tests.strategies import heads, kinds, networks, signals
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = [pytest.mark.parametrize("engine", ENGINES), pytest.mark.slow]
 
 test_a_gram_is_symmetric_to_the_bit_and_semidefinite = given(
     networks(dilated="freely"), signals(), heads

@@ -19,6 +19,8 @@ from tests.engine_names import CPU, needs_numba, takes
 from tests.oracles import torus
 from tests.strategies import kinds, networks, signal_lists
 
+pytestmark = pytest.mark.slow
+
 DILATED = rk.Network(3, 3, dilation=(1, 2, 4))
 NETWORKS = {
     "default": rk.Network(3),

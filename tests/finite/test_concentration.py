@@ -13,6 +13,8 @@ from rescntk import finite  # noqa: E402
 from rescntk.finite.concentration import fit_power_law  # noqa: E402
 from rescntk.finite.sampling import features_kernel  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 WIDTHS, SAMPLES = (24, 192), 48
 
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.

@@ -14,6 +14,8 @@ pytest.importorskip("optax", reason="rescntk.finite needs optax")
 from rescntk import finite  # noqa: E402
 from rescntk.finite import circular  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 HEADS = ("equivariant", "trace", "gap")
 WIDTH, D = 6, 4
 

@@ -12,6 +12,8 @@ pytest.importorskip("optax", reason="rescntk.finite needs optax")
 from rescntk import finite  # noqa: E402
 from rescntk.finite import tangent  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 WIDTH, D = 5, 4
 
 

@@ -14,6 +14,8 @@ optax = pytest.importorskip("optax", reason="rescntk.finite needs optax")
 from rescntk import finite  # noqa: E402
 from rescntk.finite.descent import draw_batches  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 NETWORK = rk.Network(1, 3, alpha=0.5)
 
 

@@ -22,6 +22,8 @@ from rescntk.learn import (
     SignalScaler,
 )
 
+pytestmark = pytest.mark.slow
+
 FEW = {"effort": "fast", "depth": 1}
 ESTIMATORS = {
     "scaler": SignalScaler(),

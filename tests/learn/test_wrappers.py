@@ -12,6 +12,8 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.learn._delegating import with_remedy
 from tests.learn.cases import ONE
 
+pytestmark = pytest.mark.slow
+
 RESIZED = r"scipy\.signal\.resample.*aeon's .*Resizer.*sktime's TSInterpolator"
 FILLED = r"numpy\.interp.*aeon's .*SimpleImputer.*sktime's Imputer"
 

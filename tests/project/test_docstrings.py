@@ -8,6 +8,8 @@ import pytest
 
 from tests.project.pages import ROOT
 
+pytestmark = pytest.mark.slow
+
 validate = pytest.importorskip("numpydoc.validate").validate
 
 MODULES = re.findall(r"^   (rescntk[\w.]*)$", (ROOT / "docs/api/index.md").read_text(), re.M)

@@ -11,7 +11,6 @@ import pytest
 
 import conftest as root_conftest
 import rescntk as rk
-from tests import conftest
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make")
@@ -70,14 +69,6 @@ def test_environments_have_the_extras_of_their_targets(stamp, installed):
     assert metadata["optional-dependencies"].keys() >= set(",".join(installed).split(","))
 
 
-def test_slow_tests_exist():
-    """A renamed test would leave the list of slow ones unnoticed."""
-    for entry in conftest.SLOW:
-        path, _, name = entry.partition("::")
-        assert (ROOT / path).exists(), entry
-        assert not name or re.search(rf"^(def )?{name}\b", (ROOT / path).read_text(), re.M), entry
-
-
 def test_gpu_tests_without_a_gpu_fail_in_one_line():
     """Skipping all of them would look like success."""
     state = rk.engines.available()["cuda"]
@@ -111,19 +102,3 @@ def test_gpu_tests_are_where_make_looks_for_them():
     ]
     names = [path.relative_to(ROOT).as_posix() for path in files if path != Path(__file__)]
     assert len(names) > 5 and all(name.startswith(places) for name in names)
-
-
-def test_slow_tests_are_marked_and_run_first():
-    """`pytest -m "not slow"` leaves out the list, and notebooks come before all other tests."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/project", "-m"]
-
-    def collected(marker):
-        run = subprocess.run([*command, marker], cwd=ROOT, capture_output=True, text=True)
-        return [line for line in run.stdout.splitlines() if "::" in line]
-
-    everything, fast = collected("slow or not slow"), collected("not slow")
-    slow = everything[: -len(fast)]
-    assert slow and all(name.startswith(conftest.SLOW) for name in slow)
-    assert fast and not any(name.startswith(conftest.SLOW) for name in fast)
-    assert slow[0].startswith(conftest.NOTEBOOKS)
-    assert everything == slow + fast

@@ -14,6 +14,8 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(FOLDER))
 import run  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 NEEDED = {
     "gaussian_process": "sktime",
     "finite_networks": "jax",

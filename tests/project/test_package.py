@@ -15,6 +15,8 @@ import pytest
 import rescntk as rk
 from tests.project.pages import ROOT, blocks
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("build.__main__")
 
 FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")

@@ -13,6 +13,7 @@ from tests.project.pages import ROOT, Block, blocks, links, name, pages
 PAGES = {name(path): path.read_text(encoding="utf-8") for path in pages()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if blocks(text)])
 def test_code_runs(page, tmp_path, monkeypatch, capsys):
     """All blocks of a page, one after the other, with the same names, in an empty folder.

@@ -16,6 +16,8 @@ from tests.project.pages import ROOT
 pytest.importorskip("sphinx")
 from sphinx.util.inventory import InventoryFile
 
+pytestmark = pytest.mark.slow
+
 MODULES = re.findall(r"^   (rescntk[\w.]*)$", (ROOT / "docs/api/index.md").read_text(), re.M)
 
 GENERATED = shutil.ignore_patterns("generated", "thumbnails", "results", "*.csv", "*.json")

@@ -26,7 +26,7 @@ from rescntk.stored.folder import Folder
 from rescntk.stored.lock import locked
 from tests.stored.cases import BLOCK, assert_same, compute, in_memory, signals
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="SIGKILL"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 
 JOB = """

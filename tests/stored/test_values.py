@@ -18,6 +18,8 @@ from rescntk import regression, stored
 from rescntk.stored import jobs
 from tests.stored.cases import BLOCK, NET, assert_same, compute, in_memory, signals
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -9,6 +9,8 @@ from rescntk.theory import degeneracy, smoothness
 from tests import tolerances
 from tests.oracles import papers
 
+pytestmark = pytest.mark.slow
+
 EPS = tolerances.EPS["float64"]
 ANGLES = np.array([0.3, 1.0, 2.0, 2.8])
 T = np.cos(ANGLES)

@@ -11,6 +11,8 @@ from tests import tolerances
 from tests.ladders import SHORT, pairs, powers
 from tests.oracles.papers import kappa0, kappa1
 
+pytestmark = pytest.mark.slow
+
 EPS = tolerances.EPS["float64"]
 
 

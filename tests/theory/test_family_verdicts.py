@@ -12,6 +12,8 @@ from rescntk.theory.findings import judge
 from tests import tolerances
 from tests.ladders import SHORT, pairs, powers
 
+pytestmark = pytest.mark.slow
+
 EPS = tolerances.EPS["float64"]
 
 

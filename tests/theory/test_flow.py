@@ -12,6 +12,8 @@ from tests import tolerances
 from tests.ladders import SHORT, pairs
 from tests.oracles.papers import kappa1
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = (
     rk.Network(1),
     rk.Network(1, 5, outer_filter_size=1, alpha=2.0, c_v=1.3, c_w=0.7),

@@ -14,6 +14,8 @@ from tests import tolerances
 from tests.oracles import fields, finite
 from tests.strategies import kinds, networks, signals
 
+pytestmark = pytest.mark.slow
+
 EPS = tolerances.EPS["float64"]
 LENGTHS = st.integers(1, 9)
 KINDS = ("gpk", "ntk")

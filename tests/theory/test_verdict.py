@@ -1,6 +1,7 @@
 """Verdicts on sequences of numbers with known limits."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +9,8 @@ from rescntk.theory import depth, limits
 from rescntk.theory.findings import judge
 from tests import tolerances
 from tests.ladders import powers
+
+pytestmark = pytest.mark.slow
 
 EPS = tolerances.EPS["float64"]
 

@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from rescntk.engines.cpu import compilation, deficits, rows
 from tests.engine_names import needs_numba
 from tests.processes import run
 
-pytestmark = needs_numba
+pytestmark = [needs_numba, pytest.mark.slow]
 
 
 def test_the_loops_are_kept_on_disk():

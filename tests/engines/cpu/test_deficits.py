@@ -47,6 +47,7 @@ def assert_equal_engines(network, X, dtype):
     assert (error <= bar * largest * largest[0]).all()
 
 
+@pytest.mark.slow
 @given(networks(activations=("relu",)), odd, odd, signals())
 def test_any_network_on_any_signals(network, inner, outer, X):
     network = network.replace(filter_size=inner, outer_filter_size=outer)

@@ -13,7 +13,7 @@ from tests.engines.bodies import accuracy, cupy_arrays, cutting, deep, propertie
 from tests.engines.cuda import emulated
 from tests.strategies import heads, kinds, networks, signals
 
-pytestmark = emulated.on_host
+pytestmark = [emulated.on_host, pytest.mark.slow]
 BOTH = ("gpk", "ntk")
 
 

@@ -9,7 +9,7 @@ from rescntk.engines.cuda import launch as launches
 from tests.covering import pairs_meet
 from tests.engines.cuda import nvrtc
 
-pytestmark = pytest.mark.skipif(nvrtc.LIBRARY is None, reason=nvrtc.MISSING)
+pytestmark = [pytest.mark.skipif(nvrtc.LIBRARY is None, reason=nvrtc.MISSING), pytest.mark.slow]
 
 BOTH = ("gpk", "ntk")
 

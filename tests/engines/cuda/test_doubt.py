@@ -15,6 +15,8 @@ from tests import tolerances
 from tests.engines.bodies import accuracy, properties
 from tests.engines.cuda import emulated
 
+pytestmark = pytest.mark.slow
+
 BOTH = ("gpk", "ntk")
 ALL = ("input", "inner", "outer", "readout")
 

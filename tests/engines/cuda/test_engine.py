@@ -14,6 +14,8 @@ from rescntk.engines.protocol import Request
 from tests import tolerances
 from tests.engines.cuda import emulated
 
+pytestmark = pytest.mark.slow
+
 on_host = emulated.on_host
 BOTH = ("gpk", "ntk")
 

@@ -1,7 +1,11 @@
 """The kernels' text: the coefficients of the polynomials, and what CuPy compiles."""
 
+import pytest
+
 from rescntk.engines import polynomials
 from rescntk.engines.cuda import kernels
+
+pytestmark = pytest.mark.slow
 
 
 def test_coefficients_are_in_the_source():

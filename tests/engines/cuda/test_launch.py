@@ -8,6 +8,8 @@ from rescntk.engines.cuda import launch as launches
 from rescntk.engines.cuda.packing import LEFT, RIGHT, segment_order
 from rescntk.engines.protocol import Request
 
+pytestmark = pytest.mark.slow
+
 BOTH = ("gpk", "ntk")
 
 

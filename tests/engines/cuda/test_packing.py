@@ -15,6 +15,8 @@ from tests import difficult_signals
 from tests.engines.cuda import emulated
 from tests.strategies import heads, networks, signals
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = {
     "long signals": (rk.Network(3, 5), 700),
     "filters around the ring": (rk.Network(2, 31, outer_filter_size=101, input_filter_size=9), 5),

@@ -10,7 +10,7 @@ from rescntk.engines.cuda import kernels, launch
 from tests import tolerances
 from tests.engines.cuda import emulated
 
-pytestmark = emulated.on_host
+pytestmark = [emulated.on_host, pytest.mark.slow]
 
 
 DRIVER = """

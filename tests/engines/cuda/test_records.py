@@ -8,6 +8,8 @@ import pytest
 from rescntk.engines.cuda import kernels, records
 from tests.engines.cuda import emulated, nvrtc
 
+pytestmark = pytest.mark.slow
+
 
 def layouts():
     """Yield each struct of rows.h and activations.h with its layout in records.py."""

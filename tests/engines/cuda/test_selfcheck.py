@@ -15,7 +15,7 @@ from rescntk.engines.protocol import Request
 from tests import tolerances
 from tests.engines.cuda import emulated, fake_cupy
 
-pytestmark = emulated.on_host
+pytestmark = [emulated.on_host, pytest.mark.slow]
 KINDS = ("gpk", "ntk")
 
 

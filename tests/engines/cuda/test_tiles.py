@@ -11,6 +11,8 @@ from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.cuda import tiles
 from tests.engines.cuda import emulated
 
+pytestmark = pytest.mark.slow
+
 BOTH = ("gpk", "ntk")
 
 

@@ -11,6 +11,8 @@ from rescntk.theory import spectrum
 from rescntk.theory.spectrum import windows
 from tests import tolerances
 
+pytestmark = pytest.mark.slow
+
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
 

@@ -16,6 +16,8 @@ from rescntk.theory.spectrum import blocks, dot_grid, windows
 from tests import tolerances
 from tests.strategies import kinds, networks
 
+pytestmark = pytest.mark.slow
+
 CNN = literature.geifman_cnn
 TWO = literature.barzilai_resnet
 

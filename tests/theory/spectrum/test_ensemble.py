@@ -7,6 +7,8 @@ import rescntk as rk
 from rescntk import literature
 from rescntk.theory import locality, spectrum
 
+pytestmark = pytest.mark.slow
+
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 TWO = literature.barzilai_resnet
 

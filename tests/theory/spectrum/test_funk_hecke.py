@@ -17,6 +17,8 @@ from tests import tolerances
 from tests.oracles import definition
 from tests.strategies import kinds, networks
 
+pytestmark = pytest.mark.slow
+
 EPS = tolerances.EPS["float64"]
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn

@@ -8,6 +8,8 @@ import pytest
 from rescntk.theory import spectrum
 from tests import tolerances
 
+pytestmark = pytest.mark.slow
+
 EPS = tolerances.EPS["float64"]
 
 

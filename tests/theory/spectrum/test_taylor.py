@@ -11,6 +11,8 @@ from rescntk import literature
 from rescntk.theory import spectrum
 from tests import tolerances
 
+pytestmark = pytest.mark.slow
+
 EPS = tolerances.EPS["float64"]
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 
