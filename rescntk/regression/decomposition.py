@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.linalg
@@ -12,6 +13,7 @@ from ..arrays import rounding_unit
 from ..matrices import resolution
 from ..validation import (
     check_case_weights,
+    check_cross_kernel,
     check_flag,
     check_nonnegative,
     check_positive,
@@ -19,8 +21,8 @@ from ..validation import (
     check_semidefinite,
     check_symmetric,
     check_targets,
-    check_two_values,
 )
+from .ridge import fit
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Decomposition:
     """V, (n, n), in columns"""
     eps: float
     """eps of the dtype of K: eigenvalues below n·eps·λ_max are rounding errors."""
+    matrix: np.ndarray | None = None
+    """K, (n, n), where the points have different weights. At λ = 0 it takes the place of V."""
 
     def coefficients(self, y: np.ndarray, ridge: Any = 0.0) -> np.ndarray:
         """Return the coefficients β = (K + λI)⁻¹ y for one ridge λ or for many.
@@ -49,7 +53,7 @@ class Decomposition:
         ----------
         y : ndarray, (n,) or (n, n_targets)
         ridge : float or array_like, (n_ridges,)
-            Each at least 0.
+            Each at least 0. At 0 the coefficients do not depend on the weights.
 
         Returns
         -------
@@ -61,8 +65,7 @@ class Decomposition:
         ValueError
             As for `solve`.
         """
-        y = check_targets(y, len(self.eigenvalues))
-        return self._solve(y, ridge, False)[0]
+        return self._fit(y, ridge, False)[0]
 
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
         r"""Return the coefficients β and the constant b of a regression with an intercept.
@@ -70,23 +73,7 @@ class Decomposition:
         The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`. With
         :math:`G = (K + \lambda I)^{-1}` it is :math:`\beta = B y`,
         :math:`B = G - G 1 1^\top G / (1^\top G 1)`, and :math:`b = 1^\top G y / (1^\top G 1)`.
-
-        Parameters
-        ----------
-        y, ridge
-            As for `coefficients`.
-
-        Returns
-        -------
-        coefficients : ndarray
-            As for `coefficients`.
-        intercepts : float or ndarray
-            As the coefficients, without the axis (n,).
-
-        Raises
-        ------
-        ValueError
-            As for `solve`.
+        Arguments, shapes and errors are as for `coefficients`; b has no axis (n,).
 
         Examples
         --------
@@ -96,8 +83,7 @@ class Decomposition:
         >>> found[0].round(12), float(found[1].round(12))
         (array([ 0.5, -0.5]), 2.0)
         """
-        y = check_targets(y, len(self.eigenvalues))
-        return self._solve(y, ridge, True)[:2]
+        return self._fit(y, ridge, True)[:2]
 
     def leave_one_out(
         self, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False
@@ -116,11 +102,6 @@ class Decomposition:
         intercept : bool, default False
             Whether the regression also fits a constant, which takes at least two values.
 
-        Returns
-        -------
-        ndarray
-            As for `coefficients`.
-
         Examples
         --------
         >>> import numpy as np
@@ -129,16 +110,35 @@ class Decomposition:
         >>> regression.decompose(K).leave_one_out(np.array([3.0, 0.0])).round(12)
         array([ 3. , -1.5])
         """
-        n = len(self.eigenvalues)
-        y = check_targets(y, n)
-        if check_flag(intercept, "intercept"):
-            check_two_values(y)
-        coefficients, _, correction = self._solve(y, ridge, intercept)
-        diagonal = self._inverses(ridge) @ (self.eigenvectors**2).T - correction
-        return coefficients / (diagonal[..., None] if y.ndim == 2 else diagonal)
+        errors = self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
+        return cast(np.ndarray, errors)
+
+    def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
+        r"""Return the variance :math:`K(z,z) - k^\top (K + \lambda I)^{-1} k` at m new points.
+
+        It is the variance of `posterior`, where λ is the noise. One decomposition serves many λ.
+
+        Parameters
+        ----------
+        cross : ndarray, (m, n)
+            ``kernel(Z, X)``, with k in its rows.
+        prior : float or ndarray, (m,)
+            ``kernel.diag(Z)``.
+        ridge : float, default 0.0
+            λ, at least 0.
+
+        Returns
+        -------
+        ndarray, (m,)
+            0 where rounding errors take the variance below 0.
+        """
+        cross = check_cross_kernel(cross, len(self.eigenvalues))
+        source = self if ridge > 0 else self._unweighted()
+        inverses = source._inverses(check_nonnegative(ridge, "ridge", "()"))
+        return np.maximum(prior - (cross @ source.eigenvectors) ** 2 @ inverses, 0.0)
 
     def flow(self, y: np.ndarray, time: Any, learning_rate: float = 1.0) -> np.ndarray:
-        r"""Return the coefficients of the network's function :math:`f_t` after training for time t.
+        r"""Return the coefficients of the function :math:`f_t` after training for time t.
 
         Gradient flow on :math:`\frac12 \|f - y\|^2` in the tangent-kernel regime, from a
         function that is 0 at the start: :math:`f_t(x) = K(x, X) K^{-1} (I - e^{-\eta K t}) y`
@@ -212,31 +212,46 @@ class Decomposition:
         check_resolved(self.eigenvalues, self.eps)
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
 
-    def _inverses(self, ridge: Any) -> np.ndarray:
+    def _unweighted(self) -> Decomposition:
+        """Return the decomposition without weights, which lose digits where they differ a lot."""
+        if self.matrix is None:
+            return self
+        eigenvalues, eigenvectors = scipy.linalg.eigh(self.matrix, driver="evd")
+        return Decomposition(eigenvalues, eigenvectors, self.eps)
+
+    def _inverses(self, ridges: np.ndarray) -> np.ndarray:
         """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
-        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
         check_resolved(self.eigenvalues + ridges.min(), self.eps, "a larger ridge")
         return 1.0 / (self.eigenvalues + ridges[..., None])
 
-    def _solve(
-        self, y: np.ndarray, ridge: Any, intercept: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return By, the constant b, and the diagonal of G − B, which is 0 without an intercept."""
-        inverses = self._inverses(ridge)
-        targets = y if y.ndim == 2 else y[:, None]
-        if intercept:
-            solved = self._filtered(inverses, np.column_stack([targets, np.ones(len(y))]))
-            found, ones = solved[..., :-1], solved[..., -1]
-            total = ones.sum(axis=-1, keepdims=True)
-            constants = ones @ targets / total
-            found = found - ones[..., None] * constants[..., None, :]
-            correction = ones**2 / total
-        else:
-            found, correction = self._filtered(inverses, targets), np.zeros(inverses.shape)
-            constants = np.zeros((*inverses.shape[:-1], targets.shape[1]))
-        if y.ndim == 1:
-            found, constants = found[..., 0], constants[..., 0]
-        return found, constants, correction
+    def _fit(
+        self, y: np.ndarray, ridge: Any, intercept: bool, leave_one_out: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return coefficients, constants and leave-one-out errors (`ridge.fit`)."""
+        y = check_targets(y, len(self.eigenvalues))
+        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
+        if self.matrix is not None and not ridges.all():
+            unweighted = self._unweighted()
+            fits = [
+                (self if value else unweighted)._fit(y, value, intercept, leave_one_out)
+                for value in ridges.ravel()
+            ]
+
+            def stacked(parts: Sequence[Any]) -> np.ndarray:
+                return np.reshape(parts, (*ridges.shape, *parts[0].shape))
+
+            coefficients, constants, errors = zip(*fits, strict=True)
+            last = stacked(errors) if leave_one_out else None
+            return stacked(coefficients), stacked(constants), last
+        inverses = self._inverses(ridges)
+
+        def inverse(columns: np.ndarray) -> np.ndarray:
+            return self._filtered(inverses, columns)
+
+        def diagonal() -> np.ndarray:
+            return inverses @ (self.eigenvectors**2).T
+
+        return fit(inverse, y, intercept, diagonal if leave_one_out else None)
 
     def _filtered(self, factors: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return V diag(factors) Vᵀ y for each row of factors."""
@@ -248,7 +263,9 @@ class Decomposition:
         return result if y.ndim == 2 else result[..., 0]
 
 
-def decompose(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decomposition:
+def decompose(
+    K: np.ndarray, case_weights: np.ndarray | None = None, *, clip: bool = False
+) -> Decomposition:
     """Return the eigendecomposition of a kernel matrix K, which serves all ridges and times.
 
     Parameters
@@ -258,6 +275,9 @@ def decompose(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decompos
     case_weights : ndarray, (n,), optional
         Positive weights w of the points' squared errors. A point of weight 2 counts as two equal
         points with equal values. Leave-one-out errors leave out the point with all its weight.
+    clip : bool, default False
+        Whether to take all eigenvalues below 0 as 0, which makes K the nearest positive
+        semidefinite matrix. Otherwise eigenvalues far below 0 are refused.
 
     Returns
     -------
@@ -279,13 +299,18 @@ def decompose(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decompos
     >>> ladder.coefficients(np.arange(5.0), ridge=[0.0, 0.1, 1.0]).shape
     (3, 5)
     """
+    check_flag(clip, "clip")
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
-    if case_weights is not None:
-        roots = np.sqrt(check_case_weights(case_weights, len(K)))
-        K = K * roots * roots[:, None]
+    weights = np.ones(1) if case_weights is None else check_case_weights(case_weights, len(K))
+    roots = np.sqrt(weights)
+    scaled = K if case_weights is None else K * roots * roots[:, None]
     # LAPACK's divide and conquer is its fastest driver for all eigenvectors.
-    eigenvalues, eigenvectors = scipy.linalg.eigh(K, driver="evd")
-    check_semidefinite(eigenvalues, eps)
+    eigenvalues, eigenvectors = scipy.linalg.eigh(scaled, driver="evd")
+    if clip:
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+    else:
+        check_semidefinite(eigenvalues, eps)
     if case_weights is not None:
         eigenvectors = roots[:, None] * eigenvectors
-    return Decomposition(eigenvalues, eigenvectors, eps)
+    different = weights.min() < weights.max()
+    return Decomposition(eigenvalues, eigenvectors, eps, K.copy() if different else None)

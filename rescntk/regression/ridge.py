@@ -1,9 +1,9 @@
-"""Regression with one ridge, by Cholesky: interpolation, ridge regression, Gaussian processes."""
+"""Ridge regression on a kernel matrix: one ridge by Cholesky, and intercepts for any solver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -13,6 +13,7 @@ from ..validation import (
     check_batches,
     check_constant,
     check_cross_kernel,
+    check_flag,
     check_kernel,
     check_posterior_variance,
     check_prior_variance,
@@ -22,6 +23,7 @@ from ..validation import (
     check_two_values,
     singular_matrix,
 )
+from .conjugate_gradients import Solution, column_norms, conjugate_gradients
 
 _CLOSE = 10.0
 """LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues themselves.
@@ -32,73 +34,155 @@ Guide, on condition estimation), and 1-norms stand for 2-norms.
 """
 
 
-def solve(K: np.ndarray, y: np.ndarray, ridge: float = 0.0) -> np.ndarray:
-    r"""Return the coefficients β of kernel interpolation or ridge regression, by Cholesky.
+def solve(
+    K: Any,
+    y: np.ndarray,
+    ridge: float = 0.0,
+    *,
+    intercept: bool = False,
+    leave_one_out: bool = False,
+    preconditioner: Any = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 1000,
+) -> Any:
+    r"""Return :math:`\beta = (K + \lambda I)^{-1} y`: kernel interpolation or ridge regression.
 
-    :math:`\beta = (K + \lambda I)^{-1} y`, the minimizer of
-    :math:`\|y - K\beta\|^2 + \lambda \beta^\top K \beta`; eq. 4 of Tirer et al. 2022 for
-    :math:`\lambda = 0`.
+    The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`, where the
+    constant b is 0 without an intercept; eq. 4 of Tirer et al. 2022 for :math:`\lambda = 0`.
+    The method follows from the arguments:
+
+    - K is an array and there is no preconditioner: by Cholesky. The result is an array; with an
+      intercept or leave-one-out errors it is a `Solution`, whose field ``coefficients`` is β.
+    - K is anything else with ``K @ v``, or there is a preconditioner: by conjugate gradients.
+      The result is a `Solution`.
 
     Parameters
     ----------
-    K : ndarray, (n, n)
-        Kernel matrix of the given points: symmetric, positive semidefinite.
+    K : array_like (n, n), or an object with ``shape`` and ``K @ v``
+        Kernel matrix of the given points: symmetric, positive semidefinite. A matrix of
+        `rescntk.stored` is read block by block.
     y : ndarray, (n,) or (n, n_targets)
         Values at the given points.
     ridge : float, default 0.0
-        λ, at least 0.
+        λ, at least 0; above 0 with a preconditioner.
+    intercept : bool, default False
+        Whether to fit the constant b, without penalty.
+    leave_one_out : bool, default False
+        Whether to return leave-one-out errors, y_i − f₋ᵢ(x_i). They take the diagonal of
+        (K + λI)⁻¹: n³/3 operations more by Cholesky. By conjugate gradients they would take n
+        more targets, and are refused. `restricted_ridge` has them for many signals.
+    preconditioner : LowRank or ndarray (n, rank), optional
+        The result of `pivoted_cholesky`, or its factor F: F Fᵀ + λI is the preconditioner.
+    tolerance, max_iterations
+        As for `conjugate_gradients`. The Cholesky factorization ignores them.
 
     Returns
     -------
-    ndarray of the shape of `y`
+    ndarray of the shape of `y`, or Solution
 
     Raises
     ------
     ValueError
-        If K + λI is numerically singular: its smallest eigenvalue is at most n·eps·λ_max, with
-        eps of K's dtype. The message names the eigenvalue. The usual reason are two equal points.
+        By Cholesky: if K + λI is numerically singular, its smallest eigenvalue is at most
+        n·eps·λ_max, with eps of K's dtype. The message names the eigenvalue. The usual reason
+        are two equal points. By conjugate gradients: as for `conjugate_gradients`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from rescntk import regression
-    >>> regression.solve(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([3.0, 0.0]))
+    >>> import rescntk as rk
+    >>> rk.regression.solve(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([3.0, 0.0]))
     array([ 2., -1.])
+
+    With a preconditioner the result tells how exact it is:
+
+    >>> X = np.random.default_rng(0).standard_normal((30, 2, 16))
+    >>> kernel = rk.ResCGPK(3, normalized=True)
+    >>> low = rk.regression.pivoted_cholesky(kernel, X, 15)
+    >>> found = rk.regression.solve(kernel(X), X[:, 0, 0], 0.1, preconditioner=low)
+    >>> found.coefficients.shape, bool(found.residuals < 1e-6)
+    ((30,), True)
     """
+    check_flag(intercept, "intercept")
+    check_flag(leave_one_out, "leave_one_out")
+    # Lists, data frames and arrays: everything that the Cholesky factorization can read.
+    is_array = hasattr(K, "__array__") or not hasattr(K, "__matmul__")
+    if not is_array or preconditioner is not None:
+        if leave_one_out:
+            raise ValueError(
+                "leave_one_out is True, expected False for conjugate gradients, which do not "
+                "compute the diagonal of the inverse: give K as an array without a "
+                "preconditioner, or take restricted_ridge"
+            )
+        return conjugate_gradients(
+            K,
+            y,
+            ridge,
+            intercept=intercept,
+            preconditioner=preconditioner,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+        )
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
-    return scipy.linalg.cho_solve((_cholesky(K, ridge, eps), True), y)
-
-
-def solve_with(
-    K: np.ndarray, y: np.ndarray, ridge: float, intercept: bool, leave_one_out: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    r"""Return coefficients β, intercepts b, and leave-one-out errors or None, by Cholesky.
-
-    `Decomposition.with_intercept` and `Decomposition.leave_one_out` have the same formulas,
-    with :math:`G = (K + \lambda I)^{-1}`: :math:`b = 1^\top G y / 1^\top G 1`,
-    :math:`\beta = G (y - 1 b)`, and errors :math:`\beta_i / (G_{ii} - (G1)_i^2 / 1^\top G 1)`.
-    """
-    K, eps = check_symmetric(K, "K"), rounding_unit(K)
-    y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
-    if intercept and leave_one_out:
-        check_two_values(y)
     factor = _cholesky(K, ridge, eps)
+
+    def inverse(columns: np.ndarray) -> np.ndarray:
+        solved: np.ndarray = scipy.linalg.cho_solve((factor, True), columns)
+        return solved
+
+    def diagonal() -> np.ndarray:
+        root = np.tril(scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0])
+        return np.einsum("ij,ij->j", root, root)
+
+    if not (intercept or leave_one_out):
+        return inverse(y)
+    A, b, errors = fit(inverse, y, intercept, diagonal if leave_one_out else None)
+    left = y - K @ A - ridge * A - b
+    centred = y - y.mean(axis=0) if intercept else y
+    norms = column_norms(centred.reshape(len(y), -1)).reshape(y.shape[1:])
+    residuals = np.linalg.norm(left / norms, axis=0)
+    return Solution(A, residuals, 0, residuals[None], b, errors)
+
+
+def fit(
+    inverse: Callable[[np.ndarray], np.ndarray],
+    y: np.ndarray,
+    intercept: bool,
+    diagonal: Callable[[], np.ndarray] | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    r"""Return coefficients β, constants b and leave-one-out errors, given :math:`G`.
+
+    :math:`G = (K + \lambda I)^{-1}`, :math:`b = 1^\top G y / 1^\top G 1` and :math:`\beta = B y`
+    with :math:`B = G - G 1 1^\top G / (1^\top G 1)`. The error of point i is
+    :math:`\beta_i / B_{ii}`. Without an intercept :math:`b = 0` and :math:`B = G`.
+
+    Parameters
+    ----------
+    inverse : callable
+        From columns (n, m) to G times the columns, (..., n, m): one matrix for each ridge.
+    y : ndarray, (n,) or (n, n_targets)
+    intercept : bool
+    diagonal : callable, optional
+        From nothing to the diagonal of G, (..., n). Without it there are no errors.
+    """
+    if intercept and diagonal is not None:
+        check_two_values(y)
     targets = y if y.ndim == 2 else y[:, None]
-    solved = scipy.linalg.cho_solve((factor, True), np.column_stack([targets, np.ones(len(y))]))
-    found, ones = solved[:, :-1], solved[:, -1]
-    constants, correction = np.zeros(targets.shape[1]), np.zeros(len(y))
+    correction: np.ndarray | float = 0.0
     if intercept:
-        total = ones.sum()
+        solved = inverse(np.column_stack([targets, np.ones(len(y))]))
+        found, ones = solved[..., :-1], solved[..., -1]
+        total = ones.sum(axis=-1, keepdims=True)
         constants, correction = ones @ targets / total, ones**2 / total
-        found = found - np.outer(ones, constants)
-    errors = None
-    if leave_one_out:
-        inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)
-        diagonal = np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse)) - correction
-        errors = found / diagonal[:, None]
+        found = found - ones[..., None] * constants[..., None, :]
+    else:
+        found = inverse(targets)
+        constants = np.zeros((*found.shape[:-2], targets.shape[1]))
+    errors = None if diagonal is None else found / (diagonal() - correction)[..., None]
     if y.ndim == 1:
-        return found[:, 0], constants[0], None if errors is None else errors[:, 0]
+        found, constants = found[..., 0], constants[..., 0]
+        errors = None if errors is None else errors[..., 0]
     return found, constants, errors
 
 
@@ -192,11 +276,11 @@ def posterior(
     >>> p.mean.round(12), p.variance.round(12)
     (array([0.6]), array([0.64]))
     """
-    given, K = (K, cross, prior), check_symmetric(K, "K")
+    matrices, K = (K, cross, prior), check_symmetric(K, "K")
     y, noise = check_targets(y, len(K)), check_constant(noise, "noise")
     cross = check_cross_kernel(cross, len(K))
     prior = check_prior_variance(prior, len(cross))
-    eps = max(map(rounding_unit, given))
+    eps = max(map(rounding_unit, matrices))
     factor = _cholesky(K, noise, eps)
     mean = cross @ scipy.linalg.cho_solve((factor, True), y)
     explained = scipy.linalg.solve_triangular(factor, cross.T, lower=True)

@@ -98,9 +98,12 @@ def check_semidefinite(eigenvalues: np.ndarray, eps: float) -> None:
     """
     n = len(eigenvalues)
     if eigenvalues[0] < -10 * resolution(eigenvalues, eps):
+        remedy = resolution(eigenvalues, eps) - eigenvalues[0]
         raise ValueError(
             f"K of shape {(n, n)} has the eigenvalue {eigenvalues[0]:.3g}, "
-            f"expected a positive semidefinite matrix"
+            f"expected a positive semidefinite matrix (more than {remedy:.3g} added to the "
+            f"diagonal, regression.solve with such a ridge, or regression.decompose(K, clip=True), "
+            f"which takes eigenvalues below 0 as 0)"
         )
 
 
