@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .arrays import Array
+from .arrays import Array, array_module, sqrt, where_less
 
 
 class Pixels(NamedTuple):
@@ -388,6 +388,47 @@ def angle_and_kappa1_excess(
     small[...] = w < _SERIES_END
     series = xp.multiply(series, small, out=series)
     return angle, xp.add(k1, series, out=k1)
+
+
+class Dual(NamedTuple):
+    """A ReLU layer's dual activations, times `factor`; of layer.py's constants."""
+
+    deficit: Any
+    """g (1 − κ1)/2: what K lacks at this correlation."""
+
+    K: Any
+    """g κ1/2."""
+
+    K_dot: Any
+    """κ0/2."""
+
+    root: Any
+    """√a, a = min(w, v)."""
+
+
+def arc(a: Any, root: Any, coefficients: Any) -> tuple[Any, Any]:
+    """Return k0 = arccos(1 − a)/π and k1 = κ1 − ρ at ρ = 1 − a, for a in [0, 1].
+
+    The engine "numba" has polynomials here, in `root` = √a and their `coefficients`.
+    """
+    angle, k1 = angle_and_kappa1_excess(array_module(a), a, 2.0 - a)
+    return angle * (1.0 / math.pi), k1
+
+
+def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> Dual:
+    """Return the dual activations of a ReLU layer, from w = 1 − ρ and v = 1 + ρ.
+
+    With a = min(w, v): for w < v, κ0 = 1 − k0 and 1 − κ1 = w − k1; otherwise κ0 = k0 and
+    1 − κ1 = 1 − k1. `layer` has the constants `factor` and `half_factor`.
+    """
+    a = where_less(w, v, w, v)
+    root = sqrt(a)
+    k0, k1 = arc(a, root, coefficients)
+    kappa0 = where_less(w, v, 1.0 - k0, k0)
+    one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
+    g = layer.factor * half_g
+    deficit = g * one_minus_kappa1
+    return Dual(deficit, g - deficit, layer.half_factor * kappa0, root)
 
 
 def one_minus_kappa1(w: np.ndarray) -> np.ndarray:

@@ -1,4 +1,8 @@
-"""`Array`, the common type of NumPy's and CuPy's arrays, and the module of an array."""
+"""`Array`, the common type of NumPy's and CuPy's arrays, and operations on either.
+
+The engine "numba" compiles `sqrt`, `where_less` and `rounded_product` for vectors
+(engines/cpu/layers.py), so that a formula in these operations and + − * / is written once.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +85,21 @@ def array_module(array: object) -> ModuleType:
     """Return the module cupy for CuPy's arrays, else numpy; this never imports CuPy."""
     name = type(array).__module__.partition(".")[0]
     return sys.modules[name] if name == "cupy" else np
+
+
+def sqrt(x: Any) -> Any:
+    return array_module(x).sqrt(x)
+
+
+def where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
+    """Return x where a < b, and y elsewhere."""
+    less = a < b
+    return array_module(less).where(less, x, y)
+
+
+def rounded_product(a: Any, b: Any) -> Any:
+    """Return a·b, rounded before it is added to anything: compilers do not contract it."""
+    return a * b
 
 
 def rounding_unit(values: Any) -> float:

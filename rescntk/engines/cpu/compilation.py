@@ -43,5 +43,6 @@ compiled_on_disk = njit(cache=True, **OPTIONS)
 def source_stamp() -> str:
     """Return a digest of all source files that the compiled code is made from."""
     folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), folder.parent / "polynomials.py"]
+    shared = ("engines/polynomials.py", "engines/layer.py", "activations.py")
+    files = [*sorted(folder.glob("*.py")), *(folder.parents[1] / name for name in shared)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

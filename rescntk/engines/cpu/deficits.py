@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..layer import correlate, dual
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
 from .heads import find_grids, write_results
-from .layers import first_layer, in_range, relu, tangent_source
+from .layers import first_layer, write_tangent_branch
 from .records import (
     Block,
     Group,
@@ -228,19 +229,16 @@ def inner_layer(
         deficit = merged_box(memory, parts, window1, window2, twice, layer.tiny, at)
         root1, root2 = load(memory, window1 + at), load(memory, window2 + at)
         inverse = load(memory, left.inverse + at) * load(memory, right.inverse + at)
-        w = in_range(deficit * inverse)
-        branch_deficit, covariance, slope, _ = relu(root1, root2, w, 2.0 - w, layer, p, r)
-        store(memory, places.branch_distance + start + at, branch_deficit)
+        w, half_g = correlate(deficit, inverse), root1 * root2
+        branch = dual(half_g, w, 2.0 - w, layer, (p, r))
+        store(memory, places.branch_distance + start + at, branch.deficit)
         if summed:
-            store(memory, K + at, layer.sum_scale * load(memory, K + at) + covariance)
+            store(memory, K + at, layer.sum_scale * load(memory, K + at) + branch.K)
         if with_ntk:
-            tangent = box(memory, tangents, at)
-            if with_linear:
-                tangent = (
-                    layer.linear_scale * load(memory, places.linear_box + start + at) + tangent
-                )
-            branch = tangent_source(slope, covariance, tangent, root1 * root2, 1.0 - w, layer)
-            store(memory, places.tangent_branch + start + at, branch)
+            write_tangent_branch(
+                memory, places, start + at, branch, w, half_g, box(memory, tangents, at),
+                with_linear, layer,
+            )  # fmt: skip
 
 
 @compiled

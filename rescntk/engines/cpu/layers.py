@@ -16,8 +16,12 @@ import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
 
+from ... import arrays
+from ...activations import arc
 from .. import polynomials
+from ..layer import Dual, add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
+from . import vectors
 from .compilation import compiled
 from .records import Group, LeftCases, LeftPixels, NetworkNumbers, Places, Taps
 from .sums import add_compensated, box
@@ -32,7 +36,6 @@ from .vectors import (
     floor,
     load,
     repeat_like,
-    rounded_product,
     sqrt,
     store,
     where_less,
@@ -48,28 +51,37 @@ positive terms lose at most 16 rounding units, and mostly two.
 
 _p32, _p64 = map(register_jitable, (polynomials.p32, polynomials.p64))
 _r32, _r64 = map(register_jitable, (polynomials.r32, polynomials.r64))
+for _function in (dual, correlate, tangent_g, tangent_branch, add):
+    register_jitable(_function)
 
 
-def p_poly(a: Vector, p: Numbers) -> Vector:
-    """Return p(a) of a vector, in its precision; `p` are the coefficients (polynomials.py)."""
+@overload(arrays.sqrt, strict=False)
+def _choose_sqrt(x: Any) -> Any:
+    return lambda x: vectors.sqrt(x)
 
 
-def r_poly(a: Vector, r: Numbers) -> Vector:
-    """Return r(a) of a vector, in its precision; `r` are the coefficients (polynomials.py)."""
+@overload(arrays.where_less, strict=False)
+def _choose_where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
+    return lambda a, b, x, y: vectors.where_less(a, b, x, y)
 
 
-@overload(p_poly, strict=False)
-def _choose_p(a: Any, p: Any) -> Any:
+@overload(arrays.rounded_product, strict=False)
+def _choose_rounded_product(a: Any, b: Any) -> Any:
+    return lambda a, b: vectors.rounded_product(a, b)
+
+
+@overload(arc, strict=False)
+def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
+    """Return √a p(a) and √a a r(a), in the precision of `a` (polynomials.py)."""
     if a.scalar == types.float32:
-        return lambda a, p: _p32(a, p)
-    return lambda a, p: _p64(a, p)
-
-
-@overload(r_poly, strict=False)
-def _choose_r(a: Any, r: Any) -> Any:
-    if a.scalar == types.float32:
-        return lambda a, r: _r32(a, r)
-    return lambda a, r: _r64(a, r)
+        return lambda a, root, coefficients: (
+            root * _p32(a, coefficients[0]),
+            root * a * _r32(a, coefficients[1]),
+        )
+    return lambda a, root, coefficients: (
+        root * _p64(a, coefficients[0]),
+        root * a * _r64(a, coefficients[1]),
+    )
 
 
 def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -78,43 +90,6 @@ def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     names = f"P{bits}", f"R{bits}"
     p, r = (np.array(getattr(polynomials, name), dtype) for name in names)
     return p, r
-
-
-@compiled
-def relu(
-    root1: Vector, root2: Vector, w: Vector, v: Vector, layer: Any, p: Numbers, r: Numbers
-) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return g(1 − κ1)/2, K and K̇ behind a ReLU, times α² c_v/q of the layer, and √a.
-
-    With a = min(w, v): k0 = √a p(a), k1 = √a a r(a). For w < v, κ0 = 1 − k0 and
-    1 − κ1 = w − k1; otherwise κ0 = k0 and 1 − κ1 = 1 − k1 (theory: 4b).
-    """
-    a = where_less(w, v, w, v)
-    root = sqrt(a)
-    k0 = root * p_poly(a, p)
-    k1 = root * a * r_poly(a, r)
-    kappa0 = where_less(w, v, 1.0 - k0, k0)
-    one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    g = layer.factor * (root1 * root2)
-    deficit = g * one_minus_kappa1
-    return deficit, g - deficit, layer.half_factor * kappa0, root
-
-
-@compiled
-def in_range(w: Vector) -> Vector:
-    """Return w, or the end of [0, 2] that rounding has taken it across."""
-    w = where_less(0.0, w, w, 0.0)
-    return where_less(w, 2.0, w, 2.0)
-
-
-@compiled
-def tangent_source(
-    slope: Vector, covariance: Vector, tangent: Vector, half_g: Vector, rho: Vector, layer: Any
-) -> Vector:
-    """Return K̇ ⊙ ((i − r) Σ + box A) + (o + r) K; `tangent` is box A."""
-    if layer.twice_inner_minus_readout != 0.0:
-        tangent = tangent + layer.twice_inner_minus_readout * (half_g * rho)
-    return layer.outer_plus_readout * covariance + rounded_product(slope, tangent)
 
 
 @compiled
@@ -302,7 +277,7 @@ def first_layer(
                 inverse = left_vector(left.inverses, left.input_inverse, pixel, at, single, root2)
                 inverse = inverse * load(memory, right_input + places.length + at)
                 distance = box(memory, squares, at)
-                w = in_range((distance - h * h) * inverse)
+                w = correlate(distance - h * h, inverse)
                 v = 2.0 - w
                 root = sqrt(where_less(w, v, w, v))
                 total = fabs(h) * (root1 + root2) + distance
@@ -332,7 +307,9 @@ def first_layer(
             store(memory, places.features + start + at, features)
             root2 = load(memory, right_root + at)
             root1 = left_vector(left.roots, left.root, pixel, at, single, root2)
-            branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
+            half_g = root1 * root2
+            branch = dual(half_g, w, v, layer, (p, r))
+            branch_distance = branch.deficit
             if deficits:
                 store(memory, places.distance + start + at, gw)
             else:
@@ -340,10 +317,10 @@ def first_layer(
                 h = root1 - root2
                 branch_distance = layer.half_factor * (h * h) + branch_distance
             store(memory, places.branch_distance + start + at, branch_distance)
-            store(memory, K + at, layer.sum_scale * features + covariance)
-            half_g, rho = root1 * root2, layer.one - w
-            branch = tangent_source(slope, covariance, tangent, half_g, rho, layer)
-            store(memory, places.tangent_branch + start + at, branch)
+            store(memory, K + at, layer.sum_scale * features + branch.K)
+            tangent = tangent_g(tangent, half_g, layer.one - w, layer)
+            tangent = tangent_branch(branch.K_dot, branch.K, tangent, layer)
+            store(memory, places.tangent_branch + start + at, tangent)
     return doubtful
 
 
@@ -377,26 +354,37 @@ def inner_layer(
             distance = box(memory, distances, at)
             inverse = left_vector(left.inverses, left.inverse, pixel, at, single, root2)
             inverse = inverse * load(memory, right_inverse + at)
-            w = in_range((distance - h * h) * inverse)
+            w = correlate(distance - h * h, inverse)
             v = 2.0 - w
             root = sqrt(where_less(w, v, w, v))
             total = fabs(h) * (root1 + root2) + distance
             if any_negative(layer.doubtful * root - total):
                 doubt = places.doubt + start + at
                 doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
-            branch_distance, covariance, slope, _ = relu(root1, root2, w, v, layer, p, r)
+            half_g = root1 * root2
+            branch = dual(half_g, w, v, layer, (p, r))
             store(
                 memory,
                 places.branch_distance + start + at,
-                layer.half_factor * (h * h) + branch_distance,
+                layer.half_factor * (h * h) + branch.deficit,
             )
-            store(memory, K + at, layer.sum_scale * load(memory, K + at) + covariance)
+            store(memory, K + at, layer.sum_scale * load(memory, K + at) + branch.K)
             if with_ntk:
-                tangent = box(memory, tangents, at)
-                if with_linear:
-                    tangent = (
-                        layer.linear_scale * load(memory, places.linear_box + start + at) + tangent
-                    )
-                branch = tangent_source(slope, covariance, tangent, root1 * root2, 1.0 - w, layer)
-                store(memory, places.tangent_branch + start + at, branch)
+                write_tangent_branch(
+                    memory, places, start + at, branch, w, half_g, box(memory, tangents, at),
+                    with_linear, layer,
+                )  # fmt: skip
     return doubtful
+
+
+@compiled
+def write_tangent_branch(
+    memory: Numbers, places: Places, at: int, branch: Dual, w: Vector, half_g: Vector,
+    tangent: Vector, with_linear: bool, layer: Any,
+) -> None:  # fmt: skip
+    """Write K̇ ⊙ A_g + (o + r) K of layers 2, 3, … at pixel `at`; `tangent` is box A."""
+    if with_linear:
+        tangent = layer.linear_scale * load(memory, places.linear_box + at) + tangent
+    tangent = tangent_g(tangent, half_g, 1.0 - w, layer)
+    tangent = tangent_branch(branch.K_dot, branch.K, tangent, layer)
+    store(memory, places.tangent_branch + at, tangent)

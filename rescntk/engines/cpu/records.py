@@ -65,32 +65,6 @@ class MassTables(NamedTuple):
     outer_pieces: np.ndarray
 
 
-def layer_constants(dtype: str) -> np.dtype:
-    """Return the dtype of one layer's constants, which multiply vectors of precision `dtype`.
-
-    Fields
-    ------
-    factor : α² c_v c_w / (q_outer q), times the power of two that rescales the layer.
-        From sums over both filters' windows to E[σσ] of the branch.
-    half_factor : half of `factor`.
-    skip_scale : the power of two that rescales the layer, or 0 without skip connections.
-        What the skip connection multiplies D, A and F by.
-    sum_scale : `skip_scale` where K is summed over the layers without its filter, else 0.
-    twice_inner_minus_readout : 2 (i − r).
-    outer_plus_readout : o + r.
-    linear_scale : the power of two by which F⁰ is multiplied to be stored as the layer's A is.
-    mean : mean of Σ over pixels, the unit of E (`scaling.DOUBTFUL`).
-    doubtful : pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful.
-    tiny : the smallest normal number.
-    one : 1. A literal 1 would make LLVM round another product of the first layer.
-    """
-    names = (
-        "factor", "half_factor", "skip_scale", "sum_scale", "twice_inner_minus_readout",
-        "outer_plus_readout", "linear_scale", "mean", "doubtful", "tiny", "one",
-    )  # fmt: skip
-    return np.dtype([(name, dtype) for name in names])
-
-
 class NetworkNumbers(NamedTuple):
     """Numbers of a network.
 
@@ -125,7 +99,7 @@ class NetworkConstants(NamedTuple):
 
     Attributes
     ----------
-    layers : array, (L + 1,), of `layer_constants`
+    layers : array, (L + 1,), of `layer.constants_dtype`
         Constants of each layer.
     slots : array, (L + 1,), int
         Where a layer's kernels stand among the depths asked for, or −1.

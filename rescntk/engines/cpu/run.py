@@ -11,6 +11,7 @@ from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
 from ..geometry import longest_reach, numbered, on_ring, receptive_reach
+from ..layer import constants_dtype
 from ..protocol import Request, ScaledKernel, cut
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from . import sizes
@@ -25,7 +26,6 @@ from .records import (
     Results,
     Rows,
     Wanted,
-    layer_constants,
 )
 from .rows import compute
 
@@ -142,7 +142,7 @@ class NumbaRun:
     def _layers(self, scaling: Scaling) -> np.ndarray:
         """Return the constants of layers 0 … L."""
         net, dtype = self.network, self.request.dtype
-        layers = np.zeros(self.depth + 1, layer_constants(dtype))
+        layers = np.zeros(self.depth + 1, constants_dtype(dtype))
         for number, layer in enumerate(layers[1:], start=1):
             factor = scaling.factor(number) * scaling.unit(number)
             skip_scale = scaling.step(number) * net.skip

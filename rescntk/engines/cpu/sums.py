@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..layer import add
 from .compilation import compiled
 from .records import Group, RowPixels, Taps
 from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, Vector, load, load_line, repeat_like, store
@@ -247,4 +248,4 @@ def box(memory: Numbers, taps: Taps, at: int) -> Vector:
 def add_branch(memory: Numbers, state: int, scale: float, taps: Taps, size: int) -> None:
     """state ← scale · state + box(branch): the skip connection and the outer filter."""
     for at in range(0, size, VECTOR_BYTES // memory.itemsize):
-        store(memory, state + at, scale * load(memory, state + at) + box(memory, taps, at))
+        store(memory, state + at, add(load(memory, state + at), box(memory, taps, at), scale))
