@@ -1,10 +1,14 @@
-"""The description of a computation, kept with its result: all that the values depend on."""
+"""The description of a computation, kept with its result: all that the values depend on.
+
+Grams of `rescntk.stored` have it, and files that ``rescntk gram`` writes without Zarr.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -31,6 +35,9 @@ It is to be raised by each change of an engine that changes a bit of a result. R
 stored Grams of the older arithmetic impossible to continue.
 """
 
+OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
+"""Arguments of `gram` that a description has under their names."""
+
 
 def describe(
     network: Network,
@@ -54,19 +61,20 @@ def describe(
     head = check_choice(head, "head", HEADS)
     X, Z = check_batches(X, Z, head)
     request = engines.Request(network, head, kinds, ladder or (network.depth,), dtype)
-    return {
+    description = {
         "version": __version__,
         "recursion": RECURSION,
-        "engine": engine_name(engine, request, X),
-        "network": {field.name: _plain(getattr(network, field.name)) for field in fields(network)},
+        "engine": _engine_name(engine, request, X),
+        "network": asdict(network),
         "head": head,
         "kinds": sorted(kinds),
-        "depths": _plain(ladder),
+        "depths": ladder,
         "normalized": check_flag(normalized, "normalized"),
         "dtype": dtype,
         "X": describe_signals(X),
         "Z": None if Z is None else describe_signals(Z),
     }
+    return dict(json.loads(json.dumps(description)))  # as read from a file: tuples become lists
 
 
 def describe_signals(X: Batch) -> dict[str, Any]:
@@ -78,45 +86,36 @@ def describe_signals(X: Batch) -> dict[str, Any]:
     return {"shape": list(X.shape), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def engine_name(engine: str, request: engines.Request, X: Batch) -> str:
-    """Return the name of the engine that `engine` stands for; "auto" is resolved.
-
-    Every process of a computation uses the engine of this name: engines differ in their last
-    bits.
-    """
-    if engine == "auto":  # for NumPy's arrays: numba, if it serves
-        try:
-            return engine_name("numba", request, X)
-        except ValueError:
-            return "reference"
-    engines.choose(engine, request, X)
-    return engine
-
-
 def network_of(description: dict[str, Any]) -> Network:
     """Return the network of a description."""
     return Network(**description["network"])
 
 
-def differences(stored: dict[str, Any], given: dict[str, Any]) -> list[str]:
+def differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     """Return a phrase for each part in which two descriptions differ."""
     found = []
-    for name, value in given.items():
-        old = stored.get(name)
-        if old == value:
+    for name, here in asked.items():
+        there = stored.get(name)
+        if there == here:
             continue
         if name == "network":
-            found += [f"network {phrase}" for phrase in differences(old or {}, value)]
-        elif name in ("X", "Z") and old and value and old["shape"] == value["shape"]:
+            found += [f"network {phrase}" for phrase in differences(there or {}, here)]
+        elif name in ("X", "Z") and there and here and there["shape"] == here["shape"]:
             found.append(f"{name} has other values")
         elif name in ("X", "Z"):
-            shapes = [None if it is None else tuple(it["shape"]) for it in (old, value)]
+            shapes = [signals and tuple(signals["shape"]) for signals in (there, here)]
             found.append(f"{name} has shape {shapes[0]} there, {shapes[1]} here")
         else:
-            found.append(f"{name} is {old!r} there, {value!r} here")
+            found.append(f"{name} is {there!r} there, {here!r} here")
     return found
 
 
-def _plain(value: Any) -> Any:
-    """Return a value in JSON's types: tuples become lists."""
-    return list(value) if isinstance(value, tuple) else value
+def _engine_name(engine: str, request: engines.Request, X: Batch) -> str:
+    """Return the name of the engine that `engine` stands for: engines differ in their last bits."""
+    if engine == "auto":  # for NumPy's arrays: numba, if it serves
+        try:
+            return _engine_name("numba", request, X)
+        except ValueError:
+            return "reference"
+    engines.choose(engine, request, X)
+    return engine

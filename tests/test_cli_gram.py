@@ -219,7 +219,7 @@ def test_without_the_extra_stored(monkeypatch, capsys):
     for name in [name for name in sys.modules if name.startswith("rescntk.stored")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(rk, "stored", raising=False)
-    monkeypatch.setitem(sys.modules, "psutil", None)
+    monkeypatch.setitem(sys.modules, "zarr.codecs", None)
     assert run("X.npy", "-o", "K.zarr") == 2
     assert "pip install 'rescntk[stored]'" in said(capsys)
 

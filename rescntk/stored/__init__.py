@@ -7,8 +7,7 @@ docs/guide/large_data.md.
 """
 
 try:
-    import psutil
-    from zarr.codecs import Crc32cCodec
+    from zarr.codecs import Crc32cCodec as _needed  # noqa: F401
 except ImportError:
     raise ImportError(
         "rescntk.stored needs zarr 3.1.3 or later and dask's distributed: "
@@ -16,9 +15,6 @@ except ImportError:
     ) from None
 
 from ..description import RECURSION
-from .matrix import StoredMatrix
-from .store import StoredGram, gram, open, remove
+from .store import StoredGram, StoredMatrix, gram, open, remove
 
 __all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open", "remove"]
-
-del psutil, Crc32cCodec

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
 from ..signals import Batch, SignalList
-from .blocks import Block, Grid
 
-ATTRIBUTE = "rescntk"
-"""Name of the group's attribute that holds the description."""
-
-LABELS = "labels"
-"""Name of the group's attribute that holds labels of the signals."""
+DESCRIPTION, LABELS = "rescntk", "labels"
+"""Names of the group's attributes: what is computed, and labels of the signals by "X" and "Z"."""
 
 FORMAT = 1
 """Version of the folder's layout, an integer."""
@@ -29,48 +25,77 @@ _SIGNALS_PER_CHUNK = 256
 """Signals in a chunk of the stored signals. A block reads a few chunks; a chunk stays small."""
 
 
+class Block(NamedTuple):
+    """A block of a Gram, one chunk of its array, and the corner of the block that is done."""
+
+    row: int
+    """Index of the block among the rows of blocks."""
+    column: int
+    height: int
+    """Rows of the block; fewer than the block's size at the lower edge."""
+    width: int
+    done_height: int = 0
+    """The first `done_height` rows and `done_width` columns are on disk."""
+    done_width: int = 0
+
+    @property
+    def pairs(self) -> int:
+        """Number of values missing."""
+        return self.height * self.width - self.done_height * self.done_width
+
+    def transposed(self) -> Block:
+        """Return the mirror image of the block."""
+        return Block(
+            self.column, self.row, self.width, self.height, self.done_width, self.done_height
+        )
+
+    def missing_parts(self, mirrored: bool) -> Iterator[tuple[slice, slice]]:
+        """Yield the rectangles that are not on disk, as slices within the block.
+
+        If the block is `mirrored` at its diagonal, a part below the diagonal is left out.
+        """
+        old_rows, new_rows = slice(0, self.done_height), slice(self.done_height, self.height)
+        old_columns, new_columns = slice(0, self.done_width), slice(self.done_width, self.width)
+        parts = [(old_rows, new_columns), (new_rows, new_columns)]
+        if not mirrored:
+            parts.append((new_rows, old_columns))
+        for rows, columns in parts:
+            if rows.stop > rows.start and columns.stop > columns.start:
+                yield rows, columns
+
+
 class Folder:
     """A Zarr group with the arrays of the kinds, the signals, and the record.
 
-    Parameters
-    ----------
-    path : Path
-    writable : bool
-        Whether arrays may be changed.
+    FileNotFoundError or ValueError if there is no folder, or the folder holds something else.
     """
 
-    def __init__(self, path: Path, writable: bool) -> None:
-        self.path = path
-        self.group = zarr.open_group(path, mode="r+" if writable else "r", zarr_format=3)
-        self.description = self._described()
-        self.record = path / "record" / "blocks.txt"
-
-    def _described(self) -> dict[str, Any]:
-        """Return the description, which is on disk."""
-        attributes: Any = self.group.attrs
-        return dict(attributes[ATTRIBUTE])
-
-    @property
-    def grid(self) -> Grid:
-        """The cutting into blocks."""
-        X, Z = self.description["X"], self.description["Z"]
-        n = X["shape"][0]
-        m = n if Z is None else Z["shape"][0]
-        return Grid(n, m, self.description["block"], Z is None)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of each kind's array: (n, m) or (n_depths, n, m)."""
-        depths = self.description["depths"]
-        return (*(() if depths is None else (len(depths),)), self.grid.n, self.grid.m)
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the array of each kind."""
-        return {kind: self.group[kind] for kind in self.description["kinds"]}
+    def __init__(self, path: Path, writable: bool = False) -> None:
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+        self.path, self.record = path, path / "record" / "blocks.txt"
+        try:
+            self.group: Any = zarr.open_group(path, mode="r+" if writable else "r", zarr_format=3)
+            description: Any = self.group.attrs[DESCRIPTION]
+            self.description: dict[str, Any] = dict(description)
+            if self.description["format"] != FORMAT:
+                raise ValueError(f"its format is {self.description['format']}")
+            X, Z, depths = (self.description[name] for name in ("X", "Z", "depths"))
+            self.is_symmetric = Z is None
+            n, m = X["shape"][0], (Z or X)["shape"][0]
+            self.shape = (*(() if depths is None else (len(depths),)), n, m)
+            self.block_size = self.description["block"]
+            self.arrays: dict[str, Any] = {
+                kind: self.group[kind] for kind in self.description["kinds"]
+            }
+        except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a Gram of rescntk.stored in format {FORMAT}"
+            ) from error
 
     def signals(self, name: str, rows: slice = slice(None)) -> Batch:
         """Return signals "X" or "Z", some rows or all."""
-        array: Any = self.group[name]
+        array = self.group[name]
         n, _, lengths = self.description[name]["shape"]
         start, stop, _ = rows.indices(n)
         if not isinstance(lengths, list):
@@ -79,31 +104,46 @@ class Folder:
         pixels = np.asarray(array[:, ends[0] : ends[-1]])
         return SignalList(np.split(pixels, ends[1:-1] - ends[0], axis=1))
 
-    def labels(self) -> dict[str, list[Any]]:
-        """Return the labels of the signals by "X" and "Z"; empty if there are none."""
-        attributes: Any = self.group.attrs
-        return dict(attributes.get(LABELS, {}))
-
-    def keep_labels(self, labels: dict[str, list[Any]]) -> None:
-        """Write the labels of the signals, on disk before it returns."""
-        self.group.attrs[LABELS] = labels
+    def keep(self, attribute: str, value: dict[str, Any]) -> None:
+        """Write the description or the labels, on disk on return."""
+        self.group.attrs[attribute] = value
         synchronize(self.path / "zarr.json")
 
     # ------------------------------------------------ the record of finished blocks
 
-    def done(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """Return the corner on disk of each recorded block; the last line of a block counts."""
-        found = {}
-        for line in self.record.read_text().splitlines(keepends=True):
+    def blocks(self) -> list[Block]:
+        """Return all blocks to be computed, with the corners that the record has as done.
+
+        Of a symmetric Gram they are the upper half.
+        """
+        done: dict[tuple[int, int], tuple[int, int]] = {}  # the last line of a block counts
+        for line in self.record.read_text(errors="replace").splitlines(keepends=True):
             words = line.split()
             # A kill may cut the last line: only lines with their end count.
-            if line.endswith(";\n") and len(words) == 5 and all(map(str.isdigit, words[:4])):
+            if line.endswith(";\n") and len(words) == 5 and all(map(str.isdecimal, words[:4])):
                 row, column, height, width = map(int, words[:4])
-                found[row, column] = (height, width)
+                done[row, column] = (height, width)
+        found, size, (n, m) = [], self.block_size, self.shape[-2:]
+        for row in range(-(-n // size)):
+            for column in range(row if self.is_symmetric else 0, -(-m // size)):
+                height, width = min(size, n - row * size), min(size, m - column * size)
+                done_height, done_width = done.get((row, column), (0, 0))
+                corner = min(done_height, height), min(done_width, width)
+                found.append(Block(row, column, height, width, *corner))
+        return found
+
+    def damaged(self) -> list[Block]:
+        """Return the recorded blocks with a wrong checksum or a NaN on disk; all are read."""
+        found = []
+        for block in self.blocks():
+            mirrored = self.is_symmetric and block.row != block.column
+            images = [block, block.transposed()] if mirrored else [block]
+            if block.done_height and not all(map(self._is_intact, images)):
+                found.append(block)
         return found
 
     def mark(self, blocks: Iterable[tuple[int, int, int, int]]) -> None:
-        """Record blocks (row, column, height, width) as finished, on disk before it returns."""
+        """Record blocks (row, column, height, width) as finished, on disk on return."""
         lines = "".join("{} {} {} {} ;\n".format(*block) for block in blocks)
         with open(self.record, "ab") as file:
             # A new line first: the last line may have been cut by a kill.
@@ -113,85 +153,81 @@ class Folder:
 
     # ------------------------------------------------ blocks
 
-    def region(self, block: Block, done: bool = False) -> tuple[Any, ...]:
-        """Return the index of a block, or of its corner on disk, in the arrays."""
-        size = self.description["block"]
-        height, width = block[4:6] if done else block[2:4]
-        top, left = block.row * size, block.column * size
-        return (..., slice(top, top + height), slice(left, left + width))
+    def region(self, block: Block) -> tuple[slice, slice]:
+        """Return the rows and columns of a block."""
+        top, left = block.row * self.block_size, block.column * self.block_size
+        return slice(top, top + block.height), slice(left, left + block.width)
 
-    def files(self, block: Block) -> list[Path]:
-        """Return the chunk files of a block, of all kinds and depths."""
-        found = []
-        depths = self.description["depths"]
-        for kind, array in self.arrays().items():
-            for depth in [()] if depths is None else [(t,) for t in range(len(depths))]:
-                key = array.metadata.encode_chunk_key((*depth, block.row, block.column))
-                found.append(self.path / kind / key)
-        return found
-
-    def read_corner(self, block: Block) -> dict[str, np.ndarray]:
-        """Return the values on disk of a block by kind; an error if a checksum is wrong."""
-        region = self.region(block, done=True)
-        return {kind: np.asarray(array[region]) for kind, array in self.arrays().items()}
+    def read(self, block: Block) -> dict[str, np.ndarray]:
+        """Return the values of a block by kind, NaN where they are missing."""
+        region = (..., *self.region(block))
+        return {kind: np.array(array[region]) for kind, array in self.arrays.items()}
 
     def write(self, block: Block, values: dict[str, np.ndarray]) -> None:
-        """Write the values of a block by kind, on disk before it returns."""
-        if not block.done_height:  # a damaged chunk could not be read by Zarr, nor written
-            for file in self.files(block):
-                file.unlink(missing_ok=True)
-        for kind, array in self.arrays().items():
-            array[self.region(block)] = values[kind]
-        for file in self.files(block):
+        """Write the values of a block by kind, on disk on return."""
+        for kind, array in self.arrays.items():
+            array[(..., *self.region(block))] = values[kind]
+        for file in self._files(block):
             synchronize(file)
             synchronize(file.parent)
 
-    def is_intact(self, block: Block) -> bool:
-        """Return True if the values on disk of a block have their checksums and no NaN."""
+    def discard(self, block: Block) -> None:
+        """Delete what is on disk of a block: Zarr could not read, nor write, a damaged chunk."""
+        for file in self._files(block):
+            file.unlink(missing_ok=True)
+
+    def _files(self, block: Block) -> list[Path]:
+        """Return the chunk files of a block, of all kinds and depths."""
+        return [
+            self.path / kind / array.metadata.encode_chunk_key((*depth, block.row, block.column))
+            for kind, array in self.arrays.items()
+            for depth in np.ndindex(self.shape[:-2])
+        ]
+
+    def _is_intact(self, block: Block) -> bool:
         try:
-            values = self.read_corner(block)
+            values = self.read(block).values()
         except Exception:  # Zarr's codecs raise many kinds of errors for files cut short
             return False
-        return not any(np.isnan(value).any() for value in values.values())
+        corner = (..., slice(block.done_height), slice(block.done_width))
+        return not any(np.isnan(value[corner]).any() for value in values)
 
     # ------------------------------------------------ growth
 
+    @property
+    def is_fitted(self) -> bool:
+        """False if an interrupted `append` has left arrays of another shape."""
+        return all(array.shape == self.shape for array in self.arrays.values())
+
     def fit_arrays(self) -> None:
-        """Give each array the shape of the description; an interrupted `grow` leaves another."""
-        for array in self.arrays().values():
+        """Give each array the shape of the description."""
+        for array in self.arrays.values():
             if array.shape != self.shape:
                 array.resize(self.shape)
 
     def grow(self, X_new: Batch, described: dict[str, Any]) -> None:
         """Append signals; the description, which is changed last, makes them valid."""
-        signals: Any = self.group["X"]
+        signals = self.group["X"]
         values, axis = _pixels(X_new)
-        _, _, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
-        old = sum(lengths) if axis else self.description["X"]["shape"][0]
+        n, _, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
+        old = sum(lengths) if axis else n
         shape = list(signals.shape)
         shape[axis] = old + values.shape[axis]
         signals.resize(tuple(shape))
         signals[(slice(None),) * axis + (slice(old, None),)] = values
         for file in (self.path / "X").rglob("*"):
             synchronize(file)
-        self.group.attrs[ATTRIBUTE] = {**self.description, "X": described}
-        synchronize(self.path / "zarr.json")
-        self.description = self._described()
-        self.fit_arrays()
+        self.keep(DESCRIPTION, {**self.description, "X": described})
 
 
 def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -> None:
     """Make the folder of a computation: complete under another name, then renamed.
 
-    Raises
-    ------
-    OSError
-        If the folder cannot be written, or a folder of the name has appeared in the meantime.
+    OSError if it cannot be written, or a folder of the name has appeared in the meantime.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    new = hidden(path)
     try:
-        new.chmod(0o777 & ~_umask())
         group = zarr.open_group(new, mode="w", zarr_format=3)
         for name, signals in (("X", X), ("Z", Z)):
             if signals is not None:
@@ -201,14 +237,14 @@ def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -
                 chunks[axis] = -(-chunks[axis] * part // len(signals))
                 _new_array(group, name, values.shape, tuple(chunks), "float64")[...] = values
         depths, block = description["depths"], description["block"]
-        shape = (len(X), len(X if Z is None else Z))
+        front = () if depths is None else (len(depths),)
+        shape = (*front, len(X), len(X if Z is None else Z))
         for kind in description["kinds"]:
-            front = () if depths is None else (len(depths),)
-            of_kind = (*(1 for _ in front), block, block)
-            _new_array(group, kind, (*front, *shape), of_kind, description["dtype"])
+            chunks_of_kind = (*(1 for _ in front), block, block)
+            _new_array(group, kind, shape, chunks_of_kind, description["dtype"])
         group.create_group("record")
         (new / "record" / "blocks.txt").touch()
-        group.attrs[ATTRIBUTE] = description
+        group.attrs[DESCRIPTION] = description
         for file in new.rglob("*"):
             synchronize(file)
         os.rename(new, path)
@@ -218,14 +254,9 @@ def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -
         raise
 
 
-def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
-    """Return the array that holds signals, and the axis along which it grows.
-
-    An array is (case, channel, pixel). The signals of a list follow one another: (channel, pixel).
-    """
-    if isinstance(signals, SignalList):
-        return np.concatenate(list(signals), axis=1), 1
-    return np.asarray(signals), 0
+def hidden(path: Path) -> Path:
+    """Return a new name beside a folder: what is under it is no Gram yet, or no more."""
+    return path.with_name(f".{path.name}.{uuid4().hex}")
 
 
 def synchronize(path: Path) -> None:
@@ -239,6 +270,16 @@ def synchronize(path: Path) -> None:
         os.close(handle)
 
 
+def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
+    """Return the array that holds signals, and the axis along which it grows.
+
+    An array is (case, channel, pixel). The signals of a list follow one another: (channel, pixel).
+    """
+    if isinstance(signals, SignalList):
+        return np.concatenate(list(signals), axis=1), 1
+    return np.asarray(signals), 0
+
+
 def _new_array(group: Any, name: str, shape: Any, chunks: Any, dtype: str) -> Any:
     """Return a new array with NaN where nothing is written, checksums, and no compression."""
     return group.create_array(
@@ -250,10 +291,3 @@ def _new_array(group: Any, name: str, shape: Any, chunks: Any, dtype: str) -> An
         filters=None,
         compressors=[Crc32cCodec()],
     )
-
-
-def _umask() -> int:
-    """Return the process's mask of permissions, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from .._version import __version__
-from ..description import RECURSION, network_of
+from ..description import OPTIONS, RECURSION, network_of
 from ..kernels import gram
-from .blocks import Block, missing_parts
-from .folder import Folder
+from .folder import Block, Folder
 
 _AHEAD = 2
 """Blocks handed to the scheduler for each thread of the workers.
@@ -34,50 +32,32 @@ def compute_block(path: Path, block: Block, threads: int | None) -> None:
     if any(description[name] != value for name, value in here.items()):
         there = {name: description[name] for name in here}
         raise ValueError(f"rescntk here is {here}, expected {there} as in {path}")
-    symmetric = folder.grid.symmetric
-    diagonal = symmetric and block.row == block.column
-    _, rows, columns = folder.region(block)
+    is_diagonal = folder.is_symmetric and block.row == block.column
+    is_mirrored = folder.is_symmetric and not is_diagonal
+    if not block.done_height:
+        for image in [block, block.transposed()] if is_mirrored else [block]:
+            folder.discard(image)
+    rows, columns = folder.region(block)
     left = folder.signals("X", rows)
-    right = left if diagonal else folder.signals("X" if symmetric else "Z", columns)
-    values = _with_corner(folder, block)
-    for rows, columns in missing_parts(block, symmetric):
-        same = diagonal and rows == columns
+    right = left if is_diagonal else folder.signals("X" if is_mirrored else "Z", columns)
+    values = folder.read(block)
+    for rows, columns in block.missing_parts(mirrored=is_diagonal):
+        is_square = is_diagonal and rows == columns
         found: Any = gram(
             network_of(description),
             left[rows],
-            None if same else right[columns],
-            head=description["head"],
-            kinds=description["kinds"],
-            depths=description["depths"],
-            normalized=description["normalized"],
-            engine=description["engine"],
-            dtype=description["dtype"],
+            None if is_square else right[columns],
+            **{name: description[name] for name in OPTIONS},
             threads=threads,
         )
         for kind, value in found._asdict().items():
             values[kind][..., rows, columns] = value
-            if diagonal and not same:
+            if is_diagonal and not is_square:
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)
     folder.write(block, values)
-    if symmetric and not diagonal:
+    if is_mirrored:
         mirror = {kind: value.swapaxes(-1, -2) for kind, value in values.items()}
-        folder.write(transposed(block), mirror)
-
-
-def transposed(block: Block) -> Block:
-    """Return the mirror image of a block."""
-    return Block(
-        block.column, block.row, block.width, block.height, block.done_width, block.done_height
-    )
-
-
-def run_here(
-    path: Path, blocks: Iterable[Block], threads: int | None, finish: Callable[[Block], None]
-) -> None:
-    """Compute blocks one after the other in this process."""
-    for block in blocks:
-        compute_block(path, block, threads)
-        finish(block)
+        folder.write(block.transposed(), mirror)
 
 
 def run_on(
@@ -94,19 +74,17 @@ def run_on(
     """
     from distributed import KilledWorker, as_completed
 
-    waiting, running = iter(blocks), {}
+    waiting = iter(blocks)
+    running: dict[str, tuple[Block, Any]] = {}
     finished = as_completed()
-
-    def submit(block: Block, slots: dict[str, int]) -> None:
-        future = client.submit(_on_worker, path, block, threads, slots, pure=False)
-        running[future.key] = (block, future)
-        finished.add(future)
 
     def refill() -> None:
         slots = threads_by_host(client.nthreads())
         most = max(1, _AHEAD * sum(slots.values()))
         while len(running) < most and (block := next(waiting, None)) is not None:
-            submit(block, slots)
+            future = client.submit(_on_worker, path, block, threads, slots, pure=False)
+            running[future.key] = (block, future)
+            finished.add(future)
 
     refill()
     try:
@@ -124,17 +102,12 @@ def run_on(
         client.cancel([future for _, future in running.values()])
 
 
-def threads_by_host(workers: dict[str, int]) -> dict[str, int]:
+def threads_by_host(workers: dict[str, int]) -> Counter[str]:
     """Return the number of dask's threads on each host, given the number of each worker."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for address, count in workers.items():
-        found[host(address)] = found.get(host(address), 0) + count
+        found[_host(address)] += count
     return found
-
-
-def host(address: str) -> str:
-    """Return the host of a worker's address, such as "tcp://10.0.0.1:1234"."""
-    return urlsplit(address).hostname or address
 
 
 def threads_for_task(cores: int, tasks: int, threads: int | None) -> int:
@@ -143,31 +116,16 @@ def threads_for_task(cores: int, tasks: int, threads: int | None) -> int:
     return most if threads is None else min(threads, most)
 
 
-def _on_worker(path: Path, block: Block, threads: int | None, slots: dict[str, int]) -> None:
+def _on_worker(path: Path, block: Block, threads: int | None, slots: Counter[str]) -> None:
     """Compute a block on a worker, with its share of the host's cores."""
     from dask.system import CPU_COUNT
     from distributed import get_worker
 
     worker = get_worker()
-    tasks = max(slots.get(host(worker.address), 0), worker.state.nthreads)
+    tasks = max(slots[_host(worker.address)], worker.state.nthreads)
     compute_block(path, block, threads_for_task(CPU_COUNT, tasks, threads))
 
 
-def _with_corner(folder: Folder, block: Block) -> dict[str, np.ndarray]:
-    """Return arrays for a block's values by kind, with the values on disk in their corner."""
-    shape = (*folder.shape[:-2], block.height, block.width)
-    dtype = folder.description["dtype"]
-    values = {kind: np.empty(shape, dtype) for kind in folder.description["kinds"]}
-    if block.done_height:
-        for kind, corner in folder.read_corner(block).items():
-            values[kind][..., : block.done_height, : block.done_width] = corner
-    return values
-
-
-def intact(folder: Folder, blocks: Iterable[Block]) -> Iterator[tuple[Block, bool]]:
-    """Yield the blocks with values on disk, and whether all their checksums are right."""
-    for block in blocks:
-        if block.done_height:
-            mirrored = folder.grid.symmetric and block.row != block.column
-            images = [block, transposed(block)] if mirrored else [block]
-            yield block, all(folder.is_intact(image) for image in images)
+def _host(address: str) -> str:
+    """Return the host of a worker's address, such as "tcp://10.0.0.1:1234"."""
+    return urlsplit(address).hostname or address

@@ -5,88 +5,68 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-import psutil
+if sys.platform == "win32":
+    import msvcrt
 
-try:
+    def _take(handle: int) -> None:
+        os.lseek(handle, 1 << 30, os.SEEK_SET)  # others may still read the names in the file
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+else:
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
-_START_SLACK = 5.0
-"""Seconds by which two readings of a process's start may differ, when a clock is set.
-
-Raising it takes a new process with a dead job's number for the job. Chosen by reasoning:
-numbers are not used again within a few seconds.
-"""
+    def _take(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, whose file names host and process.
+    """Hold the lock of a folder, a file that names host and process.
 
-    The lock of a process of this host that has ended is taken over.
+    The operating system frees the lock of a process that ends. Hosts of a network file system
+    may not see each other's locks: a job of another host counts as running.
 
-    Raises
-    ------
-    RuntimeError
-        If another job holds the lock; the message names it.
-    PermissionError, OSError
-        If the folder cannot be written.
+    RuntimeError if another job holds the lock, OSError if the folder cannot be written.
     """
-    path = folder / "record" / "lock"
-    _exchange(path, folder, {"host": socket.gethostname(), "pid": os.getpid(), "start": _start()})
-    try:
-        yield
-    finally:
-        _exchange(path, folder, None)
-
-
-def _exchange(path: Path, folder: Path, mine: dict[str, Any] | None) -> None:
-    """Write this job into the lock's file, or empty the file if `mine` is None."""
+    path, host = folder / "record" / "lock", socket.gethostname()
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+") as file:
-        if fcntl is not None:  # two jobs at once: one reads after the other has written
-            fcntl.flock(file, fcntl.LOCK_EX)
-        holder = _read(file.read())
-        if mine is not None and holder is not None and _is_alive(holder):
+        try:
+            _take(file.fileno())
+            is_free = True
+        except (BlockingIOError, PermissionError):
+            is_free = False
+        holder = _holder(file)
+        if not is_free or holder.get("host", host) != host:
+            name = f"process {holder.get('pid', '?')} on {holder.get('host', '?')}"
             raise RuntimeError(
-                f"{folder} is being computed by process {holder['pid']} on {holder['host']}; "
-                f"if no such job runs, delete {path}"
+                f"{folder} is being computed by {name}; if no such job runs, delete {path}"
             )
+        _write(file, json.dumps({"host": host, "pid": os.getpid()}))
+        try:
+            yield
+        finally:
+            _write(file, "")
+            if sys.platform != "win32":
+                fcntl.flock(file, fcntl.LOCK_UN)  # children that this process forked hold it, too
+
+
+def _holder(file: TextIO) -> dict[str, Any]:
+    """Return host and pid of the job that a lock's file names; a file cut by a kill names none."""
+    try:
         file.seek(0)
-        file.truncate()
-        if mine is not None:
-            file.write(json.dumps(mine))
-        file.flush()
+        return dict(json.load(file))
+    except (TypeError, ValueError):
+        return {}
 
 
-def _read(text: str) -> dict[str, Any] | None:
-    """Return the job that a lock's file names, or None; a file cut by a kill names none."""
-    try:
-        holder = json.loads(text)
-        return {"host": holder["host"], "pid": int(holder["pid"]), "start": float(holder["start"])}
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def _is_alive(holder: dict[str, Any]) -> bool:
-    """Return False if the process is known to have ended; of other hosts nothing is known."""
-    if holder["host"] != socket.gethostname():
-        return True
-    try:
-        process = psutil.Process(holder["pid"])
-        same = abs(process.create_time() - holder["start"]) <= _START_SLACK
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
-
-
-def _start() -> float:
-    """Return the time at which this process started, in seconds."""
-    return float(psutil.Process().create_time())
+def _write(file: TextIO, text: str) -> None:
+    file.seek(0)
+    file.truncate()
+    file.write(text)
+    file.flush()

@@ -1,10 +1,9 @@
-"""`gram` and `open`: Gram matrices on disk."""
+"""`gram`, `open`, `remove`: Gram matrices on disk, and their products with vectors."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,11 @@ from ..validation import (
     check_depth,
     check_flag,
     check_match,
+    check_real,
 )
 from . import jobs
-from .blocks import Block
-from .folder import FORMAT, Folder, create
+from .folder import FORMAT, LABELS, Block, Folder, create, hidden
 from .lock import locked
-from .matrix import StoredMatrix
 
 
 def gram(
@@ -105,26 +103,24 @@ def gram(
     (True, (10, 10), True)
     """
     path = Path(path).resolve()
-    one, other = (_in_numpy(batch) for batch in check_batches(X, Z, head))
-    given = {"format": FORMAT, "block": check_depth(block, "block")} | describe(
-        network,
-        one,
-        other,
-        head=head,
-        kinds=kinds,
-        depths=depths,
-        normalized=normalized,
-        dtype=dtype,
-        engine=engine,
-    )
+    batches = [_in_numpy(batch) for batch in check_batches(X, Z, head)]
+    options: dict[str, Any] = {
+        "head": head,
+        "kinds": kinds,
+        "depths": depths,
+        "normalized": normalized,
+    }
+    options |= {"dtype": dtype, "engine": engine}
+    here = describe(network, *batches, **options)
+    here |= {"format": FORMAT, "block": check_depth(block, "block")}
     if not path.exists():
         try:
-            create(path, given, one, other)
+            create(path, here, *batches)
         except OSError:
             if not path.exists():  # else another job has just made the folder
                 raise
     opened = open(path)
-    different = differences(opened.description, given)
+    different = differences(opened.description, here)
     if different:
         raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
     return opened.resume(threads=threads, client=client, progress=progress)
@@ -185,9 +181,7 @@ def remove(path: str | os.PathLike[str]) -> None:
     with locked(path):
         pass
     # Under another name first: a folder of which a part is deleted is no Gram.
-    scrap = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    path.rename(scrap / path.name)
-    shutil.rmtree(scrap)
+    shutil.rmtree(path.rename(hidden(path)))
 
 
 class StoredGram:
@@ -205,12 +199,7 @@ class StoredGram:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist")
-        try:
-            self._folder = Folder(path, writable=False)
-        except (FileNotFoundError, NotADirectoryError, KeyError, ValueError) as error:
-            raise ValueError(f"{path} is not a Gram of rescntk.stored") from error
+        self._folder = Folder(path)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -240,7 +229,7 @@ class StoredGram:
     @property
     def missing(self) -> list[tuple[int, int]]:
         """The blocks (row, column) not yet done; of a symmetric Gram the upper half."""
-        return [(block.row, block.column) for block in self._missing()]
+        return [block[:2] for block in self._folder.blocks() if block.pairs]
 
     @property
     def complete(self) -> bool:
@@ -250,7 +239,7 @@ class StoredGram:
     @property
     def labels(self) -> dict[str, list[Any]]:
         """The labels of the signals by "X" and "Z", as given to `label`; empty without any."""
-        return self._folder.labels()
+        return dict(self._folder.group.attrs.get(LABELS, {}))
 
     def label(self, labels: dict[str, list[Any]]) -> None:
         """Keep labels of the signals beside the Gram.
@@ -274,8 +263,8 @@ class StoredGram:
                 raise ValueError(f"labels has {len(values)} for {name}, expected {count}")
         if labels != self.labels:
             with locked(self.path):
-                Folder(self.path, writable=True).keep_labels(labels)
-            self._folder = Folder(self.path, writable=False)
+                Folder(self.path, writable=True).keep(LABELS, labels)
+            self._folder = Folder(self.path)
 
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
@@ -361,7 +350,6 @@ class StoredGram:
                     )
                 check_match(X, new, names=("X", "X_new"))
                 both = np.concatenate([X, new])
-            folder.fit_arrays()
             folder.grow(new, describe_signals(both))
         return self.resume(threads=threads, client=client, progress=progress)
 
@@ -387,23 +375,21 @@ class StoredGram:
         """
         threads = None if threads is None else check_depth(threads, "threads")
         check_flag(progress, "progress")
-        self._folder = Folder(self.path, writable=False)
-        damaged = self._damaged()
-        if damaged or self.missing or self._arrays_differ():
+        self._folder = folder = Folder(self.path)
+        if self.missing or not folder.is_fitted or folder.damaged():
             with locked(self.path):
                 self._compute(threads, client, progress)
-            self._folder = Folder(self.path, writable=False)
+            self._folder = Folder(self.path)
         return self
 
     def _compute(self, threads: int | None, client: Any, progress: bool) -> None:
         """Compute the missing and damaged blocks, under the lock."""
-        self._folder = folder = Folder(self.path, writable=True)
+        folder = Folder(self.path, writable=True)
         folder.fit_arrays()
         for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
             scrap.unlink(missing_ok=True)
-        # Another job may have changed the folder before the lock: the blocks are read again.
-        folder.mark((block.row, block.column, 0, 0) for block in self._damaged())
-        blocks = list(self._missing())
+        folder.mark((*block[:2], 0, 0) for block in folder.damaged())
+        blocks = [block for block in folder.blocks() if block.pairs]
         report = Progress(
             self.path.name,
             sum(block.pairs for block in blocks),
@@ -416,31 +402,57 @@ class StoredGram:
             folder.mark([block[:4]])
             report.add(block.pairs)
 
-        if client is None:
-            jobs.run_here(self.path, blocks, threads, finish)
-        else:
+        if client is not None:
             jobs.run_on(client, self.path, blocks, threads, finish)
-
-    def _missing(self) -> Iterable[Block]:
-        """Return the blocks with values that are not on disk."""
-        blocks = self._folder.grid.blocks(self._folder.done())
-        return (block for block in blocks if not block.is_done)
-
-    def _damaged(self) -> list[Block]:
-        """Return the blocks recorded as done whose checksums are wrong; all are read."""
-        blocks = self._folder.grid.blocks(self._folder.done())
-        return [block for block, good in jobs.intact(self._folder, blocks) if not good]
-
-    def _arrays_differ(self) -> bool:
-        """Return True if an interrupted `append` has left arrays of another shape."""
-        return any(array.shape != self.shape for array in self._folder.arrays().values())
+            return
+        for block in blocks:
+            jobs.compute_block(self.path, block, threads)
+            finish(block)
 
     def _array(self, kind: str) -> Any:
         """Return the array of a kind, or raise ValueError."""
         check_choice(kind, "kind", self.description["kinds"])
-        return self._folder.arrays()[kind]
+        return self._folder.arrays[kind]
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else f"{len(self.missing)} blocks missing"
         kinds = ", ".join(self.description["kinds"])
         return f"StoredGram({str(self.path)!r}, {kinds}, shape={self.shape}, {state})"
+
+
+class StoredMatrix:
+    """A kernel matrix on disk of one kind and depth, as an operator: ``K @ v``.
+
+    A product reads each block once. Of a symmetric matrix it reads the upper half, and uses each
+    block twice. Memory: one block, and its copy in float64.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n, m).
+    dtype : numpy.dtype
+        The dtype on disk. Products are computed in float64.
+    """
+
+    def __init__(self, folder: Folder, kind: str, depth_index: int | None) -> None:
+        self._folder, self._array = folder, folder.arrays[kind]
+        self._depth = () if depth_index is None else (depth_index,)
+        self.shape = folder.shape[-2:]
+        self.dtype = np.dtype(folder.description["dtype"])
+
+    def __matmul__(self, v: Any) -> np.ndarray:
+        """Return K v for v of shape (m,) or (m, k), in float64."""
+        v = check_real(v, "v", f"({self.shape[1]},) or ({self.shape[1]}, k)")
+        if v.ndim not in (1, 2) or len(v) != self.shape[1]:
+            raise ValueError(f"v has shape {v.shape}, expected ({self.shape[1]},) or (…, k)")
+        result = np.zeros((self.shape[0], *v.shape[1:]))
+        for block in self._folder.blocks():
+            rows, columns = self._folder.region(block)
+            values = np.asarray(self._array[(*self._depth, rows, columns)], dtype=np.float64)
+            result[rows] += values @ v[columns]
+            if self._folder.is_symmetric and block.row != block.column:
+                result[columns] += values.T @ v[rows]
+        return result
+
+    def __repr__(self) -> str:
+        return f"StoredMatrix({str(self._folder.path)!r}, shape={self.shape}, dtype={self.dtype})"

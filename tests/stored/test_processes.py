@@ -12,7 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("zarr")
@@ -72,9 +71,8 @@ def chunks(path, kind="ntk"):
     return {chunk for chunk in found if chunk[0] <= chunk[1]}
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_kill_of_the_whole_job(tmp_path, monkeypatch, seed):
-    path, n, rng = tmp_path / "K.zarr", 8 * BLOCK + 3, np.random.default_rng(seed)
+def test_kill_of_the_whole_job(tmp_path, monkeypatch, rng):
+    path, n = tmp_path / "K.zarr", 8 * BLOCK + 3
     job = start(path, n)
     wait_for(lambda: finished(path) >= rng.integers(1, 20))
     time.sleep(rng.uniform(0, 0.06))
