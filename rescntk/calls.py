@@ -19,19 +19,17 @@ from .arrays import Array, array_module
 from .engines.footprint import result_bytes, table_bytes
 from .engines.protocol import Request, ScaledKernel, blocks, silent
 from .matrices import correlation
-from .network import Network
+from .network import Network, check_network
 from .progress import progress_bar
 from .signals import Batch, channels_and_length, library
 from .validation import (
     check_batches,
     check_depth,
     check_depths,
-    check_dilated_depths,
     check_dtype,
     check_flag,
     check_free_memory,
     check_kinds,
-    check_network,
 )
 
 Signals: TypeAlias = Array | Sequence[Array]
@@ -85,7 +83,7 @@ class KernelCall:
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
-        check_dilated_depths(network.dilation, self.depths)
+        _check_dilated_depths(network.dilation, self.depths)
         self.dtype = np.dtype(check_dtype(dtype))
         self.X, self.Z = check_batches(X, Z, head)
         threads = None if threads is None else check_depth(threads, "threads")
@@ -274,3 +272,13 @@ _ADVICE = (
 def _announce(text: str) -> None:
     """Write a line to the screen, where progress bars are."""
     print(f"rescntk: {text}", file=sys.stderr, flush=True)
+
+
+def _check_dilated_depths(dilation: int | tuple[int, ...], depths: Iterable[int]) -> None:
+    """Raise a ValueError if the layers of some of `depths` have no dilation."""
+    deepest = max(depths)
+    if not isinstance(dilation, int) and len(dilation) < deepest:
+        raise ValueError(
+            f"network has the dilations {dilation!r}, and depths has {deepest}: expected depths "
+            f"of at most {len(dilation)}, or one dilation for all layers"
+        )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from .arrays import Array
 from .kernels import Kernel
-from .validation import check_dtype, check_library_kernel
+from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 """Relative step h/α of the differences, for each working precision.
@@ -98,7 +98,7 @@ def alpha_derivative(
     >>> np.allclose(dK, 2 * (K - base))  # K = F⁰ + α² box(K¹), at α = 1
     True
     """
-    check_library_kernel(kernel)
+    _check_kernel(kernel)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
 
     def matrix(alpha: float) -> Any:
@@ -139,3 +139,9 @@ def _growth(kernel: Kernel, alpha: float) -> float:
         net.branch_share * ((alpha - net.alpha) / net.alpha) * ((alpha + net.alpha) / net.alpha)
     )
     return math.exp(_growing_layers(kernel) * math.log1p(change))
+
+
+def _check_kernel(kernel: Any) -> None:
+    """Raise ValueError unless `kernel` is a rescntk.Kernel, whose network is known."""
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")

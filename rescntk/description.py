@@ -15,7 +15,7 @@ import numpy as np
 
 from . import engines
 from ._version import __version__
-from .network import Network
+from .network import Network, check_network
 from .signals import Batch, SignalList
 from .validation import (
     check_batches,
@@ -24,7 +24,6 @@ from .validation import (
     check_dtype,
     check_flag,
     check_kinds,
-    check_network,
 )
 from .vocabulary import HEADS
 

@@ -8,8 +8,8 @@ from typing import Any, Generic, NamedTuple
 
 from .arrays import ArrayT
 from .calls import KernelCall, with_default_errors
-from .network import Network
-from .validation import check_choice, check_flag, check_network
+from .network import Network, check_network
+from .validation import check_choice, check_flag
 from .vocabulary import HEADS, KINDS
 
 

@@ -12,10 +12,9 @@ from .validation import (
     check_choice,
     check_constant,
     check_depth,
-    check_dilation,
     check_filter_size,
     check_flag,
-    check_trained,
+    check_integer,
 )
 from .vocabulary import ACTIVATIONS, PARTS
 
@@ -31,7 +30,7 @@ _CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
     "c_w": check_constant,
     "readout_scale": check_constant,
     "input_scale": lambda value, name: None if value is None else check_constant(value, name),
-    "trained": lambda value, name: check_trained(value),
+    "trained": lambda value, name: _check_trained(value),
 }
 """Each parameter of `Network` and its check, which returns the parameter or raises ValueError.
 
@@ -186,7 +185,7 @@ class Network:
             given["outer_filter_size"] = filter_size
         for name, check in _CONSTRAINTS.items():
             object.__setattr__(self, name, check(given[name], name))
-        object.__setattr__(self, "dilation", check_dilation(dilation, self.depth))
+        object.__setattr__(self, "dilation", _check_dilation(dilation, self.depth))
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
         if not math.isfinite(self.alpha * self.alpha * self.c_v * self.c_w):
@@ -269,3 +268,57 @@ class Network:
             first = self.dilation[: check_depth(changes["depth"])]
             changes.setdefault("dilation", first)
         return replace(self, **changes)
+
+
+def check_network(network: Any) -> None:
+    """Raise a ValueError if `network` is not a `Network`."""
+    if not isinstance(network, Network):
+        raise ValueError(f"network is {network!r}, expected a rescntk.Network")
+
+
+def check_relu(network: Any, reason: str) -> None:
+    """Raise a ValueError, with the `reason`, if the activation of `network` is not ReLU."""
+    check_network(network)
+    if network.activation != "relu":
+        raise ValueError(f"network has activation {network.activation!r}{reason}")
+
+
+def check_one_dilation(network: Any) -> None:
+    """Raise a ValueError if the layers of `network` have dilations of their own."""
+    check_network(network)
+    if not isinstance(network.dilation, int):
+        raise ValueError(
+            f"network has the dilations {network.dilation!r}, expected one for all layers: this "
+            f"is about networks of any depth"
+        )
+
+
+def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
+    """Return the dilation of all layers, or a tuple of one for each of `depth` layers.
+
+    Dilations are integers of at least 1. Equal ones become one number.
+    """
+    try:
+        given = None if isinstance(value, str) else tuple(value)
+    except TypeError:
+        return check_integer(value, "dilation", at_least=1)
+    if given is None or len(given) != depth:
+        raise ValueError(
+            f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
+            f"for each layer"
+        )
+    steps = tuple(check_integer(step, "dilation", at_least=1) for step in given)
+    return steps[0] if len(set(steps)) == 1 else steps
+
+
+def _check_trained(trained: Iterable[str]) -> tuple[str, ...]:
+    """Return the trained parts of a network, in the order of `vocabulary.PARTS`."""
+    if isinstance(trained, str):
+        trained = (trained,)
+    try:
+        given = list(trained)
+    except TypeError:
+        raise ValueError(f"trained is {trained!r}, expected some of {PARTS}") from None
+    for part in given:
+        check_choice(part, "trained", PARTS)
+    return tuple(part for part in PARTS if part in given)

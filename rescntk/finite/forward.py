@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..network import Network
-from ..validation import check_choice, check_free_memory, check_network
+from ..network import Network, check_network
+from ..validation import check_choice, check_free_memory
 from ..vocabulary import HEADS
 from .batches import Batch, as_batch
 from .circular import convolve

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..network import Network
+from ..network import Network, check_network
 from ..validation import (
     check_choice,
     check_depth,
     check_dtype,
     check_flag,
     check_free_memory,
-    check_network,
 )
 from .draws import INITIALIZATIONS, draw_biases, draw_weights
 from .layout import Convolution, Layout, layout

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory import locality
-from ..validation import check_length, check_named
+from ..validation import check_length
 from .style import COLOURS, MARKERS, axes, finish
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def receptive_fields(
     ... }
     >>> ax = plots.receptive_fields(networks, 31)
     """
-    check_named(networks, "networks")
+    _check_named(networks, "networks")
     ax = axes(ax)
     top = 0.0
     for (name, given), colour, marker, line in _styles(networks):
@@ -143,7 +143,7 @@ def receptive_field_widths(
     >>> families = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
     >>> ax = plots.receptive_field_widths(families, (1, 10, 100))
     """
-    check_named(families, "families")
+    _check_named(families, "families")
     ax = axes(ax)
     depths, reaches = tuple(depths), set()
     for (name, family), colour, marker, line in _styles(families):
@@ -175,3 +175,9 @@ def _explain(ax: Any, line: str, marker: str) -> None:
     """Explain lines and markers in the legend."""
     ax.plot([], [], color="0.3", linewidth=1.2, label=line)
     ax.plot([], [], "o", color="0.3", label=marker, **_HOLLOW)
+
+
+def _check_named(named: Any, name: str) -> None:
+    """Raise a ValueError if `named` is not a mapping of names to the objects of a picture."""
+    if not isinstance(named, Mapping) or not named:
+        raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import Kernel, gram
-from ..network import Network
+from ..network import Network, check_one_dilation
 from ..validation import (
     check_cases,
     check_choice,
@@ -23,7 +23,6 @@ from ..validation import (
     check_depths,
     check_distinct,
     check_ladder,
-    check_one_dilation,
     check_signals,
 )
 from ..vocabulary import HEADS, KINDS

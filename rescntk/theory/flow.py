@@ -22,9 +22,9 @@ from scipy.integrate import solve_ivp
 
 from ..activations import BY_NAME, DualInput, Pixels, Workspace
 from ..matrices import correlation
-from ..network import Filter, Network
+from ..network import Filter, Network, check_one_dilation
 from ..rings import circular_mean
-from ..validation import check_choice, check_one_dilation, check_signals
+from ..validation import check_choice, check_signals
 from ..vocabulary import HEADS, KINDS
 
 ERROR = 1e-11

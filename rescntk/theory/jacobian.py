@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from .. import literature
-from ..network import Network
-from ..validation import check_choice, check_depth, check_network, check_positive
+from ..network import Network, check_network
+from ..validation import check_choice, check_depth, check_positive
 from ..vocabulary import ACTIVATIONS
 
 _LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}

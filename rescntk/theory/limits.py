@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels import Kernel, gram
-from ..network import Network
-from ..validation import check_constant, check_one_dilation
+from ..network import Network, check_one_dilation
+from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
 from .power_law import root_mean_square
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..network import Filter, Network
-from ..validation import check_depths, check_family, check_flag, check_length, check_network
+from ..network import Filter, Network, check_network
+from ..validation import check_depths, check_flag, check_length
 from .paths import path_counts, path_pixels, stride_kernel
 from .responses import Responses, kernel_responses, responses
 from .walk import Walk
@@ -313,8 +313,23 @@ def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) ->
     array([0.707, 2.629, 8.185])
     """
     depths = check_depths(depths)
-    networks = check_family(family, depths)
+    networks = _check_family(family, depths)
     rows = [
         (n.depth, width(n, "gpk"), width(n, "ntk"), asymptotic_width(n), reach(n)) for n in networks
     ]
     return Widths(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def _check_family(family: object, depths: Iterable[int]) -> list[Network]:
+    """Return the networks of a family at `depths`: a Network, or a function from depth to one."""
+    if isinstance(family, Network):
+        return [family.replace(depth=depth) for depth in depths]
+    if not callable(family):
+        raise ValueError(f"family is {family!r}, expected a Network or a function that returns one")
+    networks = []
+    for depth in depths:
+        network = family(depth)
+        if not isinstance(network, Network):
+            raise ValueError(f"family returned {network!r} for depth {depth}, expected a Network")
+        networks.append(network)
+    return networks

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..matrices import normalize_complements
-from ..network import Filter, Network
+from ..network import Filter, Network, check_network, check_one_dilation
 from ..progress import progress_bar
 from ..rings import circular_mean
 from ..validation import (
@@ -23,9 +23,7 @@ from ..validation import (
     check_dot_products,
     check_filter_size,
     check_flag,
-    check_multisphere_networks,
     check_on_multisphere,
-    check_one_dilation,
     check_rows_of_pixels,
     check_signals,
 )
@@ -166,7 +164,7 @@ def gram_complements(
     >>> bool(abs(found[0] - (1 - T)).max() < 1e-14)
     True
     """
-    networks = check_multisphere_networks(networks, check_choice(kind, "kind", KINDS))
+    networks = _check_networks(networks, check_choice(kind, "kind", KINDS))
     n = len(check_signals(X, "X"))
     pairs = n * (n + 1) // 2 if head == "gap" else n * (n - 1) // 2
     work = pairs * max(network.depth for network in networks)
@@ -329,3 +327,41 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
 
     over_pairs(X, head, function)
     return float(least[0]), float(least[1])
+
+
+def _check_networks(networks: Iterable[Network], kind: str) -> tuple[Network, ...]:
+    """Return the networks if ``multisphere.gram_complements`` can take them together.
+
+    They are ReLU networks with an input filter of size 1, differ in depth and α alone, and have
+    kernels that are not 0 for every signal.
+    """
+    networks = tuple(networks)
+    if not networks:
+        raise ValueError("networks is empty, expected at least one")
+    for network in networks:
+        check_network(network)
+    deepest = max(networks, key=lambda network: network.depth)
+    for network in networks:
+        if network.activation != "relu" or network.input_filter_size != 1:
+            raise ValueError(
+                f"network is {network!r}: kernels depend on dot products alone for activation "
+                f"'relu' and input_filter_size 1, expected these"
+            )
+        nothing = not network.skip and network.branch_gain == 0
+        if nothing or network.input_scale == 0:
+            raise ValueError(f"network is {network!r}: its kernels are 0, no correlations")
+        if not _alike(network, deepest):
+            raise ValueError("networks differ in more than depth and alpha, expected them alike")
+        parts = network.parts
+        moves = network.branch_share > 0 and parts.inner + parts.outer > 0
+        if kind == "ntk" and parts.initial == 0 and not moves:
+            raise ValueError(
+                f"network is {network!r}: its tangent kernel is 0, and has no correlations"
+            )
+    return networks
+
+
+def _alike(one: Network, other: Network) -> bool:
+    """Return whether networks differ in depth and α alone, the dilations of common layers alike."""
+    depth = min(one.depth, other.depth)
+    return bool(one.replace(depth=depth, alpha=1.0) == other.replace(depth=depth, alpha=1.0))

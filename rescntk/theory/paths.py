@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..network import Filter, Network
+from ..network import Filter, Network, check_network
 from ..rings import circular_sum
-from ..validation import check_dot_products, check_length, check_network, check_real
+from ..validation import check_dot_products, check_length, check_real
 from .complements import Arrays, initial_state, pass_layer
 from .walk import Walk
 

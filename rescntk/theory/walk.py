@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..network import Filter, Network
+from ..network import Filter, Network, check_relu
 from ..rings import circular_mean
-from ..validation import check_choice, check_relu
+from ..validation import check_choice
 from ..vocabulary import KINDS
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ..vocabulary import DTYPES, KINDS, PARTS
+from ..vocabulary import DTYPES, KINDS
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -43,20 +43,7 @@ def check_dtype(dtype: Any) -> str:
         return check_choice(dtype, "dtype", DTYPES)
 
 
-def check_trained(trained: Iterable[str]) -> tuple[str, ...]:
-    """Return the trained parts of a network, in the order of `vocabulary.PARTS`."""
-    if isinstance(trained, str):
-        trained = (trained,)
-    try:
-        given = list(trained)
-    except TypeError:
-        raise ValueError(f"trained is {trained!r}, expected some of {PARTS}") from None
-    for part in given:
-        check_choice(part, "trained", PARTS)
-    return tuple(part for part in PARTS if part in given)
-
-
-def check_named(named: Any, name: str) -> None:
-    """Raise a ValueError if `named` is not a mapping of names to the objects of a picture."""
-    if not isinstance(named, Mapping) or not named:
-        raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")
+def check_kernel(kernel: Any) -> None:
+    """Raise a ValueError if `kernel` cannot be called: a `Network`, say."""
+    if not callable(kernel):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")

@@ -44,34 +44,6 @@ def check_filter_size(value: Any, name: str) -> int:
     return number
 
 
-def check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
-    """Return the dilation of all layers, or a tuple of one for each of `depth` layers.
-
-    Dilations are integers of at least 1. Equal ones become one number.
-    """
-    try:
-        given = None if isinstance(value, str) else tuple(value)
-    except TypeError:
-        return check_integer(value, "dilation", at_least=1)
-    if given is None or len(given) != depth:
-        raise ValueError(
-            f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
-            f"for each layer"
-        )
-    steps = tuple(check_integer(step, "dilation", at_least=1) for step in given)
-    return steps[0] if len(set(steps)) == 1 else steps
-
-
-def check_dilated_depths(dilation: int | tuple[int, ...], depths: Iterable[int]) -> None:
-    """Raise a ValueError if the layers of some of `depths` have no dilation."""
-    deepest = max(depths)
-    if not isinstance(dilation, int) and len(dilation) < deepest:
-        raise ValueError(
-            f"network has the dilations {dilation!r}, and depths has {deepest}: expected depths "
-            f"of at most {len(dilation)}, or one dilation for all layers"
-        )
-
-
 def check_frequency(frequency: Any, name: str) -> int:
     """Return a frequency, an integer of at least 0, as an int."""
     return check_integer(frequency, name, at_least=0)
@@ -95,13 +67,3 @@ def check_positive(value: Any, name: str) -> float:
     if number == 0.0:
         raise ValueError(f"{name} is {value!r}, expected a positive number")
     return number
-
-
-def check_max_length(value: Any, name: str) -> int | None:
-    """Return `value`, None or an integer of at least 1, as None or an int."""
-    return None if value is None else check_depth(value, name)
-
-
-def check_folds(value: Any, name: str) -> int:
-    """Return a number of folds, an integer of at least 2, as an int."""
-    return check_integer(value, name, at_least=2)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from functools import partial
 
 import pytest
 
@@ -12,7 +13,7 @@ from rescntk import Network
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, parameters, passes
 from rescntk.learn.base import ResidualKernelEstimator
 from rescntk.learn.views import View
-from rescntk.validation import check_folds
+from rescntk.validation import check_integer
 from tests.learn.cases import QUICK, waves
 
 
@@ -65,7 +66,9 @@ def test_a_subclass_adds_parameters_to_those_of_its_base():
         {parameters}
         """
 
-        width: int = parameters.setting(type="int or sequence", check=check_folds, doc="A width.")
+        width: int = parameters.setting(
+            type="int or sequence", check=partial(check_integer, at_least=2), doc="A width."
+        )
 
     model = clone(Wider(width=[3, 2, 3], depth=2))
     inherited = ResidualKernelRegressor(depth=2).get_params()

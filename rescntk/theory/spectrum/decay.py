@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...network import Network
+from ...network import Network, check_relu
 from ...validation import (
     check_channels,
     check_choice,
@@ -29,7 +29,6 @@ from ...validation import (
     check_pixel_set,
     check_pixel_sets,
     check_pixels,
-    check_relu,
 )
 from ...vocabulary import HEADS, KINDS
 from .funk_hecke import eigenvalues

@@ -16,8 +16,13 @@ import numpy as np
 import scipy.optimize
 from scipy.special import logsumexp
 
-from ...network import Network
-from ...validation import check_channels, check_constant, check_depths, check_network, check_pixels
+from ...network import Network, check_network
+from ...validation import (
+    check_channels,
+    check_constant,
+    check_depths,
+    check_pixels,
+)
 from ..paths import counts
 from .funk_hecke import eigenvalues
 from .windows import taps

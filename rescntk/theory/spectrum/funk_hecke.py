@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage
 
-from ...network import Network
+from ...network import Network, check_network
 from ...progress import progress_bar
 from ...validation import (
     check_channels,
@@ -29,7 +29,6 @@ from ...validation import (
     check_flag,
     check_frequencies,
     check_memory,
-    check_network,
     check_pixels,
 )
 from ...vocabulary import HEADS, KINDS

@@ -23,14 +23,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...network import Filter, Network
+from ...network import Filter, Network, check_network, check_relu
 from ...validation import (
     check_channels,
     check_choice,
     check_frequency,
-    check_network,
     check_pixels,
-    check_relu,
 )
 from ...vocabulary import KINDS
 from ..complements import relu_dual
