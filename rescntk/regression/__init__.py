@@ -11,12 +11,16 @@ eigendecomposition, after which any ridge, all leave-one-out errors and any time
 cost O(n²). `restricted_ridge` computes n·k pairs, the columns of k landmarks.
 """
 
-from .conjugate_gradients import Solution, conjugate_gradients
 from .decomposition import Decomposition, decompose
-from .feature_ridge import FeatureRidge
-from .landmarks import LandmarkMap, RestrictedRidge, landmark_map, restricted_ridge
 from .pivoted_cholesky import LowRank, pivoted_cholesky
-from .ridge import Posterior, interpolate, posterior, solve
+from .restricted_ridge import (
+    FeatureRidge,
+    LandmarkMap,
+    RestrictedRidge,
+    landmark_map,
+    restricted_ridge,
+)
+from .ridge import Posterior, Solution, conjugate_gradients, interpolate, posterior, solve
 
 __all__ = [
     "Decomposition",

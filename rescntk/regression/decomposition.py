@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -13,6 +12,7 @@ from ..arrays import rounding_unit
 from ..matrices import resolution
 from ..validation import (
     check_case_weights,
+    check_constant,
     check_cross_kernel,
     check_flag,
     check_nonnegative,
@@ -29,11 +29,10 @@ from .ridge import fit
 class Decomposition:
     r"""The eigendecomposition K = V diag(λ) Vᵀ of a kernel matrix; made by `decompose`.
 
-    With weights W = diag(w) of the points the squared errors count w times: every
-    :math:`\|y - f\|^2` below is :math:`\sum_i w_i (y_i - f_i)^2`, and every
-    :math:`\lambda I` is :math:`\lambda W^{-1}`. Then
-    :math:`K V = W^{-1} V \operatorname{diag}(\lambda)` with :math:`V^\top W^{-1} V = I`, the
-    generalized eigenvectors, by which :math:`(K + \lambda W^{-1})^{-1} =
+    With weights w of the points, W = diag(w), every squared error below is
+    :math:`\sum_i w_i (y_i - f_i)^2`, and every :math:`\lambda I` is :math:`\lambda W^{-1}`. V are
+    the generalized eigenvectors: :math:`K V = W^{-1} V \operatorname{diag}(\lambda)` with
+    :math:`V^\top W^{-1} V = I`, and :math:`(K + \lambda W^{-1})^{-1} =
     V (\operatorname{diag}(\lambda) + \lambda I)^{-1} V^\top`.
     """
 
@@ -44,7 +43,7 @@ class Decomposition:
     eps: float
     """eps of the dtype of K: eigenvalues below n·eps·λ_max are rounding errors."""
     matrix: np.ndarray | None = None
-    """K, (n, n), where the points have different weights. At λ = 0 it takes the place of V."""
+    """K, (n, n), where the points have different weights. A ridge of 0 needs K itself."""
 
     def coefficients(self, y: np.ndarray, ridge: Any = 0.0) -> np.ndarray:
         """Return the coefficients β = (K + λI)⁻¹ y for one ridge λ or for many.
@@ -63,7 +62,7 @@ class Decomposition:
         Raises
         ------
         ValueError
-            As for `solve`.
+            If K + λI is numerically singular, as for `solve`.
         """
         return self._fit(y, ridge, False)[0]
 
@@ -83,7 +82,8 @@ class Decomposition:
         >>> found[0].round(12), float(found[1].round(12))
         (array([ 0.5, -0.5]), 2.0)
         """
-        return self._fit(y, ridge, True)[:2]
+        coefficients, constants = self._fit(y, ridge, True)
+        return coefficients, constants
 
     def leave_one_out(
         self, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False
@@ -93,14 +93,8 @@ class Decomposition:
         :math:`y_i - f_{-i}(x_i) = \beta_i / [(K + \lambda I)^{-1}]_{ii}`, where :math:`f_{-i}`
         is fitted to all points but i; the closed form needs no refit. With an intercept the error
         is :math:`\beta_i / B_{ii}`, with the matrix B of `with_intercept` (the block inverse of
-        the bordered system; Cawley and Talbot 2004).
-
-        Parameters
-        ----------
-        y, ridge
-            As for `coefficients`.
-        intercept : bool, default False
-            Whether the regression also fits a constant, which takes at least two values.
+        the bordered system; Cawley and Talbot 2004), for at least two points. Arguments and
+        errors are as for `coefficients`.
 
         Examples
         --------
@@ -110,13 +104,13 @@ class Decomposition:
         >>> regression.decompose(K).leave_one_out(np.array([3.0, 0.0])).round(12)
         array([ 3. , -1.5])
         """
-        errors = self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
-        return cast(np.ndarray, errors)
+        return self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
 
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
         r"""Return the variance :math:`K(z,z) - k^\top (K + \lambda I)^{-1} k` at m new points.
 
-        It is the variance of `posterior`, where λ is the noise. One decomposition serves many λ.
+        It is the variance of `posterior`, (m,), where λ is the noise; rounding errors do not take
+        it below 0. One decomposition serves many λ.
 
         Parameters
         ----------
@@ -126,16 +120,12 @@ class Decomposition:
             ``kernel.diag(Z)``.
         ridge : float, default 0.0
             λ, at least 0.
-
-        Returns
-        -------
-        ndarray, (m,)
-            0 where rounding errors take the variance below 0.
         """
+        ridge = check_constant(ridge, "ridge")
+        source = self if ridge else self._unweighted()
         cross = check_cross_kernel(cross, len(self.eigenvalues))
-        source = self if ridge > 0 else self._unweighted()
-        inverses = source._inverses(check_nonnegative(ridge, "ridge", "()"))
-        return np.maximum(prior - (cross @ source.eigenvectors) ** 2 @ inverses, 0.0)
+        explained = (cross @ source.eigenvectors) ** 2 @ source._inverses(np.array(ridge))
+        return np.maximum(prior - explained, 0.0)
 
     def flow(self, y: np.ndarray, time: Any, learning_rate: float = 1.0) -> np.ndarray:
         r"""Return the coefficients of the function :math:`f_t` after training for time t.
@@ -148,14 +138,9 @@ class Decomposition:
         ----------
         y : ndarray, (n,) or (n, n_targets)
         time : float or array_like, (n_times,)
-            Each at least 0; may be infinite.
+            Each at least 0; may be infinite. An array puts an axis (n_times,) in front.
         learning_rate : float, default 1.0
             η, positive.
-
-        Returns
-        -------
-        ndarray
-            Of the shape of `y`, with an axis (n_times,) in front where `time` is an array.
 
         Raises
         ------
@@ -184,7 +169,8 @@ class Decomposition:
         divisor = np.where(values > 0, values, 1.0)
         # (1 − exp(−ηλt))/λ tends to ηt as λ → 0; at λ = 0 the product λt could be 0·inf.
         progress = np.where(values > 0, -np.expm1(-scaled * divisor) / divisor, scaled)
-        return self._filtered(progress, y)
+        found = self._filtered(progress, y if y.ndim == 2 else y[:, None])
+        return found if y.ndim == 2 else found[..., 0]
 
     def learning_rate_bound(self) -> float:
         r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, the bound of stable learning rates.
@@ -193,14 +179,7 @@ class Decomposition:
         gradient descent on :math:`\frac12 \|f - y\|^2` at large width. A learning rate below
         the bound trains to zero error, and the tangent kernel hardly changes.
 
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        ValueError
-            If K is numerically singular: the theorem is about positive definite kernels.
+        A numerically singular K is refused: the theorem is about positive definite kernels.
 
         Examples
         --------
@@ -213,21 +192,16 @@ class Decomposition:
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
 
     def _unweighted(self) -> Decomposition:
-        """Return the decomposition without weights, which lose digits where they differ a lot."""
+        """Return the decomposition without weights, which cost digits where they differ a lot."""
         if self.matrix is None:
             return self
         eigenvalues, eigenvectors = scipy.linalg.eigh(self.matrix, driver="evd")
         return Decomposition(eigenvalues, eigenvectors, self.eps)
 
-    def _inverses(self, ridges: np.ndarray) -> np.ndarray:
-        """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
-        check_resolved(self.eigenvalues + ridges.min(), self.eps, "a larger ridge")
-        return 1.0 / (self.eigenvalues + ridges[..., None])
-
     def _fit(
         self, y: np.ndarray, ridge: Any, intercept: bool, leave_one_out: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return coefficients, constants and leave-one-out errors (`ridge.fit`)."""
+    ) -> list[np.ndarray]:
+        """Return coefficients, constants and, if wanted, leave-one-out errors (`ridge.fit`)."""
         y = check_targets(y, len(self.eigenvalues))
         ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
         if self.matrix is not None and not ridges.all():
@@ -236,13 +210,8 @@ class Decomposition:
                 (self if value else unweighted)._fit(y, value, intercept, leave_one_out)
                 for value in ridges.ravel()
             ]
-
-            def stacked(parts: Sequence[Any]) -> np.ndarray:
-                return np.reshape(parts, (*ridges.shape, *parts[0].shape))
-
-            coefficients, constants, errors = zip(*fits, strict=True)
-            last = stacked(errors) if leave_one_out else None
-            return stacked(coefficients), stacked(constants), last
+            parts = zip(*fits, strict=True)
+            return [np.reshape(part, (*ridges.shape, *part[0].shape)) for part in parts]
         inverses = self._inverses(ridges)
 
         def inverse(columns: np.ndarray) -> np.ndarray:
@@ -253,14 +222,18 @@ class Decomposition:
 
         return fit(inverse, y, intercept, diagonal if leave_one_out else None)
 
-    def _filtered(self, factors: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return V diag(factors) Vᵀ y for each row of factors."""
-        columns = self.eigenvectors.T @ (y if y.ndim == 2 else y[:, None])
+    def _inverses(self, ridges: np.ndarray) -> np.ndarray:
+        """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
+        check_resolved(self.eigenvalues + ridges.min(), self.eps, "a larger ridge")
+        return 1.0 / (self.eigenvalues + ridges[..., None])
+
+    def _filtered(self, factors: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return V diag(factors) Vᵀ times columns (n, m) for each row of factors, (..., n, m)."""
+        products = factors[..., None] * (self.eigenvectors.T @ columns)
         # One product for all rows: NumPy multiplies a stack of thin matrices in a slow loop.
-        wide = np.moveaxis(factors[..., None] * columns, -2, 0)
+        wide = np.moveaxis(products, -2, 0)
         result = self.eigenvectors @ wide.reshape(len(wide), -1)
-        result = np.moveaxis(result.reshape(wide.shape), 0, -2)
-        return result if y.ndim == 2 else result[..., 0]
+        return np.moveaxis(result.reshape(wide.shape), 0, -2)
 
 
 def decompose(
@@ -278,10 +251,6 @@ def decompose(
     clip : bool, default False
         Whether to take all eigenvalues below 0 as 0, which makes K the nearest positive
         semidefinite matrix. Otherwise eigenvalues far below 0 are refused.
-
-    Returns
-    -------
-    Decomposition
 
     Raises
     ------

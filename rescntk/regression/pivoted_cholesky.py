@@ -20,27 +20,19 @@ from ..validation import (
 )
 
 _MOST_PROPOSALS = 500
-"""Most pivots proposed in one round.
-
-A pure number. Raising it makes fewer, larger calls of the kernel, and takes more time between the
-calls: the cube of the number, in operations. Chosen by reasoning: 500³ take less than a second.
-"""
+"""Most pivots proposed in one round; a pure number. Raising it makes fewer, larger calls of the
+kernel, and takes more time between the calls: the cube of the number, in operations. Chosen by
+reasoning: 500³ take less than a second."""
 
 _PROPOSED_FOR_ONE = 1.5
-"""Pivots proposed for each landmark that is missing.
-
-A pure number. Raising it makes fewer rounds, and computes more pairs between pivots that are
-rejected. Chosen by reasoning: most rounds accept half of the pivots or more.
-"""
-
+"""Pivots proposed for each landmark that is missing; a pure number. Raising it makes fewer rounds,
+and computes more pairs between pivots that are rejected. Chosen by reasoning: most rounds accept
+half of the pivots or more."""
 
 _ROUNDING = 10
-"""A diagonal entry of the residual counts as a rounding error up to this many eps of K's entry.
-
-A pure number. Raising it stops earlier; lowering it takes columns of rounding errors for
-landmarks. Chosen by reasoning: entries of K err by a few eps, and steps of the factorization by
-less.
-"""
+"""A diagonal entry of the residual counts as a rounding error up to this many eps of K's entry; a
+pure number. Raising it stops earlier; lowering it takes columns of rounding errors for landmarks.
+Chosen by reasoning: entries of K err by a few eps, and steps of the factorization by less."""
 
 
 class LowRank(NamedTuple):
@@ -70,7 +62,7 @@ def pivoted_cholesky(
     equal to the distribution of single pivots (Epperly, Tropp, Webber 2024).
 
     The kernel is computed for its diagonal and for the columns of the landmarks: at most about
-    (rank + 1)·n pairs. All rows are in memory: rank·n numbers in float64.
+    (rank + 1)·n pairs. The factor is in memory: rank·n numbers in float64.
 
     Parameters
     ----------
@@ -89,8 +81,7 @@ def pivoted_cholesky(
     Returns
     -------
     LowRank
-        With fewer columns than `rank`, and a warning, if the residual falls to rounding errors:
-        signals are equal, or K has a lower rank.
+        With fewer columns than `rank`, and a warning, if the residual falls to rounding errors.
 
     Raises
     ------
@@ -130,14 +121,22 @@ def pivoted_cholesky(
     while found < rank and diagonal.sum() > floor:
         proposals = _count_proposals(n, rank - found)
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
-        block = _Proposals(kernel, X, proposed, factor[:, :found], options)
-        accepted, lower = block.accept(diagonal, rank - found, eps, rng)
-        if not len(accepted):  # rounding errors are larger than the residual's diagonal
-            diagonal[block.places] = 0.0
+        places, order = np.unique(proposed, return_inverse=True)
+        K, rows = np.asarray(kernel(X[places], **options), dtype=np.float64), factor[places, :found]
+        residual = K - rows @ rows.T
+        least = np.maximum(_ROUNDING * eps * K.diagonal(), 0.0)
+        bounds = rng.random(proposals) * diagonal[proposed]
+        chosen, lower = _accept(residual, order, bounds, least, rank - found)
+        if not len(chosen):  # rounding errors are larger than the residual's diagonal
+            diagonal[places] = 0.0
             continue
-        new = slice(found, found + len(accepted))
-        residual = block.columns(accepted) - factor[:, :found] @ factor[accepted, :found].T
-        factor[:, new] = scipy.linalg.solve_triangular(lower, residual.T, lower=True).T
+        accepted, new = places[chosen], slice(found, found + len(chosen))
+        columns, others = np.empty((n, len(chosen))), np.setdiff1d(np.arange(n), places)
+        columns[places] = K[:, chosen]
+        if len(others):
+            columns[others] = kernel(X[others], X[accepted], **options)
+        columns -= factor[:, :found] @ factor[accepted, :found].T
+        factor[:, new] = scipy.linalg.solve_triangular(lower, columns.T, lower=True).T
         landmarks[new] = accepted
         diagonal = np.maximum(diagonal - (factor[:, new] ** 2).sum(axis=1), 0.0)
         diagonal[accepted] = 0.0
@@ -153,13 +152,9 @@ def pivoted_cholesky(
 
 
 def _count_proposals(n: int, missing: int) -> int:
-    """Return the number of pivots proposed in one round.
-
-    The p pivots of a round cost p²/2 pairs between each other, and n pairs for each accepted
-    pivot. With p² at most 2n, the former cost no more than one column. A call of a
-    normalized kernel for n signals also costs 1.5n pairs for the diagonals (d = 100; 5n at
-    d = 32), so that few rounds are wanted.
-    """
+    """Return the number of pivots proposed in one round."""
+    # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
+    # Few rounds are wanted: each call of a normalized kernel computes diagonals, too.
     most = min(_MOST_PROPOSALS, math.isqrt(2 * n))
     return max(1, min(most, int(_PROPOSED_FOR_ONE * missing)))
 
@@ -169,11 +164,11 @@ def _diagonal(
 ) -> tuple[np.ndarray, float]:
     """Return K(x, x) for each signal, (n,) in float64, and eps of the kernel's dtype."""
     if hasattr(kernel, "diag"):
-        given = kernel.diag(X, **options)
+        values = kernel.diag(X, **options)
     else:
         cases = (X[k : k + 1] for k in range(len(X)))
-        given = np.concatenate([np.ravel(kernel(case, case, **options)) for case in cases])
-    eps, diagonal = rounding_unit(given), np.array(given, dtype=np.float64)
+        values = np.concatenate([np.ravel(kernel(case, case, **options)) for case in cases])
+    eps, diagonal = rounding_unit(values), np.array(values, dtype=np.float64)
     if diagonal.shape != (len(X),) or not (diagonal >= 0).all():
         raise ValueError(
             f"kernel has a diagonal of shape {diagonal.shape} and least value "
@@ -182,57 +177,24 @@ def _diagonal(
     return diagonal, eps
 
 
-class _Proposals:
-    """Pivots proposed in one round, and the kernel between them.
+def _accept(
+    residual: np.ndarray, order: np.ndarray, bounds: np.ndarray, least: np.ndarray, most: int
+) -> tuple[list[int], np.ndarray]:
+    """Return which of p pivots are accepted, and the Cholesky factor of their residual.
 
-    Attributes
-    ----------
-    places : ndarray
-        The different pivots, rising.
+    `residual` is K − F Fᵀ between the pivots, (p, p), with rounding errors `least` of its
+    diagonal, (p,). `order` has the pivots as proposed, some more than once. A proposal is
+    accepted if its residual is still above its bound, which is uniform up to the first residual.
     """
-
-    def __init__(
-        self,
-        kernel: Callable[..., Any],
-        X: np.ndarray,
-        proposed: np.ndarray,
-        factor: np.ndarray,
-        options: dict[str, Any],
-    ) -> None:
-        self.kernel, self.X, self.options, self.proposed = kernel, X, options, proposed
-        self.places, self.index = np.unique(proposed, return_inverse=True)
-        signals = X[self.places]
-        self.K = np.asarray(kernel(signals, **options), dtype=np.float64)
-        rows = factor[self.places]
-        self.residual = self.K - rows @ rows.T
-
-    def accept(
-        self, diagonal: np.ndarray, most: int, eps: float, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the accepted pivots, (k,), and the lower Cholesky factor of their residual."""
-        left = self.residual.copy()
-        chances = rng.random(len(self.proposed))
-        chosen: list[int] = []
-        columns: list[np.ndarray] = []
-        for k, chance in zip(self.index, chances, strict=True):
-            at_proposal = diagonal[self.places[k]]
-            enough = left[k, k] > _ROUNDING * eps * self.K[k, k] and left[k, k] > 0
-            if k in chosen or not enough or chance * at_proposal >= left[k, k]:
-                continue
-            columns.append(left[:, k] / np.sqrt(left[k, k]))
-            left -= np.outer(columns[-1], columns[-1])
-            chosen.append(int(k))
-            if len(chosen) == most:
-                break
-        lower = np.tril(np.array(columns).T[chosen]) if chosen else np.empty((0, 0))
-        return self.places[chosen], lower
-
-    def columns(self, accepted: np.ndarray) -> np.ndarray:
-        """Return the columns of K at the accepted pivots, (n, k); the known rows are reused."""
-        known = np.searchsorted(self.places, accepted)
-        rest = np.setdiff1d(np.arange(len(self.X)), self.places)
-        result = np.empty((len(self.X), len(accepted)))
-        result[self.places] = self.K[:, known]
-        if len(rest):
-            result[rest] = self.kernel(self.X[rest], self.X[accepted], **self.options)
-        return result
+    residual = residual.copy()
+    chosen: list[int] = []
+    columns: list[np.ndarray] = []
+    for k, bound in zip(order, bounds, strict=True):
+        if k in chosen or residual[k, k] <= max(least[k], bound):
+            continue
+        columns.append(residual[:, k] / np.sqrt(residual[k, k]))
+        residual -= np.outer(columns[-1], columns[-1])
+        chosen.append(int(k))
+        if len(chosen) == most:
+            break
+    return chosen, np.tril(np.array(columns).T[chosen]) if chosen else np.empty((0, 0))

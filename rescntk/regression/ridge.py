@@ -1,7 +1,8 @@
-"""Ridge regression on a kernel matrix: one ridge by Cholesky, and intercepts for any solver."""
+"""Ridge regression with one ridge, by Cholesky or conjugate gradients; Gaussian processes."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,25 +14,42 @@ from ..validation import (
     check_batches,
     check_constant,
     check_cross_kernel,
+    check_depth,
     check_flag,
     check_kernel,
+    check_positive,
     check_posterior_variance,
     check_prior_variance,
+    check_real,
     check_resolved,
     check_symmetric,
     check_targets,
     check_two_values,
     singular_matrix,
 )
-from .conjugate_gradients import Solution, column_norms, conjugate_gradients
 
 _CLOSE = 10.0
-"""LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues themselves.
+"""LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues themselves; a
+pure number. Raising it costs time and changes no result. Chosen with a margin: the estimate is
+seldom off by more than a factor of 3 (LAPACK Users' Guide), and 1-norms stand for 2-norms."""
 
-A pure number. Raising it computes eigenvalues for more matrices, which costs time and changes no
-result. Chosen with a margin: the estimate is seldom off by more than a factor of 3 (LAPACK Users'
-Guide, on condition estimation), and 1-norms stand for 2-norms.
-"""
+
+class Solution(NamedTuple):
+    """The result of `solve` for (K + λI) A + 1b = Y, with 1ᵀA = 0 if there is an intercept b."""
+
+    coefficients: np.ndarray
+    """A, of the shape of Y"""
+    residuals: np.ndarray
+    """‖Y − (K + λI) A − 1b‖ / ‖Y‖ of each target, () or (n_targets,); 0 where Y is 0. With an
+    intercept the divisor is ‖Y − mean(Y)‖. One more product with K gives them."""
+    iterations: int
+    """Number of products with K before the last; 0 by Cholesky"""
+    history: np.ndarray
+    """(iterations + 1,) or (iterations + 1, n_targets): the recursion's own residuals"""
+    intercepts: Any = 0.0
+    """b, () or (n_targets,); 0 without an intercept"""
+    errors: np.ndarray | None = None
+    """Leave-one-out errors, of the shape of Y; None if not asked for"""
 
 
 def solve(
@@ -51,8 +69,8 @@ def solve(
     constant b is 0 without an intercept; eq. 4 of Tirer et al. 2022 for :math:`\lambda = 0`.
     The method follows from the arguments:
 
-    - K is an array and there is no preconditioner: by Cholesky. The result is an array; with an
-      intercept or leave-one-out errors it is a `Solution`, whose field ``coefficients`` is β.
+    - K is an array and there is no preconditioner: by Cholesky. The result is β, of the shape of
+      `y`; with an intercept or leave-one-out errors it is a `Solution`.
     - K is anything else with ``K @ v``, or there is a preconditioner: by conjugate gradients.
       The result is a `Solution`.
 
@@ -68,24 +86,19 @@ def solve(
     intercept : bool, default False
         Whether to fit the constant b, without penalty.
     leave_one_out : bool, default False
-        Whether to return leave-one-out errors, y_i − f₋ᵢ(x_i). They take the diagonal of
-        (K + λI)⁻¹: n³/3 operations more by Cholesky. By conjugate gradients they would take n
-        more targets, and are refused. `restricted_ridge` has them for many signals.
+        Whether to return leave-one-out errors, y_i − f₋ᵢ(x_i), for n³/3 operations more by
+        Cholesky. Conjugate gradients refuse them; `restricted_ridge` has them for many signals.
     preconditioner : LowRank or ndarray (n, rank), optional
         The result of `pivoted_cholesky`, or its factor F: F Fᵀ + λI is the preconditioner.
     tolerance, max_iterations
         As for `conjugate_gradients`. The Cholesky factorization ignores them.
 
-    Returns
-    -------
-    ndarray of the shape of `y`, or Solution
-
     Raises
     ------
     ValueError
         By Cholesky: if K + λI is numerically singular, its smallest eigenvalue is at most
-        n·eps·λ_max, with eps of K's dtype. The message names the eigenvalue. The usual reason
-        are two equal points. By conjugate gradients: as for `conjugate_gradients`.
+        n·eps·λ_max, with eps of K's dtype. The usual reason are two equal points. By conjugate
+        gradients: as for `conjugate_gradients`.
 
     Examples
     --------
@@ -93,9 +106,6 @@ def solve(
     >>> import rescntk as rk
     >>> rk.regression.solve(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([3.0, 0.0]))
     array([ 2., -1.])
-
-    With a preconditioner the result tells how exact it is:
-
     >>> X = np.random.default_rng(0).standard_normal((30, 2, 16))
     >>> kernel = rk.ResCGPK(3, normalized=True)
     >>> low = rk.regression.pivoted_cholesky(kernel, X, 15)
@@ -110,9 +120,8 @@ def solve(
     if not is_array or preconditioner is not None:
         if leave_one_out:
             raise ValueError(
-                "leave_one_out is True, expected False for conjugate gradients, which do not "
-                "compute the diagonal of the inverse: give K as an array without a "
-                "preconditioner, or take restricted_ridge"
+                "leave_one_out is True, expected False for conjugate gradients: give K as an "
+                "array without a preconditioner, or take restricted_ridge"
             )
         return conjugate_gradients(
             K,
@@ -127,9 +136,8 @@ def solve(
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
     factor = _cholesky(K, ridge, eps)
 
-    def inverse(columns: np.ndarray) -> np.ndarray:
-        solved: np.ndarray = scipy.linalg.cho_solve((factor, True), columns)
-        return solved
+    def inverse(columns: np.ndarray) -> Any:
+        return scipy.linalg.cho_solve((factor, True), columns)
 
     def diagonal() -> np.ndarray:
         root = np.tril(scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0])
@@ -137,12 +145,12 @@ def solve(
 
     if not (intercept or leave_one_out):
         return inverse(y)
-    A, b, errors = fit(inverse, y, intercept, diagonal if leave_one_out else None)
+    A, b, *errors = fit(inverse, y, intercept, diagonal if leave_one_out else None)
     left = y - K @ A - ridge * A - b
     centred = y - y.mean(axis=0) if intercept else y
     norms = column_norms(centred.reshape(len(y), -1)).reshape(y.shape[1:])
     residuals = np.linalg.norm(left / norms, axis=0)
-    return Solution(A, residuals, 0, residuals[None], b, errors)
+    return Solution(A, residuals, 0, residuals[None], b, *errors)
 
 
 def fit(
@@ -150,21 +158,14 @@ def fit(
     y: np.ndarray,
     intercept: bool,
     diagonal: Callable[[], np.ndarray] | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    r"""Return coefficients β, constants b and leave-one-out errors, given :math:`G`.
+) -> list[np.ndarray]:
+    r"""Return coefficients β, constants b and, with a diagonal, leave-one-out errors.
 
-    :math:`G = (K + \lambda I)^{-1}`, :math:`b = 1^\top G y / 1^\top G 1` and :math:`\beta = B y`
-    with :math:`B = G - G 1 1^\top G / (1^\top G 1)`. The error of point i is
-    :math:`\beta_i / B_{ii}`. Without an intercept :math:`b = 0` and :math:`B = G`.
-
-    Parameters
-    ----------
-    inverse : callable
-        From columns (n, m) to G times the columns, (..., n, m): one matrix for each ridge.
-    y : ndarray, (n,) or (n, n_targets)
-    intercept : bool
-    diagonal : callable, optional
-        From nothing to the diagonal of G, (..., n). Without it there are no errors.
+    With :math:`G = (K + \lambda I)^{-1}` they are :math:`b = 1^\top G y / 1^\top G 1`,
+    :math:`\beta = B y` and :math:`\beta_i / B_{ii}`, where
+    :math:`B = G - G 1 1^\top G / (1^\top G 1)`. Without an intercept :math:`b = 0`, :math:`B = G`.
+    `inverse` multiplies G by columns (n, m), for each ridge: (..., n, m). `diagonal` returns the
+    diagonal of G, (..., n).
     """
     if intercept and diagonal is not None:
         check_two_values(y)
@@ -179,11 +180,10 @@ def fit(
     else:
         found = inverse(targets)
         constants = np.zeros((*found.shape[:-2], targets.shape[1]))
-    errors = None if diagonal is None else found / (diagonal() - correction)[..., None]
-    if y.ndim == 1:
-        found, constants = found[..., 0], constants[..., 0]
-        errors = None if errors is None else errors[..., 0]
-    return found, constants, errors
+    results = [found, constants]
+    if diagonal is not None:
+        results.append(found / (diagonal() - correction)[..., None])
+    return results if y.ndim == 2 else [result[..., 0] for result in results]
 
 
 def interpolate(
@@ -193,7 +193,7 @@ def interpolate(
     Z: np.ndarray,
     ridge: float = 0.0,
 ) -> np.ndarray:
-    """Return predictions f(Z) of the regression on `X` and `y` (eq. 4 of Tirer et al. 2022).
+    """Return predictions f(Z), (m_cases,) or (m_cases, n_targets): eq. 4 of Tirer et al. 2022.
 
     Parameters
     ----------
@@ -204,10 +204,6 @@ def interpolate(
     Z : ndarray, (m_cases, n_channels, n_timepoints)
     ridge : float, default 0.0
         As for `solve`.
-
-    Returns
-    -------
-    ndarray, (m_cases,) or (m_cases, n_targets)
 
     Examples
     --------
@@ -229,7 +225,7 @@ class Posterior(NamedTuple):
     mean: np.ndarray
     """(m,) or (m, n_targets)"""
     variance: np.ndarray
-    """(m,), of the process itself, without the noise of a new observation."""
+    """(m,), from 0 to the prior; of the process itself, without a new observation's noise."""
 
 
 def posterior(
@@ -255,12 +251,6 @@ def posterior(
         Observations at X.
     noise : float, default 0.0
         Variance σ² of the observations' errors.
-
-    Returns
-    -------
-    Posterior
-        The variance lies between 0 and `prior`. A variance that rounding errors take below 0
-        is returned as 0.
 
     Raises
     ------
@@ -302,3 +292,157 @@ def _cholesky(K: np.ndarray, ridge: float, eps: float) -> np.ndarray:
     if inverse_condition <= _CLOSE * len(K) * eps:
         check_resolved(scipy.linalg.eigvalsh(K) + ridge, eps, "a larger ridge")
     return factor
+
+
+def conjugate_gradients(
+    K: Any,
+    y: np.ndarray,
+    ridge: float = 0.0,
+    *,
+    intercept: bool = False,
+    preconditioner: Any = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 1000,
+) -> Solution:
+    r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y` by conjugate gradients.
+
+    Each iteration multiplies K once, with the directions of all targets together. Each target
+    has steps of its own and stops at the tolerance. With :math:`F = U S V^\top` the preconditioner
+    :math:`P = F F^\top + \lambda I` is inverted by Woodbury's identity:
+    :math:`P^{-1} r = (r - U U^\top r)/\lambda + U (S^2 + \lambda)^{-1} U^\top r`.
+
+    With an intercept the equations are :math:`(K + \lambda I) A + 1 b = Y` and
+    :math:`1^\top A = 0`. The preconditioned residual is
+    :math:`P^{-1} r - P^{-1} 1\, (1^\top P^{-1} r) / (1^\top P^{-1} 1)`, with a sum of 0
+    (constraint preconditioner; Gould, Hribar and Nocedal 2001).
+
+    Parameters
+    ----------
+    K, y, ridge, intercept, preconditioner
+        As for `solve`.
+    tolerance : float, default 1e-6
+        Relative residual norm ‖Y − (K + λI) A‖ / ‖Y‖ at which a target is solved.
+    max_iterations : int, default 1000
+        Most iterations. A warning follows if a target is not solved by then.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, K + λI is not positive definite, or λ is 0 with a preconditioner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import regression
+    >>> found = regression.conjugate_gradients(np.diag([1.0, 2.0]), np.array([2.0, 2.0]))
+    >>> found.coefficients.round(6), found.iterations
+    (array([2., 1.]), 2)
+    """
+    shape = tuple(getattr(K, "shape", ()))
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0 or not hasattr(K, "__matmul__"):
+        raise ValueError(
+            f"K is a {type(K).__name__} of shape {shape}, expected a matrix (n, n) with K @ v"
+        )
+    n = int(shape[0])
+    y, ridge = check_targets(y, n), check_constant(ridge, "ridge")
+    tolerance = check_positive(tolerance, "tolerance")
+    max_iterations = check_depth(max_iterations, "max_iterations")
+    check_flag(intercept, "intercept")
+    precondition = _preconditioner(preconditioner, n, ridge, intercept)
+    Y = y if y.ndim == 2 else y[:, None]
+    mean = Y.mean(axis=0) if intercept else np.zeros(Y.shape[1])
+    unit = column_norms(Y - mean)
+    Y = (Y - mean) / unit  # squares of huge or tiny targets leave the range of float64
+
+    def product(V: np.ndarray) -> np.ndarray:
+        return np.asarray(K @ V, dtype=np.float64) + ridge * V
+
+    A, history = _iterate(product, precondition, intercept, Y, tolerance, max_iterations)
+    left = Y - product(A)
+    b = left.mean(axis=0) if intercept else np.zeros(Y.shape[1])
+    residuals = np.linalg.norm(left - b, axis=0)
+    if (history[-1] > tolerance).any() or (residuals > 10 * tolerance).any():
+        warnings.warn(
+            f"conjugate gradients stopped after {len(history) - 1} iterations at a residual of "
+            f"{residuals.max():.2g}, expected {tolerance:.2g}: a larger ridge, a preconditioner "
+            f"of higher rank or more iterations help",
+            scipy.linalg.LinAlgWarning,
+            stacklevel=2,
+        )
+    A, b, table = A * unit, b * unit + mean, np.array(history)
+    if y.ndim == 1:
+        return Solution(A[:, 0], residuals[0], len(table) - 1, table[:, 0], b[0])
+    return Solution(A, residuals, len(table) - 1, table, b)
+
+
+def column_norms(Y: np.ndarray) -> np.ndarray:
+    """Return the norm of each column, and 1 for columns of zeros."""
+    largest = np.abs(Y).max(axis=0)  # squares of the columns may overflow
+    largest[largest == 0] = 1.0
+    norms: np.ndarray = np.linalg.norm(Y / largest, axis=0) * largest
+    norms[norms == 0] = 1.0
+    return norms
+
+
+def _iterate(
+    product: Callable[[np.ndarray], np.ndarray],
+    precondition: Callable[[np.ndarray], np.ndarray],
+    intercept: bool,
+    Y: np.ndarray,
+    tolerance: float,
+    max_iterations: int,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return A, (n, n_targets), and the residual norms after each iteration, for Y of norm 1."""
+    A, R = np.zeros(Y.shape), Y - Y.mean(axis=0) if intercept else Y.copy()
+    Z = precondition(R)
+    P, energy = Z.copy(), (R * Z).sum(axis=0)
+    history = [np.linalg.norm(R, axis=0)]
+    active = np.flatnonzero(history[0] > tolerance)
+    while len(active) and len(history) <= max_iterations:
+        directions = P[:, active]
+        Q = product(directions)
+        curvature = (directions * Q).sum(axis=0)
+        if not (curvature > 0).all():
+            raise ValueError(
+                f"K of shape {(len(Y), len(Y))} plus the ridge is not positive definite: "
+                f"pᵀ(K + λI)p is {curvature.min():.3g} for a direction p, expected above 0"
+            )
+        step = energy[active] / curvature
+        A[:, active] += step * directions
+        residual = R[:, active] - step * Q
+        # The intercept takes up the mean.
+        R[:, active] = residual - residual.mean(axis=0) if intercept else residual
+        Z = precondition(R[:, active])
+        before, energy[active] = energy[active], (R[:, active] * Z).sum(axis=0)
+        P[:, active] = Z + energy[active] / before * directions
+        history.append(np.linalg.norm(R, axis=0))
+        active = active[history[-1][active] > tolerance]
+    return A, history
+
+
+def _preconditioner(
+    given: Any, n: int, ridge: float, intercept: bool
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function r → λ P⁻¹ r; with an intercept, its part with a sum of 0."""
+    if given is not None:
+        F = check_real(getattr(given, "factor", given), "preconditioner", "(n, rank)")
+        if F.ndim != 2 or len(F) != n or F.size == 0:
+            raise ValueError(f"preconditioner has shape {F.shape}, expected ({n}, rank)")
+        check_positive(ridge, "ridge")
+        U, S, _ = scipy.linalg.svd(F, full_matrices=False)
+        weights = (ridge / (S**2 + ridge))[:, None]
+
+    def inverse(R: np.ndarray) -> np.ndarray:
+        if given is None:
+            return R
+        parts = U.T @ R
+        return (R - U @ parts) + U @ (weights * parts)
+
+    ones = inverse(np.ones((n, 1)))
+    total = float(ones.sum())
+
+    def within_sum_0(R: np.ndarray) -> np.ndarray:
+        Z = inverse(R)
+        return Z - ones * (Z.sum(axis=0) / total)
+
+    return within_sum_0 if intercept else inverse
