@@ -5,7 +5,7 @@
 - run: the constants of a request, and the kernels of a block.
 - cases: the tables of signals, in the layouts of the loops.
 - sizes: how many rows a group has, and how large tasks and blocks are.
-- records: the named arguments of the compiled loops.
+- arguments: the named arguments of the compiled loops.
 - compilation: how the loops are compiled and kept on disk.
 - rows: the loop over groups of rows, left cases and layers.
 - deficits: the same loop for pairs that lose digits in the form of distances.

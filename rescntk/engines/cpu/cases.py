@@ -17,8 +17,8 @@ from ...arrays import Array
 from ..geometry import first_places, numbered
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, read_input, signal_tables, wrap
+from .arguments import FlatTables, LeftCases, RowPlaces
 from .masses import join_masses, mass_tables
-from .records import LeftCases, MassTables, PackedTables, RowPixels, Rows
 
 if TYPE_CHECKING:
     from .run import NumbaRun
@@ -84,7 +84,7 @@ class Cases:
         return np.concatenate([part.tables.means for part in self.parts], axis=1)
 
     @cached_property
-    def left(self) -> PackedTables:
+    def left(self) -> FlatTables:
         """The left tables. Open rows have the pixels of the margin too."""
         margin = self._run.margin
 
@@ -105,7 +105,7 @@ class Cases:
         return LeftCases(first_places(pixels), pixels, length)
 
     @cached_property
-    def right(self) -> PackedTables:
+    def right(self) -> FlatTables:
         """The right tables, with the pixels that all offsets meet."""
 
         def arrange(table: np.ndarray) -> np.ndarray:
@@ -115,39 +115,48 @@ class Cases:
 
         return self._pack(arrange, 1)
 
-    def rows(self, cases: slice) -> Rows:
-        """Return the rows of some cases in the right tables, the cases numbered from 0."""
-        lengths, offsets = self.lengths[cases], self.offsets[cases]
-        begins = self._begins(self.offsets)[cases]
-        case, offset = numbered(offsets)
-        return Rows(case, RowPixels(begins[case], offset, lengths[case], 1))
+    def rows(self, cases: np.ndarray, offsets: np.ndarray, group_rows: int) -> RowPlaces:
+        """Return the rows of some cases in the right tables, `offsets` for each."""
+        return self._rows(cases, offsets, group_rows, self._begins(self.offsets), 1)
 
-    def rows_of_masses(self, cases: np.ndarray, offsets: np.ndarray, right: bool) -> RowPixels:
-        """Return the rows of some cases, `offsets` for each, in the tables of root masses.
-
-        Rows on the left side have the offset 0.
-        """
-        place, offset = numbered(offsets)
-        several = cases[place]
-        if not right:
-            offset = np.zeros_like(offset)
+    def rows_of_masses(
+        self, cases: np.ndarray, offsets: np.ndarray, group_rows: int, right: bool
+    ) -> RowPlaces:
+        """Return the rows of some cases in the tables of root masses; left rows have offset 0."""
         if self._run.all_offsets:
             begins, stride = self._begins(self.offsets), 1
         else:  # cases lie side by side
             begins, stride = np.arange(len(self)), len(self)
-        return RowPixels(begins[several], offset, self.lengths[several], stride)
+        return self._rows(cases, offsets, group_rows, begins, stride, right)
+
+    def _rows(
+        self,
+        cases: np.ndarray,
+        offsets: np.ndarray,
+        group_rows: int,
+        begins: np.ndarray,
+        stride: int,
+        right: bool = True,
+    ) -> RowPlaces:
+        place, offset = numbered(offsets)
+        number = len(place)
+        filled = np.minimum(np.arange(-(-number // group_rows) * group_rows), number - 1)
+        place, offset = place[filled], offset[filled] * right
+        lengths = self.lengths[cases[place]]
+        first = (offset - self._run.margin) % lengths
+        return RowPlaces(number, place, begins[cases[place]], first, lengths, stride)
 
     @property
-    def masses(self) -> MassTables:
+    def masses(self) -> FlatTables:
         """The tables for the recursion of deficits, of all windows; made when first asked for."""
         with self._lock:
             return self._masses
 
     @cached_property
-    def _masses(self) -> MassTables:
+    def _masses(self) -> FlatTables:
         return join_masses([self._mass_tables(part) for part in self.parts])
 
-    def _mass_tables(self, part: OneLength) -> MassTables:
+    def _mass_tables(self, part: OneLength) -> FlatTables:
         given = read_input(part.scaling, part.signals)
         tables = replace(part.tables, unit_vectors=given.unit_vectors)
         return mass_tables(part.scaling, tables, given.variance)
@@ -156,7 +165,7 @@ class Cases:
         """Return where cases begin in tables of pixels repeated for all offsets."""
         return first_places(self.lengths + offsets - 1)
 
-    def _pack(self, arrange: Callable[[np.ndarray], np.ndarray], axis: int) -> PackedTables:
+    def _pack(self, arrange: Callable[[np.ndarray], np.ndarray], axis: int) -> FlatTables:
         """Arrange tables (table, pixel, case) of each length, and join them along an axis."""
         dtype = self._run.request.dtype
 
@@ -166,14 +175,15 @@ class Cases:
             return np.ascontiguousarray(joined).ravel()
 
         layers = [part.tables.layers for part in self.parts]
-        return PackedTables(
+        return FlatTables(
             units=join([self._pixel_vectors(part) for part in self.parts]),
             half_root=join([np.array([at.half_root for at in part], dtype) for part in layers]),
             inverse=join([np.array([at.inverse for at in part], dtype) for part in layers]),
+            **dict.fromkeys(("features", "inner_pieces", "outer_pieces"), np.empty(0, dtype)),
         )
 
     def _pixel_vectors(self, part: OneLength) -> Array:
-        """Return the vectors of the input's pixels that `PackedTables.units` holds.
+        """Return the vectors of the input's pixels that `FlatTables.units` holds.
 
         Unit vectors, or the pixels' vectors for sums of half their squared distances over a window.
         """

@@ -10,35 +10,31 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..layer import correlate, dual
+from .arguments import (
+    FlatTables,
+    GroupRows,
+    LeftPixels,
+    Places,
+    Results,
+    RowGroup,
+    RowPlaces,
+    RunConstants,
+    Taps,
+    addresses,
+)
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
 from .heads import find_grids, write_results
 from .layers import first_layer, write_tangent_branch
-from .records import (
-    Block,
-    Group,
-    GroupRows,
-    LeftPixels,
-    MassTables,
-    NetworkConstants,
-    Places,
-    Results,
-    RowPixels,
-    Rows,
-    Taps,
-    Wanted,
-)
 from .rows import (
     add_tangent_branch,
-    addresses_of_rows,
     box_linear_part,
     group_of,
-    group_rows,
     length_of,
     places_of,
+    places_of_group,
     rooms_of,
+    scratch_of_sums,
 )
 from .sums import (
     aligned_zeros,
@@ -51,7 +47,6 @@ from .sums import (
     shortened,
 )
 from .vectors import (
-    LINE_BYTES,
     VECTOR_BYTES,
     Numbers,
     Vector,
@@ -62,39 +57,25 @@ from .vectors import (
 )
 
 
-class MassPlaces(NamedTuple):
-    """Places of one side's tables of the current layer.
+class MassSide(NamedTuple):
+    """One side's tables, and the places of its root masses in the current layer."""
 
-    Attributes
-    ----------
-    features : int
-        Two rings of √(F/2): of even layers, and of odd ones.
-    window : int
-        Ring of √(q/2).
-    inverse : int
-        1/√q.
-    inner, outer : int
-        Rings of the pieces of the inner and of the outer filter's windows.
-    """
+    tables: FlatTables
+    rows: RowPlaces
+
+    per_table: int
+    """Numbers of a table."""
 
     features: int
+    """Two rings of √(F/2): of even layers, and of odd ones."""
+
     window: int
     inverse: int
+    """Ring of √(q/2), and 1/√q."""
+
     inner: int
     outer: int
-
-
-class Side(NamedTuple):
-    """Tables of the left or right signals, the places of the tables, and where the rows lie.
-
-    `per_table` is the numbers of a table. Rows begin with their pixel `first`.
-    """
-
-    tables: MassTables
-    places: MassPlaces
-    rows: RowPixels
-    per_table: int
-    first: int
+    """Rings of the pieces of the inner and of the outer filter's windows."""
 
 
 class MergedTaps(NamedTuple):
@@ -106,13 +87,15 @@ class MergedTaps(NamedTuple):
 
 
 @compiled
-def mass_places_of(first: int, length: int, inner: int, outer: int) -> tuple[MassPlaces, int]:
-    """Return places from `first` on for `inner` and `outer` pieces of the filters, and the end."""
-    places = MassPlaces(
-        first, first + 2 * length, first + 3 * length, first + 4 * length,
-        first + (4 + inner) * length,
-    )  # fmt: skip
-    return places, first + (4 + inner + outer) * length
+def mass_side(
+    tables: FlatTables, rows: RowPlaces, per_table: int, first: int, length: int, inner: int
+) -> MassSide:
+    """Return a side whose places begin at `first`; the inner filter has `inner` pieces."""
+    window = first + 2 * length
+    pieces = window + 2 * length
+    return MassSide(
+        tables, rows, per_table, first, window, window + length, pieces, pieces + inner * length
+    )
 
 
 @compiled
@@ -171,7 +154,7 @@ def thirds(place: int, shift: int) -> Taps:
 @compiled
 def merged_window(
     memory: Numbers, ring: int, left: int, right: int, left_pieces: int, right_pieces: int,
-    size: int, step: int, group: Group, room: int, length: int, twice: float, tiny: float,
+    size: int, step: int, group: RowGroup, room: int, length: int, twice: float, tiny: float,
 ) -> MergedTaps:  # fmt: skip
     """Return the last three parts of a filter's windows: `sums.moving_sum` of deficits.
 
@@ -215,7 +198,7 @@ def merged_window(
 
 @compiled
 def inner_layer(
-    memory: Numbers, places: Places, group: Group, left: MassPlaces, right: MassPlaces,
+    memory: Numbers, places: Places, group: RowGroup, left: MassSide, right: MassSide,
     parts: MergedTaps, tangents: Taps, with_ntk: bool, with_linear: bool, summed: bool,
     layer: Any, p: Numbers, r: Numbers,
 ) -> None:  # fmt: skip
@@ -243,7 +226,7 @@ def inner_layer(
 
 @compiled
 def add_branch_deficit(
-    memory: Numbers, places: Places, group: Group, parts: MergedTaps, features: Taps,
+    memory: Numbers, places: Places, group: RowGroup, parts: MergedTaps, features: Taps,
     merged: Taps, layer: Any,
 ) -> None:  # fmt: skip
     """Set u to the deficit of the identity path and of the window of the branch together.
@@ -275,7 +258,7 @@ def add_branch_deficit(
 
 
 @compiled
-def set_features(memory: Numbers, places: Places, group: Group, roots: Taps) -> None:
+def set_features(memory: Numbers, places: Places, group: RowGroup, roots: Taps) -> None:
     """Set F = √(q1 q2) − u; `roots` has the places of both sides' √(F/2)."""
     for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
         size = 2.0 * (load(memory, roots.first + at) * load(memory, roots.second + at))
@@ -285,52 +268,48 @@ def set_features(memory: Numbers, places: Places, group: Group, roots: Taps) -> 
 
 @compiled
 def gather_ring(
-    memory: Numbers, ring: int, values: Numbers, table: int, side: Side, group: Group
+    memory: Numbers, ring: int, values: Numbers, table: int, side: MassSide, group: RowGroup
 ) -> None:
     """Copy the table number `table` to a ring, and fill its halo."""
     start = ring + group.start
-    gather_rows(memory, start, values, table * side.per_table, side.rows, group, side.first)
+    gather_rows(memory, start, values, table * side.per_table, side.rows, group)
     fill_halo(memory, ring, group, group.halo)
 
 
 @compiled
-def gather_units(memory: Numbers, places: Places, units: int, side: Side, group: Group) -> None:
+def gather_units(
+    memory: Numbers, places: Places, units: int, side: MassSide, group: RowGroup
+) -> None:
     """Copy û of all channels to the place `units`."""
     for channel in range(places.channels):
         at, table = units + channel * places.length, channel * side.per_table
-        gather_rows(memory, at, side.tables.units, table, side.rows, group, side.first)
+        gather_rows(memory, at, side.tables.units, table, side.rows, group)
 
 
 @compiled
 def gather_window(
-    memory: Numbers, number: int, side: Side, group: Group, length: int, inner: int, outer: int
+    memory: Numbers,
+    number: int,
+    side: MassSide,
+    group: RowGroup,
+    length: int,
+    inner: int,
+    outer: int,
 ) -> None:
     """Copy the tables of a layer's pre-activations and of the pieces of its windows."""
-    places, tables, per_table = side.places, side.tables, side.per_table
-    gather_ring(memory, places.window, tables.half_root, number, side, group)
-    gather_rows(
-        memory, places.inverse, tables.inverse, number * per_table, side.rows, group, side.first
-    )
+    tables, per_table = side.tables, side.per_table
+    gather_ring(memory, side.window, tables.half_root, number, side, group)
+    gather_rows(memory, side.inverse, tables.inverse, number * per_table, side.rows, group)
     for k in range(inner if number > 1 else 0):
         table = (number - 2) * inner + k
-        gather_ring(memory, places.inner + k * length, tables.inner_pieces, table, side, group)
+        gather_ring(memory, side.inner + k * length, tables.inner_pieces, table, side, group)
     for k in range(outer):
         table = (number - 1) * outer + k
-        gather_ring(memory, places.outer + k * length, tables.outer_pieces, table, side, group)
+        gather_ring(memory, side.outer + k * length, tables.outer_pieces, table, side, group)
 
 
 @compiled
-def addresses(tables: MassTables) -> MassTables:
-    """Return tables as addresses of their numbers."""
-    return MassTables(
-        numbers_of(tables.units), numbers_of(tables.half_root), numbers_of(tables.inverse),
-        numbers_of(tables.features), numbers_of(tables.inner_pieces),
-        numbers_of(tables.outer_pieces),
-    )  # fmt: skip
-
-
-@compiled
-def features_of(left: MassPlaces, right: MassPlaces, number: int, group: Group, k: int) -> Taps:
+def features_of(left: MassSide, right: MassSide, number: int, group: RowGroup, k: int) -> Taps:
     """Return the places of √(F/2) of both sides after a layer; `k` is the length of a place."""
     shift = number % 2 * k + group.start
     return Taps(left.features + shift, right.features + shift, 0, False)
@@ -338,21 +317,20 @@ def features_of(left: MassPlaces, right: MassPlaces, number: int, group: Group, 
 
 @inlined
 def pass_layers(
-    memory: Numbers, places: Places, group: Group, rows: GroupRows, left: Side, right: Side,
-    constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
-    sums: np.ndarray,
+    memory: Numbers, places: Places, group: RowGroup, rows: GroupRows, left: MassSide,
+    right: MassSide, constants: RunConstants, results: Results,
 ) -> None:  # fmt: skip
     """Take the pairs of a group through all layers, and write the results."""
-    layers, slots, network = constants.layers, constants.slots, constants.numbers
+    layers, network = constants.layers, constants.numbers
     p, r = numbers_of(constants.p), numbers_of(constants.r)
     inner_size, outer_size = network.inner_size, network.outer_size
     inner, outer, length = piece_count(inner_size), piece_count(outer_size), places.length
-    one, other, start = left.places, right.places, group.start
-    summed = network.linear_apart and wanted.gpk
+    one, other, start = left, right, group.start
+    summed = network.linear_apart and network.gpk
     sum_factor = outer_size if summed else 1
     for side, units in ((left, places.left_units), (right, places.right_units)):
         gather_units(memory, places, units, side, group)
-        gather_ring(memory, side.places.features, side.tables.features, 0, side, group)
+        gather_ring(memory, side.features, side.tables.features, 0, side, group)
         gather_window(memory, 1, side, group, length, inner, outer)
     pixels = LeftPixels(
         memory, memory, memory, places.left_units, length, one.features + start,
@@ -363,12 +341,12 @@ def pass_layers(
         memory, places, pixels, other.features + start, other.window + start, group, K, network,
         layers[1], p, r, 1.0, True, Taps(0, 0, 0, True), False,
     )  # fmt: skip
-    depth, with_linear = len(layers) - 1, network.linear_apart and wanted.ntk
-    central = shortened(group, block.margin, memory.itemsize)
+    depth, with_linear = len(layers) - 1, network.linear_apart and network.ntk
+    central = shortened(group, network.margin, memory.itemsize)
     boxed = 0
     for number in range(1, depth + 1):
-        layer, slot = layers[number], slots[number]
-        step, outer_step = constants.steps[number, 0], constants.steps[number, 1]
+        layer = layers[number]
+        slot, step, outer_step = layer.slot, layer.inner_step, layer.outer_step
         before = features_of(one, other, number - 1, group, length)
         after = features_of(one, other, number, group, length)
         if number > 1:
@@ -383,70 +361,61 @@ def pass_layers(
                 layer.one + layer.one, layer.tiny,
             )  # fmt: skip
             tangents = parts.deficits
-            if wanted.ntk:
+            if network.ntk:
                 tangents = moving_sum(
                     memory, places.tangent, inner_size, step, group, places.room2, length
                 )
             inner_layer(
-                memory, places, group, one, other, parts, tangents, wanted.ntk, with_linear,
+                memory, places, group, one, other, parts, tangents, network.ntk, with_linear,
                 summed, layer, p, r,
             )  # fmt: skip
         for side in (left, right):
-            ring = side.places.features + number % 2 * length
+            ring = side.features + number % 2 * length
             gather_ring(memory, ring, side.tables.features, number, side, group)
         parts = merged_window(
             memory, places.branch_distance, one.window, other.window, one.outer, other.outer,
             outer_size, outer_step, group, places.room1, length, layer.factor, layer.tiny,
         )  # fmt: skip
         add_branch_deficit(memory, places, group, parts, before, after, layer)
-        if wanted.ntk:
+        if network.ntk:
             add_tangent_branch(memory, places, group, outer_size, outer_step, layer)
         if slot >= 0:
-            if wanted.gpk and not summed:
+            if network.gpk and not summed:
                 set_features(memory, places, group, after)
             write_results(
-                memory, places, central, rows, 0, slot, wanted, block, results, sums, sum_factor,
-                layer.one,
+                memory, places, central, rows, 0, slot, network, results, sum_factor, layer.one,
             )  # fmt: skip
 
 
 @compiled_on_disk
 def compute_in_deficits(
-    left: MassTables, right: MassTables, left_rows: RowPixels, right_rows: Rows,
-    constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
-    stamp: str = source_stamp(),
+    left: FlatTables, right: FlatTables, lefts: RowPlaces, rights: RowPlaces, group_rows: int,
+    constants: RunConstants, results: Results, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of pairs of left with right cases, in all layers.
 
-    Each row has its own pair: `right_rows.case`. All left cases have the same length. The arrays
+    Each row has its own pair, `rights.case`. All left cases have the same length. The arrays
     of `results` have one left case, and the pairs in the place of right cases. Open rows keep
     their pixels in all layers, and zeros beyond the ends: the margin takes up what is wrong.
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
-    like, layers, total = left.half_root, len(constants.layers), len(right_rows.case)
+    like, layers, network = left.half_root, len(constants.layers), constants.numbers
     left_table, right_table = len(like) // layers, len(right.half_root) // layers
-    group = group_of(like, left_rows.period[0] + 2 * block.margin, block)
+    group = group_of(like, lefts.period[0] + 2 * network.margin, group_rows, network)
     length = length_of(like, group)
-    places = places_of(length, len(left.units) // left_table, rooms_of(constants.numbers), 0)
-    inner, outer = (
-        piece_count(constants.numbers.inner_size),
-        piece_count(constants.numbers.outer_size),
-    )
-    left_places, end = mass_places_of(places.tables, length, inner, outer)
-    right_places, end = mass_places_of(end, length, inner, outer)
-    held = aligned_zeros(end + length, like)
-    memory = numbers_of(held)
-    padded = block.rows + LINE_BYTES
-    sums = np.zeros((len(results.grids), padded))
-    grids = np.zeros((len(results.grids), 2, results.grids.shape[2], padded))
-    numbers = np.zeros((8, block.rows), np.int64)
-    lefts = Rows(right_rows.case, left_rows)
-    for first in range(0, total, block.rows):
-        rows = group_rows(right_rows, numbers[:4], grids, first, group)
+    places = places_of(length, len(left.units) // left_table, rooms_of(network), 0)
+    inner, outer = piece_count(network.inner_size), piece_count(network.outer_size)
+    per_side = (4 + inner + outer) * length
+    held = aligned_zeros(places.tables + 2 * per_side + length, like)
+    memory, left_tables, right_tables = numbers_of(held), addresses(left), addresses(right)
+    grids, sums = scratch_of_sums(results, group_rows)
+    for first in range(0, rights.number, group_rows):
+        own = places_of_group(lefts, first, group_rows)
+        other = places_of_group(rights, first, group_rows)
+        rows = GroupRows(other.number, other.case, other.offset, grids, sums)
         find_grids(rows, 0, results)
-        own = addresses_of_rows(group_rows(lefts, numbers[4:], grids, first, group).pixels)
-        other = addresses_of_rows(rows.pixels)
-        one = Side(addresses(left), left_places, own, left_table, -block.margin)
-        two = Side(addresses(right), right_places, other, right_table, -block.margin)
-        pass_layers(memory, places, group, rows, one, two, constants, wanted, block, results, sums)
-    held[0] = numbers[0, 0] = 0  # numba frees arrays after their last use
+        one = mass_side(left_tables, own, left_table, places.tables, length, inner)
+        end = places.tables + per_side
+        two = mass_side(right_tables, other, right_table, end, length, inner)
+        pass_layers(memory, places, group, rows, one, two, constants, results)
+    held[0] = 0.0  # numba frees an array after its last use

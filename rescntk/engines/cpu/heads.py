@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arguments import GroupRows, Places, Results, RowGroup, RunNumbers
 from .compilation import compiled
-from .records import Block, Group, GroupRows, Places, Results, Wanted
 from .vectors import (
     LINE_BYTES,
     VECTOR_BYTES,
@@ -26,7 +26,7 @@ CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}
 
 @compiled
 def sum_rows(
-    memory: Numbers, pixels: int, row: int, group: Group, grids: np.ndarray, kind: int,
+    memory: Numbers, pixels: int, row: int, group: RowGroup, grids: np.ndarray, kind: int,
     slot: int, sums: np.ndarray, one: float, like: Vector,
 ) -> None:  # fmt: skip
     """Add all pixels of some rows on each grid, into sums[grid, row].
@@ -56,7 +56,7 @@ def sum_rows(
 
 @compiled
 def sum_pixels(
-    memory: Numbers, pixels: int, group: Group, grids: np.ndarray, kind: int, slot: int,
+    memory: Numbers, pixels: int, group: RowGroup, grids: np.ndarray, kind: int, slot: int,
     sums: np.ndarray, one: float,
 ) -> None:  # fmt: skip
     """Add all pixels of each row on each grid (exact_sum.split), into sums[grid, row]."""
@@ -76,17 +76,17 @@ def find_grids(rows: GroupRows, length: int, results: Results) -> None:
     for grid in range(rows.grids.shape[0]):
         for kind in range(2):
             for slot in range(rows.grids.shape[2]):
-                for row in range(len(rows.case)):
+                for row in range(rows.used):
                     value = results.grids[grid, kind, slot, length, rows.case[row]]
                     rows.grids[grid, kind, slot, row] = value
 
 
 @compiled
 def take_doubts(
-    memory: Numbers, places: Places, group: Group, rows: GroupRows, case: int,
-    results: Results, sums: np.ndarray,
-) -> None:  # fmt: skip
+    memory: Numbers, places: Places, group: RowGroup, rows: GroupRows, case: int, results: Results
+) -> None:
     """Add the weighted sums over each row of E to `results.doubt`."""
+    sums = rows.sums
     for row in range(0, group.rows, LINE_BYTES // sums.itemsize):
         total = 0.0 * load_line(sums, 0)
         for j in range(group.d):
@@ -100,14 +100,14 @@ def take_doubts(
 
 @compiled
 def write_results(
-    memory: Numbers, places: Places, group: Group, rows: GroupRows, case: int, slot: int,
-    wanted: Wanted, block: Block, results: Results, sums: np.ndarray, sum_factor: int, one: float,
+    memory: Numbers, places: Places, group: RowGroup, rows: GroupRows, case: int, slot: int,
+    wanted: RunNumbers, results: Results, sum_factor: int, one: float,
 ) -> None:  # fmt: skip
     """Write both kernels of one left case with the right cases of a group, at one depth.
 
-    `sums` is scratch space, (grids, rows and some more). The sums of F are multiplied by
-    `sum_factor`. `one` is 1 (`sum_rows`).
+    The sums of F are multiplied by `sum_factor`. `one` is 1 (`sum_rows`).
     """
+    sums = rows.sums
     for kind in range(2):
         if not (wanted.gpk if kind == 0 else wanted.ntk):
             continue
@@ -124,10 +124,10 @@ def write_results(
             for row in range(rows.used):
                 results.sums[0, stored, slot, case, rows.case[row]] = memory[pixels + row]
         else:
-            left = block.first_left + case
+            left = results.first_left + case
             for row in range(rows.used):
-                right = block.first_right + rows.case[row]
+                right = results.first_right + rows.case[row]
                 for j in range(group.d):
-                    other = (j + rows.pixels.offset[row]) % group.d
+                    other = (j + rows.offset[row]) % group.d
                     value = memory[pixels + j * group.rows + row]
                     results.pixels[stored, slot, left, right, j, other] = value

@@ -22,8 +22,8 @@ from .. import polynomials
 from ..layer import Dual, add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
 from . import vectors
+from .arguments import LeftCases, LeftPixels, Places, RowGroup, RunNumbers, Taps
 from .compilation import compiled
-from .records import Group, LeftCases, LeftPixels, NetworkNumbers, Places, Taps
 from .sums import add_compensated, box
 from .vectors import (
     VECTOR_BYTES,
@@ -168,7 +168,7 @@ def pixel_of(lefts: LeftCases, case: int, last_case: int, channels: int, pixel: 
 @compiled
 def write_squares(
     memory: Numbers, places: Places, units: Numbers, lefts: LeftCases, first_case: int,
-    last_case: int, group: Group,
+    last_case: int, group: RowGroup,
 ) -> None:  # fmt: skip
     """Write |u − v|² of the input's pixel vectors to the rings `squares` of several left cases.
 
@@ -225,7 +225,7 @@ def add_block(memory: Numbers, out: int, lost: int, part: Vector, first: bool) -
 
 @compiled
 def write_own_squares(
-    memory: Numbers, places: Places, left: LeftPixels, group: Group, out: int
+    memory: Numbers, places: Places, left: LeftPixels, group: RowGroup, out: int
 ) -> None:
     """Write |u − v|² of the input's pixel vectors of one left case to the ring `out`."""
     align_stack()
@@ -235,7 +235,7 @@ def write_own_squares(
 
 
 @compiled
-def pixel_loops(left: LeftPixels, group: Group) -> tuple[int, int]:
+def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
     """Return the number of stretches of a quantity to pass, and their length.
 
     A stretch is a pixel where the left tables have one number for a pixel, else all pixels.
@@ -246,7 +246,7 @@ def pixel_loops(left: LeftPixels, group: Group) -> tuple[int, int]:
 @compiled
 def first_layer(
     memory: Numbers, places: Places, left: LeftPixels, right_input: int, right_root: int,
-    group: Group, K: int, network: NetworkNumbers, layer: Any, p: Numbers, r: Numbers,
+    group: RowGroup, K: int, network: RunNumbers, layer: Any, p: Numbers, r: Numbers,
     features_scale: float, deficits: bool, squares: Taps, given: bool,
 ) -> bool:  # fmt: skip
     """Compute D (or u), A and F of the features that enter, and the branch of layer 1.
@@ -326,7 +326,7 @@ def first_layer(
 
 @compiled
 def inner_layer(
-    memory: Numbers, places: Places, left: LeftPixels, right_root: int, group: Group, K: int,
+    memory: Numbers, places: Places, left: LeftPixels, right_root: int, group: RowGroup, K: int,
     distances: Taps, tangents: Taps, with_ntk: bool, with_linear: bool, layer: Any,
     p: Numbers, r: Numbers,
 ) -> bool:  # fmt: skip

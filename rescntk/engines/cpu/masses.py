@@ -10,11 +10,11 @@ from ...arrays import Array
 from ..geometry import on_ring
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, wrap
-from .records import MassTables
+from .arguments import FlatTables
 from .sums import piece_levels, widest_piece
 
 
-def mass_tables(scaling: Scaling, tables: SignalTables, variance: Array) -> MassTables:
+def mass_tables(scaling: Scaling, tables: SignalTables, variance: Array) -> FlatTables:
     """Return the tables of signals of one length, with pixels repeated for all offsets.
 
     Arrays are (table, pixels of all cases). `variance` is F⁰ at x = z, j = j', (d, cases).
@@ -24,7 +24,7 @@ def mass_tables(scaling: Scaling, tables: SignalTables, variance: Array) -> Mass
     layers = list(scaling.variances(np, variance, with_tangent=False))
 
     def flat(tables: Iterable[Array]) -> np.ndarray:
-        """Return tables (pixel, case) as one array (table, pixels): see `MassTables`."""
+        """Return tables (pixel, case) as one array (table, pixels): see `FlatTables`."""
         stacked = np.array([*tables], scaling.dtype)
         if scaling.request_head in ("gap", "pixels") and stacked.size:
             stacked = stacked.swapaxes(-1, -2)
@@ -36,7 +36,7 @@ def mass_tables(scaling: Scaling, tables: SignalTables, variance: Array) -> Mass
     d = scaling.d
     inner = [on_ring(net.inner_filter(layer), d) for layer in range(2, len(layers))]
     outer = [on_ring(net.outer_filter(layer), d) for layer in range(1, len(layers))]
-    return MassTables(
+    return FlatTables(
         units=flat(wrapped.unit_vectors),
         half_root=flat(layer.half_root for layer in wrapped.layers),
         inverse=flat(layer.inverse for layer in wrapped.layers),
@@ -54,13 +54,13 @@ def mass_tables(scaling: Scaling, tables: SignalTables, variance: Array) -> Mass
     )
 
 
-def join_masses(parts: Sequence[MassTables]) -> MassTables:
+def join_masses(parts: Sequence[FlatTables]) -> FlatTables:
     """Join the tables of signals of each length to flat tables of all signals."""
 
     def join(tables: Sequence[np.ndarray]) -> np.ndarray:
         return np.ascontiguousarray(np.concatenate(tables, axis=1)).ravel()
 
-    return MassTables(*(join(tables) for tables in zip(*parts, strict=True)))
+    return FlatTables(*(join(tables) for tables in zip(*parts, strict=True)))
 
 
 def pieces(mass: Array, size: int, step: int = 1) -> list[np.ndarray]:

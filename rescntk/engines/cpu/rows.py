@@ -6,26 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from .compilation import compiled, compiled_on_disk, inlined, source_stamp
-from .heads import find_grids, take_doubts, write_results
-from .layers import first_layer, inner_layer, write_own_squares, write_squares
-from .records import (
+from .arguments import (
     SEVERAL,
-    Block,
-    Group,
+    FlatTables,
     GroupRows,
     LeftCases,
     LeftPixels,
-    NetworkConstants,
-    NetworkNumbers,
-    PackedTables,
     Places,
     Results,
-    RowPixels,
-    Rows,
+    RowGroup,
+    RowPlaces,
+    RunConstants,
+    RunNumbers,
     Taps,
-    Wanted,
+    addresses,
 )
+from .compilation import compiled, compiled_on_disk, inlined, source_stamp
+from .heads import find_grids, take_doubts, write_results
+from .layers import first_layer, inner_layer, write_own_squares, write_squares
 from .sums import (
     add_branch,
     aligned_zeros,
@@ -49,14 +47,14 @@ counting loads and stores: the costs are level at about 5 channels.
 
 
 @compiled
-def group_of(like: np.ndarray, d: int, block: Block) -> Group:
+def group_of(like: np.ndarray, d: int, rows: int, network: RunNumbers) -> RowGroup:
     """Return the shape of a group of rows of `d` pixels, of the dtype of `like`."""
-    start, size = block.halo * block.rows, padded_size(d * block.rows, like.itemsize)
-    return Group(d, block.rows, block.halo, start, size, block.closed)
+    start, size = network.halo * rows, padded_size(d * rows, like.itemsize)
+    return RowGroup(d, rows, network.halo, start, size, network.closed)
 
 
 @compiled
-def length_of(like: np.ndarray, group: Group) -> int:
+def length_of(like: np.ndarray, group: RowGroup) -> int:
     """Return the numbers that one quantity takes: pixels, halo at both ends, and padding.
 
     The padding of two vectors or more leaves room for loops that pass whole vectors.
@@ -82,67 +80,48 @@ def places_of(length: int, channels: int, rooms: int, several: int) -> Places:
 
 
 @compiled
-def rooms_of(network: NetworkNumbers) -> int:
+def scratch_of_sums(results: Results, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the arrays `grids` and `sums` of `GroupRows`."""
+    grids, _, depths = results.grids.shape[:3]
+    padded = rows + LINE_BYTES
+    return np.zeros((grids, 2, depths, padded)), np.zeros((grids, padded))
+
+
+@compiled
+def rooms_of(network: RunNumbers) -> int:
     """Return the quantities that the moving sums of a filter need (`sums.moving_sum`)."""
     return piece_levels(max(network.inner_size, network.outer_size, network.window)) + 1
 
 
 @compiled
-def group_rows(
-    rows: Rows, numbers: np.ndarray, grids: np.ndarray, first: int, group: Group
-) -> GroupRows:
-    """Return the rows of the group that begins with the row `first`, held in `numbers`.
-
-    The last group repeats its last row.
-    """
-    used = min(group.rows, len(rows.case) - first)
-    for row in range(group.rows):
-        place, pixels = first + min(row, used - 1), rows.pixels
-        numbers[0, row] = rows.case[place]
-        numbers[1, row] = pixels.begin[place]
-        numbers[2, row] = pixels.offset[place]
-        numbers[3, row] = pixels.period[place]
-    here = RowPixels(numbers[1], numbers[2], numbers[3], rows.pixels.stride)
-    return GroupRows(numbers[0], here, grids, used)
-
-
-@compiled
-def addresses_of_rows(rows: RowPixels) -> RowPixels:
-    """Return where rows lie, with addresses in the place of arrays."""
-    return RowPixels(
-        numbers_of(rows.begin), numbers_of(rows.offset), numbers_of(rows.period), rows.stride
-    )
+def places_of_group(rows: RowPlaces, first: int, number: int) -> RowPlaces:
+    """Return `number` rows from the row `first` on, as addresses."""
+    last = first + number
+    return RowPlaces(
+        min(number, rows.number - first), numbers_of(rows.case[first:last]),
+        numbers_of(rows.begin[first:last]), numbers_of(rows.offset[first:last]),
+        numbers_of(rows.period[first:last]), rows.stride,
+    )  # fmt: skip
 
 
 @compiled
 def gather_tables(
-    memory: Numbers, places: Places, group: Group, right: PackedTables, rows: RowPixels,
-    per_table: int, layers: int, right_layers: int, first: int,
+    memory: Numbers, places: Places, group: RowGroup, right: FlatTables, rows: RowPlaces,
+    per_table: int, layers: int, right_layers: int,
 ) -> None:  # fmt: skip
-    """Copy the right cases' tables to the rows of a group: √(q/2) and 1/√q, layer by layer.
-
-    Rows begin with their pixel `first`.
-    """
+    """Copy the right cases' tables to the rows of a group: √(q/2) and 1/√q, layer by layer."""
     length = places.length
     for layer in range(layers):
         at = right_layers + 2 * layer * length
-        gather_rows(memory, at, right.half_root, layer * per_table, rows, group, first)
-        gather_rows(memory, at + length, right.inverse, layer * per_table, rows, group, first)
+        gather_rows(memory, at, right.half_root, layer * per_table, rows, group)
+        gather_rows(memory, at + length, right.inverse, layer * per_table, rows, group)
     for channel in range(places.channels):
         at = places.right_units + channel * length
-        gather_rows(memory, at, right.units, channel * per_table, rows, group, first)
+        gather_rows(memory, at, right.units, channel * per_table, rows, group)
 
 
 @compiled
-def addresses(tables: PackedTables) -> PackedTables:
-    """Return tables as addresses of their numbers."""
-    return PackedTables(
-        numbers_of(tables.units), numbers_of(tables.half_root), numbers_of(tables.inverse)
-    )
-
-
-@compiled
-def box_linear_part(memory: Numbers, places: Places, group: Group, size: int, step: int) -> None:
+def box_linear_part(memory: Numbers, places: Places, group: RowGroup, size: int, step: int) -> None:
     """Set `linear_box` to the sums of (t + r) F⁰ over windows of `size` taps, `step` apart."""
     room, length = places.room2, places.length
     taps = moving_sum(memory, places.linear, size, step, group, room, length)
@@ -151,7 +130,7 @@ def box_linear_part(memory: Numbers, places: Places, group: Group, size: int, st
 
 @compiled
 def add_tangent_branch(
-    memory: Numbers, places: Places, group: Group, outer: int, step: int, layer: Any
+    memory: Numbers, places: Places, group: RowGroup, outer: int, step: int, layer: Any
 ) -> None:
     """Add the residual branch of a layer to A, behind its outer filter."""
     room, length = places.room1, places.length
@@ -161,7 +140,7 @@ def add_tangent_branch(
 
 @compiled
 def add_to_states(
-    memory: Numbers, places: Places, group: Group, outer: int, step: int, layer: Any,
+    memory: Numbers, places: Places, group: RowGroup, outer: int, step: int, layer: Any,
     with_distance: bool, with_tangent: bool, with_features: bool,
 ) -> None:  # fmt: skip
     """Add the residual branch of a layer to some of D, A and F, behind its outer filter.
@@ -181,14 +160,14 @@ def add_to_states(
 
 
 @compiled
-def skipped(group: Group) -> int:
+def skipped(group: RowGroup) -> int:
     """Return the pixels by which a row has become shorter at either end (`sums.shortened`)."""
     return group.start // group.rows - group.halo
 
 
 @compiled
 def left_pixels(
-    memory: Numbers, places: Places, group: Group, left: PackedTables, lefts: LeftCases,
+    memory: Numbers, places: Places, group: RowGroup, left: FlatTables, lefts: LeftCases,
     case: int, layers: int, number: int,
 ) -> LeftPixels:  # fmt: skip
     """Return the left case's tables for a layer, copied to all rows where vectors need it."""
@@ -227,22 +206,22 @@ def left_pixels(
 
 @inlined
 def pass_layers(
-    memory: Numbers, places: Places, whole: Group, rows: GroupRows, left: PackedTables,
-    lefts: LeftCases, case: int, constants: NetworkConstants, wanted: Wanted, block: Block,
-    results: Results, sums: np.ndarray, squares_together: bool,
+    memory: Numbers, places: Places, whole: RowGroup, rows: GroupRows, left: FlatTables,
+    lefts: LeftCases, case: int, constants: RunConstants, results: Results,
+    squares_together: bool,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
 
     With `squares_together`, the rings `squares` hold the squared distances of the input's pixels.
     Open rows become shorter with each filter.
     """
-    layers, slots, network = constants.layers, constants.slots, constants.numbers
+    layers, network = constants.layers, constants.numbers
     p, r = numbers_of(constants.p), numbers_of(constants.r)
     inner_size, outer_size, itemsize = network.inner_size, network.outer_size, memory.itemsize
     length, depth = places.length, len(layers) - 1
     right_layers = places.tables + 4 * length
-    sum_factor = outer_size if wanted.summed else 1
-    with_linear = network.linear_apart and wanted.ntk
+    sum_factor = outer_size if network.summed else 1
+    with_linear = network.linear_apart and network.ntk
     ring, group = places.squares, whole
     if squares_together:
         ring += case % SEVERAL * length
@@ -254,17 +233,17 @@ def pass_layers(
         group = shortened(whole, network.window // 2, itemsize)
         squares = moving_sum(memory, ring, network.window, 1, group, places.room1, length)
     pixels = left_pixels(memory, places, group, left, lefts, case, depth + 1, 1)
-    K = group.start + (places.features if wanted.summed else places.K)
+    K = group.start + (places.features if network.summed else places.K)
     right_input = right_layers + skipped(group) * group.rows
     doubtful = first_layer(
         memory, places, pixels, right_input, right_input + 2 * length, group, K, network,
         layers[1], p, r, 1.0 / sum_factor, False, squares, squares_together,
     )  # fmt: skip
-    central = shortened(whole, block.margin, itemsize)
+    central = shortened(whole, network.margin, itemsize)
     boxed = 0
     for number in range(1, depth + 1):
-        layer, slot = layers[number], slots[number]
-        step, outer_step = constants.steps[number, 0], constants.steps[number, 1]
+        layer = layers[number]
+        slot, step, outer_step = layer.slot, layer.inner_step, layer.outer_step
         if number > 1:
             group = shortened(group, step * (inner_size // 2), itemsize)
             if with_linear and step != boxed:
@@ -274,29 +253,29 @@ def pass_layers(
             room1, room2 = places.room1, places.room2
             distances = moving_sum(memory, places.distance, inner_size, step, group, room1, length)
             tangents = distances
-            if wanted.ntk:
+            if network.ntk:
                 tangents = moving_sum(
                     memory, places.tangent, inner_size, step, group, room2, length
                 )
-            K = group.start + (places.features if wanted.summed else places.K)
+            K = group.start + (places.features if network.summed else places.K)
             right_root = right_layers + 2 * number * length + skipped(group) * group.rows
             doubtful |= inner_layer(
-                memory, places, pixels, right_root, group, K, distances, tangents, wanted.ntk,
+                memory, places, pixels, right_root, group, K, distances, tangents, network.ntk,
                 with_linear, layer, p, r,
             )  # fmt: skip
         group = shortened(group, outer_step * (outer_size // 2), itemsize)
-        with_features = not wanted.summed and wanted.gpk and (network.skip or slot >= 0)
+        with_features = not network.summed and network.gpk and (network.skip or slot >= 0)
         add_to_states(
-            memory, places, group, outer_size, outer_step, layer, number < depth, wanted.ntk,
+            memory, places, group, outer_size, outer_step, layer, number < depth, network.ntk,
             with_features,
         )  # fmt: skip
         if slot >= 0:
             write_results(
-                memory, places, central, rows, case, slot, wanted, block, results, sums,
-                sum_factor, layer.one,
+                memory, places, central, rows, case, slot, network, results, sum_factor,
+                layer.one,
             )  # fmt: skip
     if doubtful:
-        take_doubts(memory, places, central, rows, case, results, sums)
+        take_doubts(memory, places, central, rows, case, results)
         for at in range(whole.size):
             memory[places.doubt + whole.start + at] = 0.0
 
@@ -316,45 +295,41 @@ def all_doubtful(rows: GroupRows, case: int, length: int, results: Results) -> b
 
 @compiled_on_disk
 def compute(
-    left: PackedTables, right: PackedTables, lefts: LeftCases, rights: Rows,
-    constants: NetworkConstants, wanted: Wanted, block: Block, results: Results,
+    left: FlatTables, right: FlatTables, lefts: LeftCases, rights: RowPlaces, group_rows: int,
+    diagonal_shift: int, only_diagonal: bool, constants: RunConstants, results: Results,
     stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
-    """Compute kernels of left cases with the rows of right cases, in all layers.
+    """Compute kernels of left cases with right cases, in all layers, `group_rows` rows at a time.
 
-    Left cases come with the longest first. Pairs whose `results.doubt` exceeds
+    Left case i with right case k is needed where i ≤ k + `diagonal_shift`; with `only_diagonal`,
+    where i = k. Left cases come with the longest first. Pairs whose `results.doubt` exceeds
     `most_doubt` may be incomplete. `stamp` is not to be given: it makes the key on disk change
     with any of the source files.
     """
-    like, layers = left.half_root, len(constants.layers)
+    like, layers, network = left.half_root, len(constants.layers), constants.numbers
     per_table = len(right.half_root) // layers
     channels = len(left.units) * layers // len(like)
-    whole = group_of(like, lefts.pixels[0], block)
+    whole = group_of(like, lefts.pixels[0], group_rows, network)
     length = length_of(like, whole)
-    vector, network = VECTOR_BYTES // like.itemsize, constants.numbers
     few = channels < MANY_CHANNELS and network.window == 0
-    together = block.rows % vector == 0 and not few
+    together = group_rows % (VECTOR_BYTES // like.itemsize) == 0 and not few
     several = SEVERAL if together else (1 if network.window > 0 else 0)
     places = places_of(length, channels, rooms_of(network), several)
     right_layers = places.tables + 4 * length
     held = aligned_zeros(right_layers + 2 * layers * length, like)
     memory, left_tables, right_tables = numbers_of(held), addresses(left), addresses(right)
-    padded = block.rows + LINE_BYTES
-    sums = np.zeros((len(results.grids), padded))
-    grids = np.zeros((len(results.grids), 2, results.grids.shape[2], padded))
-    numbers = np.zeros((4, block.rows), np.int64)
-    for first in range(0, len(rights.case), block.rows):
-        rows = group_rows(rights, numbers, grids, first, whole)
-        here = addresses_of_rows(rows.pixels)
+    grids, sums = scratch_of_sums(results, group_rows)
+    for first in range(0, rights.number, group_rows):
+        here = places_of_group(rights, first, group_rows)
+        rows = GroupRows(here.number, here.case, here.offset, grids, sums)
         gather_tables(
-            memory, places, whole, right_tables, here, per_table, layers, right_layers,
-            -block.margin,
+            memory, places, whole, right_tables, here, per_table, layers, right_layers
         )  # fmt: skip
-        last = min(len(lefts.first), rows.case[block.rows - 1] + block.diagonal_shift + 1)
-        least = rows.case[0] if block.only_diagonal else 0
+        last = min(len(lefts.first), here.case[group_rows - 1] + diagonal_shift + 1)
+        least = here.case[0] if only_diagonal else 0
         left_length = -1
         for case in range(least // SEVERAL * SEVERAL, last):
-            group = group_of(like, lefts.pixels[case], block)
+            group = group_of(like, lefts.pixels[case], group_rows, network)
             if lefts.length[case] != left_length:
                 left_length = lefts.length[case]
                 find_grids(rows, left_length, results)
@@ -363,7 +338,6 @@ def compute(
             if case < least or all_doubtful(rows, case, left_length, results):
                 continue
             pass_layers(
-                memory, places, group, rows, left_tables, lefts, case, constants, wanted, block,
-                results, sums, together,
-            )  # fmt: skip
+                memory, places, group, rows, left_tables, lefts, case, constants, results, together
+            )
     held[0] = 0.0  # numba frees an array after its last use

@@ -10,23 +10,16 @@ import numpy as np
 from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
-from ..geometry import longest_reach, numbered, on_ring, receptive_reach
+from ..geometry import longest_reach, on_ring, receptive_reach
 from ..layer import constants_dtype
 from ..protocol import Request, ScaledKernel, cut
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from . import sizes
+from .arguments import Results, RunConstants, RunNumbers
 from .cases import Part
 from .deficits import compute_in_deficits
 from .heads import CODES
 from .layers import CHANNELS, coefficients
-from .records import (
-    Block,
-    NetworkConstants,
-    NetworkNumbers,
-    Results,
-    Rows,
-    Wanted,
-)
 from .rows import compute
 
 
@@ -69,16 +62,12 @@ class NumbaRun:
         ring = longest if self.closed else None
         self.halo = max(reach, longest_reach(net, self.depth, ring), net.filter_size // 2)
         scaling = self.scaling(longest)
-        numbers = range(self.depth + 1)
-        slot = {depth: t for t, depth in enumerate(request.depths)}
         p, r = coefficients(request.dtype)
-        self.constants = NetworkConstants(
+        self.constants = RunConstants(
             layers=self._layers(scaling),
-            slots=np.array([slot.get(number, -1) for number in numbers]),
-            steps=self._steps(),
             p=p,
             r=r,
-            numbers=NetworkNumbers(
+            numbers=RunNumbers(
                 initial=net.parts.initial,
                 nearly_opposite=NEARLY_OPPOSITE,
                 inner_size=net.filter_size,
@@ -86,10 +75,14 @@ class NumbaRun:
                 window=self.window,
                 skip=net.skip,
                 linear_apart=scaling.linear_apart,
+                closed=closed,
+                halo=self.halo if closed else 0,
+                margin=self.margin,
+                head=CODES[head],
+                gpk="gpk" in request.kinds,
+                ntk="ntk" in request.kinds,
+                summed=request.summed,
             ),
-        )
-        self.wanted = Wanted(
-            CODES[head], "gpk" in request.kinds, "ntk" in request.kinds, request.summed
         )
         self._weights = scaling.doubt_weights()
 
@@ -130,19 +123,13 @@ class NumbaRun:
         """Half the number of tables that a group of rows copies."""
         return self.depth + 1 + self.n_channels
 
-    def _steps(self) -> np.ndarray:
-        """Return the steps of each layer's inner and outer filter, on the ring of closed rows."""
-        net, ring = self.network, self.longest if self.closed else None
-        steps = np.ones((self.depth + 1, 2), np.int64)
-        for number in range(1, len(steps)):
-            filters = net.inner_filter(number), net.outer_filter(number)
-            steps[number] = [on_ring(taps, ring).step for taps in filters]
-        return steps
-
     def _layers(self, scaling: Scaling) -> np.ndarray:
         """Return the constants of layers 0 … L."""
         net, dtype = self.network, self.request.dtype
-        layers = np.zeros(self.depth + 1, constants_dtype(dtype))
+        ring = self.longest if self.closed else None
+        whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
+        fields = np.dtype([*constants_dtype(dtype).descr, *whole], align=True)
+        layers = np.zeros(self.depth + 1, fields)
         for number, layer in enumerate(layers[1:], start=1):
             factor = scaling.factor(number) * scaling.unit(number)
             skip_scale = scaling.step(number) * net.skip
@@ -153,6 +140,10 @@ class NumbaRun:
                 layer["linear_scale"] = 2.0 ** -scaling.exponents[number - 1]
             layer["mean"] = scaling.mean_variances[number]
             layer["doubtful"] = DOUBTFUL * scaling.mean_variances[number]
+            layer["inner_step"] = on_ring(net.inner_filter(number), ring).step
+            layer["outer_step"] = on_ring(net.outer_filter(number), ring).step
+        layers["slot"] = -1
+        layers["slot"][list(self.request.depths)] = range(len(self.request.depths))
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
         layers["tiny"] = np.finfo(dtype).tiny
@@ -177,24 +168,19 @@ class NumbaRun:
         """
         n, m = len(left), len(right)
         shift = n if shift is None else shift
-        rights = right.cases.rows(right.here)
         lefts, dtype = left.left_cases, np.dtype(self.request.dtype)
-        block = Block(
-            first_left=left.batch.start,
-            first_right=right.batch.start,
-            diagonal_shift=shift,
-            only_diagonal=only_diagonal,
-            rows=sizes.rows_per_group(dtype, self._tables, len(rights.case), int(lefts.pixels[0])),
-            halo=self.halo if self.closed else 0,
-            closed=self.closed,
-            margin=self.margin,
+        offsets = self._offsets(right.lengths)
+        group_rows = sizes.rows_per_group(
+            dtype, self._tables, int(offsets.sum()), int(lefts.pixels[0])
         )
+        rights = right.cases.rows(np.arange(right.start, right.stop), offsets, group_rows)
         lengths = left.lengths[np.unique(lefts.length, return_index=True)[1]]
-        results = self._results(values, n, lengths, right.lengths)
+        first = left.batch.start, right.batch.start
+        results = self._results(values, n, lengths, right.lengths, first)
         own = lefts.length if len(lengths) > 1 else slice(None)  # else one row for all cases
         compute(
-            left.cases.left, right.cases.right, lefts, rights, self.constants, self.wanted, block,
-            results,
+            left.cases.left, right.cases.right, lefts, rights, group_rows, shift, only_diagonal,
+            self.constants, results,
         )  # fmt: skip
         if self.has_pixels:
             kernels = values[:, :, left.batch, right.batch]
@@ -237,19 +223,17 @@ class NumbaRun:
         lengths, d = right.lengths[columns], int(left.lengths[rows[0]])
         offsets = self._offsets(lengths)
         here, there = left.start + rows, right.start + columns
-        case, _ = numbered(offsets)
-        left_rows = left.cases.rows_of_masses(here, offsets, right=False)
-        right_rows = Rows(case, right.cases.rows_of_masses(there, offsets, right=True))
-        dtype = np.dtype(self.request.dtype)
-        per_group = sizes.rows_of_deficits(dtype, len(case), d + 2 * self.margin)
-        block = Block(0, 0, 1, False, per_group, self.halo, self.closed, self.margin)
+        dtype, number = np.dtype(self.request.dtype), int(offsets.sum())
+        group_rows = sizes.rows_of_deficits(dtype, number, d + 2 * self.margin)
+        left_rows = left.cases.rows_of_masses(here, offsets, group_rows, right=False)
+        right_rows = right.cases.rows_of_masses(there, offsets, group_rows, right=True)
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         own = np.empty((len(self.kinds), len(self.request.depths), *shape))
         one = np.array([d])
         results = self._results(own, 1, one, lengths)
         compute_in_deficits(
-            left.cases.masses, right.cases.masses, left_rows, right_rows, self.constants,
-            self.wanted, block, results,
+            left.cases.masses, right.cases.masses, left_rows, right_rows, group_rows,
+            self.constants, results,
         )  # fmt: skip
         if self.has_pixels:
             return own[:, :, 0]
@@ -259,10 +243,18 @@ class NumbaRun:
             self._add_linear_part(kernels, *means)
         return kernels
 
-    def _results(self, values: np.ndarray, n: int, left: np.ndarray, right: np.ndarray) -> Results:
+    def _results(
+        self,
+        values: np.ndarray,
+        n: int,
+        left: np.ndarray,
+        right: np.ndarray,
+        first: tuple[int, int] = (0, 0),
+    ) -> Results:
         """Return arrays for `n` left cases, of the lengths `left`, with right cases.
 
-        `right` are the lengths of all right cases, (cases,).
+        `right` are the lengths of all right cases, (cases,). `first` are the places of the first
+        left and right case in `values`.
         """
         m = len(right)
         closed = self.closed  # all lengths are equal
@@ -273,6 +265,8 @@ class NumbaRun:
         return Results(
             sums=np.zeros((len(grids), *shape)),
             pixels=values if self.has_pixels else np.zeros((0,) * 6),
+            first_left=first[0],
+            first_right=first[1],
             doubt=np.zeros((n, m)),
             grids=grids,
             weights=self._weights,

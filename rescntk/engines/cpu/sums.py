@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..layer import add
+from .arguments import RowGroup, RowPlaces, Taps
 from .compilation import compiled
-from .records import Group, RowPixels, Taps
 from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, Vector, load, load_line, repeat_like, store
 
 
@@ -42,7 +42,7 @@ def padded_size(numbers: int, itemsize: int) -> int:
 
 
 @compiled
-def shortened(group: Group, pixels: int, itemsize: int) -> Group:
+def shortened(group: RowGroup, pixels: int, itemsize: int) -> RowGroup:
     """Return the group without `pixels` pixels at both ends, if rows are open.
 
     A filter of this reach has all of its taps there.
@@ -51,11 +51,13 @@ def shortened(group: Group, pixels: int, itemsize: int) -> Group:
         return group
     d, rows = group.d - 2 * pixels, group.rows
     start = group.start + pixels * rows
-    return Group(d, rows, group.halo, start, padded_size(d * rows, itemsize), False)
+    return RowGroup(d, rows, group.halo, start, padded_size(d * rows, itemsize), False)
 
 
 @compiled
-def repeat_over_rows(memory: Numbers, out: int, values: Numbers, table: int, group: Group) -> None:
+def repeat_over_rows(
+    memory: Numbers, out: int, values: Numbers, table: int, group: RowGroup
+) -> None:
     """Copy the left table at `table`, (d,), to every row."""
     line, rows = LINE_BYTES // memory.itemsize, group.rows
     if rows % line == 0:
@@ -71,10 +73,9 @@ def repeat_over_rows(memory: Numbers, out: int, values: Numbers, table: int, gro
 
 @compiled
 def gather_rows(
-    memory: Numbers, out: int, values: Numbers, table: int, rows: RowPixels, group: Group,
-    first: int,
-) -> None:  # fmt: skip
-    """Copy the flat table at `table` to rows, from the pixel `first` of each row on."""
+    memory: Numbers, out: int, values: Numbers, table: int, rows: RowPlaces, group: RowGroup
+) -> None:
+    """Copy the flat table at `table` to rows."""
     line, number = LINE_BYTES // memory.itemsize, group.rows
     row = 0
     while row < number:
@@ -90,7 +91,7 @@ def gather_rows(
         ):
             end += 1
         whole = (end - row) // line * line
-        pixel = (rows.offset[row] + first) % period
+        pixel = rows.offset[row]
         for j in range(group.d):
             source = table + rows.begin[row] + pixel * rows.stride
             target = out + j * number + row
@@ -113,7 +114,7 @@ def gather_rows(
 
 
 @compiled
-def fill_halo(memory: Numbers, ring: int, group: Group, reach: int) -> None:
+def fill_halo(memory: Numbers, ring: int, group: RowGroup, reach: int) -> None:
     """Repeat the pixels of a ring in `reach` pixels of its halo at both ends, if rows are closed.
 
     Open rows go on in their own pixels, and no halo of theirs counts.
@@ -184,7 +185,7 @@ def widest_piece(size: int) -> tuple[int, int]:
 
 @compiled
 def moving_sum(
-    memory: Numbers, ring: int, size: int, step: int, group: Group, room: int, length: int
+    memory: Numbers, ring: int, size: int, step: int, group: RowGroup, room: int, length: int
 ) -> Taps:
     """Return three places whose sum is the sum over the window of a filter at each pixel.
 

@@ -7,9 +7,9 @@ import pytest
 from numba import njit
 
 from rescntk.engines import exact_sum
+from rescntk.engines.cpu.arguments import RowGroup
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.heads import sum_pixels
-from rescntk.engines.cpu.records import Group
 from tests import tolerances
 
 
@@ -25,7 +25,7 @@ def row_sums(terms, grids):
     sums = np.zeros((len(grids), rows + 64))
     of_rows = np.zeros((len(grids), 2, 1, rows + 64))
     of_rows[:] = np.reshape(grids, (-1, 1, 1, 1))
-    on_grids(memory, Group(d, rows, 0, 0, d * rows, True), of_rows, sums, 1.0)
+    on_grids(memory, RowGroup(d, rows, 0, 0, d * rows, True), of_rows, sums, 1.0)
     return exact_sum.total(sums)[:rows]
 
 

@@ -7,8 +7,8 @@ from numba import njit
 
 from rescntk.engines.cpu import layers
 from rescntk.engines.cpu.compilation import OPTIONS
-from rescntk.engines.cpu.records import layer_constants
-from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
+from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, numbers_of, store
+from rescntk.engines.layer import constants_dtype, correlate, dual
 from rescntk.engines.scaling import DOUBTFUL, MOST_E
 from tests import tolerances
 
@@ -19,11 +19,10 @@ def relu(root1, root2, w, constants, p, r, out):
     for at in range(0, len(w), VECTOR_BYTES // w.itemsize):
         complement = load(w, at)
         x, z = load(root1, at), load(root2, at)
-        deficit, K, slope, root = layers.relu(x, z, complement, 2.0 - complement, layer, p, r)
-        store(out[0], at, deficit)
-        store(out[1], at, K)
-        store(out[2], at, slope)
-        store(out[3], at, root)
+        branch = dual(x * z, complement, 2.0 - complement, layer, (numbers_of(p), numbers_of(r)))
+        store(out[0], at, branch.deficit)
+        store(out[1], at, branch.K)
+        store(out[2], at, branch.K_dot)
 
 
 @njit(**OPTIONS)
@@ -37,11 +36,11 @@ def doubt(total, root, half_g, constants, out):
 
 @njit(**OPTIONS)
 def clip(w, out):
-    store(out, 0, layers.in_range(load(w, 0)))
+    store(out, 0, correlate(load(w, 0), 1.0))
 
 
 def constants(dtype, **values):
-    record = np.zeros(1, layer_constants(dtype))
+    record = np.zeros(1, constants_dtype(dtype))
     for name, value in values.items():
         record[name] = value
     return record
@@ -56,7 +55,7 @@ def test_relu(dtype, rng):
     w = np.concatenate([np.geomspace(1e-12, 1, count // 2), rng.uniform(1, 2, count // 2)])
     w[:2], w[-1] = 0.0, 2.0
     w, (root1, root2) = w.astype(dtype), rng.uniform(0.1, 3, (2, count)).astype(dtype)
-    out = np.empty((4, count), dtype)
+    out = np.empty((3, count), dtype)
     record = constants(dtype, factor=1.5, half_factor=0.75)
     relu(root1, root2, w, record, *layers.coefficients(dtype), out)
     for x, z, c, ours in zip(root1, root2, w, out.T, strict=True):
@@ -64,9 +63,8 @@ def test_relu(dtype, rng):
         theta = mp.acos(rho)
         kappa0 = 1 - theta / mp.pi
         kappa1 = (mp.sqrt(1 - rho**2) + (mp.pi - theta) * rho) / mp.pi
-        root = mp.sqrt(1 - abs(rho))
-        exact = 1.5 * x * z * (1 - kappa1), 1.5 * x * z * kappa1, 0.75 * kappa0, root
-        for value, true, size in zip(ours, exact, (x * z, x * z, 1, 1), strict=True):
+        exact = 1.5 * x * z * (1 - kappa1), 1.5 * x * z * kappa1, 0.75 * kappa0
+        for value, true, size in zip(ours, exact, (x * z, x * z, 1), strict=True):
             assert abs(float(value) - true) <= 8 * tolerances.EPS[dtype] * 1.5 * size
 
 

@@ -5,8 +5,8 @@ import pytest
 from numba import njit
 
 from rescntk.engines.cpu import sums
+from rescntk.engines.cpu.arguments import RowGroup, RowPlaces
 from rescntk.engines.cpu.compilation import OPTIONS
-from rescntk.engines.cpu.records import Group, RowPixels
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
 from tests import tolerances
 
@@ -35,7 +35,7 @@ def test_moving_sums(d, rows, dtype, rng):
         reach = step * (size // 2)
         halo = reach + size % 2
         padded = -(-d * rows // width) * width
-        group = Group(d, rows, halo, halo * rows, padded, True)
+        group = RowGroup(d, rows, halo, halo * rows, padded, True)
         length = (padded + 2 * halo * rows + 3 * width) // width * width
         computed = moving(values.ravel(), size, step, group, length).reshape(d, rows)
         wide = values.astype(np.longdouble)
@@ -48,7 +48,7 @@ def test_moving_sums(d, rows, dtype, rng):
         assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
         extended = np.take(values, np.arange(-reach, d + reach) % d, axis=0)
         padded = -(-len(extended) * rows // width) * width
-        group = Group(len(extended), rows, 0, 0, padded, False)
+        group = RowGroup(len(extended), rows, 0, 0, padded, False)
         opened = moving(extended.ravel(), size, step, group, padded + 3 * width)
         assert (opened.reshape(d, rows) == computed).all()
 
@@ -71,14 +71,14 @@ def spread(values, group, out):
 
 
 @njit(**OPTIONS)
-def gather(values, table, rows, group, first, out):
-    sums.gather_rows(out, 0, values, table, rows, group, first)
+def gather(values, table, rows, group, out):
+    sums.gather_rows(out, 0, values, table, rows, group)
 
 
 @pytest.mark.parametrize("rows", [3, 8, 32])
 def test_tables_are_copied_to_rows(rows, rng):
     d = 6
-    group, out = Group(d, rows, 1, rows, d * rows, True), np.zeros(d * rows)
+    group, out = RowGroup(d, rows, 1, rows, d * rows, True), np.zeros(d * rows)
     left = rng.standard_normal((2, 3, d))
     spread(left.ravel(), group, out)
     assert (out.reshape(d, rows) == left[1, 2][:, None]).all()
@@ -87,7 +87,7 @@ def test_tables_are_copied_to_rows(rows, rng):
     begin[-rows // 4 :] = begin[-1]
     nothing, long = np.zeros_like(begin), np.full(rows, 100)
     for stride in (1, 40):
-        gather(right, 200, RowPixels(begin, nothing, long, stride), group, 0, out)
+        gather(right, 200, RowPlaces(rows, nothing, begin, nothing, long, stride), group, out)
         expected = right[200 + begin[None, :] + stride * np.arange(d)[:, None]]
         assert (out.reshape(d, rows) == expected).all()
 
@@ -104,9 +104,10 @@ def test_rows_of_different_periods_are_copied(first, rng):
         [signal[np.arange(2 * len(signal) - 1) % len(signal)] for signal in signals]
     )
     table = np.concatenate([table, np.zeros(64)])
-    rows = RowPixels((np.cumsum(pixels) - pixels)[case], offset, lengths[case], 1)
-    group, out = Group(d, 10, 0, 0, d * 10, False), np.zeros(d * 10)
-    gather(table, 0, rows, group, first, out)
+    begin, shifted = (np.cumsum(pixels) - pixels)[case], (offset + first) % lengths[case]
+    rows = RowPlaces(10, case, begin, shifted, lengths[case], 1)
+    group, out = RowGroup(d, 10, 0, 0, d * 10, False), np.zeros(d * 10)
+    gather(table, 0, rows, group, out)
     for row, (k, shift) in enumerate(zip(case, offset, strict=True)):
         expected = signals[k][(np.arange(first, first + d) + shift) % lengths[k]]
         assert (out.reshape(d, 10)[:, row] == expected).all()
