@@ -23,8 +23,8 @@ from .cli_options import (
     check_writable,
     choices,
 )
-from .description import describe
 from .kernels import gram
+from .kernels.description import describe
 from .network import Network
 from .validation import check_choice, check_depth
 from .vocabulary import DTYPES, HEADS, KINDS

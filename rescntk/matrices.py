@@ -2,42 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import numpy as np
-
-from .arrays import Array, ArrayT, array_module
-
-
-def correlation(K: ArrayT, own: Array, other: Array) -> ArrayT:
-    """Return the normalized kernel K(x,z)/√(K(x,x) K(z,z)), and 0 where K(x,x) K(z,z) ≤ 0.
-
-    Parameters
-    ----------
-    K : array, (..., n, m)
-        Finite, of NumPy or CuPy.
-    own, other : array, (..., n) and (..., m)
-        K(x,x) and K(z,z). Rounding may have made a zero slightly negative.
-
-    Returns
-    -------
-    array, (..., n, m)
-    """
-    xp = array_module(K)
-    # K(x,x) K(z,z) may overflow where its root does not: powers of 4 are multiplied last.
-    own, own_powers = _mantissas(own, xp)
-    other, other_powers = _mantissas(other, xp)
-    product = own[..., :, None] * other[..., None, :]
-    root = xp.sqrt(xp.where(product > 0, product, 1.0))
-    root = xp.ldexp(root, own_powers[..., :, None] + other_powers[..., None, :])
-    return xp.where(product > 0, K / root, 0.0)
-
-
-def _mantissas(values: Array, xp: ModuleType) -> tuple[Array, Array]:
-    """Return m and p such that max(values, 0) = 4**p · m exactly, with m in [½, 2) or 0."""
-    values = xp.maximum(values, 0.0)
-    powers = xp.frexp(values)[1] // 2
-    return xp.ldexp(values, -2 * powers), powers
 
 
 def normalize_complements(complements: np.ndarray) -> np.ndarray:

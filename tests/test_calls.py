@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import calls
+from rescntk.kernels import call
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
 WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))
@@ -21,6 +21,6 @@ def test_results_do_not_depend_on_pieces(piece, dtype, monkeypatch):
         yield rk.pixel_pairs(KERNEL.network, WHOLE, dtype=dtype)
 
     expected = list(everything())
-    monkeypatch.setattr(calls, "_PIECE", piece)
+    monkeypatch.setattr(call, "_PIECE", piece)
     for ours, theirs in zip(everything(), expected, strict=True):
         assert (ours == theirs).all()

@@ -2,14 +2,14 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import engines, free_memory
-from rescntk.engines.footprint import result_bytes, table_bytes
-from rescntk.engines.protocol import Request
+from rescntk.kernels.call import KernelCall
+from rescntk.validation import memory
 from rescntk.vocabulary import KINDS
 
 X = np.ones((100, 1, 8))
@@ -67,104 +67,63 @@ def test_depths_larger_than_the_free_memory_are_refused():
         rk.theory.depth.check(NETWORK, depths=[2, 4, 8, 16, 32, deep])
 
 
-def test_footprints():
-    request = Request(NETWORK, "gap", KINDS, (1, 2))
-    assert result_bytes(request, 10, held=1) == 2 * 2 * 8 * 10
-    assert result_bytes(request, 10, held=2) == 2 * 2 * 2 * 8 * 10
-    copied = Request(NETWORK, "gap", KINDS, (1, 2), copied_bytes=8)
-    assert result_bytes(copied, 10, held=1) == 2 * 2 * 8 * 10 + 8 * 10
-    assert table_bytes(request, 5) == 3 * (2 * 2 * 5 * 8 + 8)
-
-
-def test_the_engines_hold_what_they_say():
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_engines_hold_what_they_say(dtype):
     """Against the peak of memory while a Gram is computed; buffers take some 40 MB."""
-    import tracemalloc
-
     signals = np.random.default_rng(0).standard_normal((700, 1, 2))
     for name, state in rk.engines.available().items():
         if state is not True or name == "cuda":
             continue
-        request = Request(NETWORK, "trace", KINDS, (1, 2))
-        engine = engines.choose(name, request, signals)
-        rk.gram(NETWORK, signals[:2], depths=(1, 2), engine=name, head="trace")
+        rk.gram(NETWORK, signals[:2], engine=name, dtype=dtype)
+        depths = (2, 1) if dtype == "float64" else (1, 2)  # copies: another order, another dtype
+        call = KernelCall(NETWORK, signals, None, "trace", KINDS, depths, name, dtype, None)
         tracemalloc.start()
-        rk.gram(NETWORK, signals, depths=(1, 2), engine=name, head="trace")
+        rk.gram(NETWORK, signals, depths=depths, engine=name, dtype=dtype, head="trace")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        said = result_bytes(request, 700 * 700, engines.held_results(engine, request))
-        assert said <= peak <= said + 60e6, name
+        least = call._result_bytes(700 * 700)
+        assert least <= peak <= least + 60e6, name
 
 
-def under(tmp_path, monkeypatch, **files):
-    """Put files into a folder that stands for the root of the file system."""
-    for name, text in files.items():
-        path = tmp_path / name.replace("__", "/").replace("_dot_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.setattr(free_memory, "_ROOT", tmp_path)
-    monkeypatch.setattr(free_memory, "_address_space", lambda: None)
+@pytest.mark.parametrize(
+    ("cgroup", "folder", "limit", "used"),
+    [
+        ("0::/job/step", "job", "memory.max", "anon"),
+        ("0::/../..", ".", "memory.max", "anon"),
+        ("5:cpu,cpuacct:/other\n4:memory:/job", "memory/job", "memory.limit_in_bytes", "total_rss"),
+    ],
+)
+def test_control_groups(cgroup, folder, limit, used, tmp_path):
+    """The group of the job has a limit; the step inside of it has none."""
+    group = tmp_path / "sys/fs/cgroup" / folder
+    step = group / "step"
+    step.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{cgroup}\n")
+    for place, most in ((group, "1000000"), (step, "max")):
+        (place / limit).write_text(f"{most}\n")
+        (place / "memory.stat").write_text(f"{used} 900000\ninactive_file 2000\n")
+    assert list(memory._limits_of_groups(tmp_path)) == [100_000]
 
 
-MEMINFO = "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nSwapFree:  100 kB\n"
-
-
-def test_the_machine_says_what_is_free(tmp_path, monkeypatch):
-    under(tmp_path, monkeypatch, proc__meminfo=MEMINFO)
-    assert free_memory.free_bytes() == 4100 * 1024
-
-
-@pytest.mark.parametrize("own", ["/job/step", "/../.."])
-def test_control_groups_of_version_2(own, tmp_path, monkeypatch):
-    group = "sys__fs__cgroup" if ".." in own else "sys__fs__cgroup__job"
-    files = {
-        "proc__meminfo": MEMINFO,
-        "proc__self__cgroup": f"0::{own}\n",
-        f"{group}__memory_dot_max": "1000000\n",
-        f"{group}__memory_dot_current": "900000\n",
-        f"{group}__memory_dot_stat": "anon 5\ninactive_file 2000\nactive_file 3000\n",
-        "sys__fs__cgroup__job__step__memory_dot_max": "max\n",
-        "sys__fs__cgroup__job__step__memory_dot_current": "900000\n",
-    }
-    under(tmp_path, monkeypatch, **files)
-    assert free_memory.free_bytes() == 105_000 + 100 * 1024
-
-
-def test_control_groups_of_version_1(tmp_path, monkeypatch):
-    group = "sys__fs__cgroup__memory__job__memory_dot"
-    files = {
-        "proc__meminfo": MEMINFO,
-        "proc__self__cgroup": "5:cpu,cpuacct:/other\n4:memory:/job\n",
-        f"{group}_limit_in_bytes": "1000000\n",
-        f"{group}_usage_in_bytes": "400000\n",
-        "sys__fs__cgroup__memory__memory_dot_limit_in_bytes": "9223372036854771712\n",
-        "sys__fs__cgroup__memory__memory_dot_usage_in_bytes": "1\n",
-    }
-    under(tmp_path, monkeypatch, **files)
-    assert free_memory.free_bytes() == 600_000 + 100 * 1024
-
-
-def test_other_systems(tmp_path, monkeypatch):
-    under(tmp_path, monkeypatch)
+def test_without_psutil_all_memory_of_the_machine_counts(tmp_path, monkeypatch):
+    with_psutil = memory.free_bytes()
     monkeypatch.setitem(sys.modules, "psutil", None)
-    total = free_memory.free_bytes()
-    assert total is None or total > 2**20
-    monkeypatch.setattr(free_memory, "_by_sysconf", lambda: None)
-    assert free_memory.free_bytes() is None
+    (total,) = memory._limits_of_machine()
+    assert total >= with_psutil > 2**20
+    assert list(memory._limits_of_groups(tmp_path)) == []  # not Linux
 
 
 def test_a_limit_of_the_address_space_counts():
-    pytest.importorskip("resource")
+    pytest.importorskip("psutil")
     code = (
-        "import resource, numpy as np, rescntk as rk\n"
+        "import resource, psutil, numpy as np, rescntk as rk\n"
         "X = np.ones((9000, 1, 2))\n"
         "rk.ResCNTK(2)(X[:2], engine='reference')\n"
-        "from rescntk.free_memory import _table, _ROOT\n"
-        "used = 1024 * _table(_ROOT / 'proc/self/status')['VmSize']\n"
+        "used = psutil.Process().memory_info().vms\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, -1))\n"
         "try: rk.ResCNTK(2)(X, engine='reference')\n"
         "except MemoryError as error: print(error)"
     )
-    if not (free_memory._ROOT / "proc/self/status").exists():
-        pytest.skip("the system does not say how much address space is in use")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout.startswith("the NTK, 9000 × 9000 numbers takes at least 0.6 GB"), run

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from rescntk.matrices import correlation, normalize_complements
+from rescntk.kernels.call import correlation
+from rescntk.matrices import normalize_complements
 from tests import tolerances
 
 

@@ -22,7 +22,7 @@ from ..validation import check_choice
 from .geometry import receptive_reach
 from .protocol import Engine, Request, ScaledKernel
 
-__all__ = ["Engine", "Request", "ScaledKernel", "available", "choose", "held_results"]
+__all__ = ["Engine", "Request", "ScaledKernel", "available", "choose"]
 
 _ANNOUNCE_AFTER = 1.0
 """Seconds after which the compilation of an engine is announced.
@@ -104,8 +104,6 @@ class _Entry(NamedTuple):
     module: str
     is_missing: Callable[[str], str | None] = lambda dtype: None
     refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
-    held: int = 1
-    """Arrays of the size of all results that the engine holds at once."""
 
 
 _ENGINES = {
@@ -183,29 +181,6 @@ def choose(
             f"these can: {', '.join(map(repr, serving))}"
         )
     return cast(Engine, import_module(f"{__name__}.{entry.module}"))
-
-
-def held_results(engine: Engine, request: Request) -> int:
-    """Return the number of arrays of the size of all results that an engine holds at once.
-
-    Parameters
-    ----------
-    engine : Engine
-        As from `choose`.
-    request : Request
-        The kernels wanted.
-
-    Examples
-    --------
-    >>> from rescntk import Network, engines
-    >>> from rescntk.engines import reference
-    >>> engines.held_results(reference, engines.Request(Network(3), "gap", ("gpk",), (3,)))
-    1
-    """
-    if request.head == "pixels":
-        return 1
-    modules = {f"{__name__}.{entry.module}": entry.held for entry in _ENGINES.values()}
-    return modules.get(getattr(engine, "__name__", ""), 1)
 
 
 @contextmanager

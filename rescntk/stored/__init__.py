@@ -14,7 +14,7 @@ except ImportError:
         "pip install 'rescntk[stored]'"
     ) from None
 
-from ..description import RECURSION
+from ..kernels.description import RECURSION
 from .store import StoredGram, StoredMatrix, gram, open, remove
 
 __all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open", "remove"]

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._version import __version__
-from ..description import OPTIONS, RECURSION, network_of
 from ..kernels import gram
+from ..kernels.description import OPTIONS, RECURSION, network_of
 from .folder import Block, Folder
 
 _AHEAD = 2

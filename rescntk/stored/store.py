@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..description import describe, describe_signals, differences, network_of
+from ..kernels.description import describe, describe_signals, differences, network_of
 from ..network import Network
 from ..progress import Progress
 from ..signals import Batch, SignalList, library

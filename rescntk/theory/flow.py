@@ -21,7 +21,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ..activations import BY_NAME, DualInput, Pixels, Workspace
-from ..matrices import correlation
+from ..kernels.call import correlation
 from ..network import Filter, Network, check_one_dilation
 from ..rings import circular_mean
 from ..validation import check_choice, check_signals

@@ -160,7 +160,7 @@ def test_other_computations_are_refused_by_name(path, changes, message):
 
 def test_another_version_is_refused(path, monkeypatch):
     compute(path, signals(5))
-    monkeypatch.setattr("rescntk.description.RECURSION", 99)
+    monkeypatch.setattr("rescntk.kernels.description.RECURSION", 99)
     with pytest.raises(ValueError, match="recursion is 1 there, 99 here"):
         compute(path, signals(5))
 

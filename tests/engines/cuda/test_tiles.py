@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import calls
 from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.cuda import tiles
+from rescntk.kernels import call
 from tests.engines.cuda import emulated
 
 pytestmark = pytest.mark.slow
@@ -138,7 +138,7 @@ def test_pieces_of_results_are_finished_alike(device, normalized, dtype, monkeyp
     for convert in (np.asarray, device.asarray):
         whole = everything(convert)
         for piece in (1, 3, 7):  # numbers; a row of a Gram has 4, of pixel pairs 36
-            monkeypatch.setattr(calls, "_PIECE", piece)
+            monkeypatch.setattr(call, "_PIECE", piece)
             for one, part in zip(whole, everything(convert), strict=True):
                 assert (one == part).all() and part.dtype == dtype
         monkeypatch.undo()

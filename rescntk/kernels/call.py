@@ -9,20 +9,19 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
+from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from . import engines
-from .activations import BY_NAME
-from .arrays import Array, array_module
-from .engines.footprint import result_bytes, table_bytes
-from .engines.protocol import Request, ScaledKernel, blocks, silent
-from .matrices import correlation
-from .network import Network, check_network
-from .progress import progress_bar
-from .signals import Batch, channels_and_length, library
-from .validation import (
+from .. import engines
+from ..activations import BY_NAME
+from ..arrays import Array, ArrayT, array_module
+from ..engines.protocol import Request, ScaledKernel, blocks, silent
+from ..network import Network, check_network
+from ..progress import progress_bar
+from ..signals import Batch, channels_and_length, library
+from ..validation import (
     check_batches,
     check_depth,
     check_depths,
@@ -36,6 +35,19 @@ Signals: TypeAlias = Array | Sequence[Array]
 """A batch of signals as users give it: an array, or a list of arrays of any lengths."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PIECE = 1 << 16
+"""Numbers in a piece of results: 512 KiB in float64.
+
+More numbers take more temporary memory and leave the second-level cache. Fewer numbers cost
+more calls of NumPy. Chosen by reasoning: three or four such arrays fit in 2 MiB.
+"""
+
+_ADVICE = (
+    "an interruption loses them (rescntk.stored.gram goes on where it was; progress=True shows "
+    "how far the work is)"
+)
+"""What the warning before hours of work says about interruptions."""
 
 
 def with_default_errors(function: F) -> F:
@@ -83,8 +95,8 @@ class KernelCall:
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
-        _check_dilated_depths(network.dilation, self.depths)
         self.dtype = np.dtype(check_dtype(dtype))
+        self._check_network()
         self.X, self.Z = check_batches(X, Z, head)
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
@@ -96,8 +108,7 @@ class KernelCall:
         working = self.dtype.name if BY_NAME[network.activation].homogeneous else "float64"
         self.request = Request(network, head, self.kinds, ladder, working, threads, copied)
         self.progress = check_flag(progress, "progress")
-        self._check_branch()
-        self._check_tables()
+        self._check_layers()
         announce = _announce if self.progress else None
         self.engine = engines.choose(engine, self.request, self.X, announce)
 
@@ -107,26 +118,14 @@ class KernelCall:
         batches = [self.X] if self.Z is None else [self.X, self.Z]
         return max(channels_and_length(batch)[1] for batch in batches)
 
-    def check_memory(self) -> None:
-        """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
-        n, m = len(self.X), len(self.X if self.Z is None else self.Z)
-        d = self.length
-        numbers, shape = (n * m, f"{n} × {m}")
-        if self.request.head == "pixels":
-            numbers, shape = numbers * d * d, f"{shape} × {d} × {d}"
-        if library(self.X) is np:  # a device's memory is the engine's affair
-            held = engines.held_results(self.engine, self.request)
-            kinds = " and ".join(kind.upper() for kind in self.kinds)
-            depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
-            check_free_memory(
-                result_bytes(self.request, numbers, held),
-                f"the {kinds}, {shape} numbers{depths}",
-                "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
+    def _check_network(self) -> None:
+        """Raise a ValueError if a layer has no dilation, or the dtype no numbers for the NTK."""
+        net, deepest = self.network, max(self.depths)
+        if not isinstance(net.dilation, int) and len(net.dilation) < deepest:
+            raise ValueError(
+                f"network has the dilations {net.dilation!r}, and depths has {deepest}: expected "
+                f"depths of at most {len(net.dilation)}, or one dilation for all layers"
             )
-
-    def _check_branch(self) -> None:
-        """Raise a ValueError if the NTK is made of branches alone, too weak for the dtype."""
-        net = self.network
         least = 2**32 * float(np.finfo(self.dtype).tiny)
         if "ntk" in self.kinds and net.parts.initial == 0 and 0 < net.branch_gain < least:
             raise ValueError(
@@ -135,14 +134,41 @@ class KernelCall:
                 f"kernel from a gain of {least:.2g} on"
             )
 
-    def _check_tables(self) -> None:
-        """Raise a MemoryError if the layers of one pair of signals exceed the free memory."""
-        depth = max(self.depths)
+    def _check_layers(self) -> None:
+        """Raise a MemoryError if the tables of two signals exceed the free memory.
+
+        Each engine holds two numbers for each pixel and layer of a left and of a right signal
+        (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.
+        """
+        depth, numbers = max(self.depths), 2 * 2 * self.length
         check_free_memory(
-            table_bytes(self.request, self.length),
+            (depth + 1) * (numbers * np.dtype(self.request.dtype).itemsize + 8),
             f"depth {depth} for signals of {self.length} timepoints",
             "give a smaller depth",
         )
+
+    def check_memory(self) -> None:
+        """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
+        if library(self.X) is not np:  # a device's memory is the engine's affair
+            return
+        n, m = len(self.X), len(self.X if self.Z is None else self.Z)
+        axes = [n, m, *[self.length] * (2 if self.request.head == "pixels" else 0)]
+        kinds = " and ".join(kind.upper() for kind in self.kinds)
+        depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
+        check_free_memory(
+            self._result_bytes(math.prod(axes)),
+            f"the {kinds}, {' × '.join(map(str, axes))} numbers{depths}",
+            "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
+        )
+
+    def _result_bytes(self, pairs: int) -> int:
+        """Return the bytes of the results of `pairs` pairs, when most of them are held.
+
+        The engine returns the values of all kinds in float64. One kind after another is then
+        copied, and a kind's values are dropped when its copy is made.
+        """
+        values, copied = 8 * len(self.request.depths) * pairs, self.request.copied_bytes * pairs
+        return max(len(self.kinds) * values + copied, values + len(self.kinds) * copied)
 
     def gram(self) -> ScaledKernel:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
@@ -176,12 +202,15 @@ class KernelCall:
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
         result, finite = self._results(values), True
         for t, old, new, piece in self._pieces(values, result):
-            own, other = scaled.powers(kind, t)
-            tables = a, b, _like(own, left) + a_power, _like(other, right) + b_power
-            one, two, power, other_power = (xp.broadcast_to(v, shape)[piece] for v in tables)
+            powers = [
+                power + (more if isinstance(more, int) else more.reshape(power.shape))
+                for power, more in zip((a_power, b_power), scaled.powers(kind, t), strict=True)
+            ]
+            factors = [xp.broadcast_to(v, shape)[piece] for v in (a, b, *powers)]
             with np.errstate(over="ignore"):
-                factor = one * two * self.network.readout_scale
-                new[...] = xp.ldexp(old * factor, scaled.exponents[t] + (power + other_power))
+                factor = factors[0] * factors[1] * self.network.readout_scale
+                exponents = scaled.exponents[t] + (factors[2] + factors[3])
+                new[...] = xp.ldexp(old * factor, exponents)
             finite = xp.isfinite(new).all() & finite
         self._check_finite(finite, remedy="; normalized=True has no such limit")
         return result
@@ -218,7 +247,7 @@ class KernelCall:
     def _pieces(
         self, values: Array, result: Array
     ) -> Iterator[tuple[int, Array, Array, tuple[slice, ...]]]:
-        """Yield the depth's index, values, results, and the piece's place in both.
+        """Yield the place of a depth, pieces of `values` and of `result` there, and their index.
 
         Temporary arrays have the size of a piece. A device gets at most about 64 pieces,
         because each piece costs several launches of a kernel.
@@ -239,19 +268,6 @@ class KernelCall:
         )
 
 
-def _like(exponents: Array | int, scale: Array) -> Array | int:
-    """Return numbers of the cases with the axes of `scale`."""
-    return exponents if isinstance(exponents, int) else exponents.reshape(scale.shape)
-
-
-_PIECE = 1 << 16
-"""Numbers in a piece of results: 512 KiB in float64.
-
-More numbers take more temporary memory and leave the second-level cache. Fewer numbers cost
-more calls of NumPy. Chosen by reasoning: three or four such arrays fit in 2 MiB.
-"""
-
-
 def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
     """Yield the indices of blocks of at most `most` numbers that cover an array of `shape`."""
     per_row = math.prod(shape[1:])
@@ -262,23 +278,37 @@ def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield from ((rows, *rest) for rest in _cut(shape[1:], most))
 
 
-_ADVICE = (
-    "an interruption loses them (rescntk.stored.gram goes on where it was; progress=True shows "
-    "how far the work is)"
-)
-"""What the warning before hours of work says about interruptions."""
-
-
 def _announce(text: str) -> None:
     """Write a line to the screen, where progress bars are."""
     print(f"rescntk: {text}", file=sys.stderr, flush=True)
 
 
-def _check_dilated_depths(dilation: int | tuple[int, ...], depths: Iterable[int]) -> None:
-    """Raise a ValueError if the layers of some of `depths` have no dilation."""
-    deepest = max(depths)
-    if not isinstance(dilation, int) and len(dilation) < deepest:
-        raise ValueError(
-            f"network has the dilations {dilation!r}, and depths has {deepest}: expected depths "
-            f"of at most {len(dilation)}, or one dilation for all layers"
-        )
+def correlation(K: ArrayT, own: Array, other: Array) -> ArrayT:
+    """Return the normalized kernel K(x,z)/√(K(x,x) K(z,z)), and 0 where K(x,x) K(z,z) ≤ 0.
+
+    Parameters
+    ----------
+    K : array, (..., n, m)
+        Finite, of NumPy or CuPy.
+    own, other : array, (..., n) and (..., m)
+        K(x,x) and K(z,z). Rounding may have made a zero slightly negative.
+
+    Returns
+    -------
+    array, (..., n, m)
+    """
+    xp = array_module(K)
+    # K(x,x) K(z,z) may overflow where its root does not: powers of 4 are multiplied last.
+    own, own_powers = _mantissas(own, xp)
+    other, other_powers = _mantissas(other, xp)
+    product = own[..., :, None] * other[..., None, :]
+    root = xp.sqrt(xp.where(product > 0, product, 1.0))
+    root = xp.ldexp(root, own_powers[..., :, None] + other_powers[..., None, :])
+    return xp.where(product > 0, K / root, 0.0)
+
+
+def _mantissas(values: Array, xp: ModuleType) -> tuple[Array, Array]:
+    """Return m and p such that max(values, 0) = 4**p · m exactly, with m in [½, 2) or 0."""
+    values = xp.maximum(values, 0.0)
+    powers = xp.frexp(values)[1] // 2
+    return xp.ldexp(values, -2 * powers), powers

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, NamedTuple
+from typing import Any, NamedTuple
 
-from .arrays import ArrayT
-from .calls import KernelCall, with_default_errors
-from .network import Network, check_network
-from .validation import check_choice, check_flag
-from .vocabulary import HEADS, KINDS
+from ..arrays import ArrayT
+from ..network import Network, check_network
+from ..validation import check_choice, check_flag
+from ..vocabulary import HEADS, KINDS
+from .call import KernelCall, with_default_errors
 
 
 @dataclass(frozen=True, repr=False)
@@ -383,30 +383,30 @@ def pixel_pairs(
     return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
 
 
-class Gram(NamedTuple, Generic[ArrayT]):
+class Gram(NamedTuple):
     """The result of `gram` for both kinds."""
 
-    gpk: ArrayT
-    ntk: ArrayT
+    gpk: Any
+    ntk: Any
 
 
-class ReversedGram(NamedTuple, Generic[ArrayT]):
+class ReversedGram(NamedTuple):
     """The result of `gram` for both kinds, the tangent kernel first."""
 
-    ntk: ArrayT
-    gpk: ArrayT
+    ntk: Any
+    gpk: Any
 
 
-class GpkGram(NamedTuple, Generic[ArrayT]):
+class GpkGram(NamedTuple):
     """The result of `gram` for the Gaussian process kernel alone."""
 
-    gpk: ArrayT
+    gpk: Any
 
 
-class NtkGram(NamedTuple, Generic[ArrayT]):
+class NtkGram(NamedTuple):
     """The result of `gram` for the neural tangent kernel alone."""
 
-    ntk: ArrayT
+    ntk: Any
 
 
 _GRAMS: dict[tuple[str, ...], Any] = {

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from . import engines
-from ._version import __version__
-from .network import Network, check_network
-from .signals import Batch, SignalList
-from .validation import (
+from .. import engines
+from .._version import __version__
+from ..network import Network, check_network
+from ..signals import Batch, SignalList
+from ..validation import (
     check_batches,
     check_choice,
     check_depths,
@@ -25,7 +25,7 @@ from .validation import (
     check_flag,
     check_kinds,
 )
-from .vocabulary import HEADS
+from ..vocabulary import HEADS
 
 RECURSION = 1
 """Version of the recursion's arithmetic, an integer.
