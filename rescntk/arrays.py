@@ -107,3 +107,11 @@ def rounding_unit(values: Any) -> float:
     dtype = np.asarray(values).dtype
     own = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
     return max(own, float(np.finfo(np.float64).eps))
+
+
+def resolution(eigenvalues: np.ndarray, eps: float) -> float:
+    """Return n·eps·λ_max, below which eigenvalues of an (n, n) matrix are rounding errors.
+
+    `eps` is the rounding unit of the numbers in the matrix (`rounding_unit`).
+    """
+    return len(eigenvalues) * eps * float(np.abs(eigenvalues).max())

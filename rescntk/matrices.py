@@ -34,11 +34,3 @@ def normalize_complements(complements: np.ndarray) -> np.ndarray:
     index = np.arange(complements.shape[-1])
     result[..., index, index] = 0.0
     return result
-
-
-def resolution(eigenvalues: np.ndarray, eps: float) -> float:
-    """Return n·eps·λ_max, below which eigenvalues of an (n, n) matrix are rounding errors.
-
-    `eps` is the rounding unit of the numbers in the matrix (`arrays.rounding_unit`).
-    """
-    return len(eigenvalues) * eps * float(np.abs(eigenvalues).max())

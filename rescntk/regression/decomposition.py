@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ..arrays import rounding_unit
-from ..matrices import resolution
-from ..validation import (
+from ..arrays import resolution, rounding_unit
+from ..validation import check_constant, check_flag, check_positive, check_symmetric, check_targets
+from .checks import (
     check_case_weights,
-    check_constant,
     check_cross_kernel,
-    check_flag,
     check_nonnegative,
-    check_positive,
     check_resolved,
     check_semidefinite,
-    check_symmetric,
-    check_targets,
 )
 from .ridge import fit
 

@@ -17,17 +17,13 @@ import scipy.linalg
 from ..arrays import rounding_unit
 from ..engines.protocol import blocks
 from ..signals import SignalList
-from ..validation import (
-    check_batch,
+from ..validation import check_batch, check_flag, check_kernel, check_match, check_targets
+from .checks import (
     check_case_weights,
     check_features,
-    check_flag,
     check_indices,
-    check_kernel,
-    check_match,
     check_nonnegative,
     check_rows,
-    check_targets,
     check_width,
     unresolved_features,
     unresolved_leverage,

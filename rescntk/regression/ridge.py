@@ -13,17 +13,19 @@ from ..arrays import rounding_unit
 from ..validation import (
     check_batches,
     check_constant,
-    check_cross_kernel,
     check_depth,
     check_flag,
     check_kernel,
     check_positive,
-    check_posterior_variance,
-    check_prior_variance,
     check_real,
-    check_resolved,
     check_symmetric,
     check_targets,
+)
+from .checks import (
+    check_cross_kernel,
+    check_posterior_variance,
+    check_prior_variance,
+    check_resolved,
     check_two_values,
     singular_matrix,
 )

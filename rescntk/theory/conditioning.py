@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..arrays import rounding_unit
+from ..arrays import resolution, rounding_unit
 from ..kernels import gram
-from ..matrices import resolution
 from ..network import Network
 from ..signals import Batch, channels_and_length
 from ..validation import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import array_module
+from ..arrays import array_module, rounding_unit
 from .names import check_flag
 
 
@@ -95,25 +95,6 @@ def check_shape(
     return array
 
 
-def check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -> np.ndarray:
-    """Return `values`, one number or a vector of numbers of at least 0, as a float64 array."""
-    expected = f"of at least 0, one or {shape}"
-    array = check_real(values, name, expected, finite)
-    if array.ndim > 1 or array.size == 0 or (array < 0).any():
-        raise ValueError(f"{name} is {values!r}, expected numbers {expected}")
-    return array
-
-
-def check_indices(values: Any, name: str, n: int) -> np.ndarray:
-    """Return `values`, different integers from 0 to n − 1, as a vector."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} is {values!r}, expected a vector of integers")
-    if array.min() < 0 or array.max() >= n or len(np.unique(array)) < len(array):
-        raise ValueError(f"{name} is {values!r}, expected different integers from 0 to {n - 1}")
-    return array.astype(np.intp, copy=False)
-
-
 def check_vector(values: Any, name: str) -> np.ndarray:
     """Return `values` as a vector of real numbers."""
     return check_shape(values, name, "(n,)", lambda shape: len(shape) == 1)
@@ -170,3 +151,26 @@ def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
     if angles.shape != targets.shape:
         raise ValueError(f"targets has shape {targets.shape}, expected {angles.shape}")
     return angles, targets
+
+
+def check_symmetric(A: Any, name: str) -> np.ndarray:
+    """Return `A`, a symmetric matrix, as a float64 array.
+
+    Parameters
+    ----------
+    A : array_like, (n, n)
+        Real, finite, and symmetric up to √eps times its largest entry, with the eps of its
+        dtype.
+    name : str
+        The argument's name in messages.
+    """
+    given, A = A, check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
+    if np.abs(A - A.T).max() > np.sqrt(rounding_unit(given)) * np.abs(A).max():
+        raise ValueError(f"{name} of shape {A.shape} is not symmetric")
+    return A
+
+
+def check_targets(y: Any, n: int) -> np.ndarray:
+    """Return targets `y` of n signals, (n,) or (n, n_targets), as a float64 array."""
+    expected = f"({n},) or ({n}, n_targets)"
+    return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)

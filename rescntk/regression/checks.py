@@ -1,4 +1,4 @@
-"""Checks of kernel matrices, of their eigenvalues, and of the targets of a regression."""
+"""Checks of kernel matrices, of their eigenvalues, and of features."""
 
 from __future__ import annotations
 
@@ -6,32 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import rounding_unit
-from ..matrices import resolution
-from .arrays import check_shape
-
-
-def check_symmetric(A: Any, name: str) -> np.ndarray:
-    """Return `A`, a symmetric matrix, as a float64 array.
-
-    Parameters
-    ----------
-    A : array_like, (n, n)
-        Real, finite, and symmetric up to √eps times its largest entry, with the eps of its
-        dtype.
-    name : str
-        The argument's name in messages.
-    """
-    given, A = A, check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
-    if np.abs(A - A.T).max() > np.sqrt(rounding_unit(given)) * np.abs(A).max():
-        raise ValueError(f"{name} of shape {A.shape} is not symmetric")
-    return A
-
-
-def check_targets(y: Any, n: int) -> np.ndarray:
-    """Return targets `y` of n signals, (n,) or (n, n_targets), as a float64 array."""
-    expected = f"({n},) or ({n}, n_targets)"
-    return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)
+from ..arrays import resolution
+from ..validation import check_real, check_shape
 
 
 def check_case_weights(weights: Any, n: int) -> np.ndarray:
@@ -142,3 +118,22 @@ def unresolved_leverage(leverages: np.ndarray) -> ValueError:
         f"no other row tells about one direction of the features (a larger ridge, more rows or "
         f"fewer columns)"
     )
+
+
+def check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -> np.ndarray:
+    """Return `values`, one number or a vector of numbers of at least 0, as a float64 array."""
+    expected = f"of at least 0, one or {shape}"
+    array = check_real(values, name, expected, finite)
+    if array.ndim > 1 or array.size == 0 or (array < 0).any():
+        raise ValueError(f"{name} is {values!r}, expected numbers {expected}")
+    return array
+
+
+def check_indices(values: Any, name: str, n: int) -> np.ndarray:
+    """Return `values`, different integers from 0 to n − 1, as a vector."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} is {values!r}, expected a vector of integers")
+    if array.min() < 0 or array.max() >= n or len(np.unique(array)) < len(array):
+        raise ValueError(f"{name} is {values!r}, expected different integers from 0 to {n - 1}")
+    return array.astype(np.intp, copy=False)
