@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, lines in a log, a warning before hours of work."""
+"""Progress of long work: a bar for a person, lines in a log, a warning before hours."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from .validation import check_flag
 
@@ -23,9 +24,6 @@ _SHARE = 0.05
 Raising it makes fewer lines. Chosen by taste: about 14 lines for each tenfold elapsed time.
 """
 
-_REDRAW = 0.1
-"""Least seconds between two drawings of a line on a terminal. Chosen by taste."""
-
 _JUDGE_AFTER = 10.0
 """Seconds after which the time left is estimated for the warning.
 
@@ -38,97 +36,79 @@ _LONG = 3600.0
 by taste: an hour."""
 
 
-class Progress:
-    """Report finished work to stderr, with an estimate of the time left.
+@contextmanager
+def progress_bar(
+    show: bool, total: int, unit: str = "pair", *, name: str = "rescntk", advice: str = ""
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the number of units done since its last call.
 
-    Without `show` nothing is reported. In both cases a warning comes after the first 10 seconds
-    if an hour or more of work is left.
+    On a terminal and in a notebook tqdm draws a bar, where it is installed. Elsewhere lines are
+    printed to stderr. A warning comes after the first 10 seconds if an hour or more is left.
 
     Parameters
     ----------
-    name : str
-        Name of the computation in each line.
+    show : bool
+        Whether to report; the warning comes in both cases.
     total : int
         Work to be done, in units.
     unit : str, default "pair"
         Name of one unit of work.
-    blocks : int, optional
-        Number of blocks that the work consists of: lines count blocks instead of units. In a
-        log the first and the last block have a line, however short the work is.
-    show : bool, default True
-        Whether to report.
+    name : str, default "rescntk"
+        Name of the computation.
     advice : str
         What the warning says about interruptions.
     """
+    report = _Report(name, total, unit, check_flag(show, "progress"), advice)
+    try:
+        yield report.add
+        report.add(total - report.done)
+    finally:
+        if report.bar is not None:
+            report.bar.close()
 
-    def __init__(
-        self,
-        name: str,
-        total: int,
-        unit: str = "pair",
-        *,
-        blocks: int | None = None,
-        show: bool = True,
-        advice: str = "",
-    ) -> None:
-        self.name, self.total, self.unit, self.blocks = name, total, unit, blocks
-        self.show, self.advice = show, advice
-        self.calls, self.done = 0, 0
-        self.start = self.last = time.monotonic()
-        self._judged = self._is_drawn = False
+
+class _Report:
+    """The state of `progress_bar`."""
+
+    def __init__(self, name: str, total: int, unit: str, show: bool, advice: str) -> None:
+        self.name, self.total, self.unit, self.advice = name, total, unit, advice
+        self.done, self.start, self.is_judged = 0, time.monotonic(), False
+        self.bar = _tqdm(total=total, unit=unit, desc=name, unit_scale=True) if show else None
+        self.prints, self.printed = show and self.bar is None, 0.0
 
     def add(self, done: int) -> None:
-        """Count `done` finished units, or one finished block of this size."""
-        self.calls += 1
+        """Count `done` finished units."""
         self.done = min(self.done + done, self.total)  # tiles compute a few pairs twice
-        now = time.monotonic()
-        if not self._judged and now - self.start >= _JUDGE_AFTER:
-            self._judged = True
-            self._judge(now - self.start)
-        if self.show:
-            self._report(now, self.done == self.total)
+        elapsed = time.monotonic() - self.start
+        left = elapsed * (self.total - self.done) / self.done if self.done else 0.0
+        if not self.is_judged and elapsed >= _JUDGE_AFTER:
+            self.is_judged = True
+            if left >= _LONG:
+                advice = f": {self.advice}" if self.advice else ""
+                warnings.warn(
+                    f"{self.name}: about {_hours(left)} of work are left{advice}", stacklevel=2
+                )
+        if self.bar is not None:
+            self.bar.update(self.done - self.bar.n)
+        pause = max(_FIRST_PAUSE, _SHARE * elapsed)
+        is_last = done > 0 and self.done == self.total and elapsed >= _FIRST_PAUSE
+        if self.prints and (is_last or elapsed - self.printed > pause):
+            self.printed = elapsed
+            share = 100 * self.done / max(1, self.total)
+            times = f"{_clock(elapsed)}, about {_clock(left)} left"
+            text = f"{self.name}: {self.done}/{self.total} {self.unit}s, {share:.0f} %, {times}"
+            print(text, file=sys.stderr, flush=True)
 
-    def finish(self) -> None:
-        """Count all units that are left."""
-        if self.done < self.total:
-            self.add(self.total - self.done)
 
-    def line(self, elapsed: float) -> str:
-        """Return a line such as "K.zarr: 3 of 12 blocks, 25 %, 0:00:10, about 0:00:30 left"."""
-        count = f"{self.done}/{self.total} {self.unit}s"
-        if self.blocks is not None:
-            count = f"{self.calls} of {self.blocks} blocks"
-        share = self.done / self.total if self.total else 1.0
-        times = [_clock(elapsed), f"about {_clock(self._left(elapsed))} left"]
-        return ", ".join([f"{self.name}: {count}", f"{100 * share:.0f} %", *times])
-
-    def _report(self, now: float, end: bool) -> None:
-        """Draw the line on a terminal, or print a line into a log when it is time for one."""
-        if sys.stderr.isatty():
-            if end or not self._is_drawn or now - self.last >= _REDRAW:
-                text = f"\r{self.line(now - self.start)} "
-                print(text, end="\n" if end else "", file=sys.stderr, flush=True)
-                self._is_drawn, self.last = True, now
-            return
-        elapsed = now - self.start
-        edge = end or (self.blocks is not None and self.calls == 1)
-        is_short = self.blocks is None and elapsed < _FIRST_PAUSE
-        if now - self.last > max(_FIRST_PAUSE, _SHARE * elapsed) or (edge and not is_short):
-            print(self.line(elapsed), file=sys.stderr, flush=True)
-            self.last = now
-
-    def _judge(self, elapsed: float) -> None:
-        """Warn if much work is left."""
-        left = self._left(elapsed)
-        if left >= _LONG:
-            advice = f": {self.advice}" if self.advice else ""
-            warnings.warn(
-                f"{self.name}: about {_hours(left)} of work are left{advice}", stacklevel=2
-            )
-
-    def _left(self, elapsed: float) -> float:
-        """Return the estimate of the seconds left, from the mean speed so far."""
-        return elapsed * (self.total - self.done) / self.done if self.done else 0.0
+def _tqdm(**options: Any) -> Any:
+    """Return a bar of tqdm, or None where tqdm is missing or no person looks."""
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        return None
+    try:
+        from tqdm.auto import tqdm
+    except ModuleNotFoundError:
+        return None
+    return tqdm(**options)
 
 
 def _clock(seconds: float) -> str:
@@ -140,33 +120,3 @@ def _hours(seconds: float) -> str:
     """Return a long time in words: "2.5 hours", "3.1 days"."""
     hours = seconds / 3600
     return f"{hours:.2g} hours" if hours < 48 else f"{hours / 24:,.1f} days"
-
-
-@contextmanager
-def progress_bar(
-    show: bool, total: int, unit: str = "pair", advice: str = ""
-) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of units done since its last call.
-
-    The bar is tqdm's on a terminal and in a notebook, where tqdm is installed. Elsewhere lines
-    are printed.
-    """
-    if check_flag(show, "progress") and (sys.stderr.isatty() or "ipykernel" in sys.modules):
-        try:
-            from tqdm.auto import tqdm
-        except ModuleNotFoundError:
-            pass
-        else:
-            judge = Progress("rescntk", total, unit, show=False, advice=advice)
-            with tqdm(total=total, unit=unit, unit_scale=True) as bar:
-
-                def tick(done: int) -> None:
-                    judge.add(done)
-                    bar.update(judge.done - bar.n)
-
-                yield tick
-                bar.update(total - bar.n)
-            return
-    report = Progress("rescntk", total, unit, show=show, advice=advice)
-    yield report.add
-    report.finish()

@@ -149,13 +149,14 @@ def stored():
     return stored
 
 
-def test_stored_resumed_and_replaced(folder, stored, capsys):
+def test_stored_resumed_and_replaced(folder, stored, capsys, monkeypatch):
+    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
     command = ["X.npy", "-o", "K.zarr", "--block", "4"]
     assert run(*command) == 0
     K = stored.open("K.zarr")
     expected = rk.gram(NET, X, dtype="float32", engine="reference", kinds="ntk").ntk
     assert (K.ntk[:] == expected).all() and K.description["block"] == 4
-    assert "K.zarr: 3 of 3 blocks, 100 %" in capsys.readouterr().err
+    assert "K.zarr: 3/3 blocks, 100 %" in capsys.readouterr().err
     same = stored.gram("K.zarr", NET, X, kinds="ntk", block=4, engine="reference", progress=False)
     assert same.complete
     assert run(*command) == 0 and "blocks" not in capsys.readouterr().err

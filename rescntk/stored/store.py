@@ -12,7 +12,7 @@ import numpy as np
 
 from ..kernels.description import describe, describe_signals, differences, network_of
 from ..network import Network
-from ..progress import Progress
+from ..progress import progress_bar
 from ..signals import Batch, SignalList, library
 from ..validation import (
     check_array,
@@ -390,24 +390,20 @@ class StoredGram:
             scrap.unlink(missing_ok=True)
         folder.mark((*block[:2], 0, 0) for block in folder.damaged())
         blocks = [block for block in folder.blocks() if block.pairs]
-        report = Progress(
-            self.path.name,
-            sum(block.pairs for block in blocks),
-            blocks=len(blocks),
-            show=progress,
-            advice="finished blocks stay, and after an interruption the same call goes on",
-        )
+        advice = "finished blocks stay, and after an interruption the same call goes on"
+        name = self.path.name
+        with progress_bar(progress, len(blocks), "block", name=name, advice=advice) as tick:
 
-        def finish(block: Block) -> None:
-            folder.mark([block[:4]])
-            report.add(block.pairs)
+            def finish(block: Block) -> None:
+                folder.mark([block[:4]])
+                tick(1)
 
-        if client is not None:
-            jobs.run_on(client, self.path, blocks, threads, finish)
-            return
-        for block in blocks:
-            jobs.compute_block(self.path, block, threads)
-            finish(block)
+            if client is not None:
+                jobs.run_on(client, self.path, blocks, threads, finish)
+                return
+            for block in blocks:
+                jobs.compute_block(self.path, block, threads)
+                finish(block)
 
     def _array(self, kind: str) -> Any:
         """Return the array of a kind, or raise ValueError."""

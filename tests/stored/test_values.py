@@ -303,11 +303,12 @@ def test_threads_and_workers_share_the_cores():
     assert jobs.threads_by_host(workers) == {"10.0.0.1": 3, "::1": 4}
 
 
-def test_lines_in_a_log(path, capsys):
+def test_lines_in_a_log(path, capsys, monkeypatch):
+    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
     compute(path, signals(2 * BLOCK), progress=True)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("K.zarr: 1 of 3 blocks, 33 %, 0:00:0") and "about" in lines[0]
-    assert lines[-1].startswith("K.zarr: 3 of 3 blocks, 100 %") and "\r" not in "".join(lines)
+    assert lines[0].startswith("K.zarr: 1/3 blocks, 33 %, 0:00:0") and "about" in lines[0]
+    assert lines[-1].startswith("K.zarr: 3/3 blocks, 100 %") and "\r" not in "".join(lines)
 
 
 def test_without_the_extra_an_error_names_it():
