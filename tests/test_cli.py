@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import cli, datasets
+from rescntk import cli, commands, datasets
 from rescntk.theory import depth, families, multisphere
 
 
@@ -229,15 +229,15 @@ def test_outputs_are_checked_before_the_work(signals, tmp_path, monkeypatch, cap
     """Folders that are missing, or may not be written, are found before a kernel is computed."""
     monkeypatch.chdir(tmp_path)
     works = []
-    monkeypatch.setattr("rescntk.cli_gram.gram", lambda *a, **k: works.append(a))
-    monkeypatch.setattr(cli.conditioning, "compare", lambda *a, **k: works.append(a))
+    monkeypatch.setattr("rescntk.kernels.gram", lambda *a, **k: works.append(a))
+    monkeypatch.setattr(commands.conditioning, "compare", lambda *a, **k: works.append(a))
 
-    def refuse(path, *arguments, **options):
+    def refuse(**options):
         raise PermissionError(13, "Permission denied")
 
     before = (tmp_path / "X.npy").read_bytes()
     assert cli.main(["gram", "X.npy", "-o", "X.npy"]) == 2
-    monkeypatch.setattr(cli.Path, "open", refuse)
+    monkeypatch.setattr(commands.tempfile, "TemporaryFile", refuse)
     for arguments in (
         ["gram", "X.npy", "-o", "K.npy"],
         ["compare", "X.npy", "--out", "new/folder"],

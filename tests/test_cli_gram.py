@@ -229,6 +229,6 @@ def test_any_error_of_a_library_is_one_line(monkeypatch, capsys):
     def fail(*arguments, **options):
         raise RuntimeError("two\n  lines")
 
-    monkeypatch.setattr("rescntk.cli_gram.gram", fail)
+    monkeypatch.setattr("rescntk.kernels.gram", fail)
     assert run("X.npy", "-o", "K.npy") == 2
     assert said(capsys) == "rescntk: two lines\n"

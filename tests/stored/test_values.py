@@ -313,7 +313,7 @@ def test_lines_in_a_log(path, capsys, monkeypatch):
 
 def test_without_the_extra_an_error_names_it():
     """What ``rescntk gram`` needs for other files is there."""
-    script = "import sys; sys.modules['zarr'] = None; import rescntk.cli_gram, rescntk.stored"
+    script = "import sys; sys.modules['zarr'] = None; import rescntk.commands, rescntk.stored"
     run = subprocess.run(
         [sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=ROOT
     )
