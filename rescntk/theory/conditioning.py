@@ -18,7 +18,7 @@ import scipy.linalg
 from ..arrays import resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
-from ..signals import Batch, channels_and_length
+from ..signals import channels_and_length
 from ..validation import (
     batch_shape,
     check_batches,
@@ -42,27 +42,23 @@ class Bounds(NamedTuple):
     lower: float
     """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
     upper: float
-    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent. The lemma leaves out b < 0:
-    there 1−b is B's largest eigenvalue, 1−b+nb its smallest, and the bound is
-    (1−b+ε)/(1−b+nb−ε)."""
+    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent. For b < 0, which the lemma
+    leaves out, (1−b+ε)/(1−b+nb−ε)."""
     upper_equal_rows: float
-    """The improved bound of figure 3, for any matrix. Where all rows have the same sum and nb ≥ ε,
-    (1−b+nb)/(1−b−ε); inf where `upper` is. At most `upper`. Proof: docs/theory/conditioning.md."""
+    """The improved bound of figure 3, for any matrix, at most `upper`. Where all rows have the same
+    sum and nb ≥ ε, (1−b+nb)/(1−b−ε). Proof: docs/theory/conditioning.md."""
 
 
 def condition_number(A: np.ndarray) -> float:
     """Return the condition number of a positive semidefinite matrix, λ_max/λ_min.
 
+    Infinity where λ_min is at most its rounding error, n·eps·λ_max, eps being the rounding unit
+    of A's dtype.
+
     Parameters
     ----------
     A : ndarray, (n, n)
         Symmetric.
-
-    Returns
-    -------
-    float
-        inf where λ_min is at most its rounding error, n·eps·λ_max, eps being the rounding unit
-        of A's dtype.
 
     Examples
     --------
@@ -84,19 +80,12 @@ def bounds(A: np.ndarray) -> Bounds:
     Lemma 6.1 of Barzilai et al. 2022. With b the mean off-diagonal entry and
     :math:`\epsilon = \max_i \sum_j |A_{ij} - B_{ij}|`: if :math:`b \ge 0`,
     :math:`1 + nb/(1-b) \le \mathrm{cond}(A)`; if :math:`\epsilon < 1 - b`,
-    :math:`\mathrm{cond}(A) \le (1-b+nb+\epsilon)/(1-b-\epsilon)`. The paper leaves out the
-    :math:`\epsilon` above where the constant vector is the eigenvector of the largest
-    eigenvalue. The field `Bounds.upper_equal_rows` is this bound, with the correction of
-    docs/theory/conditioning.md where the constant vector is not.
+    :math:`\mathrm{cond}(A) \le (1-b+nb+\epsilon)/(1-b-\epsilon)`.
 
     Parameters
     ----------
     A : ndarray, (n, n)
         Symmetric, 1 on the diagonal, n at least 2.
-
-    Returns
-    -------
-    Bounds
 
     Examples
     --------
@@ -135,9 +124,9 @@ def bounds(A: np.ndarray) -> Bounds:
     return Bounds(b, epsilon, lower, upper, min(equal_rows, upper))
 
 
-def _largest_of(one: float, other: float, beside: float) -> float:
+def _largest_of(first: float, second: float, beside: float) -> float:
     """Return the largest eigenvalue of a symmetric matrix (2, 2), `beside` off its diagonal."""
-    return 0.5 * (one + other) + math.hypot(0.5 * (one - other), beside)
+    return 0.5 * (first + second) + math.hypot(0.5 * (first - second), beside)
 
 
 def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> float:
@@ -156,10 +145,6 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
         Positive.
     skip : bool, default True
         ResCGPK; False is CGPK.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -185,10 +170,6 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
         Size of the matrix.
     depth, alpha, skip
         As for `asymptotic_complement`.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -286,8 +267,8 @@ def compare(
 ) -> Comparison:
     """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
 
-    Theorem 6.2 and figure 3 of Barzilai et al. 2022, on any signals. Each recursion passes all
-    depths once.
+    Theorem 6.2 and figure 3 of Barzilai et al. 2022, on any signals, with `bounds`, and the
+    asymptotes of `asymptotic_condition_number`. Each recursion passes all depths once.
 
     Parameters
     ----------
@@ -299,11 +280,6 @@ def compare(
         As for `Network`, `alpha` positive.
     head, engine, progress
         As for `Kernel`.
-
-    Returns
-    -------
-    Comparison
-        With `bounds`, and the asymptotes of `asymptotic_condition_number`.
 
     Examples
     --------
@@ -328,7 +304,12 @@ def compare(
             engine=engine,
             progress=progress,
         )[0]
-        _check_energy(matrices, signals)
+        energies = matrices.diagonal(axis1=1, axis2=2)
+        if not energies.all():
+            raise ValueError(
+                f"X of {batch_shape(signals)} has a signal without energy (case "
+                f"{np.argwhere(energies == 0)[0, 1]}), expected signals with a normalized kernel"
+            )
         sides.append(
             [_numbers(A, depth, alpha, skip) for depth, A in zip(depths, matrices, strict=True)]
         )
@@ -354,16 +335,6 @@ def _numbers(A: np.ndarray, depth: int, alpha: float, skip: bool) -> tuple[float
     found = bounds(A)
     asymptote = asymptotic_condition_number(len(A), depth, alpha, skip)
     return condition_number(A), found.lower, found.upper, found.upper_equal_rows, asymptote
-
-
-def _check_energy(matrices: np.ndarray, X: Batch) -> None:
-    """Refuse signals whose kernel with themselves is 0."""
-    for A in matrices:
-        if not A.diagonal().all():
-            raise ValueError(
-                f"X of {batch_shape(X)} has a signal without energy (case "
-                f"{int(np.argmin(A.diagonal()))}), expected signals with a normalized kernel"
-            )
 
 
 def _ratio(above: float, below: float) -> float:

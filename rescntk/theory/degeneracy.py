@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..activations import angle_and_kappa1_excess
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
 from ..validation import (
@@ -31,6 +30,7 @@ from ..validation import (
     check_real,
     check_signals,
 )
+from .complements import arc_cosines
 
 FFNET_LIMIT = 0.25
 """Limit of the FFNet's normalized tangent kernel off the diagonal (Huang et al., theorem 6)."""
@@ -58,12 +58,9 @@ class KernelsOverDepth(NamedTuple):
         return Pair(ffnet_limit(t), resnet_limit(t))
 
     def distances(self, t: ArrayLike) -> Pair:
-        """Return the absolute distances from the limits, (n_depths, n_cases, m_cases) each.
+        """Return the absolute distances from the limits at correlations t, (n_cases, m_cases).
 
-        Parameters
-        ----------
-        t : array_like, (n_cases, m_cases)
-            Correlations of the pairs.
+        Two arrays (n_depths, n_cases, m_cases).
         """
         limits = self.limits(t)
         return Pair(np.abs(self.ffnet - limits.ffnet), np.abs(self.resnet - limits.resnet))
@@ -90,10 +87,6 @@ def kernels_over_depth(
         The ResNet of depth L has :math:`\alpha = L^{-\gamma}`: another network for each depth.
     engine : str, default "auto"
         As for `Kernel`. For hundreds of pairs of vectors "reference" is faster than "numba".
-
-    Returns
-    -------
-    KernelsOverDepth
 
     Examples
     --------
@@ -125,10 +118,6 @@ def ffnet_limit(t: ArrayLike) -> np.ndarray:
     t : array_like
         Correlations in [-1, 1].
 
-    Returns
-    -------
-    ndarray of the shape of `t`
-
     Examples
     --------
     >>> from rescntk.theory import degeneracy
@@ -146,10 +135,6 @@ def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
     Parameters
     ----------
     depth : int or array_like of int
-
-    Returns
-    -------
-    float or ndarray
 
     Examples
     --------
@@ -173,10 +158,6 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
     t : array_like
         Correlations in [-1, 1].
 
-    Returns
-    -------
-    ndarray of the shape of `t`
-
     Examples
     --------
     >>> from rescntk.theory import degeneracy
@@ -184,7 +165,7 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
     array([0.      , 0.159155, 1.      ])
     """
     t = check_correlations(t)
-    k0, k1 = _arc_cosines(t)
+    k0, k1 = arc_cosines(t)
     return 0.5 * (k1 + t * k0)
 
 
@@ -204,10 +185,6 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
     t : array_like
         Correlations in (-1, 1].
 
-    Returns
-    -------
-    ndarray of the shape of `t`
-
     Examples
     --------
     >>> from rescntk.theory import degeneracy
@@ -217,14 +194,14 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
     t = check_correlations(t)
     if (t == -1.0).any():
         raise ValueError("t has the value -1, expected more: the rate has no bound there")
-    k0, k1 = _arc_cosines(t)
+    k0, k1 = arc_cosines(t)
     sine = np.sqrt((1.0 - t) * (1.0 + t))
     slope = np.divide(t, math.pi * sine, out=np.zeros_like(t), where=sine > 0)
     return 0.25 * ((k1 + t * k0) * (k0 - 1.0) + (k1 - t) * (2.0 * k0 + slope))
 
 
 class Regression(NamedTuple):
-    """Ridge regression with the FFNet's limiting kernel, from `degenerate_regression`."""
+    """Ridge regression with the FFNet's limiting kernel."""
 
     coefficients: np.ndarray
     """β, (n,) or (n, n_targets)."""
@@ -249,10 +226,6 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     ridge : float, default 0.0
         λ.
 
-    Returns
-    -------
-    Regression
-
     Examples
     --------
     >>> import numpy as np
@@ -270,10 +243,3 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     coefficients = (values - total / rest) / (ridge + 0.75)
     elsewhere = np.asarray(total / rest)  # a quarter of the sum of the coefficients
     return Regression(coefficients, 0.75 * coefficients + elsewhere, elsewhere)
-
-
-def _arc_cosines(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return κ0(t) and κ1(t)."""
-    flat = t.reshape(-1)
-    angle, excess = angle_and_kappa1_excess(np, 1.0 - flat, 1.0 + flat)
-    return (1.0 - angle / math.pi).reshape(t.shape), (flat + excess).reshape(t.shape)

@@ -1,8 +1,7 @@
-r"""The reproducing kernel Hilbert space of the Gaussian kernel, on the circle.
+"""The reproducing kernel Hilbert space of the Gaussian kernel, on the circle.
 
 The measure μ of Tirer et al. 2022, eq. 22-23. ``docs/theory/smoothness.md`` derives the formulas,
-and says why the norm of a network's interpolant needs a cut-off. ``smoothness`` imports all public
-names from here.
+and says why the norm of a network's interpolant needs a cut-off.
 """
 
 from __future__ import annotations
@@ -12,20 +11,13 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import ArrayLike
 
-from ..validation import (
-    check_cutoff,
-    check_match,
-    check_points,
-    check_signals,
-)
-from .circle import power_spectrum, scalar
+from ..validation import check_cutoff, check_match, check_points, check_samples, check_signals
 
 CUTOFF = 14
 """Default cut-off: the last frequency at which the Gaussian's Fourier coefficient is above eps
-times the first. Beyond it an FFT of the Gaussian in float64 holds rounding errors. A higher
-cut-off makes μ of rough functions smaller."""
+times the first. A higher cut-off makes μ of rough functions smaller."""
 
-LAST = 140
+_LAST = 140
 """Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) ≈ e⁻¹/(2ᵏ k!) are 2e-284 there, and soon
 underflow in float64."""
 
@@ -38,10 +30,6 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     X : ndarray, (n_cases, n_channels, n_timepoints)
     Z : ndarray, (m_cases, n_channels, n_timepoints), optional
         The default is `X`.
-
-    Returns
-    -------
-    ndarray, (n_cases, m_cases)
 
     Examples
     --------
@@ -66,8 +54,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
 
     .. math:: \|f\|^2 = \sum_{|k| \le \mathrm{cutoff}} \frac{|\hat f_k|^2}{e^{-1} I_k(1)} .
 
-    *For the interpolant of a ReLU or erf network the norm without a cut-off is infinite.* The
-    value is a statement about the frequencies up to the cut-off (``docs/theory/smoothness.md``).
+    *For the interpolant of a ReLU or erf network the norm without a cut-off is infinite.*
 
     Parameters
     ----------
@@ -76,11 +63,8 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     cutoff : int or array_like of int, default 14
         The last frequency of the sum. The default is the last that an FFT of the Gaussian in
         float64 would see. The coefficients used here are exact. But samples in float64 have
-        errors eps·max|f|, which dominate the sum for smooth functions beyond frequency 24.
-
-    Returns
-    -------
-    float or ndarray, (...) or ``(..., *cutoff.shape)``
+        errors eps·max|f|, which dominate the sum for smooth functions beyond frequency 24. The
+        result has the axes ``(..., *cutoff.shape)``.
 
     Raises
     ------
@@ -96,9 +80,9 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     """
     power, scale = power_spectrum(values)
     n_samples = np.shape(values)[-1]
-    limit = min((n_samples - 1) // 2, LAST)
+    limit = min((n_samples - 1) // 2, _LAST)
     last = check_cutoff(cutoff, limit, n_samples)
-    norms = np.sqrt(np.cumsum(power[..., : limit + 1] / gaussian_coefficients(limit), axis=-1))
+    norms = np.sqrt(np.cumsum(power[..., : limit + 1] / _gaussian_coefficients(limit), axis=-1))
     with np.errstate(over="ignore"):
         norms *= scale[..., None]
     return scalar(norms[..., last])
@@ -115,10 +99,6 @@ def gaussian_interpolant_norm(angles: ArrayLike, targets: ArrayLike) -> float:
     angles, targets : array_like, (n,)
         The given points of the circle, and the values there.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -131,8 +111,8 @@ def gaussian_interpolant_norm(angles: ArrayLike, targets: ArrayLike) -> float:
     2.0
     """
     angles, targets = check_points(angles, targets)
-    k = np.arange(1, LAST + 1)[:, None]
-    roots = np.sqrt(gaussian_coefficients(LAST))
+    k = np.arange(1, _LAST + 1)[:, None]
+    roots = np.sqrt(_gaussian_coefficients(_LAST))
     waves = np.sqrt(2.0) * roots[1:, None]
     # Rows fall with the frequency: Householder QR keeps their relative accuracy.
     pairs = np.stack([waves * np.cos(k * angles), waves * np.sin(k * angles)], axis=1)
@@ -169,10 +149,6 @@ def gaussian_rkhs_ratio(
     cutoff : int or array_like of int, default 14
         As for `gaussian_rkhs_norm`.
 
-    Returns
-    -------
-    float or ndarray, (...) or ``(..., *cutoff.shape)``
-
     Examples
     --------
     >>> from rescntk.theory import smoothness
@@ -188,6 +164,26 @@ def gaussian_rkhs_ratio(
     return scalar(gaussian_interpolant_norm(angles, targets) / norm)
 
 
-def gaussian_coefficients(last: int) -> np.ndarray:
+def _gaussian_coefficients(last: int) -> np.ndarray:
     """Return the Fourier coefficients e⁻¹ I_k(1) of the Gaussian on the circle, k = 0 … last."""
     return scipy.special.ive(np.arange(last + 1), 1.0)
+
+
+def power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return |f̂_k|² + |f̂_−k|² of functions divided by their largest value, and that value.
+
+    The powers (..., n_samples // 2 + 1) sum to the mean of (f/scale)²; the scales are (...).
+    Squares of the function itself might overflow.
+    """
+    values = check_samples(values)
+    scale = np.abs(values).max(axis=-1)
+    scaled = values / np.where(scale > 0, scale, 1.0)[..., None]
+    power = np.abs(np.fft.rfft(scaled, norm="forward")) ** 2
+    both = slice(1, (values.shape[-1] + 1) // 2)  # 0, and N/2 of an even N, have no partner
+    power[..., both] *= 2.0
+    return power, scale
+
+
+def scalar(values: np.ndarray) -> float | np.ndarray:
+    """Return an array without axes as a float, others unchanged."""
+    return float(values) if np.ndim(values) == 0 else values

@@ -45,11 +45,6 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     float
         inf beyond float64; `jacobian_bound_ratio` overflows later.
 
-    Raises
-    ------
-    ValueError
-        If the network is neither of the two.
-
     Examples
     --------
     >>> from rescntk import literature
@@ -75,10 +70,6 @@ def jacobian_bound_ratio(network: Network) -> float:
     ----------
     network : Network
         ``literature.tirer_resnet(...)``, with either activation.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -108,7 +99,7 @@ def alpha_threshold(
     .. math:: \alpha = \frac{3^{1-1/L}\, C_\phi \sigma_w - 1}{9\, C_\phi \sigma_v \sigma_w} .
 
     At unit constants the threshold is :math:`(3^{1-1/L} - 1)/9`: 0 at depth 1, above 0.1 from
-    depth 3 on, and 2/9 in the limit.
+    depth 3 on, and 2/9 in the limit. It is negative where no α satisfies the inequality.
 
     Parameters
     ----------
@@ -116,16 +107,6 @@ def alpha_threshold(
     sigma_v, sigma_w : float, default 1.0
         Standard deviations of the weights, positive. σ_w is common to both networks.
     activation : {"relu", "erf"}, default "relu"
-
-    Returns
-    -------
-    float
-        Negative where no α satisfies the inequality: :math:`3^{1-1/L} C_\phi \sigma_w < 1`.
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as described.
 
     Examples
     --------
@@ -144,24 +125,15 @@ def alpha_threshold(
 def _bound(network: Network) -> tuple[float, float, int]:
     """Return factor, growth and count of a bound 2·factor·(1 + 2√(n/d))·growth^count."""
     check_network(network)
-    slope = _LARGEST_SLOPE[network.activation]
+    slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
     sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
-    if _is_like(network, literature.tirer_resnet(network.depth, network.alpha)):
-        return sigma_w, 1.0 + 9.0 * network.alpha * slope * sigma_v * sigma_w, network.depth
-    if _is_like(network, literature.tirer_mlp(network.depth)) and network.c_v == 1.0:
+    constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
+    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
+    if network == resnet:
+        return sigma_w, 1.0 + 9.0 * alpha * slope * sigma_v * sigma_w, network.depth
+    if network == literature.tirer_mlp(network.depth).replace(**constants):
         return slope * network.c_w, 3.0 * slope * sigma_w, network.depth - 1
     raise ValueError(
         f"network is {network!r}, expected literature.tirer_resnet(...) or "
         f"literature.tirer_mlp(...): the bounds are about their weights"
     )
-
-
-def _is_like(network: Network, paper: Network) -> bool:
-    """Return whether a network is the paper's, but for activation, σ_v and σ_w."""
-    own = paper.replace(
-        activation=network.activation,
-        c_v=network.c_v,
-        c_w=network.c_w,
-        readout_scale=network.c_w,
-    )
-    return network == own

@@ -7,55 +7,176 @@ ReLU networks depend on the dot products :math:`t_j = \langle x_j, z_j\rangle / 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, overload
 
 import numpy as np
+from opt_einsum import contract
 
 from ..matrices import normalize_complements
-from ..network import Filter, Network, check_network, check_one_dilation
+from ..network import Network, check_network, check_one_dilation
 from ..progress import progress_bar
 from ..rings import circular_mean
+from ..signals import SignalList
 from ..validation import (
+    MULTISPHERE_TOLERANCE,
+    check_batch,
     check_choice,
     check_constant,
     check_depth,
     check_dot_products,
     check_filter_size,
     check_flag,
+    check_integer,
     check_on_multisphere,
     check_rows_of_pixels,
     check_signals,
+    multisphere_error,
 )
 from ..vocabulary import HEADS, KINDS
-from .complements import Arrays, Number, initial_state, pass_layer
-from .sphere import contains, dot_products, pixel_complements, project, sample
-
-__all__ = [
-    "closest",
-    "contains",
-    "dot_products",
-    "gram_complements",
-    "normalize_complements",
-    "normalized_gpk",
-    "over_pairs",
-    "project",
-    "sample",
-]
+from .complements import activate, add_branch, check_nonzero, input_state
 
 _BLOCK = 2**14
-"""Pixel pairs that pass all layers together. Raising it takes the arrays out of the cache where
-many networks share the layers; lowering it adds calls of Python a layer. A wide plateau, measured
-on one AMD EPYC core (1 MB of L2), 60 signals of 25 pixels, tangent kernel: one network of depth
-50 takes 66, 55, 50, 45, 43 ms at 2^12 … 2^16, ten networks of depth 20 take 0.26 … 0.29 s."""
+"""Pixel pairs that pass all layers together. Raising it takes memory, lowering it adds calls of
+Python. 60 signals of 25 pixels, depth 50, one AMD EPYC core: 66 to 43 ms at 2^12 … 2^16."""
 
 _OPPOSITE = 64 * float(np.finfo(np.float64).eps)
-"""1 + ρ below which pixels count as opposite. Raising it takes more pairs for opposite. Chosen by
-rounding: 1 + ρ is 2 minus a mean of squares over channels and a window, some tens of roundings."""
+"""1 + ρ below which pixels count as opposite: 1 + ρ is 2 minus a mean of squares over channels and
+a window, some tens of roundings."""
 
 _TICK = 256
-"""Layers between two reports to the progress bar. Raising it makes the bar jump, lowering it adds
-calls of Python. Chosen by reasoning, not measured."""
+"""Layers between two reports to the progress bar."""
+
+
+@overload
+def project(X: np.ndarray) -> np.ndarray: ...
+@overload
+def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]: ...
+def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+    """Return the signals with each pixel scaled to norm √n_channels, in float64.
+
+    Parameters
+    ----------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+        Or a list of arrays (n_channels, n_timepoints_i) of different lengths.
+
+    Raises
+    ------
+    ValueError
+        If a pixel is zero: it has no direction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.theory import multisphere
+    >>> multisphere.project(np.array([[[3.0], [4.0]]])).ravel().round(4)
+    array([0.8485, 1.1314])
+    """
+    batch: Any = check_batch(X, "X")
+    if isinstance(batch, SignalList):
+        return [_on_sphere(signal[None], f"X[{k}]")[0] for k, signal in enumerate(batch)]
+    return _on_sphere(batch, "X")
+
+
+def _on_sphere(X: np.ndarray, name: str) -> np.ndarray:
+    """Return signals with each pixel scaled to norm √n_channels."""
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    if not largest.all():
+        case, _, pixel = np.argwhere(largest == 0)[0]
+        raise ValueError(
+            f"{name} of shape {X.shape} is zero at all channels of case {case}, timepoint {pixel}: "
+            f"expected pixels that have a direction"
+        )
+    X = X / largest  # squares neither overflow nor vanish
+    return X * np.sqrt(X.shape[1] / (X * X).sum(axis=1, keepdims=True))
+
+
+def sample(
+    n_cases: int, n_channels: int, n_timepoints: int, rng: np.random.Generator | int | None = None
+) -> np.ndarray:
+    """Return signals drawn uniformly from the multi-sphere.
+
+    Parameters
+    ----------
+    n_cases, n_channels, n_timepoints : int
+        Shape of the result, each at least 1.
+    rng : Generator or int, optional
+        Source of randomness, or its seed.
+
+    Examples
+    --------
+    >>> from rescntk.theory import multisphere
+    >>> X = multisphere.sample(5, 3, 8, rng=0)
+    >>> (X**2).sum(axis=1).round(12)[0]
+    array([3., 3., 3., 3., 3., 3., 3., 3.])
+    """
+    n, channels = check_depth(n_cases, "n_cases"), check_depth(n_channels, "n_channels")
+    d = check_depth(n_timepoints, "n_timepoints")
+    return project(np.random.default_rng(rng).standard_normal((n, channels, d)))
+
+
+def dot_products(
+    X: np.ndarray, Z: np.ndarray | None = None, offset: int = 0, complement: bool = False
+) -> np.ndarray:
+    """Return the dot products t of pixels on the multi-sphere, (n_cases, m_cases, n_timepoints).
+
+    Parameters
+    ----------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+    Z : ndarray, (m_cases, n_channels, n_timepoints), optional
+        The default is `X`.
+    offset : int, default 0
+        Pixel j of X meets pixel j + offset of Z (circularly).
+    complement : bool, default False
+        Return 1 − t, from differences: exact for signals that nearly agree.
+
+    Raises
+    ------
+    ValueError
+        If a pixel's norm is not √n_channels (`project` makes it so).
+
+    Examples
+    --------
+    >>> from rescntk.theory import multisphere
+    >>> X = multisphere.sample(5, 3, 8, rng=0)
+    >>> multisphere.dot_products(X)[0, 0].round(12)
+    array([1., 1., 1., 1., 1., 1., 1., 1.])
+    """
+    X = check_on_multisphere(X, "X")
+    Z = X if Z is None else check_on_multisphere(Z, "Z")
+    if X.shape[1:] != Z.shape[1:]:
+        raise ValueError(f"Z has shape {Z.shape}, expected (m_cases, {X.shape[1]}, {X.shape[2]})")
+    Z = np.roll(Z, -check_integer(offset, "offset"), axis=2)
+    if not check_flag(complement, "complement"):
+        return np.clip(contract("icj,kcj->ikj", X, Z) / X.shape[1], -1.0, 1.0)
+    channels = zip(X.transpose(1, 0, 2), Z.transpose(1, 0, 2), strict=True)
+    return pixel_complements((x[:, None], z[None]) for x, z in channels)
+
+
+def pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return 1 − t = ‖x − z‖² / 2C0 of pixels x and z, given their values in each channel."""
+    total, count = np.zeros(()), 0
+    for x, z in channels:
+        total, count = total + (x - z) ** 2, count + 1
+    return np.minimum(total / (2 * count), 2.0)
+
+
+def contains(X: np.ndarray) -> bool:
+    """Return whether signals are on the multi-sphere: every pixel's norm √n_channels.
+
+    Parameters
+    ----------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+
+    Examples
+    --------
+    >>> from rescntk.theory import multisphere
+    >>> X = multisphere.sample(3, 4, 5, rng=0)
+    >>> multisphere.contains(X), multisphere.contains(2 * X)
+    (True, False)
+    """
+    return multisphere_error(check_signals(X, "X")) <= MULTISPHERE_TOLERANCE
 
 
 def normalized_gpk(
@@ -125,20 +246,14 @@ def gram_complements(
     r"""Return 1 − (normalized kernel matrix) of ReLU networks, with its digits at any depth.
 
     Equal to 1 − ``gram(..., normalized=True)`` for signals on the multi-sphere, with full
-    relative accuracy. (Deep kernels are too close to 1 to take the difference afterwards.)
-    :math:`\delta` is :math:`1 - \bar K`, and s is ``Network.branch_share``, the branch's share of
-    a layer's variance. A layer of the Gaussian process kernel is
-
-    .. math:: \delta \leftarrow (1-s)\,\delta
-        + s\,\mathrm{box}\bigl(1 - \kappa_1(1 - \mathrm{box}\,\delta)\bigr) .
-
-    The tangent kernel's recursion stands in ``theory.complements``.
+    relative accuracy. (Deep kernels are too close to 1 to take the difference afterwards.) The
+    recursion stands in ``theory.complements``.
 
     Parameters
     ----------
     networks : iterable of Network
-        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`: they pass
-        the layers together.
+        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`. Networks of
+        one `alpha` pass the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
     kind, head, progress
@@ -152,7 +267,7 @@ def gram_complements(
     Raises
     ------
     ValueError
-        If signals or networks are not as described, or the tangent kernel is 0.
+        If the tangent kernel is 0.
 
     Examples
     --------
@@ -167,9 +282,32 @@ def gram_complements(
     networks = _check_networks(networks, check_choice(kind, "kind", KINDS))
     n = len(check_signals(X, "X"))
     pairs = n * (n + 1) // 2 if head == "gap" else n * (n - 1) // 2
-    work = pairs * max(network.depth for network in networks)
-    with progress_bar(progress, work, "pair-layer") as tick:
+    deepest: dict[float, int] = {}
+    for network in networks:
+        deepest[network.alpha] = max(network.depth, deepest.get(network.alpha, 0))
+    with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:
         return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
+
+
+def _check_networks(networks: Iterable[Network], kind: str) -> tuple[Network, ...]:
+    """Return the networks if ``gram_complements`` can take them together."""
+    networks = tuple(networks)
+    if not networks:
+        raise ValueError("networks is empty, expected at least one")
+    for network in networks:
+        check_network(network)
+        if network.activation != "relu" or network.input_filter_size != 1:
+            raise ValueError(
+                f"network is {network!r}: kernels depend on dot products alone for activation "
+                f"'relu' and input_filter_size 1, expected these"
+            )
+        check_nonzero(network, kind)
+    deepest = max(networks, key=lambda network: network.depth)
+    for network in networks:
+        common = deepest.replace(depth=network.depth, alpha=1.0)  # dilations of common layers too
+        if network.replace(alpha=1.0) != common:
+            raise ValueError("networks differ in more than depth and alpha, expected them alike")
+    return networks
 
 
 def over_pairs(
@@ -184,8 +322,8 @@ def over_pairs(
     head : {"equivariant", "trace", "gap"}
         GAP sees the rows of all pixel offsets, the others that of offset 0.
     function : callable
-        Takes complements of dot products, (n_timepoints, n_offsets, n_pairs), and returns
-        complements of a kernel at these pixel pairs, (k, n_timepoints, n_offsets, n_pairs).
+        Takes complements of dot products, (n_timepoints, n_offsets, n_pairs). Returns
+        complements of kernels at these pixel pairs, (k, n_timepoints, n_offsets, n_pairs).
 
     Returns
     -------
@@ -209,28 +347,14 @@ def over_pairs(
     block = max(1, _BLOCK // partners.size)
     parts = []
     for begin in range(0, len(left), block):
-        one, other = (side[begin : begin + block] for side in (left, right))
-        pixels = ((x[:, None, one], x[partners[..., None], other]) for x in channels)
+        case, partner = (side[begin : begin + block] for side in (left, right))
+        pixels = ((x[:, None, case], x[partners[..., None], partner]) for x in channels)
         values = function(pixel_complements(pixels))
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
     values = np.concatenate(parts, axis=1)
     complements = np.zeros((len(values), n, n))
     complements[:, left, right] = complements[:, right, left] = values
     return normalize_complements(complements) if pooled or n == 1 else complements
-
-
-class _RowFilters(NamedTuple):
-    """A layer's filters along rows: circular means over windows of axis 0."""
-
-    inner: Filter
-    outer: Filter
-
-    def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
-        values = function(*(circular_mean(array, *self.inner) for array in arrays))
-        return tuple(circular_mean(value, *self.outer) for value in values)
-
-    def identity(self, array: np.ndarray) -> np.ndarray:
-        return array
 
 
 def _propagate(
@@ -241,49 +365,35 @@ def _propagate(
 ) -> np.ndarray:
     """Return 1 − (normalized equivariant kernel) of each network at each pixel of some rows.
 
-    Parameters
-    ----------
-    delta : ndarray, (d, ...)
-        Complements of dot products along rows of pixels.
-    networks : sequence of Network
-        Alike but for `depth` and `alpha`. Networks of equal `alpha` share their layers: axis 1
-        of the state has a slot for each `alpha`, not for each network.
-    tick : callable
-        Told how many more pairs, times layers, are done.
-
-    Returns
-    -------
-    ndarray, (n_networks, d, ...)
+    `delta`, (d, ...), are complements of dot products; the result is (n_networks, d, ...).
+    Networks differ in depth and α alone, and those of one α pass the layers once. `tick` is
+    told how many more pairs, times layers, are done.
     """
-    first = max(networks, key=lambda network: network.depth)  # has the dilations of all layers
-    parts, tangent = first.parts, kind == "ntk"
-    shares = [network.branch_share for network in networks]
-    deepest: dict[float, int] = {}
-    ending: dict[int, list[int]] = {}  # networks by their last layer
-    for index, (share, network) in enumerate(zip(shares, networks, strict=True)):
-        deepest[share] = max(deepest.get(share, 0), network.depth)
-        ending.setdefault(network.depth, []).append(index)
-    running = sorted(deepest, key=lambda share: -deepest[share])  # slots that end first come last
     results = np.empty((len(networks), *delta.shape))
-    s = np.array(running).reshape(-1, *[1] * (delta.ndim - 1))
-    state = initial_state(np.repeat(delta[:, None], len(running), axis=1), parts, tangent)
-    tau: Number = parts.input
-    for number in range(1, deepest[running[0]] + 1):
-        if deepest[running[-1]] < number:
-            running = [share for share in running if deepest[share] >= number]
-            s, tau = s[: len(running)], np.asarray(tau)[: len(running)]
-            state = state.first(len(running))
-        filters = _RowFilters(first.inner_filter(number), first.outer_filter(number))
-        state = pass_layer(state, filters, s, parts, tau=tau, skip=first.skip, compensated=True)
-        tau = parts.input + number * s * (parts.inner + parts.outer)
-        for index in ending.get(number, ()):
-            slot = running.index(shares[index])
-            results[index] = state.delta[:, slot]
-            if state.epsilon is not None:
-                results[index] = state.epsilon[:, slot] + parts.readout * state.delta[:, slot]
-                results[index] /= tau[slot] + parts.readout
-        if number % _TICK == 0:
-            tick(delta.shape[-1] * _TICK)
+    alike = defaultdict(list)
+    for index, network in enumerate(networks):
+        alike[network.branch_share].append(index)
+    for share, indices in alike.items():
+        ending = defaultdict(list)  # networks by their last layer
+        for index in indices:
+            ending[networks[index].depth].append(index)
+        network = networks[ending[max(ending)][0]]  # the deepest has all layers' dilations
+        parts = network.parts
+        state, left_over = input_state(delta, parts, kind), [np.zeros(())] * 2
+        tau = parts.input
+        for layer in range(1, network.depth + 1):
+            inner, outer = network.inner_filter(layer), network.outer_filter(layer)
+            branches = activate(parts, tau, *(circular_mean(array, *inner) for array in state))
+            boxed = tuple(circular_mean(array, *outer) for array in branches)
+            state = add_branch(state, boxed, share, left_over)
+            tau = parts.input + layer * share * (parts.inner + parts.outer)
+            for index in ending.get(layer, ()):
+                results[index] = state[0]
+                if kind == "ntk":
+                    results[index] = state[1] + parts.readout * state[0]
+                    results[index] /= tau + parts.readout
+            if layer % _TICK == 0:
+                tick(delta.shape[-1] * _TICK)
     return results
 
 
@@ -292,17 +402,14 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
 
     Parameters
     ----------
-    network : Network
-    X : ndarray, (n_cases, n_channels, n_timepoints)
-        On the multi-sphere.
-    head : {"equivariant", "trace", "gap"}
+    network, X, head
+        As for `gram_complements`: one network, with one dilation for all layers.
 
     Returns
     -------
     tuple of float
-        The least 1 − u that is not 0, where u are means over the window of the largest filter
-        (infinity where all are 0). And the least 1 + u, where u are means over the window of the
-        inner filter; exactly 0 where 1 + u is 0 to rounding.
+        The least 1 − ρ that is not 0 over windows of the largest filter (infinity where all are
+        0). And the least 1 + ρ over windows of the inner filter, exactly 0 where it is rounding.
 
     Examples
     --------
@@ -327,41 +434,3 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
 
     over_pairs(X, head, function)
     return float(least[0]), float(least[1])
-
-
-def _check_networks(networks: Iterable[Network], kind: str) -> tuple[Network, ...]:
-    """Return the networks if ``multisphere.gram_complements`` can take them together.
-
-    They are ReLU networks with an input filter of size 1, differ in depth and α alone, and have
-    kernels that are not 0 for every signal.
-    """
-    networks = tuple(networks)
-    if not networks:
-        raise ValueError("networks is empty, expected at least one")
-    for network in networks:
-        check_network(network)
-    deepest = max(networks, key=lambda network: network.depth)
-    for network in networks:
-        if network.activation != "relu" or network.input_filter_size != 1:
-            raise ValueError(
-                f"network is {network!r}: kernels depend on dot products alone for activation "
-                f"'relu' and input_filter_size 1, expected these"
-            )
-        nothing = not network.skip and network.branch_gain == 0
-        if nothing or network.input_scale == 0:
-            raise ValueError(f"network is {network!r}: its kernels are 0, no correlations")
-        if not _alike(network, deepest):
-            raise ValueError("networks differ in more than depth and alpha, expected them alike")
-        parts = network.parts
-        moves = network.branch_share > 0 and parts.inner + parts.outer > 0
-        if kind == "ntk" and parts.initial == 0 and not moves:
-            raise ValueError(
-                f"network is {network!r}: its tangent kernel is 0, and has no correlations"
-            )
-    return networks
-
-
-def _alike(one: Network, other: Network) -> bool:
-    """Return whether networks differ in depth and α alone, the dilations of common layers alike."""
-    depth = min(one.depth, other.depth)
-    return bool(one.replace(depth=depth, alpha=1.0) == other.replace(depth=depth, alpha=1.0))

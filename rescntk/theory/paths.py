@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
 
 import numpy as np
 
-from ..network import Filter, Network, check_network
+from ..network import Filter, Network, check_network, check_relu
 from ..rings import circular_sum
 from ..validation import check_dot_products, check_length, check_real
-from .complements import Arrays, initial_state, pass_layer
-from .walk import Walk
+from .complements import activate, add_branch, check_nonzero
 
 _MOST_PATHS = 2**27
 """Most paths that are listed: 1 GiB of integers. Raising it takes memory. Chosen by reasoning."""
@@ -51,7 +49,7 @@ def path_counts(
     Raises
     ------
     ValueError
-        For arguments that are not as described above, and for more than 2^27 pixels.
+        For more than 2^27 pixels.
 
     Examples
     --------
@@ -156,8 +154,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     Raises
     ------
     ValueError
-        For arguments that are not as described above, for more than 2^27 paths, and for a
-        kernel that is 0 for every signal.
+        For more than 2^27 paths, and for a kernel that is 0 for every signal.
 
     Examples
     --------
@@ -170,39 +167,23 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     >>> bool(abs(of_paths - multisphere.normalized_gpk(t, depth=3)[0]) < 1e-15)
     True
     """
-    walk, n_paths = Walk.of(network, "gpk"), _count_paths(network)
-    walk.check_nonzero()
+    check_relu(network, ", expected 'relu', whose kernels depend on dot products alone")
+    n_paths, parts = _count_paths(network), network.parts
+    check_nonzero(network, "gpk")
     values = check_real(t, "t", "(n_timepoints,)")
     if values.ndim == 0 or values.shape[-1] != n_paths:
         raise ValueError(f"t has shape {values.shape}, expected (..., {n_paths}), one a path")
     delta = check_dot_products(values, complement)
     delta = delta.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
-    state = initial_state(delta, network.parts, False)
-    for size in (1,) + (network.filter_size,) * (network.depth - 1):
-        filters = _StrideFilters(size, network.outer_filter_size)
-        state = pass_layer(state, filters, network.branch_share, network.parts, skip=network.skip)
-    delta = state.delta[..., 0]
+    outer = network.outer_filter_size
+    for inner in (1,) + (network.filter_size,) * (network.depth - 1):
+        # The last axis is cut into windows: an entry a path becomes one a beginning of a path.
+        windows = delta.reshape(*delta.shape[:-1], -1, outer, inner)
+        (branch,) = activate(parts, 0.0, windows.mean(axis=-1))
+        carried = windows[..., outer // 2, inner // 2]
+        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), network.branch_share)
+    delta = delta[..., 0]
     return delta if complement else 1.0 - delta
-
-
-class _StrideFilters(NamedTuple):
-    """A layer's filters where no two windows overlap: the last axis is cut into windows.
-
-    An entry for each path becomes an entry for each beginning of a path.
-    """
-
-    inner: int
-    outer: int
-
-    def windows(self, array: np.ndarray) -> np.ndarray:
-        return array.reshape(*array.shape[:-1], -1, self.outer, self.inner)
-
-    def around(self, function: Callable[..., Arrays], arrays: Arrays) -> Arrays:
-        values = function(*(self.windows(array).mean(axis=-1) for array in arrays))
-        return tuple(value.mean(axis=-1) for value in values)
-
-    def identity(self, array: np.ndarray) -> np.ndarray:
-        return self.windows(array)[..., self.outer // 2, self.inner // 2]
 
 
 def _convolutions(network: Network) -> list[Filter]:

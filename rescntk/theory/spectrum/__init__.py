@@ -1,25 +1,17 @@
 """Spectra of kernels on the multi-sphere: Barzilai et al. 2022, section 5, appendices C, D, G.
 
-``dot_grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
+``grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
 pixel's sphere, and ``funk_hecke`` makes eigenvalues of the two. ``decay`` and ``ensemble`` hold
 the eigenvalues against theorems 5.1 and 5.2. ``taylor`` has the kernels' Taylor coefficients, and
-``constants`` computes theorem 5.1's constants from them. ``docs/theory/spectrum.md`` has the
-derivations.
+``constants`` theorem 5.1's constants. ``docs/theory/spectrum.md`` has the derivations.
 """
 
 from .constants import DecayConstants, decay_constants
 from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
-from .dot_grid import Cost
 from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture
-from .funk_hecke import Spectrum, cost, eigenvalues
-from .harmonics import harmonics, multiplicities
-from .quadrature import zonal
-from .taylor import (
-    DualCoefficients,
-    dual_coefficients,
-    taylor_coefficients,
-    zonal_moments,
-)
+from .funk_hecke import Cost, Spectrum, cost, eigenvalues
+from .quadrature import harmonics, multiplicities, zonal
+from .taylor import DualCoefficients, dual_coefficients, taylor_coefficients, zonal_moments
 
 __all__ = [
     "Cost",

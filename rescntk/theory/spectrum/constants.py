@@ -23,18 +23,19 @@ from ...network import Filter, Network
 from ...rings import circular_mean
 from ...validation import check_channels, check_choice, check_pixel_set, check_pixels
 from ...vocabulary import HEADS
-from .taylor import check_series, compose, dual_values, kernel_series, moments, multiply
-from .windows import shifts, taps
+from ..complements import arc_cosines
+from .decay import check_input_window, relative_pixels
+from .grid import shifts, taps
+from .taylor import check_series, compose, kernel_series, moments, multiply
 
 _DEGREE = 256
-"""Highest degree of the power series. The limit of infinite degree is known as well. Beyond this
-degree the series' coefficients, times their power, are taken to lie between the last ones and
-the limit; at this degree they are within a percent of it. Raising it costs time like its square."""
+"""Highest degree of the power series. Beyond it coefficients, times their power, are taken to lie
+between the last ones and their known limit; at this degree they are within a percent of it.
+Raising it costs time like its square."""
 
 _FREQUENCIES = 64
-"""Highest frequency at which the zonal moments are searched for their least and largest. The
-limit of infinite frequency is known as well. Chosen: the search ends at frequency 1 or at the
-limit in 2 to 12 channels."""
+"""Highest frequency at which the zonal moments are searched for their least and largest. They have
+them at frequency 1 or in the known limit in 2 to 12 channels."""
 
 _CUBE = 2.0 * math.sqrt(2.0) / (3.0 * math.pi)
 """Factor of (1 − ρ)^(3/2) in κ1 near ρ = 1, and of (1 + ρ)^(3/2) near ρ = −1 (lemma C.4)."""
@@ -47,7 +48,7 @@ _NU = {"gpk": 2.5, "ntk": 1.5}
 
 
 class DecayConstants(NamedTuple):
-    """Theorem 5.1 for a normalized kernel and one set of pixels, from `decay_constants`."""
+    """Theorem 5.1 for a normalized kernel and one set of pixels."""
 
     pixels: tuple[int, ...]
     """Pixels that have a frequency, relative to the output pixel."""
@@ -58,21 +59,10 @@ class DecayConstants(NamedTuple):
     lower_exponent: float
     """Power of each frequency in the lower bound: −C0 − 2."""
     upper_exponent: float
-    """Power of each frequency in the upper bound: −(C0 − 1) − 3/s, or −(C0 − 1) − 1/s for the
-    tangent kernel. The theorem has the receptive field's number of pixels for s, a weaker bound."""
+    """Power in the upper bound: −(C0 − 1) − 3/s, or −(C0 − 1) − 1/s for the tangent kernel."""
 
     def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and the upper bound on eigenvalues.
-
-        Parameters
-        ----------
-        frequencies : ndarray of int, (..., n_pixels)
-            One positive frequency for each of `pixels`.
-
-        Returns
-        -------
-        tuple of ndarray, (...)
-        """
+        """Return the lower and the upper bound on eigenvalues of positive frequencies (..., s)."""
         k = np.asarray(frequencies, dtype=np.float64)
         product = k.prod(axis=-1)
         return self.lower * product**self.lower_exponent, self.upper * product**self.upper_exponent
@@ -105,7 +95,7 @@ def decay_constants(
     Raises
     ------
     ValueError
-        For arguments that are not as above, and for a kernel that is 0 for every signal.
+        For a kernel that is 0 for every signal.
 
     Examples
     --------
@@ -123,16 +113,13 @@ def decay_constants(
     check_choice(head, "head", HEADS)
     C, d = check_channels(n_channels), check_pixels(n_timepoints)
     chosen = check_pixel_set(pixels, pixels, d)
-    if network.input_filter_size != 1:
-        raise ValueError(
-            f"network has input_filter_size {network.input_filter_size}: theorem 5.1 is about 1"
-        )
+    check_input_window(network)
     s, moved = len(chosen), [{(p + shift) % d for p in chosen} for shift in shifts(head, d)]
-    coefficients = _LowerCoefficients(network, d, kind)
-    least = sum(coefficients.of(own) for own in moved) / len(moved)
+    at_0 = _OneVariable(network, np.zeros(d), np.eye(d)[0], "gpk")
+    least = sum(_lower_coefficient(at_0, network, own, kind) for own in moved) / len(moved)
     largest = sum(_largest_coefficient(network, d, own, kind) for own in moved) / len(moved)
     return DecayConstants(
-        pixels=tuple(sorted(p if 2 * p <= d else p - d for p in chosen)),
+        pixels=relative_pixels(chosen, d),
         lower=least * _least_of_powers(C) ** s,
         upper=largest * _sum_of_moments(C, s, _NU[kind]),
         lower_exponent=-(C + 2.0),
@@ -141,14 +128,9 @@ def decay_constants(
 
 
 class _OneVariable:
-    """The recursion for dot products that are the variable t, or constants: a series a pixel.
+    """The recursion for dot products constant + slope · t of d pixels: a series a pixel.
 
-    Parameters
-    ----------
-    network : Network
-    constant, slope : ndarray, (d,)
-        The dot products are constant + slope · t, and 1 at t = 1 where they are not constant.
-    kind : {"gpk", "ntk"}
+    Dot products that are not constant are 1 at t = 1.
     """
 
     def __init__(
@@ -156,28 +138,25 @@ class _OneVariable:
     ) -> None:
         first = np.zeros((len(slope), _DEGREE + 1))
         first[:, 0], first[:, 1] = constant, slope
-        self.before, self.kernel = kernel_series(network, first, mean_over_window, kind)
+        self.before, self.kernel = kernel_series(
+            network, first, lambda series, window: circular_mean(series, *window), kind
+        )
         """Series (d, degrees) of the last pre-activations, and of the kernel."""
-        self._pass(network, first[:, 0] + np.array([[1.0], [-1.0]]) * slope, slope, kind)
-
-    def _pass(self, network: Network, F: np.ndarray, slope: np.ndarray, kind: str) -> None:
-        """Carry values and singularities at t = 1 and t = −1, arrays (2, d), past the layers.
-
-        With x the distance of t from its end, F is value ∓ slope x + cube x^(3/2) + …, and T has
-        root x^(1/2).
-        """
+        # Values and singularities at t = 1 and t = −1, (2, d): with x the distance of t from its
+        # end, F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2).
         s, parts = network.branch_share, network.parts
+        F = constant + np.array([[1.0], [-1.0]]) * slope
         slope, tau = np.broadcast_to(slope, F.shape), parts.input
         T, cube, root = parts.input * F, np.zeros_like(F), np.zeros_like(F)
 
         def mean(values: np.ndarray, window: Filter) -> np.ndarray:
-            return mean_over_window(values.T, window).T
+            return circular_mean(values.T, *window).T
 
         for layer in range(1, network.depth + 1):
             inner, outer = network.inner_filter(layer), network.outer_filter(layer)
             u, steep, self.cube_before = mean(F, inner), mean(slope, inner), mean(cube, inner)
             self.value_before, inside = u, parts.inner * u + mean(T, inner)
-            k0, k1 = dual_values(u)
+            k0, k1 = arc_cosines(u)
             sign = np.isclose(u, -1.0).astype(float) - np.isclose(u, 1.0)  # of κ0's root
             own_root = _ROOT * sign * np.sqrt(steep) * inside
             root = (1 - s) * root + s * mean(k0 * mean(root, inner) + own_root, outer)
@@ -193,57 +172,50 @@ class _OneVariable:
             self.limits = self.limits / (parts.readout + tau)
 
 
-class _LowerCoefficients:
-    """Bounds a_n ≥ c Π n_i^(−5/2) on a kernel's Taylor coefficients, n_i > 0 on a set of pixels.
+def _lower_coefficient(
+    series: _OneVariable, network: Network, pixels: set[int], kind: str
+) -> float:
+    """Return a c for which a kernel's Taylor coefficients are a_n ≥ c Π n_i^(−5/2).
 
-    Lemma C.1 with its constant c. The tangent kernel has the terms r K of the features, and
+    Lemma C.1 with its constant; n_i > 0 on `pixels`. `series` has the dot product of pixel 0 as
+    its variable, and 0 elsewhere. The tangent kernel has the terms r K of the features, and
     (o + r) K of the last layer's branch (lemma C.2).
     """
+    d, parts = len(series.kernel), network.parts
+    of_features = of_branch = 1.0
+    if kind == "ntk":
+        branches = network.depth * network.branch_share
+        total = parts.initial + (parts.inner + parts.outer) * branches
+        of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
+    several = of_branch * network.branch_share * _of_window(series, network, pixels)
+    if len(pixels) > 1:
+        return several
+    unit = -next(iter(pixels)) % d  # the output at which the variable's pixel is the one given
+    return max(several, of_features * _least(series.kernel[unit], series.limits[:, unit]))
 
-    def __init__(self, network: Network, d: int, kind: str) -> None:
-        self._network, self._d = network, d
-        at_0 = (np.arange(d) == 0).astype(float)
-        self._series = _OneVariable(network, np.zeros(d), at_0, "gpk")
-        parts, branches = network.parts, network.depth * network.branch_share
-        total = parts.readout + parts.initial + (parts.inner + parts.outer) * branches
-        tangent = kind == "ntk"
-        self._of_features = parts.readout / total if tangent else 1.0
-        self._of_branch = (parts.outer + parts.readout) / total if tangent else 1.0
 
-    def of(self, pixels: set[int]) -> float:
-        """Return the constant c for a set of pixels."""
-        several = self._of_window(pixels)
-        return several if len(pixels) > 1 else max(several, self._of_pixel(*pixels))
+def _of_window(series: _OneVariable, network: Network, pixels: set[int]) -> float:
+    """Return the constant for pixels that a window of the last layer has in common.
 
-    def _of_pixel(self, pixel: int) -> float:
-        """Return the constant for one pixel: the least of its own coefficients."""
-        unit = -pixel % self._d  # the output at which the variable's pixel is `pixel`
-        series = self._series
-        return self._of_features * _least(series.kernel[unit], series.limits[:, unit])
-
-    def _of_window(self, pixels: set[int]) -> float:
-        """Return the constant for pixels that a window of the last layer has in common.
-
-        With u = u_0 + Σ g_i(t_i) + …, coefficients of κ1(u) are at least those of
-        D Π (g_i + r g_i²/2), D the derivative of κ1 at u_0 of order s.
-        """
-        net, s, series = self._network, len(pixels), self._series
-        u_0 = float(series.before[0, 0])
-        derivatives = _derivatives_of_kappa1(u_0, 2 * s)
-        orders = np.arange(1, s + 1)
-        r = float(((derivatives[s + orders] / derivatives[s]) ** (1 / orders)).min())
-        total = 0.0
-        for tap, count in taps(net.outer_filter(net.depth), self._d).items():
-            product = derivatives[s]
-            for pixel in pixels:
-                unit = (tap - pixel) % self._d
-                g = series.before[unit : unit + 1].copy()
-                g[0, 0] = 0.0
-                rise = series.value_before[:, unit] - u_0
-                cube = series.cube_before[:, unit] * (1.0 + r * rise)
-                product *= _least((g + r / 2 * multiply(g, g))[0], cube / gamma(-1.5))
-            total += count / net.outer_filter_size * product
-        return self._of_branch * net.branch_share * total
+    With u = u_0 + Σ g_i(t_i) + …, coefficients of κ1(u) are at least those of
+    D Π (g_i + r g_i²/2), D the derivative of κ1 at u_0 of order s.
+    """
+    s, d, u_0 = len(pixels), len(series.kernel), float(series.before[0, 0])
+    derivatives = _derivatives_of_kappa1(u_0, 2 * s)
+    orders = np.arange(1, s + 1)
+    r = float(((derivatives[s + orders] / derivatives[s]) ** (1 / orders)).min())
+    total = 0.0
+    for tap, count in taps(network.outer_filter(network.depth), d).items():
+        bound = derivatives[s]
+        for pixel in pixels:
+            unit = (tap - pixel) % d
+            g = series.before[unit : unit + 1].copy()
+            g[0, 0] = 0.0
+            rise = series.value_before[:, unit] - u_0
+            cube = series.cube_before[:, unit] * (1.0 + r * rise)
+            bound *= _least((g + r / 2 * multiply(g, g))[0], cube / gamma(-1.5))
+        total += count / network.outer_filter_size * bound
+    return total
 
 
 def _derivatives_of_kappa1(u: float, order: int) -> np.ndarray:
@@ -261,14 +233,11 @@ def _least(series: np.ndarray, ends: np.ndarray) -> float:
 
 
 def _least_of_powers(n_channels: int) -> float:
-    """Return the least k^(C0+2) Σ_n n^(−5/2) m(k, n) over k ≥ 1, m the zonal moments.
-
-    Sums end at a degree: they are lower bounds. The limit of large k is known in closed form.
-    """
+    """Return the least k^(C0+2) Σ_n n^(−5/2) m(k, n) over k ≥ 1, m the zonal moments."""
     C, p = n_channels, n_channels / 2 + 2.0
     found = [_moment_limit(C) / 2 * math.gamma(p - 1) * 2 ** (p - 1)]
     for k in range(1, _FREQUENCIES + 1):
-        n = np.arange(k, 40 * k * k + 400, 2.0)
+        n = np.arange(k, 40 * k * k + 400, 2.0)  # sums that end are lower bounds
         found.append(k ** (C + 2) * float((n**-2.5 * moments(C, np.array(k), n)).sum()))
     return min(found)
 
@@ -282,8 +251,7 @@ def _moment_limit(n_channels: int) -> float:
 def _sum_of_moments(n_channels: int, s: int, nu: float) -> float:
     """Return the bound on the sum over N of N^−ν, times the largest product of s moments.
 
-    With a = (C0 − 1)/2, moments are at most M n^−a exp(−k²/2n). The sum over N is at most an
-    integral and its integrand's largest value. Powers of the frequencies are left out.
+    With a = (C0 − 1)/2, moments are at most M n^−a exp(−k²/2n). Powers of k are left out.
     """
     a = (n_channels - 1) / 2
     n = np.arange(1.0, 4 * _FREQUENCIES)
@@ -301,10 +269,9 @@ def _sum_of_moments(n_channels: int, s: int, nu: float) -> float:
 
 
 def _largest_coefficient(network: Network, d: int, pixels: set[int], kind: str) -> float:
-    """Return B, the largest N^ν b_N over N ≥ s.
+    """Return B, the largest N^ν b_N over N ≥ s (lemmas C.3-C.6).
 
-    b_N is the sum of all coefficients of degree N in the s pixels (lemmas C.3-C.6). It is the
-    coefficient of t^N of the kernel whose dot products are t at the s pixels, 1 at all others.
+    b_N is the coefficient of t^N of the kernel whose dot products are t at the s pixels, else 1.
     """
     inside = np.array([float(pixel in pixels) for pixel in range(d)])
     series = _OneVariable(network, 1.0 - inside, inside, kind)
@@ -312,8 +279,3 @@ def _largest_coefficient(network: Network, d: int, pixels: set[int], kind: str) 
     at_1, at_minus_1 = series.limits[:, 0]
     limit = float(at_1 + abs(at_minus_1))
     return max(float((n ** _NU[kind] * series.kernel[0, len(pixels) :]).max()), limit)
-
-
-def mean_over_window(series: np.ndarray, window: Filter) -> np.ndarray:
-    """Return the means over a filter's window along axis 0, the pixels of a ring."""
-    return circular_mean(series, *window)

@@ -3,12 +3,7 @@ r"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, an
 The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by powers of k
 from below and from above. Between the bounds lies the law of `singularity_exponent`, from the
 points where a ReLU kernel is not analytic. ``docs/theory/spectrum.md`` derives the law, and says
-where eigenvalues are 0.
-
-In the first layer opposite pixels have :math:`\rho = -1`: a single pixel has a second cone, of the
-same power, at :math:`\theta_i = \pi`. Even and odd frequencies of one pixel therefore have
-different constants. At depth 1 the two cones cancel, and odd frequencies above 1 have the
-eigenvalue 0.
+where eigenvalues are 0 and why even and odd frequencies of one pixel have different constants.
 """
 
 from __future__ import annotations
@@ -32,7 +27,10 @@ from ...validation import (
 )
 from ...vocabulary import HEADS, KINDS
 from .funk_hecke import eigenvalues
-from .windows import Window, shifts, taps, windows
+from .grid import shifts, taps, widen, windows
+
+_SPREADS = ((0,), (0, 1), (-1, 0, 1))
+"""The sets of pixels over which a frequency is spread by default."""
 
 _RELU_ALONE = ": theorem 5.1 is about ReLU, whose singularities make eigenvalues fall like powers"
 
@@ -49,14 +47,13 @@ class FrequencyDecay(NamedTuple):
     errors: np.ndarray
     """Errors of the eigenvalues, (K,)."""
     exponent: float
-    """Slope of log eigenvalue over log centred frequency, upper half of the frequencies, with one
-    constant for even and one for odd frequencies. NaN where too few eigenvalues exceed their
-    errors. The centred frequency is k + C0/2 − 1: its square is the Laplacian's k(k + C0 − 2) up
-    to a constant, which makes the next term of the law smaller."""
+    """Slope of log eigenvalue over the log of k + C0/2 − 1, upper half of the frequencies, with
+    one constant for even and one for odd frequencies. (The square of k + C0/2 − 1 is the
+    Laplacian's k(k + C0 − 2) up to a constant.) NaN where too few eigenvalues exceed their
+    errors."""
     uncertainty: float
     """Uncertainty of `exponent` as the asymptote's: twice the difference from the slope over the
-    quarter of the frequencies below, plus 1/K. A correction that falls like 1/k leaves an error
-    as large as the difference. A power that takes over at higher frequencies goes unnoticed."""
+    quarter of the frequencies below, plus 1/K. A power that takes over later goes unnoticed."""
     lowest: float
     """Lower bound on the exponent (theorem 5.1), unless eigenvalues are 0."""
     highest: float
@@ -129,15 +126,6 @@ def decay_exponents(
     **options
         ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
-    Returns
-    -------
-    DecayExponents
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as above, or that `eigenvalues` refuses.
-
     Examples
     --------
     >>> from rescntk import literature
@@ -153,59 +141,44 @@ def decay_exponents(
           -1,0,1    -5.931   0.20      -6  [-12, -6]
     """
     check_relu(network, _RELU_ALONE)
+    check_choice(kind, "kind", KINDS)
     check_choice(head, "head", HEADS)
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    if network.input_filter_size != 1:
-        raise ValueError(
-            f"network has input_filter_size {network.input_filter_size}: theorem 5.1 is about 1"
-        )
+    check_input_window(network)
     highest = check_integer(max_frequency, "max_frequency")
     if highest < 8:
         raise ValueError(f"max_frequency is {max_frequency!r}, expected at least 8 to fit slopes")
-    field = windows(network, d).features[-1].pixels
+    field = windows(network, d)[1][-1]
     if pixels is None:
-        sets = _default_pixels(field, d)
+        sets = [frozenset(p % d for p in some) for some in _SPREADS]
+        sets = [own for own, some in zip(sets, _SPREADS, strict=True) if len(own) == len(some)]
+        sets = [own for own in sets if own <= field]
     else:
         sets = check_pixel_sets(pixels, field, shifts(head, d), d)
     used = frozenset().union(*sets)
-    check_choice(kind, "kind", KINDS)
-    found = eigenvalues(
-        network,
-        n_channels,
-        d,
-        [highest if pixel in used else 0 for pixel in range(d)],
-        kind,
-        head,
-        return_error=True,
-        **options,
-    )
+    top = [highest if pixel in used else 0 for pixel in range(d)]
+    found = eigenvalues(network, n_channels, d, top, kind, head, return_error=True, **options)
     frequency = np.arange(1, highest + 1)
-    centred = frequency + (n_channels - 2) / 2
     above = {"gpk": 3, "ntk": 1}[kind] / len(field)  # 2ν_b − 2
     decays = []
     for chosen in sets:
         index = tuple(frequency if pixel in chosen else 0 for pixel in range(d))
-        values, resolved = found.eigenvalues[index], found.resolved[index]
-
-        def slope(
-            first: int, last: int, values: np.ndarray = values, resolved: np.ndarray = resolved
-        ) -> float:
-            fit = resolved & (frequency >= first) & (frequency <= last)
-            return _slope(centred[fit], values[fit], frequency[fit] % 2)
-
-        exponent = slope(highest // 2, highest)
-        drift = abs(exponent - slope(highest // 4, highest // 2))
+        values = np.where(found.resolved[index], found.eigenvalues[index], 0.0)
+        upper, lower = (
+            _slope(frequency[part], values[part], n_channels)
+            for part in (slice(highest // 2 - 1, None), slice(highest // 4 - 1, highest // 2))
+        )
         decays.append(
             FrequencyDecay(
-                tuple(sorted(pixel if 2 * pixel <= d else pixel - d for pixel in chosen)),
+                relative_pixels(chosen, d),
                 frequency,
-                values,
+                found.eigenvalues[index],
                 found.errors[index],
-                exponent,
-                2 * drift + 1 / highest,
-                -len(chosen) * (n_channels + 2.0),
-                -len(chosen) * (n_channels - 1.0 + above),
-                singularity_exponent(network, n_channels, d, chosen, kind, head),
+                exponent=upper,
+                uncertainty=2 * abs(upper - lower) + 1 / highest,
+                lowest=-len(chosen) * (n_channels + 2.0),
+                highest=-len(chosen) * (n_channels - 1.0 + above),
+                law=singularity_exponent(network, n_channels, d, chosen, kind, head),
             )
         )
     return DecayExponents(tuple(decays), network, n_channels, d, kind, head, 2.5, 1 + above / 2)
@@ -240,11 +213,6 @@ def singularity_exponent(
         Negative; −inf if eigenvalues are 0, because no window of the last layer has all pixels
         (or the network no branch).
 
-    Raises
-    ------
-    ValueError
-        For arguments that are not as above.
-
     Examples
     --------
     >>> from rescntk import literature
@@ -262,7 +230,11 @@ def singularity_exponent(
         return -math.inf
     if not all((network.alpha, network.c_v, network.c_w, network.readout_scale)):
         return -math.inf
-    first = _first_slope(network) if kind == "ntk" else network.depth + 1
+    # The first layer whose κ0 the tangent kernel has: κ0 multiplies the derivatives by the parts
+    # trained below its layer.
+    first, parts = network.depth + 1, network.parts
+    if kind == "ntk" and (parts.input or parts.inner or parts.outer):
+        first = 1 if parts.input or parts.inner else 2
     below = _windows_below(network, d)
 
     @cache
@@ -280,7 +252,7 @@ def singularity_exponent(
                     costs.append(cost - 2.0 + least(left - window, False))
         return min(costs)
 
-    last = windows(network, d).before[-1].pixels
+    last = windows(network, d)[0][-1]
     # Seen from a unit of the last layer, at each pixel to which the outer filter reaches.
     moved = {
         frozenset((pixel + shift - tap) % d for pixel in chosen)
@@ -291,49 +263,43 @@ def singularity_exponent(
     return -min(costs, default=math.inf)
 
 
-def _first_slope(network: Network) -> int:
-    """Return the first layer whose κ0 the tangent kernel has, or depth + 1 if there is none.
-
-    κ0 of a layer multiplies the derivatives by the parts trained below it.
-    """
-    parts = network.parts
-    if parts.input or parts.inner:
-        return 1
-    return 2 if parts.outer else network.depth + 1
-
-
 def _windows_below(network: Network, d: int) -> dict[frozenset[int], int]:
-    """Return the windows inside the last layer's window at pixel 0, with that window itself.
+    """Return the windows of all pre-activations below the last layer's at pixel 0, and its own.
 
-    They belong to the pre-activations on which the last layer's pre-activation depends. Each has
-    the last layer in which it occurs.
+    Each has the last layer in which it occurs.
     """
-    seen = windows(network, d).before
+    seen = windows(network, d)[0]
     reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
     found: dict[frozenset[int], int] = {}
     for layer in range(network.depth, 0, -1):
         for p in reached:
-            window = frozenset((p + k) % d for k in seen[layer - 1].pixels)
+            window = frozenset((p + k) % d for k in seen[layer - 1])
             found.setdefault(window, layer)
-        inner = Window(reached, d).widen(network.inner_filter(layer)).pixels
+        inner = widen(reached, network.inner_filter(layer), d)
         features = features | inner if network.skip else inner
-        reached = Window(features, d).widen(network.outer_filter(layer)).pixels
+        reached = widen(features, network.outer_filter(layer), d)
     return found
 
 
-def _slope(frequency: np.ndarray, values: np.ndarray, parity: np.ndarray) -> float:
-    """Return the slope of log values over log frequency, even and odd with constants apart."""
-    constants = [parity == some for some in (0, 1) if (parity == some).any()]
+def _slope(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:
+    """Return the slope of log values > 0 over log centred frequency, even and odd ones apart."""
+    frequency, values = frequency[values > 0], values[values > 0]
+    parity = frequency % 2
+    constants = [parity == some for some in np.unique(parity)]
     if len(values) < len(constants) + 2:
         return math.nan
-    design = np.stack([np.log(frequency), *(some.astype(float) for some in constants)], axis=1)
+    design = np.stack([np.log(frequency + (n_channels - 2) / 2), *constants], axis=1)
     return float(np.linalg.lstsq(design, np.log(values), rcond=None)[0][0])
 
 
-def _default_pixels(field: frozenset[int], d: int) -> list[frozenset[int]]:
-    sets: list[frozenset[int]] = []
-    for some in ((0,), (0, 1), (-1, 0, 1)):
-        chosen = frozenset(pixel % d for pixel in some)
-        if len(chosen) == len(some) and chosen <= field:
-            sets.append(chosen)
-    return sets
+def relative_pixels(pixels: frozenset[int], d: int) -> tuple[int, ...]:
+    """Return pixels of a ring relative to the output pixel, the nearer way round."""
+    return tuple(sorted(p if 2 * p <= d else p - d for p in pixels))
+
+
+def check_input_window(network: Network) -> None:
+    """Raise ValueError unless the network reads single pixels, as in theorem 5.1."""
+    if network.input_filter_size != 1:
+        raise ValueError(
+            f"network has input_filter_size {network.input_filter_size}: theorem 5.1 is about 1"
+        )

@@ -1,16 +1,15 @@
 """A ResNet's spectrum and an ensemble of CNNs: theorem 5.2 of Barzilai et al. 2022.
 
 The theorem bounds a ResNet's eigenvalues from below by a sum over depths, with the numbers of
-paths through CNNs of these depths as exponents (``docs/theory/spectrum.md``). Here the theorem's
-constants are fitted to computed eigenvalues, and a ResNet's spectrum to the spectra of CNNs.
+paths through CNNs of these depths as exponents (``docs/theory/spectrum.md``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -25,19 +24,16 @@ from ...validation import (
 )
 from ..paths import counts
 from .funk_hecke import eigenvalues
-from .windows import taps
+from .grid import taps
 
 _STARTS = (1.05, 1.3, 2.0, 4.0)
-"""Values of A from which the fit starts; the best result counts. More starts cost time and guard
-against local minima. Chosen by reasoning, not measured."""
+"""Values of A from which the fit starts, against local minima; the best result counts."""
 
 _REACH = 60.0
-"""Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0.
-Raising it changes no fit, but takes the optimizer far into a flat valley. Chosen by reasoning."""
+"""Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0."""
 
 
-@dataclass(frozen=True)
-class EnsembleFit:
+class EnsembleFit(NamedTuple):
     """The theorem's constants, fitted in logarithms to a computed spectrum."""
 
     depths: tuple[int, ...]
@@ -81,20 +77,14 @@ def fit_ensemble(
         Depths of the ensemble. The default is 1 … L with skip connections, L alone without.
     exponent : float, optional
         The power of k_i, as a positive number. The theorem's is ``n_channels + 2``. By default
-        it is fitted too: eigenvalues of frequencies on several pixels fall more slowly than the
-        theorem's lower bound (see `decay_exponents`).
+        it is fitted too: on several pixels eigenvalues fall more slowly (see `decay_exponents`).
     **options
         ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
-
-    Returns
-    -------
-    EnsembleFit
 
     Raises
     ------
     ValueError
-        For depths that are not the network's, for fewer eigenvalues than constants, and for what
-        `eigenvalues` refuses.
+        For depths that are not the network's, and for fewer eigenvalues than constants.
 
     Examples
     --------
@@ -117,15 +107,7 @@ def fit_ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    found = eigenvalues(
-        network,
-        n_channels,
-        d,
-        max_frequency,
-        kind,
-        return_error=True,
-        **options,
-    )
+    found = eigenvalues(network, n_channels, d, max_frequency, kind, return_error=True, **options)
     # In exact integers, which may exceed any float: min(p, k) does not.
     paths = np.array([counts(network.replace(depth=depth, skip=False), d) for depth in depths])
     resolved = found.resolved
@@ -137,7 +119,6 @@ def fit_ensemble(
     few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
     steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
     power = -np.log(np.maximum(k, 1)).sum(axis=1)
-    free = exponent is None
     if len(target) < len(depths) + 3:
         raise ValueError(
             f"max_frequency is {max_frequency!r}: {len(target)} eigenvalues exceed their errors, "
@@ -148,34 +129,34 @@ def fit_ensemble(
         terms = x[2:, None] + steps * x[0]
         return target - logsumexp(np.where(reaches, terms, -np.inf), axis=0) - x[1] * power
 
-    theorem = n_channels + 2.0 if exponent is None else check_constant(exponent, "exponent")
-    slack = 1e-9  # least_squares wants bounds that differ
-    low, high = (0.0, 4 * theorem) if free else (theorem - slack, theorem + slack)
-    bounds = [(0.0, low), (math.log(1e6), high)]
+    power_bounds = (0.0, 4 * (n_channels + 2.0))
+    theorem = n_channels + 2.0
+    if exponent is not None:
+        theorem = check_constant(exponent, "exponent")
+        power_bounds = (theorem - 1e-9, theorem + 1e-9)  # least_squares wants bounds that differ
     reach = (target.min() - _REACH, target.max() + _REACH)
+    bounds = np.array([(0.0, math.log(1e6)), power_bounds, *[reach] * len(depths)])
     fits = []
     for start in _STARTS:
         x0 = np.array([math.log(start), theorem, *[target.mean()] * len(depths)])
-        limits = [(*pair, *[end] * len(depths)) for pair, end in zip(bounds, reach, strict=True)]
-        fits.append(scipy.optimize.least_squares(residuals, x0, bounds=limits, x_scale="jac"))
+        fits.append(scipy.optimize.least_squares(residuals, x0, bounds=bounds.T, x_scale="jac"))
     best = min(fits, key=lambda fit: fit.cost)
     left = residuals(best.x)
-    variance = float(((target - target.mean()) ** 2).mean())
+    mean_square = float((left**2).mean())
     return EnsembleFit(
         depths=depths,
         paths=paths,
         constants=np.exp(best.x[2:]),
         base=math.exp(best.x[0]),
         exponent=-float(best.x[1]),
-        rms=float(np.sqrt((left**2).mean())),
-        r_squared=1.0 - float((left**2).mean()) / variance,
+        rms=math.sqrt(mean_square),
+        r_squared=1.0 - mean_square / float(target.var()),
         bound_factor=math.exp(left.min()),
         n_eigenvalues=len(target),
     )
 
 
-@dataclass(frozen=True)
-class Mixture:
+class Mixture(NamedTuple):
     """A ResNet's eigenvalues as a weighted sum of the eigenvalues of CNNs of its depths."""
 
     depths: tuple[int, ...]
@@ -204,9 +185,8 @@ def mixture(
 ) -> Mixture:
     """Fit a ResNet's spectrum by a weighted sum of the spectra of CNNs of its depths.
 
-    Theorem 5.2 is about bounds; this is the same question about the eigenvalues themselves. The
-    CNNs are the same network without skip connections. Weights are not negative and minimize
-    relative errors.
+    Theorem 5.2 is about bounds; this is the same question about the eigenvalues themselves. CNNs
+    are the same network without skips. Weights are not negative and minimize relative errors.
 
     Parameters
     ----------
@@ -216,15 +196,6 @@ def mixture(
         As for `eigenvalues`.
     **options
         ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
-
-    Returns
-    -------
-    Mixture
-
-    Raises
-    ------
-    ValueError
-        For a network without skip connections, and for what `eigenvalues` refuses.
 
     Examples
     --------
@@ -240,27 +211,24 @@ def mixture(
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
 
-    def spectrum(network: Network) -> tuple[np.ndarray, np.ndarray]:
-        found = eigenvalues(
-            network,
-            n_channels,
-            n_timepoints,
-            max_frequency,
-            kind,
-            normalized=True,
-            return_error=True,
-            **options,
-        )
-        return found.eigenvalues, found.resolved
-
-    target, resolved = spectrum(network)
+    spectrum = partial(
+        eigenvalues,
+        n_channels=n_channels,
+        n_timepoints=n_timepoints,
+        max_frequency=max_frequency,
+        kind=kind,
+        normalized=True,
+        **options,
+    )
+    found = spectrum(network, return_error=True)
+    target, resolved = found.eigenvalues, found.resolved
     dot = np.zeros_like(target)  # of the mean of t over the input filter's window
     for pixel, times in taps(network.input_filter, target.ndim).items():
         if target.shape[pixel] > 1:
             one = tuple(int(axis == pixel) for axis in range(target.ndim))
             dot[one] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
-    cnns = [spectrum(network.replace(depth=depth, skip=False))[0] for depth in depths[1:]]
+    cnns = [spectrum(network.replace(depth=depth, skip=False)) for depth in depths[1:]]
     parts = np.array([dot, *cnns])
     relative = (parts[:, resolved] / target[resolved]).T
     ones = np.ones(len(relative))

@@ -6,7 +6,7 @@ al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6)
 
 .. math:: \lambda_k = \int_{[-1,1]^d} K(t) \prod_i P_{k_i}(t_i)\, w(t_i)\, dt
 
-with :math:`P_k` and w as in ``quadrature``. ``dot_grid`` gives K on a tensor grid of nodes.
+with :math:`P_k` and w as in ``quadrature``. ``grid`` gives K on a tensor grid of nodes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import reduce
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,33 +33,42 @@ from ...validation import (
     check_pixels,
 )
 from ...vocabulary import HEADS, KINDS
-from . import dot_grid
-from .blocks import blocks, leading
-from .dot_grid import LastLayer
-from .harmonics import harmonics, outer_product
-from .quadrature import METHODS, Rule, choose, coarser, default_nodes, least_nodes, rule
-from .windows import rotate, shifts, taps, windows
-
-_THREADS = 4
-"""Threads that evaluate blocks of a grid. NumPy releases Python's lock inside of an operation
-alone, so more threads mostly wait for one another. Chosen by that argument, not measured."""
+from .grid import KernelOnGrid, blocks, grid_shape, leading, rotate, shifts, taps, windows
+from .quadrature import (
+    METHODS,
+    Rule,
+    choose,
+    coarser,
+    default_nodes,
+    harmonics,
+    least_nodes,
+    outer_product,
+    rule,
+)
 
 _SECONDS_A_POINT = 3e-8
-"""Seconds that one core takes for one point of one layer, for the message of `max_points` alone.
-Measured when the rule was written, for a Gaussian process kernel. On one AMD EPYC core 4e-8
-for Network(3) on 4 pixels, and 6e-8 for its tangent kernel."""
+"""Seconds of one core for one point of one layer, for the message of `max_points` alone."""
 
 _SLAB_ENTRIES = 4_000_000
-"""Points of the last layer that are integrated together (32 MB). Raising it takes memory;
-lowering it makes matrix products small and many. Chosen by reasoning, not measured."""
+"""Points of the last layer that are integrated together (32 MB). Raising it takes memory; lowering
+it makes matrix products small and many."""
 
 _RESOLVED = 10.0
-"""An eigenvalue enters a fit if it is larger than this multiple of its error. Raising it leaves
-fewer eigenvalues, whose logarithms have errors of at most one over it. Chosen: a tenth."""
+"""An eigenvalue enters a fit if it is larger than this multiple of its error: logarithms then err
+by at most a tenth."""
 
 _ROUNDINGS = 32
 """Relative rounding error of an eigenvalue, in eps: a few roundings for each pixel's weights and
-sums. Raising it widens the errors of well-resolved eigenvalues. An estimate on the safe side."""
+sums. An estimate on the safe side."""
+
+
+class Cost(NamedTuple):
+    """Points and memory that an evaluation on a grid takes."""
+
+    points: int
+    """Points at which an activation is evaluated, over all layers."""
+    bytes: int
+    """Memory at the same time, at most."""
 
 
 class Spectrum(NamedTuple):
@@ -67,11 +77,11 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """In the same shape: an estimate, on the safe side. The largest difference from a coarser
-    grid's eigenvalues, at this frequency and its neighbours, plus rounding errors."""
+    """In the same shape, on the safe side: the largest difference from a coarser grid's
+    eigenvalues, at this frequency and its neighbours, plus rounding errors."""
     trace: float
-    """K(x, x) of the equivariant kernel, equal for every x. It is the sum of all eigenvalues, of
-    the equivariant and of the trace kernel, each multiplied by its entry in `multiplicities`."""
+    """K(x, x) of the equivariant kernel, equal for every x: the sum of all its eigenvalues, and of
+    the trace kernel's, each multiplied by its entry in `multiplicities`."""
     nodes: int
     """Nodes a pixel of the finer grid."""
 
@@ -104,35 +114,34 @@ def eigenvalues(
     network : Network
         Any: with or without skip connections, one or two convolutions a layer, ReLU or erf.
     n_channels : int
-        C0, at least 2: the pixels' spheres have C0 − 1 dimensions. (For C0 = 1 they are two
-        points.)
+        C0, at least 2: the pixels' spheres have C0 − 1 dimensions.
     n_timepoints : int
         Number d of pixels, at most 32. Only those in the output's receptive field cost.
     max_frequency : int or d ints
         Highest frequency, of all pixels or of each.
     kind : {"gpk", "ntk"}, default "gpk"
     head : {"equivariant", "trace", "gap"}, default "equivariant"
-        The equivariant head reads pixel 0. Trace and GAP average its eigenvalues over all
-        shifts of the frequencies (Geifman et al. 2022, theorem 3.7). GAP's eigenfunctions are
-        those that no shift changes (see `multiplicities`).
+        Trace and GAP average the eigenvalues of the equivariant head, which reads pixel 0, over
+        all shifts of the frequencies (Geifman et al. 2022, theorem 3.7). GAP's eigenfunctions
+        are those that no shift changes (see `multiplicities`).
     normalized : bool, default False
         Divide the kernel by its value K(x, x) for the equivariant head. Works at any depth.
     method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
-        Quadrature (``quadrature.rule``). "gegenbauer" is the papers' rule. "cosine" is the same
-        for C0 = 2 by a fast transform. For few channels "angles" takes a fraction of their
-        nodes. "auto" takes "angles" or "gegenbauer", whichever has fewer nodes.
+        Quadrature (``quadrature.rule``). "gegenbauer" is the papers' rule, "cosine" the same for
+        C0 = 2 by a fast transform. "auto" takes "angles" or "gegenbauer", whichever has fewer
+        nodes.
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
         (`max_frequency` + C0 − 2). With the default, relative errors at the highest frequencies
-        are 1e-4 or (mostly far) less by "angles". By the other methods they are up to a few
-        percent for less than five channels.
+        are 1e-4 or (mostly far) less by "angles", and by the other methods up to a few percent
+        for less than five channels.
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors.
     max_memory : float, default 4e9
         Bytes that arrays may take.
     max_points : float, default 1e11
-        Points of the grid, over all layers, that may be computed. The default takes most of an
-        hour on one core, twice that with `return_error`. (`cost` tells bytes and points.)
+        Points of the grid, over all layers, that may be computed: most of an hour on one core,
+        twice that with `return_error`. (`cost` tells bytes and points.)
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
 
@@ -145,7 +154,7 @@ def eigenvalues(
     Raises
     ------
     ValueError
-        For arguments that are not as above, or a grid beyond `max_memory` or `max_points`.
+        For a grid beyond `max_memory` or `max_points`.
     OverflowError
         If eigenvalues exceed float64; a deep kernel wants ``normalized=True``.
 
@@ -195,24 +204,15 @@ def cost(
     *,
     method: str = "auto",
     nodes: int | None = None,
-) -> dot_grid.Cost:
+) -> Cost:
     """Return the points and the memory of a call of `eigenvalues`, without computing anything.
+
+    With ``return_error`` a coarser grid follows, of somewhat fewer points and bytes.
 
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
         As for `eigenvalues`.
-
-    Returns
-    -------
-    Cost
-        Points of the grid at which an activation is evaluated, over all layers, and bytes. With
-        ``return_error`` a coarser grid follows, of somewhat fewer points and bytes.
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as above.
 
     Examples
     --------
@@ -263,57 +263,47 @@ class _Request:
                 f"nodes is {nodes}, expected at least {least_nodes(*settings)} for a "
                 f"max_frequency of {self.highest} by {self.method!r}"
             )
-        self._windows = windows(network, self.d)
+        self.coarser = coarser(self.method, self.n_channels, self.nodes)
+        self._before, self._features = windows(network, self.d)
+        self.receptive_field = self._features[-1]
+        self._outer = taps(network.outer_filter(network.depth), self.d)
+        # The highest frequency along each axis of the last layer's branch that is needed: pixel p
+        # along `axis` + p has the integrals of pixel 0 along `axis`.
+        seen = {0, *(p + shift for p in self._outer for shift in shifts(head, self.d))}
+        self._reached = [
+            max(self.max_frequency[(axis + p) % self.d] for p in seen) for axis in range(self.d)
+        ]
 
-    @property
-    def receptive_field(self) -> frozenset[int]:
-        """The pixels that the output at pixel 0 depends on."""
-        return self._windows.features[-1].pixels
-
-    @property
-    def coarser(self) -> int:
-        """Nodes a pixel of the grid that tells the errors."""
-        return coarser(self.method, self.n_channels, self.nodes)
-
-    def cost(self, nodes: int) -> dot_grid.Cost:
-        """Return what `compute` takes."""
-        grid = dot_grid.cost(self.network, self.d, nodes, self.kind)
-        shape = self._windows.before[-1].shape(nodes)
+    def cost(self, nodes: int) -> Cost:
+        """Return what `compute` takes, in exact integers."""
+        before, features = ([nodes ** len(p) for p in w] for w in (self._before, self._features))
+        # The features before, the branch, and the features after with one sum in the making.
+        layers = zip(features[:-2], before[:-1], features[1:-1], strict=True)
+        stored = max((old + branch + 2 * new for old, branch, new in layers), default=0)
+        shape = grid_shape(self._before[-1], self.d, nodes)
         lead = leading(shape, _SLAB_ENTRIES)
         slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
         partial = math.prod(self._partial_shape(shape, lead))
         result = math.prod(k + 1 for k in self.max_frequency)
         matrix = 3 * nodes * (self.highest + 1)  # of the rule, with what it is made from
-        entries = slab + 2 * partial + 4 * result + matrix
-        return dot_grid.Cost(grid.points, grid.bytes + 8 * entries)
+        entries = stored * (1 + (self.kind == "ntk")) + slab + 2 * partial + 4 * result + matrix
+        return Cost(sum(before), 8 * entries)
 
     def _partial_shape(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
         """Return the shape of the last layer's integrals along all but the first axes."""
         rest = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
         return (*shape[:lead], *rest)
 
-    @property
-    def _reached(self) -> tuple[int, ...]:
-        """The highest frequency along each axis of the last layer's branch that is needed."""
-        outer = taps(self.network.outer_filter(self.network.depth), self.d)
-        seen = {p + s for p in outer for s in shifts(self.head, self.d)}
-        # Pixel p along `axis` + p has the integrals of pixel 0 along `axis`.
-        return tuple(
-            max(self.max_frequency[(axis + p) % self.d] for p in {0, *seen})
-            for axis in range(self.d)
-        )
-
     def compute(
         self, nodes: int, normalized: bool, tick: Callable[[int], None]
     ) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
         integrate = rule(self.method, self.n_channels, self.highest, nodes)
-        last = LastLayer(
-            self.network, self.kind, integrate.complements, self.d, self.n_channels, _THREADS, tick
+        last = KernelOnGrid(
+            self.network, self.kind, integrate.complements, self.d, self.n_channels, tick
         )
         result = np.zeros([k + 1 for k in self.max_frequency])
-        outer = taps(self.network.outer_filter(self.network.depth), self.d)
-        self._add_rotated(result, self._last_branch(last, integrate), outer)
+        self._add_rotated(result, self._last_branch(last, integrate), self._outer)
         if self.network.skip:
             carried = integrate.transform(last.carried, dict(enumerate(self._reached)))
             self._add_rotated(result, carried, {0: 1})
@@ -334,9 +324,8 @@ class _Request:
         """Return the rounding errors to expect of eigenvalues.
 
         Weights and sums add relative errors. The kernel's values have errors that differ from
-        node to node, and a sum over n nodes with weights P_k averages these. A frequency of
-        several pixels may see the errors of layers whose windows hold all of these pixels. P_k
-        changes k times as fast as the kernel where a node is rounded.
+        node to node, and a sum over n nodes with weights P_k averages these. P_k changes k times
+        as fast as the kernel where a node is rounded.
         """
         count = [harmonics(self.n_channels, k) for k in range(self.highest + 1)]
         one = np.array([1.0 if k == 0 else 1.0 / (n * self.nodes) for k, n in enumerate(count)])
@@ -345,7 +334,7 @@ class _Request:
         eps = float(np.finfo(np.float64).eps)
         return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
 
-    def _last_branch(self, last: LastLayer, integrate: Rule) -> np.ndarray:
+    def _last_branch(self, last: KernelOnGrid, integrate: Rule) -> np.ndarray:
         """Return the integrals of the last layer's branch, slab by slab."""
         lead = leading(last.shape, _SLAB_ENTRIES)
         reached = dict(enumerate(self._reached))
@@ -362,13 +351,9 @@ class _Request:
 
         Along pixels outside of their window the integrals have one entry, for frequency 0.
         """
-        d = self.d
-        over = shifts(self.head, d)
+        over = shifts(self.head, self.d)
         count = sum(pixels.values()) * len(over)
-        for shift in over:
-            for pixel, times in pixels.items():
-                seen = rotate(integrals, (pixel + shift) % d)
-                common = tuple(
-                    slice(min(a, b)) for a, b in zip(result.shape, seen.shape, strict=True)
-                )
-                result[common] += (times / count) * seen[common]
+        for shift, (pixel, times) in product(over, pixels.items()):
+            seen = rotate(integrals, (pixel + shift) % self.d)
+            common = tuple(map(slice, map(min, result.shape, seen.shape)))
+            result[common] += (times / count) * seen[common]

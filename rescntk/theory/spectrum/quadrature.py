@@ -1,32 +1,42 @@
-r"""Integrals over the sphere of a pixel, against the zonal functions of each frequency.
+r"""Spherical harmonics of a pixel: their number, and integrals against their zonal functions.
 
 A pixel is uniform on the sphere in :math:`C_0` dimensions. Its dot product :math:`t =
 \cos\theta` has the density :math:`w(t) = \frac{\Gamma(C_0/2)}{\sqrt\pi\,\Gamma((C_0-1)/2)}
 (1-t^2)^{(C_0-3)/2}`. The zonal function of frequency k is the Gegenbauer polynomial
 :math:`P_k` of index :math:`(C_0-2)/2` with :math:`P_k(1) = 1`: :math:`\cos k\theta` for
-:math:`C_0 = 2`, Legendre's for 3. A rule has nodes :math:`\theta_m` and turns values there into
-:math:`\int f P_k w\,dt` for k = 0 … K. ``docs/theory/spectrum.md`` says how fast rules converge.
+:math:`C_0 = 2`, Legendre's for 3. ``docs/theory/spectrum.md`` says how fast rules converge.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import scipy.fft
 import scipy.special
 from opt_einsum import contract
 
-from ...validation import check_channels, check_dot_products, check_frequency, check_real
+from ...validation import (
+    check_channels,
+    check_choice,
+    check_dot_products,
+    check_frequencies,
+    check_frequency,
+    check_memory,
+    check_pixels,
+    check_real,
+)
+from ...vocabulary import HEADS
 
 METHODS = ("angles", "gegenbauer", "cosine")
 
 
 def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
-    r"""Return the zonal functions :math:`P_0(t) \dots P_K(t)` of a pixel, with P_k(1) = 1.
+    r"""Return the zonal functions :math:`P_0(t) \dots P_K(t)` of a pixel, (K + 1, ...).
 
     Parameters
     ----------
@@ -36,15 +46,6 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
         C0, at least 2.
     max_frequency : int
         K.
-
-    Returns
-    -------
-    ndarray, (K + 1, ...)
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as above.
 
     Examples
     --------
@@ -77,8 +78,7 @@ def _zonal(
     return values
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Nodes for one pixel, and the weights that integrate over them."""
 
     angles: np.ndarray
@@ -94,8 +94,7 @@ class Rule:
     def transform(self, values: np.ndarray, highest: Mapping[int, int]) -> np.ndarray:
         """Return the integrals along some axes for frequencies up to the highest of each.
 
-        Axes of length 1 belong to constants, whose integrals are 0 beyond frequency 0. They are
-        left alone.
+        Axes of length 1 belong to constants, whose integrals are 0 beyond frequency 0.
         """
         n, d = len(self.angles), values.ndim
         highest = {axis: k for axis, k in highest.items() if values.shape[axis] == n}
@@ -117,8 +116,7 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
 
     "angles"
         Gauss-Legendre in θ, with the weight :math:`\sin^{C_0-2}\theta` in the integrand.
-        Kernels of ReLU networks are analytic in θ up to both ends, though not in t. For one
-        pixel the rule converges exponentially.
+        Kernels of ReLU networks are analytic in θ up to both ends, though not in t.
     "gegenbauer"
         Gauss-Gegenbauer: the weight w(t) is part of the rule, polynomials in t are integrated
         exactly. A kernel's :math:`(1-t)^{3/2}` or :math:`(1-t)^{1/2}` make it algebraic.
@@ -126,8 +124,6 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
         For C0 = 2 the same nodes, :math:`\theta_m = (m+\frac12)\pi/n`, and a discrete cosine
         transform.
     """
-    angles: np.ndarray
-    weights: np.ndarray
     if method == "angles":
         x, weights = _gauss_legendre(nodes)
         angles = np.pi / 2 * (x + 1.0)
@@ -151,13 +147,12 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights on [-1, 1], to the last digits.
 
-    Weights near the ends magnify a node's error. Newton's iteration therefore ends in extended
-    precision, where the machine has it. It starts next to the roots, and needs no matrix.
+    Weights near the ends magnify a node's error (SciPy's are off by 1e-12 for 64 nodes). Newton's
+    iteration therefore ends in extended precision, where the machine has it.
     """
     count = nodes // 2  # the positive ones
-    x: Any = np.cos(np.pi * (np.arange(count) + 0.75) / (nodes + 0.5))
+    x = np.cos(np.pi * (np.arange(count) + 0.75) / (nodes + 0.5))
     x = np.append(x, [0.0] * (nodes % 2))
-    slope: Any = None
     for dtype in 3 * [np.float64] + 2 * [np.longdouble]:
         x = x.astype(dtype)
         below, p = np.ones_like(x), x
@@ -174,9 +169,8 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
     """Return the number of nodes that serves frequencies up to `max_frequency`.
 
     "angles" errs by 1e-12 with n nodes, 2n = ω + 11 ω^(1/3) and ω = π/2 (k + C0 − 2). The
-    result is more than n, so that the grid of `coarser` has n nodes. The other rules have an
-    error of (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where 1e-5 would take more than four
-    times the frequency (``docs/theory/spectrum.md``).
+    result is more than n, so that the grid of `coarser` has n nodes. The other rules err by
+    (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where that takes over 4 k nodes.
     """
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
@@ -201,10 +195,88 @@ def choose(n_channels: int, max_frequency: int) -> str:
 def coarser(method: str, n_channels: int, nodes: int) -> int:
     """Return the number of nodes of the coarser grid that tells a grid's errors.
 
-    The grid is large enough for the frequencies of `default_nodes`, and so small that an error
-    like nodes^-6 is twice as large there: the slowest error of "angles". Errors of the other
-    rules fall at least like nodes^-C0.
+    There an error like nodes^-6 is twice as large: the slowest error of "angles". Errors of the
+    other rules fall at least like nodes^-C0.
     """
     if method == "angles" or n_channels > 6:
         return max(nodes - max(8, math.ceil(nodes / 8)), 2)
     return max(nodes // 2, 2)
+
+
+def multiplicities(
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    head: str = "equivariant",
+    *,
+    max_memory: float = 4e9,
+) -> np.ndarray:
+    r"""Return the number of eigenfunctions of each frequency, in the shape of `eigenvalues`.
+
+    For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N the number of spherical
+    harmonics of a frequency. With GAP only eigenfunctions that no shift changes have an
+    eigenvalue other than 0: the orbits of products under shifts. They are divided equally among
+    all shifts of a frequency, into fractions if need be.
+
+    Parameters
+    ----------
+    n_channels, n_timepoints, max_frequency, head, max_memory
+        As for `eigenvalues`.
+
+    Raises
+    ------
+    ValueError
+        For an array beyond `max_memory`.
+
+    Examples
+    --------
+    >>> from rescntk.theory import spectrum
+    >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2)
+    array([[ 1.,  3.,  5.],
+           [ 3.,  9., 15.],
+           [ 5., 15., 25.]])
+    >>> spectrum.multiplicities(3, 2, 2, head="gap")
+    array([[ 1. ,  1.5,  2.5],
+           [ 1.5,  6. ,  7.5],
+           [ 2.5,  7.5, 15. ]])
+    """
+    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
+    highest = check_frequencies(max_frequency, d)
+    check_choice(head, "head", HEADS)
+    size = math.prod(k + 1 for k in highest)
+    check_memory(16 * size, max_memory, f"max_frequency is {max_frequency!r}: for {d} pixels this")
+    count = [float(harmonics(n_channels, k)) for k in range(max(highest) + 1)]
+    result = outer_product(np.array(count[: k + 1]) for k in highest)
+    if head != "gap":
+        return result
+    for shift in range(1, d):  # Burnside's lemma: add the products that each shift keeps
+        cycles = math.gcd(shift, d)  # pixels of a cycle have equal residues modulo `cycles`
+        for ks in product(*(range(min(highest[c::cycles]) + 1) for c in range(cycles))):
+            fixed = math.prod(count[k] for k in ks)
+            result[tuple(ks[i % cycles] for i in range(d))] += fixed
+    result /= d
+    return result
+
+
+def harmonics(n_channels: int, frequency: int) -> int:
+    """Return N(C0, k), the number of spherical harmonics of a frequency in C0 dimensions.
+
+    Parameters
+    ----------
+    n_channels : int
+        C0, at least 2.
+    frequency : int
+        k, at least 0.
+
+    Examples
+    --------
+    >>> from rescntk.theory import spectrum
+    >>> [spectrum.harmonics(3, k) for k in range(4)]
+    [1, 3, 5, 7]
+    """
+    c, k = check_channels(n_channels), check_frequency(frequency, "frequency")
+    return math.comb(k + c - 1, c - 1) - (math.comb(k + c - 3, c - 1) if k > 1 else 0)
+
+
+def outer_product(factors: Iterable[np.ndarray]) -> np.ndarray:
+    return reduce(np.multiply.outer, factors)

@@ -1,8 +1,8 @@
 r"""Taylor coefficients of κ0, κ1 and of kernels on the multi-sphere: Barzilai et al. 2022, app. C.
 
 On the multi-sphere a normalized kernel is a power series :math:`\bar K(t) = \sum_n a_n t^n` in
-the dot products t of the pixels, with multi-indices n. All coefficients are at least 0. The
-recursion over layers is, with the branch's share s of the variance,
+the dot products t of the pixels, with multi-indices n. The recursion over layers is, with the
+branch's share s of the variance,
 
 .. math::
     F &\leftarrow (1-s)\, F + s\, H_o\, \kappa_1(H_i F), \\
@@ -23,27 +23,22 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...network import Filter, Network, check_network, check_relu
-from ...validation import (
-    check_channels,
-    check_choice,
-    check_frequency,
-    check_pixels,
-)
+from ...network import Filter, Network, check_relu
+from ...validation import check_channels, check_choice, check_frequency, check_pixels
 from ...vocabulary import KINDS
-from ..complements import relu_dual
-from .windows import rotate, taps
+from ..complements import arc_cosines, check_nonzero
+from .grid import rotate, taps
 
 _MOST_PRODUCTS = 2e9
-"""Most pairs of coefficients that one product of two series may take. Raising it takes time: a
-network has about five products a layer, 5e8 pairs a second each on one AMD EPYC core."""
+"""Most pairs of coefficients that one product of two series may take: 4 seconds of one AMD EPYC
+core. A network has about five products a layer."""
 
 Mean = Callable[[np.ndarray, Filter], np.ndarray]
 """Mean over a filter's window, from an array of series and the filter's size."""
 
 
 class DualCoefficients(NamedTuple):
-    """Taylor coefficients of the dual activations of ReLU; from `dual_coefficients`."""
+    """Taylor coefficients of the dual activations of ReLU."""
 
     kappa0: np.ndarray
     """Of κ0(ρ), (max_degree + 1,): ½, 1/π, 0, … They fall like n^(−3/2) for odd n."""
@@ -64,16 +59,6 @@ def dual_coefficients(max_degree: int) -> DualCoefficients:
     max_degree : int
         The highest power of ρ.
 
-    Returns
-    -------
-    DualCoefficients
-        Two arrays (max_degree + 1,).
-
-    Raises
-    ------
-    ValueError
-        For a degree that is not an integer of at least 0.
-
     Examples
     --------
     >>> from rescntk.theory import spectrum
@@ -81,22 +66,17 @@ def dual_coefficients(max_degree: int) -> DualCoefficients:
     array([0.3183, 0.5   , 0.1592, 0.    , 0.0133])
     """
     degree = check_frequency(max_degree, "max_degree")
-    j = np.arange(degree // 2 + 1)
-    binomials = np.cumprod(np.append(1.0, (2 * j[1:] - 1) / (2 * j[1:])))  # (2j over j) / 4^j
-    slope = np.zeros(2 * len(j) + 1)
-    slope[0] = 0.5
-    slope[1::2] = binomials / ((2 * j + 1) * math.pi)
-    value = np.append(1.0 / math.pi, slope / np.arange(1, len(slope) + 1))
-    return DualCoefficients(slope[: degree + 1], value[: degree + 1])
+    rho = np.zeros((1, degree + 2))
+    rho[0, 1] = 1.0
+    return DualCoefficients(*(series[0, : degree + 1] for series in compose(rho)))
 
 
 def taylor_coefficients(
     network: Network, n_timepoints: int, max_degree: int, kind: str = "gpk"
 ) -> np.ndarray:
-    """Return the Taylor coefficients of a normalized kernel in the pixels' dot products.
+    """Return the Taylor coefficients of a normalized equivariant kernel in the dot products.
 
-    The head is "equivariant". Theorem 5.1 of Barzilai et al. 2022 rests on these coefficients
-    (lemmas C.1, C.2, C.7).
+    Theorem 5.1 of Barzilai et al. 2022 rests on them (lemmas C.1, C.2, C.7).
 
     Parameters
     ----------
@@ -117,8 +97,7 @@ def taylor_coefficients(
     Raises
     ------
     ValueError
-        For arguments that are not as above, for more than 2e9 pairs of coefficients, and for
-        a kernel that is 0 for every signal.
+        For more than 2e9 pairs of coefficients, and for a kernel that is 0 for every signal.
 
     Examples
     --------
@@ -153,8 +132,9 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
 
     .. math:: \frac{n!\; \Gamma(C_0/2)}{2^n\, (\frac{n-k}2)!\; \Gamma(\frac{n+k+C_0}2)}
 
-    for :math:`n \ge k` of equal parity, else 0. The eigenvalue of frequencies k is the sum of a
-    kernel's Taylor coefficients :math:`a_n`, each multiplied by the pixels' moments.
+    for :math:`n \ge k` of equal parity, else 0, an array (max_frequency + 1, max_degree + 1). The
+    eigenvalue of frequencies k is the sum of a kernel's Taylor coefficients :math:`a_n`, each
+    multiplied by the pixels' moments.
 
     Parameters
     ----------
@@ -162,15 +142,6 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
         C0, at least 2.
     max_frequency, max_degree : int
         Highest k, and highest n.
-
-    Returns
-    -------
-    ndarray, (max_frequency + 1, max_degree + 1)
-
-    Raises
-    ------
-    ValueError
-        For arguments that are not as above.
 
     Examples
     --------
@@ -188,35 +159,18 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
 
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return `zonal_moments` at k and n ≥ k of equal parity, of any broadcasting shapes."""
-    return np.asarray(
-        np.exp(
-            gammaln(n + 1.0)
-            + gammaln(n_channels / 2)
-            - n * math.log(2.0)
-            - gammaln((n - k) / 2 + 1.0)
-            - gammaln((n + k + n_channels) / 2)
-        )
-    )
+    logs = gammaln(n + 1.0) + gammaln(n_channels / 2) - n * math.log(2.0)
+    logs = logs - gammaln((n - k) / 2 + 1.0) - gammaln((n + k + n_channels) / 2)
+    return np.asarray(np.exp(logs))
 
 
 def kernel_series(
     network: Network, first: np.ndarray, mean: Mean, kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the series of the last layer's pre-activations, and of the normalized kernel.
+    """Return the series H_i F of the last pre-activations, and of the normalized kernel.
 
-    Parameters
-    ----------
-    network : Network
-        With ReLU.
-    first : ndarray, (n_series, K + 1, ...)
-        Series of the input layer: the mean of the dot products over the input's window.
-    mean : Mean
-    kind : {"gpk", "ntk"}
-
-    Returns
-    -------
-    tuple of ndarray, of the shape of `first`
-        H_i F before the last layer's activation, and the kernel.
+    `first`, (n_series, K + 1, ...), are series of the input layer: means of the dot products over
+    the input's window. Results have its shape.
     """
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     F, T = first, parts.input * first
@@ -246,17 +200,10 @@ def compose(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     at_0 = (slice(None),) + (0,) * (u.ndim - 1)
     w = _inverse_root(multiply(u, u))
     k0 = multiply(Du, w) / (math.pi * np.maximum(degree, 1))
-    k0[at_0], constant = dual_values(u[at_0])
+    k0[at_0], constant = arc_cosines(u[at_0])
     k1 = multiply(Du, k0) / np.maximum(degree, 1)
     k1[at_0] = constant
     return k0, k1
-
-
-def dual_values(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return κ0 and κ1 at correlations u."""
-    one_minus_k1, one_minus_k0 = relu_dual(1.0 - u, True)
-    assert one_minus_k0 is not None
-    return 1.0 - one_minus_k0, 1.0 - one_minus_k1
 
 
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -305,11 +252,6 @@ def _total_degree(series: np.ndarray) -> np.ndarray:
 
 
 def check_series(network: Network, kind: str) -> None:
-    """Say so if the kernel has no Taylor series here: not ReLU, or 0 for every signal."""
-    check_network(network)
+    """Raise ValueError if the kernel has no Taylor series here: not ReLU, or 0."""
     check_relu(network, ": the recursion of Taylor coefficients is about κ0 and κ1")
-    check_choice(kind, "kind", KINDS)
-    parts = network.parts
-    trained = parts.readout + parts.initial + parts.inner + parts.outer
-    if network.growth == 0 or (kind == "ntk" and not trained):
-        raise ValueError(f"network is {network!r}, whose {kind} is 0 for every signal")
+    check_nonzero(network, check_choice(kind, "kind", KINDS))

@@ -1,0 +1,269 @@
+r"""Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
+
+A grid of n nodes for each of d pixels has :math:`n^d` points. The recursion is
+``theory.complements``. Three things keep the points few:
+
+- Pixel j carries the array of pixel 0 with the axes of the grid rotated by j: one array for all
+  pixels, seen through transposed views.
+- An array has n entries only along the pixels that a layer has seen, 1 along the others.
+- The last layer, which has seen most pixels, is never stored, but computed block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from ...activations import BY_NAME, DualInput, Pixels, Workspace
+from ...network import Filter, Network
+from ..complements import Arrays, Dual, activate, add_branch, input_state, relu_dual
+
+_BLOCK_ENTRIES = 100_000
+"""Points that go through an activation together. Raising it takes arrays out of the cache;
+lowering it adds calls of Python. Network(3), 4 pixels, on one AMD EPYC core: 85, 53, 43, 40, 46,
+49 ns a point for blocks of 3, 10, 30, 100, 300 and 1000 thousand points."""
+
+_THREADS = 4
+"""Threads that evaluate blocks of a grid. NumPy releases Python's lock inside operations alone:
+more threads would mostly wait for one another. Chosen by that argument, not measured."""
+
+Block = tuple[slice, ...]
+
+
+def blocks(shape: tuple[int, ...], entries: int) -> Iterator[Block]:
+    """Yield blocks of at most `entries` entries that cover an array, whole in its last axes."""
+    lead = leading(shape, entries)
+    rest = tuple(slice(0, length) for length in shape[lead:])
+    if lead == 0:
+        yield rest
+        return
+    step = max(1, entries // math.prod(shape[lead:]))
+    for index in product(*map(range, shape[: lead - 1])):
+        fixed = tuple(slice(i, i + 1) for i in index)
+        for start in range(0, shape[lead - 1], step):
+            yield (*fixed, slice(start, min(start + step, shape[lead - 1])), *rest)
+
+
+def leading(shape: tuple[int, ...], entries: int) -> int:
+    """Return the number of leading axes that `blocks` cuts."""
+    return next(m for m in range(len(shape) + 1) if math.prod(shape[m:]) <= entries)
+
+
+def taps(window: Filter, d: int) -> Counter[int]:
+    """Return the number of taps of a centred filter at each pixel that it reaches on a ring."""
+    return Counter(k % d for k in window.taps)
+
+
+def shifts(head: str, d: int) -> range:
+    """Return the shifts of the signal over which a head averages."""
+    return range(1 if head == "equivariant" else d)
+
+
+def rotate(array: np.ndarray, pixel: int) -> np.ndarray:
+    """Return the view that `pixel` has of the array that pixel 0 carries: axes rotated."""
+    return array.transpose([(axis - pixel) % array.ndim for axis in range(array.ndim)])
+
+
+def widen(pixels: frozenset[int], window: Filter, d: int) -> frozenset[int]:
+    """Return the pixels that a filter sees over units that see `pixels`, relative to their own."""
+    return frozenset((p + k) % d for p in pixels for k in taps(window, d))
+
+
+def windows(network: Network, d: int) -> tuple[list[frozenset[int]], list[frozenset[int]]]:
+    """Return the pixels, relative to its own, that a unit of each layer depends on.
+
+    The first list has the pre-activations g^l, l = 1 … L. The second has the features f^l,
+    l = 0 … L: the last is the receptive field of the output.
+    """
+    before, features = [], [widen(frozenset({0}), network.input_filter, d)]
+    for layer in range(1, network.depth + 1):
+        before.append(widen(features[-1], network.inner_filter(layer), d))
+        branch = widen(before[-1], network.outer_filter(layer), d)
+        features.append(branch | features[-1] if network.skip else branch)
+    return before, features
+
+
+def grid_shape(pixels: frozenset[int], d: int, nodes: int) -> tuple[int, ...]:
+    """Return the shape of an array over a window: 1 along pixels that it does not see."""
+    return tuple(nodes if pixel in pixels else 1 for pixel in range(d))
+
+
+class KernelOnGrid:
+    """A network's kernel on the grid of nodes with the given complements 1 − t, on d pixels.
+
+    The kernel of pixel 0 is ``scale * (carried + mean over the outer filter's taps k of
+    rotate(branch, k))``, without `carried` where the network has no skip connections. `tick` is
+    told how many more points are done.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        kind: str,
+        complements: np.ndarray,
+        d: int,
+        n_channels: int,
+        tick: Callable[[int], None] = lambda points: None,
+    ) -> None:
+        self._network, self._parts, self._d, self._tick = network, network.parts, d, tick
+        shapes = [grid_shape(pixels, d, len(complements)) for pixels in windows(network, d)[0]]
+        delta = self._mean(complements.reshape(-1, *[1] * (d - 1)), network.input_filter)
+        self._state = input_state(delta, network.parts, kind)
+        self._tau = network.parts.input
+        # q is mantissa · 2^exponent: it may exceed any float.
+        scale = 1.0 if network.input_scale is None else n_channels * network.input_scale
+        self._mantissa, self._exponent = math.frexp(scale)
+        for layer, shape in enumerate(shapes[:-1], start=1):
+            self._pass(layer, shape)
+        self._last, self.shape = self._activation(), shapes[-1]
+
+    @property
+    def scale(self) -> tuple[float, int]:
+        """Mantissa and exponent of the factor on all values."""
+        return self._mantissa * self._network.readout_scale, self._exponent
+
+    @property
+    def carried(self) -> np.ndarray:
+        """The kernel of the features that the skip connection carries past the last layer."""
+        return self._kernel(self._tau, *self._state)
+
+    @property
+    def own(self) -> float:
+        """The kernel of a signal with itself, apart from the scale: K(1, …, 1)."""
+        skip, gain = float(self._network.skip), self._last.gain
+        if len(self._state) == 1:
+            return skip + gain
+        tangent = skip * self._tau + gain * self._own_branch(self._last)
+        return tangent + self._parts.readout * (skip + gain)
+
+    def branch(self, block: Block) -> np.ndarray:
+        """Return a block of the last layer's branch, before its outer filter."""
+        last, values = self._last, np.empty([part.stop - part.start for part in block])
+        own = self._own_branch(last)
+
+        def kernel(*branches: np.ndarray) -> Arrays:
+            return (last.gain * self._kernel(own, *branches),)
+
+        self._sweep(self._network.depth, last, kernel, block, [values])
+        return values
+
+    def _kernel(
+        self, own: float, delta: np.ndarray, epsilon: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `own`."""
+        features = 1.0 - delta
+        return features if epsilon is None else (own - epsilon) + self._parts.readout * features
+
+    def _pass(self, layer: int, shape: tuple[int, ...]) -> None:
+        """Carry the state past a layer."""
+        here, outer = self._activation(), self._network.outer_filter(layer)
+        branches = [np.empty(shape) for _ in self._state]
+        whole = tuple(slice(0, length) for length in shape)
+        self._sweep(layer, here, lambda *values: values, whole, branches)
+        boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
+        self._state = add_branch(self._state, boxed, here.branch_share)
+        self._tau += here.branch_share * (self._own_branch(here) - self._tau)
+        mantissa, exponent = math.frexp(self._mantissa * (self._network.skip + here.gain))
+        self._mantissa, self._exponent = mantissa, self._exponent + exponent
+
+    def _sweep(
+        self,
+        layer: int,
+        here: _LayerActivation,
+        function: Callable[..., Arrays],
+        block: Block,
+        results: list[np.ndarray],
+    ) -> None:
+        """Write ``function`` of a layer's branch to `results`, for a block and piece by piece."""
+        inner = self._network.inner_filter(layer)
+
+        def piece(part: Block) -> int:
+            place = tuple(
+                slice(a.start + b.start, a.start + b.stop) for a, b in zip(block, part, strict=True)
+            )
+            means = [self._mean(array, inner, place) for array in self._state]
+            branch = activate(
+                self._parts, self._tau, *means, dual=here.dual, own_slope=here.own_slope
+            )
+            for result, value in zip(results, function(*branch), strict=True):
+                result[part] = value
+            return results[0][part].size
+
+        lengths = tuple(part.stop - part.start for part in block)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for points in pool.map(piece, blocks(lengths, _BLOCK_ENTRIES)):
+                self._tick(points)
+
+    def _mean(self, array: np.ndarray, window: Filter, block: Block | None = None) -> np.ndarray:
+        """Return a block of the mean over a filter's taps: arrays of other pixels are rotated."""
+        block = (slice(None),) * self._d if block is None else block
+        total: np.ndarray | float = 0.0
+        for pixel, count in sorted(taps(window, self._d).items()):
+            view = rotate(array, pixel)
+            cut = (s if n > 1 else slice(None) for s, n in zip(block, view.shape, strict=True))
+            part = view[tuple(cut)]
+            total = total + (part if count == 1 else count * part)
+        return np.asarray(total / window.size if window.size > 1 else total)
+
+    def _activation(self) -> _LayerActivation:
+        """Return the activation at the variance of the features so far."""
+        homogeneous = BY_NAME[self._network.activation].homogeneous
+        q = 1.0 if homogeneous else math.ldexp(self._mantissa, self._exponent)
+        return _at_variance(self._network, q)
+
+    def _own_branch(self, here: _LayerActivation) -> float:
+        """Return the tangent kernel of a layer's branch on the diagonal: o + μ0 (i + τ)."""
+        return self._parts.outer + here.own_slope * (self._parts.inner + self._tau)
+
+
+class _LayerActivation(NamedTuple):
+    """A layer's activation at the variance q of the features before it."""
+
+    dual: Dual
+    own_slope: float
+    """μ0, the value of μ on the diagonal."""
+    gain: float
+    """α² K(x, x) / q."""
+    branch_share: float
+    """s, the branch's share of the variance after the layer."""
+
+
+def _at_variance(network: Network, q: float) -> _LayerActivation:
+    """Return a network's activation for features of variance q; ReLU's is the same for all q."""
+    if network.activation == "relu":
+        return _LayerActivation(relu_dual, 1.0, network.branch_gain, network.branch_share)
+    activation, c_w = BY_NAME[network.activation], network.c_w
+    value, slope = (float(v) for v in activation.diagonal(np, np.array(c_w), q, 1.0))
+    if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
+        share = float(not network.skip)
+        return _LayerActivation(lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, share)
+    pixels = Pixels(
+        np.array(math.sqrt(c_w / 2)),
+        np.array(1.0 / math.sqrt(c_w)),
+        activation.extra(np, np.array(c_w), q),
+    )
+    own_slope = slope * c_w / value
+
+    def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        half, zero = np.full_like(w, c_w / 2), np.zeros_like(w)
+        found = activation.dual(
+            np,
+            pixels,
+            pixels,
+            DualInput(w.copy(), 2.0 - w, half, zero, c_w * (1.0 - w)),
+            Workspace(),
+            unit=q,
+            factor=1.0 / value,
+            with_slope=wanted,
+        )
+        complement = np.maximum(found.branch_distance, 0.0)  # a difference, rounded
+        return complement, own_slope - c_w * np.asarray(found.K_dot) if wanted else None
+
+    gain = network.alpha**2 * network.c_v * value / q
+    return _LayerActivation(dual, own_slope, gain, gain / (network.skip + gain))
