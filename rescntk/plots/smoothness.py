@@ -202,7 +202,7 @@ def kernel_spectra(
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_spectra({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    from ..theory.circle import magnitudes, relative_spectrum
+    from ..theory.smoothness import magnitudes, relative_spectrum
 
     last = check_depth(last, "last")
     for label, values in shapes.items():

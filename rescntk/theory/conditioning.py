@@ -134,9 +134,8 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
 
     .. math:: \delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2} \left(1 - \frac{3\log L + O(s)}{L}\right),
 
-    s being the `slowdown`. The factor before the bracket is returned. It is independent of the
-    signals, their length and the filter size. Not in the paper; derived in
-    docs/theory/depth_limits.md, section 4.
+    s being the `slowdown`. The factor before the bracket is returned, for any signals and filter
+    size. Not in the paper; derived in docs/theory/depth_limits.md, section 4.
 
     Parameters
     ----------
@@ -161,8 +160,7 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
 def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
     r"""Return the asymptote of the condition number of a deep kernel matrix, :math:`n/\delta_L`.
 
-    :math:`\delta_L` is the `asymptotic_complement`. Condition numbers approach the asymptote from
-    above.
+    :math:`\delta_L` is the `asymptotic_complement`. Condition numbers approach it from above.
 
     Parameters
     ----------

@@ -1,13 +1,9 @@
 r"""Tangent kernels of infinitely deep feedforward networks and ResNets, fully connected.
 
 Huang, Wang, Tao, Zhao 2020; only the hidden layers are trained. Kernels are normalized: divided
-by their values at equal arguments, :math:`L` and :math:`2L\alpha^2(1+\alpha^2)^{L-1}`. The
-feedforward network's (FFNet's) kernel tends to ¼ for all pairs that differ. The kernel of the
-ResNet with :math:`\alpha = L^{-\gamma}` tends to the kernel of one layer. Regression with the
-FFNet's limit learns nothing: `degenerate_regression`.
-
-Functions of a pair take its correlation :math:`t = \langle x, z\rangle / (\|x\| \|z\|)`.
-Derivations are in docs/theory/depth_limits.md, section 3.
+by their values at equal arguments, :math:`L` and :math:`2L\alpha^2(1+\alpha^2)^{L-1}`. Functions
+of a pair take its correlation :math:`t = \langle x, z\rangle / (\|x\| \|z\|)`. Derivations are
+in docs/theory/depth_limits.md, section 3.
 """
 
 from __future__ import annotations

@@ -61,10 +61,9 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     values : ndarray, (..., n_samples)
         Samples on `grid`.
     cutoff : int or array_like of int, default 14
-        The last frequency of the sum. The default is the last that an FFT of the Gaussian in
-        float64 would see. The coefficients used here are exact. But samples in float64 have
-        errors eps·max|f|, which dominate the sum for smooth functions beyond frequency 24. The
-        result has the axes ``(..., *cutoff.shape)``.
+        The last frequency of the sum. Samples in float64 have errors eps·max|f|, which dominate
+        the sum for smooth functions beyond frequency 24. The result has the axes
+        ``(..., *cutoff.shape)``.
 
     Raises
     ------
@@ -135,10 +134,8 @@ def gaussian_rkhs_ratio(
     r"""Return μ, the Gaussian interpolant's RKHS norm over the norm of another interpolant.
 
     Eq. 22 of Tirer et al. 2022: :math:`\mu(f) = \|f_\mathrm{Gauss}\|/\|f\|` in the Gaussian's
-    RKHS; larger is smoother. The numerator is exact, the denominator ends at `cutoff`: without a
-    cut-off :math:`\|f\| = \infty` for ReLU and erf networks (see `gaussian_rkhs_norm`). A value
-    belongs to its cut-off: compare only the order of different functions. The Gaussian's own
-    interpolant has 1. Low cut-offs, which see only a part of f, may give more.
+    RKHS; larger is smoother, and the Gaussian's own interpolant has 1. The denominator ends at
+    `cutoff` (see `gaussian_rkhs_norm`): compare only the order of different functions.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 r"""Bounds on the Jacobian of wide fully connected networks (Tirer et al. 2022).
 
-A bound on the norm of :math:`\partial f/\partial x`. Over depth L it grows like :math:`3^L` for
-multi-layer perceptrons (MLP), and like :math:`(1 + 9\alpha)^L` for ResNets. The module
-`smoothness` measures the functions themselves.
+Over depth L the bound grows like :math:`3^L` for multi-layer perceptrons (MLP), and like
+:math:`(1 + 9\alpha)^L` for ResNets.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     ----------
     network : Network
         ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation.
-        It holds the paper's constants α, σ_v, σ_w and L.
     width : int
         n, the number of units in each hidden layer.
     n_inputs : int
@@ -113,8 +111,6 @@ def alpha_threshold(
     >>> from rescntk.theory import jacobian
     >>> round(jacobian.alpha_threshold(5), 6)
     0.156469
-    >>> round(jacobian.alpha_threshold(5, sigma_v=2.0), 6)
-    0.078235
     """
     slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
     v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")

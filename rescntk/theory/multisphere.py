@@ -23,10 +23,8 @@ from ..validation import (
     MULTISPHERE_TOLERANCE,
     check_batch,
     check_choice,
-    check_constant,
     check_depth,
     check_dot_products,
-    check_filter_size,
     check_flag,
     check_integer,
     check_on_multisphere,
@@ -215,8 +213,8 @@ def normalized_gpk(
     Returns
     -------
     ndarray, (..., n_timepoints)
-        The kernel with the equivariant head at each pixel. Its mean over the last axis is
-        the trace kernel at offset 0; averaged over all offsets too, GAP (not normalized).
+        The kernel with the equivariant head at each pixel. Its mean over the last axis is the
+        trace kernel at offset 0; averaged over all offsets too, GAP (not normalized).
 
     Examples
     --------
@@ -224,14 +222,9 @@ def normalized_gpk(
     >>> multisphere.normalized_gpk([1.0, 0.0, -1.0], depth=2).round(4)
     array([0.5778, 0.3278, 0.0778])
     """
-    depth = check_depth(depth)
-    size = check_filter_size(filter_size, "filter_size")
-    alpha = check_constant(alpha, "alpha")
-    skip, complement = check_flag(skip, "skip"), check_flag(complement, "complement")
+    network = Network(depth, filter_size, alpha=alpha, skip=skip, dilation=dilation)
     delta = np.moveaxis(check_dot_products(check_rows_of_pixels(t), complement), -1, 0)
-    network = Network(depth, size, alpha=alpha, skip=skip, dilation=dilation)
-    delta = _propagate(delta, (network,), "gpk")[0]
-    delta = np.moveaxis(delta, 0, -1)
+    delta = np.moveaxis(_propagate(delta, (network,), "gpk")[0], 0, -1)
     return delta if complement else 1.0 - delta
 
 
@@ -243,11 +236,10 @@ def gram_complements(
     head: str = "gap",
     progress: bool = False,
 ) -> np.ndarray:
-    r"""Return 1 − (normalized kernel matrix) of ReLU networks, with its digits at any depth.
+    """Return 1 − (normalized kernel matrix) of ReLU networks, with its digits at any depth.
 
     Equal to 1 − ``gram(..., normalized=True)`` for signals on the multi-sphere, with full
-    relative accuracy. (Deep kernels are too close to 1 to take the difference afterwards.) The
-    recursion stands in ``theory.complements``.
+    relative accuracy. The recursion stands in ``theory.complements``.
 
     Parameters
     ----------
@@ -267,16 +259,15 @@ def gram_complements(
     Raises
     ------
     ValueError
-        If the tangent kernel is 0.
+        If a kernel is 0 for every signal.
 
     Examples
     --------
     >>> import rescntk as rk
     >>> from rescntk.theory import multisphere
     >>> X = multisphere.sample(3, 4, 5, rng=0)
-    >>> T = rk.gram(rk.Network(2, alpha=0.5), X, kinds=("ntk",), normalized=True).ntk
-    >>> found = multisphere.gram_complements([rk.Network(2, alpha=0.5)], X, kind="ntk")
-    >>> bool(abs(found[0] - (1 - T)).max() < 1e-14)
+    >>> found = multisphere.gram_complements([rk.Network(2)], X, kind="ntk")
+    >>> bool(abs(1 - found[0] - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
     True
     """
     networks = _check_networks(networks, check_choice(kind, "kind", KINDS))

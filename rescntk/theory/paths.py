@@ -27,11 +27,9 @@ def path_counts(
 ) -> np.ndarray:
     r"""Return the number of paths from each pixel to the output of a CNN.
 
-    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022: paths in the network without skip
-    connections, with one channel in each node. L layers have 2L − 1 convolutions, one in the
-    first layer and two in each other (as in ``literature.barzilai_cnn``), and
-    :math:`q^{2L-1}` paths. With ``outer_filter_size=1`` there is one convolution a layer
-    (``literature.geifman_cnn``), L − 1 in all. Divided by their sum the counts are the CNN's
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022. L layers have 2L − 1 convolutions
+    (``literature.barzilai_cnn``) and :math:`q^{2L-1}` paths; with ``outer_filter_size=1`` L − 1
+    convolutions (``literature.geifman_cnn``). Divided by their sum the counts are the CNN's
     effective receptive field.
 
     Parameters
@@ -46,11 +44,6 @@ def path_counts(
     ndarray of Python integers (dtype object), (n_timepoints,)
         Exact at any depth. Entry 0 is the output pixel, entry i the pixel at distance i.
 
-    Raises
-    ------
-    ValueError
-        For more than 2^27 pixels.
-
     Examples
     --------
     >>> from rescntk.theory import locality
@@ -58,8 +51,6 @@ def path_counts(
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     >>> locality.path_counts(depth=100, filter_size=3, n_timepoints=5).sum() == 3**199
     True
-    >>> locality.path_counts(2, 3, 15, outer_filter_size=1, dilation=(1, 4))
-    array([1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], dtype=object)
     """
     network = Network(
         depth,
@@ -109,8 +100,6 @@ def path_pixels(network: Network) -> np.ndarray:
     >>> from rescntk.theory import locality
     >>> locality.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
-    >>> len(locality.path_pixels(rk.Network(depth=4, filter_size=3)))
-    2187
     """
     check_network(network)
     _count_paths(network)
@@ -123,9 +112,8 @@ def path_pixels(network: Network) -> np.ndarray:
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     r"""Return the "stride-q" kernel, in which every path has a dot product of its own.
 
-    Barzilai et al. 2022, appendix D. In ``multisphere.normalized_gpk`` the windows of a layer
-    overlap, and paths meet. Here no two windows overlap, as if all convolutions had the stride of
-    their filter:
+    Barzilai et al. 2022, appendix D. No two windows overlap, as if all convolutions had the
+    stride of their filter:
 
     .. math::
         \bar K^l(t) = (1-p)\, \bar K^{l-1}(t^{(0,0)}) + p\, \frac1{q_o} \sum_k
@@ -134,8 +122,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     The paths that begin with the offsets k and k' have the variables :math:`t^{(k,k')}`. Layer 1
     has no inner sum. :math:`\bar K^0` is the mean over the input's window, and p is
     ``Network.branch_share``. With ``t[..., path_pixels(network) % n_timepoints]``, one dot product
-    for all paths to a pixel, the result is the ordinary kernel. ``docs/theory/locality.md`` says
-    how path counts enter the eigenvalues in this way.
+    for all paths to a pixel, the result is the ordinary kernel.
 
     Parameters
     ----------

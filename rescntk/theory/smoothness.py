@@ -68,9 +68,8 @@ SAMPLES = 4096
 raise the curvature of functions with kinks. Source: figure 7 of Tirer et al. 2022."""
 
 _RESOLVED = 1e3 * float(np.finfo(np.float64).eps)
-"""Least Fourier coefficient, relative to the largest, that enters a fit. Raising it leaves fewer
-frequencies. An FFT of 4096 samples errs by about 12 eps; 1e3 eps keeps the error of a logarithm
-near a percent."""
+"""Least Fourier coefficient, relative to the largest, that enters a fit. An FFT of 4096 samples
+errs by about 12 eps: logarithms err by a percent."""
 
 
 def grid(n_samples: int = SAMPLES) -> np.ndarray:
@@ -176,9 +175,7 @@ class RelativeSpectrum(NamedTuple):
 
 
 def relative_spectrum(values: np.ndarray, last: int) -> RelativeSpectrum:
-    """Return the Fourier coefficients of a function on the circle, relative to the largest.
-
-    Coefficients below eps of the largest are rounding errors, and left out.
+    """Return a function's Fourier coefficients relative to the largest, from eps of it on.
 
     Parameters
     ----------

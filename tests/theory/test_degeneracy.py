@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import rescntk as rk
 from rescntk import regression
 from rescntk.theory import degeneracy, smoothness
 from tests import tolerances
@@ -40,19 +39,9 @@ def test_normalized_kernels_are_huangs(gamma):
             assert abs(resnet[k, j] - expected) <= tolerances.TRANSCRIPTION
 
 
-def test_lengths_do_not_matter_and_the_diagonal_is_1(rng):
-    X = rng.standard_normal((5, 4, 1))
-    found = degeneracy.kernels_over_depth(X, depths=(3, 50))
-    scaled = degeneracy.kernels_over_depth(X * rng.uniform(0.1, 9, (5, 1, 1)), depths=(3, 50))
-    for one, other in ((found.ffnet, scaled.ffnet), (found.resnet, scaled.resnet)):
-        assert one.shape == (2, 5, 5)
-        assert np.abs(one - other).max() <= tolerances.ROUTES
-        assert (np.diagonal(one, axis1=1, axis2=2) == 1).all()
-
-
 def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l():
     """Theorem 6; L(Ω̄ − ¼) − (3/8) log L tends to a constant for each pair."""
-    depths = (1000, 4000)
+    depths = (500, 2000)
     ffnet, _ = pairs(depths)
     distance = ffnet - degeneracy.ffnet_limit(T)
     assert (np.abs(distance[1]) < np.abs(distance[0]) / 3).all()
@@ -68,7 +57,7 @@ def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l()
 @pytest.mark.parametrize("gamma", [1.0, 0.75])
 def test_the_resnet_tends_to_one_layer_with_the_predicted_rate(gamma):
     """Theorem 7: distance c(t) Lα², with c(t) to within a multiple of Lα²."""
-    depths = (100, 1000, 4000)
+    depths = (100, 400, 1600)
     _, resnet = pairs(depths, gamma)
     previous = None
     for L, values in zip(depths, resnet, strict=True):
@@ -92,15 +81,12 @@ def test_the_resnets_limit_is_one_layer():
 def test_opposite_vectors_converge_like_a_square_root():
     """Theorem 7 claims O(1/L) for |1 − t| ≥ δ; at t = −1 it is −√2/(3π) L^(−1/2)."""
     X = smoothness.circle([0.0, np.pi])
-    depths = np.array([100, 1000, 4000])
+    depths = np.array([100, 400, 1600])
     found = degeneracy.kernels_over_depth(X, depths=depths).resnet[:, 0, 1]
     scaled = found * np.sqrt(depths) / (-np.sqrt(2) / (3 * np.pi))
     assert (np.abs(scaled - 1) <= tolerances.next_of_opposites(depths)).all()
     with pytest.raises(ValueError, match="t has the value -1"):
         degeneracy.resnet_rate([-1.0])
-
-
-# ---------------------------------------------------------------- regression
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1, 3.0])
@@ -131,7 +117,7 @@ def test_deep_ffnets_do_it_and_deep_resnets_do_not(ridge):
     y, truth = np.cos(given), np.cos(other)
     X, Z = smoothness.circle(given), smoothness.circle(other)
     fit = degeneracy.degenerate_regression(y, ridge)
-    depths = (10, 300, 3000)
+    depths = (10, 100, 1000)
     own = degeneracy.kernels_over_depth(X, depths=depths, engine="reference")
     cross = degeneracy.kernels_over_depth(Z, X, depths, engine="reference")
     distances = {}
@@ -156,34 +142,18 @@ def test_deep_ffnets_do_it_and_deep_resnets_do_not(ridge):
     assert np.abs(change).max() < 1 / depths[0]
 
 
-def test_refusals():
-    with pytest.raises(ValueError, match=r"X has shape \(2, 2, 3\), expected vectors"):
-        degeneracy.kernels_over_depth(np.ones((2, 2, 3)))
-    with pytest.raises(ValueError, match="gamma is -1"):
-        degeneracy.kernels_over_depth(np.ones((2, 2, 1)), gamma=-1)
-    with pytest.raises(ValueError, match="t is .*expected correlations"):
-        degeneracy.resnet_limit([1.1])
-    for t in (np.nan, "0.5", 0.5j, [[0.1], [0.1, 0.2]]):
-        with pytest.raises(ValueError, match=r"^t .*expected real numbers in \[-1, 1\]"):
-            degeneracy.ffnet_limit(t)
-    for depth in (0, 2.5, np.inf, "5", 5j, [1, 2.5]):
-        with pytest.raises(ValueError, match=r"^depth .*integers of at least 1"):
-            degeneracy.ffnet_rate(depth)
-    with pytest.raises(ValueError, match=r"y has shape \(2, 2, 2\), expected \(n,\) or"):
-        degeneracy.degenerate_regression(np.ones((2, 2, 2)))
-    with pytest.raises(ValueError, match="y is not a rectangular array"):
-        degeneracy.degenerate_regression([[1.0], [1.0, 2.0]])
-    with pytest.raises(ValueError, match="contains NaN"):
-        degeneracy.degenerate_regression([np.nan])
-    with pytest.raises(ValueError, match="ridge is -1"):
-        degeneracy.degenerate_regression([1.0], -1)
-
-
-def test_the_kernel_is_the_one_of_the_literature():
-    X = smoothness.circle(ANGLES)
-    found = degeneracy.kernels_over_depth(X, depths=(4,), gamma=0.7)
-    for values, network in (
-        (found.ffnet, rk.literature.huang_ffnet(4)),
-        (found.resnet, rk.literature.huang_resnet(4, 0.7)),
-    ):
-        assert (values[0] == rk.Kernel(network, "ntk", "trace", normalized=True)(X)).all()
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: degeneracy.kernels_over_depth(np.ones((2, 2, 3))), "X has shape .*vectors"),
+        (lambda: degeneracy.kernels_over_depth(np.ones((2, 2, 1)), gamma=-1), "gamma is -1"),
+        (lambda: degeneracy.resnet_limit([1.1]), "t is .*expected correlations"),
+        (lambda: degeneracy.ffnet_limit(np.nan), r"^t .*expected real numbers in \[-1, 1\]"),
+        (lambda: degeneracy.ffnet_rate(2.5), "^depth .*integers of at least 1"),
+        (lambda: degeneracy.degenerate_regression(np.ones((2, 2, 2))), "y has shape"),
+        (lambda: degeneracy.degenerate_regression([1.0], -1), "ridge is -1"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

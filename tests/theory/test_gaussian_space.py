@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from rescntk.theory import gaussian_space, smoothness
+from rescntk.theory import smoothness
+from rescntk.theory.gaussian_space import _gaussian_coefficients as coefficients
 from tests import tolerances
 
 mp = mpmath.mp.clone()
@@ -17,9 +18,8 @@ def test_gaussian_on_the_circle():
     """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1)."""
     wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
     assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
-    exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(gaussian_space.LAST + 1)])
-    found = gaussian_space.gaussian_coefficients(gaussian_space.LAST)
-    assert np.abs(found / exact - 1).max() <= 1e-12
+    exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(141)])
+    assert np.abs(coefficients(140) / exact - 1).max() <= 1e-12
     spectrum = smoothness.magnitudes(wave)
     assert np.abs(spectrum[:60] - exact[:60]).max() <= FOURIER * exact[0]
 
@@ -43,7 +43,7 @@ def test_norm_of_known_transforms(rng, count):
     expected = np.sqrt(c @ smoothness.gaussian_kernel(points) @ c)
     norms = smoothness.gaussian_rkhs_norm(f, np.arange(14, 23))
     # The samples' errors, eps each, squared and weighted by the Gaussian's reciprocal.
-    noise = (EPS * c.sum()) ** 2 / gaussian_space.gaussian_coefficients(22)[14:] / expected**2
+    noise = (EPS * c.sum()) ** 2 / coefficients(22)[14:] / expected**2
     assert (np.abs(norms / expected - 1) <= FOURIER + noise).all()
     assert noise[-1] < 2e-3
     assert smoothness.gaussian_rkhs_norm(f) == norms[0]
@@ -61,7 +61,7 @@ def test_norm_of_waves():
         assert smoothness.gaussian_rkhs_norm(wave, m - 1) < 1e-10 * expected
 
 
-@pytest.mark.parametrize("count", [2, 6, 10, 15])
+@pytest.mark.parametrize("count", [2, 15])
 def test_norm_of_the_gaussian_interpolant(rng, count):
     """(yᵀ K⁻¹ y)^½ in 50 digits."""
     equal = 2 * np.pi * np.arange(count) / count

@@ -2,7 +2,6 @@
 
 import mpmath
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +14,6 @@ mp = mpmath.mp.clone()
 mp.dps = 60
 EPS = tolerances.EPS["float64"]
 GAPS = st.one_of(st.just(0.0), st.floats(1e-3, 2), st.floats(-18, 0).map(lambda e: 10.0**e))
-
-
-# ---------------------------------------------------------------- multi-sphere
 
 
 def test_projection(rng):
@@ -92,14 +88,6 @@ def test_complement_is_exact(gap, depth, q, alpha, skip):
     assert (np.abs(computed - expected) <= tolerances.complement(depth) * expected).all()
     plain = multisphere.normalized_gpk(1 - gap, depth, q, alpha, skip)
     assert np.abs(plain - (1 - expected)).max() <= 100 * EPS
-
-
-@pytest.mark.parametrize("skip", [True, False])
-def test_complement_at_depth_3000(skip):
-    gap = np.array([1.0, 1e-3, 1e-9])
-    computed = multisphere.normalized_gpk(gap, 3000, 3, 0.7, skip, complement=True)
-    expected = exact_recursion(gap, 3000, 3, 0.7, skip)
-    assert (np.abs(computed - expected) <= tolerances.complement(3000) * expected).all()
 
 
 @given(

@@ -21,10 +21,33 @@ def kernel(network, kind="ntk"):
     return rk.Kernel(network, kind, "trace")
 
 
-# ---------------------------------------------------------------- curvature
+def test_magnitudes_and_power_laws():
+    angles = smoothness.grid()
+    spectrum = smoothness.magnitudes(3 * np.cos(5 * angles))
+    assert abs(spectrum[5] - 1.5) <= FOURIER
+    assert np.delete(spectrum, 5).max() <= FOURIER
+    # |β| has 2/(π k²) at odd k, and aliases of relative size (k/N)²·π²/3.
+    exact = smoothness.magnitudes(np.abs(angles))[1:40:2]
+    k = np.arange(1, 40, 2)
+    assert np.abs(exact * np.pi * k**2 / 2 - 1).max() <= 4 * (40 / 4096) ** 2
+    assert abs(smoothness.fit_power_law(np.abs(angles), 1, 99) - 2) <= 1e-3
+    assert (
+        abs(smoothness.fit_power_law(np.abs(angles) ** 3 - 1.5 * np.pi * angles**2, 2, 98) - 4)
+        <= 2e-3
+    )
 
 
-@pytest.mark.parametrize("n", [8, 9, 64, 4096])
+def test_relative_spectrum():
+    """Coefficients of the constant and below eps are left out."""
+    angles = smoothness.grid(64)
+    wave = 3 + 4 * np.cos(2 * angles) + np.sin(5 * angles)
+    found = smoothness.relative_spectrum(wave, 32)
+    assert found.frequencies.tolist() == [2, 5]
+    assert np.abs(found.magnitudes - [2 / 3, 1 / 6]).max() <= FOURIER
+    assert smoothness.relative_spectrum(wave, 4).frequencies.tolist() == [2]
+
+
+@pytest.mark.parametrize("n", [8, 9, 4096])
 def test_curvature_of_waves(n):
     """f'' of a trigonometric polynomial is known."""
     angles = smoothness.grid(n)
@@ -46,9 +69,6 @@ def test_curvature_is_the_formula_of_the_slides(rng):
         F = np.fft.fft(f / np.sqrt((f**2).mean()))
         expected = np.sqrt((np.abs(k) ** 4 * np.abs(F) ** 2).sum() / n**2)
         assert abs(smoothness.curvature(f) / expected - 1) <= FOURIER
-
-
-# ---------------------------------------------------------------- interpolations
 
 
 @pytest.mark.parametrize("kind", ["ntk", "gpk"])
@@ -93,42 +113,24 @@ def test_scales_whose_squares_do_not_fit(scale):
 
 
 def test_refusals():
-    f = np.cos(smoothness.grid(64))
+    f, given = np.cos(smoothness.grid(64)), [0.0, 0.0]
     for cutoff in (-1, 32, 1.5, [1, 40], "all"):
         with pytest.raises(ValueError, match=r"cutoff is .*from 0 to 31 for values of 64 samples"):
             smoothness.gaussian_rkhs_norm(f, cutoff)
-    network = literature.tirer_mlp(3)
-    with pytest.raises(ValueError, match=r"kernel is Network\(.*expected a rescntk.Kernel"):
-        smoothness.kernel_shape(network)
-    with pytest.raises(ValueError, match=r"kernel is Network\(.*expected a rescntk.Kernel"):
-        smoothness.interpolation(network, [0.0], [1.0])
-    with pytest.raises(ValueError, match="angles is not a rectangular array"):
-        smoothness.circle([[0.0], [1.0, 2.0]])
-    with pytest.raises(ValueError, match="expected integers from 0 to 140"):
-        smoothness.gaussian_rkhs_norm(np.ones(4096), 141)
-    with pytest.raises(ValueError, match="values is zero everywhere"):
-        smoothness.curvature(np.zeros(8))
-    with pytest.raises(ValueError, match="values is zero up to the cut-off"):
-        smoothness.gaussian_rkhs_ratio(np.zeros(64), [0.0], [1.0])
-    with pytest.raises(ValueError, match=r"values has shape \(1,\)"):
-        smoothness.curvature([1.0])
-    with pytest.raises(ValueError, match="values of shape .* contains NaN"):
-        smoothness.curvature([1.0, np.nan])
-    with pytest.raises(ValueError, match=r"targets has shape \(2,\), expected \(1,\)"):
-        smoothness.gaussian_interpolant_norm([0.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="too close for the Gaussian kernel"):
-        smoothness.gaussian_interpolant_norm([0.0, 0.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="too close for the Gaussian kernel"):
-        smoothness.gaussian_interpolant_norm(smoothness.grid(300), np.ones(300))
-    with pytest.raises(ValueError, match=r"angles has shape \(1, 1\), expected \(n,\)"):
-        smoothness.circle([[0.0]])
-    with pytest.raises(ValueError, match="first < last"):
-        smoothness.fit_power_law(f, 5, 5)
-    with pytest.raises(ValueError, match="no spectrum above rounding"):
-        smoothness.fit_power_law(f, 5, 9)
-
-
-# ---------------------------------------------------------------- what the papers claim
+    for call, message in (
+        (lambda: smoothness.kernel_shape(rk.Network(3)), r"kernel is Network\(.*rescntk.Kernel"),
+        (lambda: smoothness.gaussian_rkhs_norm(np.ones(4096), 141), "integers from 0 to 140"),
+        (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
+        (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\)"),
+        (lambda: smoothness.gaussian_rkhs_ratio(0 * f, [0.0], [1.0]), "zero up to the cut-off"),
+        (lambda: smoothness.gaussian_interpolant_norm([0.0], given), r"targets has shape \(2,\)"),
+        (lambda: smoothness.gaussian_interpolant_norm(given, given), "too close for the Gaussian"),
+        (lambda: smoothness.circle([[0.0]]), r"angles has shape \(1, 1\), expected \(n,\)"),
+        (lambda: smoothness.fit_power_law(f, 5, 5), "first < last"),
+        (lambda: smoothness.fit_power_law(f, 5, 9), "no spectrum above rounding"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 ALPHAS = (1.0, 0.1, 0.01)
@@ -199,43 +201,6 @@ def test_depth_roughens_the_mlp_and_small_alpha_hardly(experiments, kind, count)
         assert tenth.min() > 1
 
 
-@each_count
-@each_depth
-def test_whether_an_extremely_small_alpha_is_better_hangs_on_the_measure(experiments, depth, count):
-    """α = 0.01 against 0.1. GPK: never by μ. NTK: by curvature in three of four settings; by μ at
-    no cut-off of one setting, and in the others at some of them, by up to 5 at 21.
-    """
-    tenth, hundredth = (experiments["gpk", depth, count, alpha] for alpha in (0.1, 0.01))
-    assert (hundredth.mu <= tenth.mu * (1 + 1e-9)).all()
-    tenth, hundredth = (experiments["ntk", depth, count, alpha] for alpha in (0.1, 0.01))
-    first = (depth, count) == (5, 6)
-    assert (hundredth.curvature < tenth.curvature) == (not first)
-    assert abs(hundredth.curvature / tenth.curvature - 1) < 0.2
-    assert (hundredth.mu > tenth.mu).any() == (not first)
-    assert (hundredth.mu < tenth.mu).any()
-    if (depth, count) == (15, 10):
-        assert (hundredth.mu / tenth.mu)[CUTOFFS == 21] > 4
-
-
-def test_random_samples(rng):
-    """Figure 6, 20 times: by curvature a ResNet is always smoother than the MLP; by μ in most of
-    the draws, but at no cut-off are all three claims sure, and α = 0.01 beats 0.1 at odd ones.
-    """
-    networks = [literature.tirer_mlp(7), *(literature.tirer_resnet(7, a) for a in ALPHAS)]
-    won = []
-    for _ in range(20):
-        angles = rng.uniform(-np.pi, np.pi, 15)
-        mlp, one, tenth, hundredth = (measure(kernel(n), angles, 512) for n in networks)
-        assert max(one.curvature, tenth.curvature) < mlp.curvature
-        pairs = ((one, mlp), (tenth, mlp), (tenth, one), (tenth, hundredth))
-        won.append([smoother.mu > rougher.mu for smoother, rougher in pairs])
-    shares = np.mean(won, axis=0)
-    assert (shares[:2, CUTOFFS > 8] > 0.5).all()
-    assert np.ptp(shares[2]) > 0.3
-    odd = CUTOFFS % 2 == 1
-    assert shares[3, odd].max() < 0.5 < shares[3, ~odd].min()
-
-
 def test_no_cutoff_gives_a_norm_to_a_network(experiments):
     """The honest half: ‖f‖ up to the cut-off grows without bound, so that μ is about the cut-off.
 
@@ -265,18 +230,15 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
                 for n in (1024, 4096)
             )
             assert abs(fine / coarse - growth) <= bar
-    for depth in (5, 15):
-        for count in (6, 10):
-            for name in ("mlp", *ALPHAS):
-                ntk, gpk = (experiments[kind, depth, count, name] for kind in ("ntk", "gpk"))
-                assert gpk.curvature < ntk.curvature
-                assert (gpk.mu > ntk.mu).all()
+    for (kind, *setting), ntk in experiments.items():
+        if kind == "ntk":
+            gpk = experiments["gpk", *setting]
+            assert gpk.curvature < ntk.curvature and (gpk.mu > ntk.mu).all()
 
 
 def test_erf():
     """Similar smoothness of all erf networks: so at depth 5, not at depth 15 with α = 1. μ sees
-    it likewise up to cut-off 12; from 13 on, where next to nothing of f is, it is α = 1 it likes
-    least at either depth, by factors from hundreds to many millions.
+    it likewise up to cut-off 12.
     """
     angles = smoothness.grid(9)  # an odd number: no two are opposite
 
@@ -296,9 +258,6 @@ def test_erf():
         mu = measured(depth, "erf")[1]
         spread = mu.max(axis=0) / mu.min(axis=0)
         assert spread[CUTOFFS <= 12].max() < alike
-        beyond = (CUTOFFS > 12) & (CUTOFFS <= 24)  # then rounding errors of the samples
-        assert (mu[0, beyond] < mu[1:, beyond].min(axis=0)).all()
-        assert spread[beyond].min() > 300 and spread[beyond].max() > 1e6
 
 
 def test_erf_networks_are_odd_and_opposite_points_are_refused():

@@ -16,12 +16,7 @@ import scipy.optimize
 from scipy.special import logsumexp
 
 from ...network import Network, check_network
-from ...validation import (
-    check_channels,
-    check_constant,
-    check_depths,
-    check_pixels,
-)
+from ...validation import check_constant, check_depths
 from ..paths import counts
 from .funk_hecke import eigenvalues
 from .grid import taps
@@ -99,7 +94,6 @@ def fit_ensemble(
     True
     """
     check_network(network)
-    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     if depths is None:
         depths = range(1, network.depth + 1) if network.skip else (network.depth,)
     depths = check_depths(depths)
@@ -107,7 +101,10 @@ def fit_ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    found = eigenvalues(network, n_channels, d, max_frequency, kind, return_error=True, **options)
+    found = eigenvalues(
+        network, n_channels, n_timepoints, max_frequency, kind, return_error=True, **options
+    )
+    d = found.eigenvalues.ndim
     # In exact integers, which may exceed any float: min(p, k) does not.
     paths = np.array([counts(network.replace(depth=depth, skip=False), d) for depth in depths])
     resolved = found.resolved
@@ -220,7 +217,7 @@ def mixture(
         normalized=True,
         **options,
     )
-    found = spectrum(network, return_error=True)
+    found = spectrum(network=network, return_error=True)
     target, resolved = found.eigenvalues, found.resolved
     dot = np.zeros_like(target)  # of the mean of t over the input filter's window
     for pixel, times in taps(network.input_filter, target.ndim).items():
@@ -228,7 +225,7 @@ def mixture(
             one = tuple(int(axis == pixel) for axis in range(target.ndim))
             dot[one] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
-    cnns = [spectrum(network.replace(depth=depth, skip=False)) for depth in depths[1:]]
+    cnns = [spectrum(network=network.replace(depth=depth, skip=False)) for depth in depths[1:]]
     parts = np.array([dot, *cnns])
     relative = (parts[:, resolved] / target[resolved]).T
     ones = np.ones(len(relative))

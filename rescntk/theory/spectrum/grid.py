@@ -262,7 +262,7 @@ def _at_variance(network: Network, q: float) -> _LayerActivation:
             factor=1.0 / value,
             with_slope=wanted,
         )
-        complement = np.maximum(found.branch_distance, 0.0)  # a difference, rounded
+        complement = np.maximum(np.asarray(found.branch_distance), 0.0)  # a difference, rounded
         return complement, own_slope - c_w * np.asarray(found.K_dot) if wanted else None
 
     gain = network.alpha**2 * network.c_v * value / q

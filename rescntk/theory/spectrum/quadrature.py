@@ -124,6 +124,8 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
         For C0 = 2 the same nodes, :math:`\theta_m = (m+\frac12)\pi/n`, and a discrete cosine
         transform.
     """
+    angles: np.ndarray
+    weights: np.ndarray
     if method == "angles":
         x, weights = _gauss_legendre(nodes)
         angles = np.pi / 2 * (x + 1.0)

@@ -72,14 +72,6 @@ def test_paths_of_a_fit_are_exact():
     assert np.isfinite(deep.rms)
 
 
-def test_mixtures_explain_more_than_the_deepest_network():
-    for kind in ("gpk", "ntk"):
-        found = spectrum.mixture(TWO(2), 2, 3, 8, kind)
-        assert found.depths == (0, 1, 2)
-        assert (found.weights >= 0).all()
-        assert found.rms < found.rms_alone
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -1,6 +1,6 @@
 """Eigenvalues against closed forms, high precision and Gram matrices."""
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -24,9 +24,6 @@ CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
 
 
-# ---------------------------------------------------------------- one pixel
-
-
 def test_arc_cosine_kernels_on_the_circle():
     """κ1 and κ1 + ρ κ0 of one layer: Fourier series in closed form."""
     k = np.arange(301.0)
@@ -39,7 +36,7 @@ def test_arc_cosine_kernels_on_the_circle():
         assert (found.errors <= tolerances.SPECTRUM * expected)[expected > 0].all()
 
 
-@pytest.mark.parametrize("n_channels", [2, 3, 6, 40])
+@pytest.mark.parametrize("n_channels", [2, 3, 20])
 @pytest.mark.parametrize(
     "network",
     [CNN(1, 1), TWO(3, 1, alpha=0.5), rk.Network(2, 1, skip=False, activation="erf")],
@@ -85,14 +82,10 @@ def test_one_pixel_in_high_precision(network, n_channels):
         assert found.errors.max() <= tolerances.SPECTRUM * own
 
 
-# ---------------------------------------------------------------- several pixels
-
-
 CASES = [
-    (CNN(3), 2, 4, 10),
+    (CNN(3), 2, 4, 8),
     (RESNET(2, alpha=0.5), 3, 3, 10),
     (TWO(2), 2, 3, 12),
-    (TWO_CNN(2, 5), 4, 3, 8),
     (TWO(4), 2, 2, 16),
     (rk.Network(2, 3, activation="erf", trained=("input", "outer")), 3, 3, 6),
     (rk.Network(3, 3, input_filter_size=3, outer_filter_size=5, c_w=0.8), 2, 3, 6),
@@ -102,7 +95,7 @@ CASES = [
 @pytest.mark.parametrize(("network", "n_channels", "d", "top"), CASES)
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
-    nodes = {2: 120, 3: 80, 4: 48}[d]
+    nodes = {2: 120, 3: 72, 4: 40}[d]
     exact = spectrum.eigenvalues(network, n_channels, d, top, kind, nodes=nodes, method="angles")
     own = spectrum.eigenvalues(network, n_channels, d, top, kind, return_error=True)
     assert (np.abs(own.eigenvalues - exact) <= own.errors).all()
@@ -129,7 +122,7 @@ def test_no_eigenvalue_is_negative(network, d, n_channels, kind):
     assert (found.eigenvalues * count).sum() <= found.trace + (found.errors * count).sum()
 
 
-@pytest.mark.parametrize(("network", "n_channels", "d"), [c[:3] for c in CASES[:5]])
+@pytest.mark.parametrize(("network", "n_channels", "d"), [c[:3] for c in CASES[:4]])
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_eigenvalues_add_up_to_the_trace(network, n_channels, d, kind):
     """Σ λ_k Π N(C0, k_i) → K(1, …, 1); what lies beyond frequency K falls like a power of it.
@@ -154,31 +147,6 @@ def test_eigenvalues_add_up_to_the_trace(network, n_channels, d, kind):
     assert rest[0] > rest[1] > 1.5 * rest[2]
 
 
-@pytest.mark.parametrize("kind", ["gpk", "ntk"])
-def test_eigenvalues_of_a_group_of_signals(kind):
-    """On all signals whose pixels are multiples of 2π/m the Gram matrix is a convolution.
-
-    Its eigenvalues over the number of signals are the sums of λ over all frequencies that are
-    equal modulo m; those beyond K, all that is left of the trace together, are not negative.
-    """
-    network, d, m, top = RESNET(2), 2, 12, 60
-    angles = 2 * np.pi * np.array(list(product(range(m), repeat=d))) / m
-    X = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    computed = np.linalg.eigvalsh(rk.Kernel(network, kind, "equivariant")(X)) / len(X)
-    found = spectrum.eigenvalues(network, 2, d, top, kind, return_error=True)
-    frequency = np.arange(-top, top + 1)
-    expected, errors = np.zeros((m, m)), 0.0
-    for k in product(frequency, repeat=d):
-        expected[k[0] % m, k[1] % m] += found.eigenvalues[abs(k[0]), abs(k[1])]
-    count = spectrum.multiplicities(2, d, top)
-    rest = found.trace - (found.eigenvalues * count).sum()
-    errors = (found.errors * count).sum()
-    difference = computed - np.sort(expected.ravel())
-    assert (difference >= -errors - 1e3 * EPS * found.trace).all()
-    assert (difference <= rest + errors + 1e3 * EPS * found.trace).all()
-    assert rest <= {"gpk": 1e-5, "ntk": 0.02}[kind] * found.trace
-
-
 @pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_spectrum_of_a_sampled_gram_matrix(head, kind):
@@ -188,7 +156,7 @@ def test_spectrum_of_a_sampled_gram_matrix(head, kind):
     on average; second order, that it is too large by λ/n Σ λ'/(λ − λ') over the others, times
     the mean of Y²Y'², which for products of harmonics is 1 or a little more.
     """
-    network, n_channels, d, n, copies = RESNET(2), 3, 4, 1200, 6
+    network, n_channels, d, n, copies = RESNET(2), 3, 4, 800, 5
     values = spectrum.eigenvalues(network, n_channels, d, 6, kind, head).ravel()
     count = spectrum.multiplicities(n_channels, d, 6, head).ravel()
     order = np.argsort(-values)
@@ -278,14 +246,6 @@ def test_errors_of_too_few_nodes_are_large(method):
     assert found.errors[8, 0, 0, 0] > exact[8, 0, 0, 0]
 
 
-def test_many_pixels_cost_what_their_field_does():
-    frequency = [8, 8, *[0] * 29, 8]
-    found = spectrum.eigenvalues(CNN(2), 2, 32, frequency, "ntk", return_error=True)
-    short = spectrum.eigenvalues(CNN(2), 2, 3, 8, "ntk", return_error=True)
-    assert np.abs(found.eigenvalues.reshape(9, 9, 9) - short.eigenvalues).max() <= 1e-15
-    assert (found.errors > 0).all()
-
-
 def test_deep_networks():
     deep = TWO(2000, alpha=1.0)
     found = spectrum.eigenvalues(deep, 2, 2, 2, "ntk", normalized=True)
@@ -301,61 +261,33 @@ def test_deep_networks():
         assert np.abs(scaled * plain.trace / plain.eigenvalues - 1).max() <= tolerances.ROUTES
 
 
-def test_a_kernel_of_0():
-    network = rk.Network(2, c_v=0.0, skip=False)
-    for normalized in (True, False):
-        assert (spectrum.eigenvalues(network, 2, 3, 2, normalized=normalized) == 0).all()
-
-
 def test_progress_tells_all_points(capsys, monkeypatch):
     monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
     spectrum.eigenvalues(TWO(2), 2, 3, 4, "ntk", return_error=True, progress=True)
     assert "points, 100 %" in capsys.readouterr().err
 
 
-# ---------------------------------------------------------------- refusals
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"n_channels": 1}, "n_channels is 1, expected at least 2: on the multi-sphere"),
-        ({"n_channels": 2.5}, "n_channels is 2.5, expected an integer"),
-        ({"n_timepoints": 0}, "n_timepoints is 0, expected an integer of at least 1"),
         ({"n_timepoints": 33}, "n_timepoints is 33, expected at most 32"),
         ({"max_frequency": -1}, "max_frequency is -1, expected an integer of at least 0"),
         ({"max_frequency": (1, 2)}, r"max_frequency is \(1, 2\), expected .* each of 3 pixels"),
-        ({"max_frequency": 1.5}, "max_frequency is 1.5, expected an integer"),
         ({"kind": "nngp"}, "kind is 'nngp', expected one of 'gpk', 'ntk'"),
         ({"head": "mean"}, "head is 'mean', expected one of 'equivariant', 'trace', 'gap'"),
         ({"method": "simpson"}, "method is 'simpson', expected one of 'auto', 'angles'"),
         ({"n_channels": 3, "method": "cosine"}, "cosine transform is for n_channels 2"),
         ({"nodes": 3}, "nodes is 3, expected at least 4 for a max_frequency of 4 by 'angles'"),
-        (
-            {"nodes": 4, "method": "cosine"},
-            "nodes is 4, expected at least 5 for a max_frequency of 4 by 'cosine'",
-        ),
-        ({"nodes": 1, "max_frequency": 0}, "nodes is 1, expected at least 2"),
+        ({"nodes": 4, "method": "cosine"}, "nodes is 4, expected at least 5"),
         ({"max_points": 1e4}, r"has 1\.38e\+04 points, 0 hours of one core, expected max_points"),
-        (
-            {"network": CNN(2, 9), "n_timepoints": 9, "max_frequency": [8, *[0] * 8]},
-            r"has 1\.97e\+13 points, 164 hours of one core",
-        ),
-        ({"max_points": "many"}, "max_points is 'many', expected a finite number"),
-        ({"progress": 1}, "progress is 1, expected True or False"),
         ({"nodes": 10**9}, r"a grid of 1000000000 nodes a pixel.* takes [\d,]+\.\d GB"),
         ({"normalized": 1}, "normalized is 1, expected True or False"),
-        ({"return_error": "yes"}, "return_error is 'yes', expected True or False"),
-        ({"max_memory": -1}, "max_memory is -1, expected a finite number"),
         ({"network": "resnet"}, "network is 'resnet', expected a rescntk.Network"),
-        (
-            {"n_timepoints": 12, "network": CNN(6), "max_frequency": 2},
-            r"11 of 12 pixels in the receptive field, takes \d\d,\d{3}\.\d GB",
-        ),
         ({"n_timepoints": 20, "max_frequency": 8}, "expected max_memory, 4.0 GB, at most"),
     ],
 )
 def test_refusals(arguments, message):
-    given = {"network": CNN(2), "n_channels": 2, "n_timepoints": 3, "max_frequency": 4}
+    valid = {"network": CNN(2), "n_channels": 2, "n_timepoints": 3, "max_frequency": 4}
     with pytest.raises(ValueError, match=message):
-        spectrum.eigenvalues(**{**given, **arguments})
+        spectrum.eigenvalues(**{**valid, **arguments})

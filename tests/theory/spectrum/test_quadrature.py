@@ -1,5 +1,8 @@
 """Quadrature rules and zonal functions against closed forms and high precision."""
 
+import math
+from itertools import product
+
 import mpmath
 import numpy as np
 import pytest
@@ -62,13 +65,41 @@ def test_gauss_legendre_to_the_last_digits(n):
             assert abs(float(weight * (1 - root**2) * slope**2 / 2) - 1) <= 4 * EPS
 
 
+def test_multiplicities():
+    for n_channels in (2, 3, 5):
+        # Polynomials of degree k on the sphere: harmonics of degrees k, k − 2, …
+        for k in range(6):
+            dimension = sum(spectrum.harmonics(n_channels, j) for j in range(k, -1, -2))
+            assert dimension == math.comb(k + n_channels - 1, n_channels - 1)
+    found = spectrum.multiplicities(3, 2, (2, 1), "trace")
+    assert (found == [[1, 3], [3, 9], [5, 15]]).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 6])
+def test_multiplicities_of_gap_count_orbits(d):
+    """By enumeration: products of harmonics (frequency, which), up to shifts."""
+    top, n_channels = (2, 3) if d < 4 else (1, 3)
+    each = [(k, m) for k in range(top + 1) for m in range(spectrum.harmonics(n_channels, k))]
+    counts = {}
+    for functions in product(each, repeat=d):
+        orbit = {functions[i:] + functions[:i] for i in range(d)}
+        if functions == min(orbit):
+            frequency = min(tuple(k for k, _ in some) for some in orbit)
+            counts[frequency] = counts.get(frequency, 0) + 1
+    found = spectrum.multiplicities(n_channels, d, top, "gap")
+    for frequency, count in counts.items():
+        shifts = {frequency[i:] + frequency[:i] for i in range(d)}
+        assert abs(sum(found[k] for k in shifts) - count) <= 100 * EPS * count
+    assert abs(found.sum() - sum(counts.values())) <= 1e3 * EPS * found.sum()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: spectrum.zonal(2.0, 3, 3), r"t has values from 2\.0 to 2\.0, expected dot"),
-        (lambda: spectrum.zonal([0.0, np.nan], 3, 3), "t of shape .* contains NaN"),
-        (lambda: spectrum.zonal(1j, 3, 3), "t has dtype complex128, expected real numbers"),
         (lambda: spectrum.zonal(0.5, 1, 3), "n_channels is 1, expected at least 2"),
+        (lambda: spectrum.multiplicities(3, 12, 20), r"117,693,240\.2 GB, expected max_memory"),
+        (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     ],
 )
 def test_refusals(call, message):

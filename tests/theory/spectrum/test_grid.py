@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk import literature
-from rescntk.theory import multisphere, spectrum
-from rescntk.theory.spectrum import blocks, dot_grid, windows
+from rescntk.theory import spectrum
+from rescntk.theory.spectrum import grid
 from tests import tolerances
 from tests.strategies import kinds, networks
 
@@ -25,10 +25,10 @@ TWO = literature.barzilai_resnet
 def on_grid(network, kind, angles, d, n_channels):
     """Return the equivariant kernel on the tensor grid of `angles`, and K(x, x)."""
     complements = 2 * np.sin(np.asarray(angles) / 2) ** 2
-    last = dot_grid.LastLayer(network, kind, complements, d, n_channels, 1)
-    branch = last.branch(blocks.whole(last.shape))
-    taps = windows.taps(network.outer_filter(network.depth), d)
-    values = sum(times * windows.rotate(branch, pixel) for pixel, times in taps.items())
+    last = grid.KernelOnGrid(network, kind, complements, d, n_channels)
+    branch = last.branch(tuple(slice(0, length) for length in last.shape))
+    taps = grid.taps(network.outer_filter(network.depth), d)
+    values = sum(times * grid.rotate(branch, pixel) for pixel, times in taps.items())
     values = values / network.outer_filter_size + (last.carried if network.skip else 0.0)
     scale = math.ldexp(*last.scale)
     return scale * np.broadcast_to(values, (len(angles),) * d), scale * last.own
@@ -55,28 +55,10 @@ def test_the_kernel_on_a_grid(network, d, n_channels, kind):
     assert abs(own - kernel.diag(x, engine="reference")[0]) <= bar
 
 
-def test_opposite_pixels():
-    """θ = π exactly, where cos and sin of the signals would not be."""
-    found, own = on_grid(CNN(3), "ntk", [0.0, np.pi], 3, 2)
-    x, Z = signals_on_grid([0.0, np.pi], 3, 2)
-    Z[:, 1] = 0.0
-    expected = rk.Kernel(CNN(3), "ntk", "equivariant")(x, Z)[0].reshape(2, 2, 2)
-    assert np.abs(found - expected).max() <= tolerances.ROUTES * own
-
-
-@pytest.mark.parametrize("skip", [True, False])
-def test_theorem_4_1_on_a_grid(skip):
-    angles = np.array([0.1, 1.0, 2.5])
-    found, own = on_grid(rk.Network(3, 3, skip=skip, alpha=0.7), "gpk", angles, 4, 5)
-    t = np.cos(np.stack(np.meshgrid(*[angles] * 4, indexing="ij"), axis=-1))
-    expected = multisphere.normalized_gpk(t, 3, 3, 0.7, skip)[..., 0]
-    assert np.abs(found / own - expected).max() <= tolerances.ROUTES
-
-
 def test_blocks_do_not_change_values(monkeypatch):
     network = TWO(3)
     expected, _ = on_grid(network, "ntk", np.linspace(0, 3, 7), 4, 2)
-    monkeypatch.setattr(dot_grid, "BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 20)
     found, _ = on_grid(network, "ntk", np.linspace(0, 3, 7), 4, 2)
     assert (found == expected).all()
 
@@ -84,14 +66,14 @@ def test_blocks_do_not_change_values(monkeypatch):
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 40))
 def test_blocks_cover_an_array_once(shape, entries):
     counts = np.zeros(shape)
-    for block in blocks.blocks(tuple(shape), entries):
+    for block in grid.blocks(tuple(shape), entries):
         counts[block] += 1
         assert counts[block].size <= entries
     assert (counts == 1).all()
 
 
 def test_memory_is_what_was_said(monkeypatch):
-    monkeypatch.setattr(dot_grid, "BLOCK_ENTRIES", 10_000)  # little beside the arrays
+    monkeypatch.setattr(grid, "_BLOCK_ENTRIES", 10_000)  # little beside the arrays
     for network, d in ((CNN(4), 5), (TWO(3), 4)):
         for kind in ("gpk", "ntk"):
             bytes_said = spectrum.cost(network, 2, d, 2, kind, nodes=17).bytes
@@ -99,6 +81,6 @@ def test_memory_is_what_was_said(monkeypatch):
             spectrum.eigenvalues(network, 2, d, 2, kind, nodes=17)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            scratch = 4 * 20 * 8 * dot_grid.BLOCK_ENTRIES  # threads · arrays of a block
+            scratch = 4 * 20 * 8 * grid._BLOCK_ENTRIES  # threads · arrays of a block
             assert peak <= bytes_said + scratch
             assert bytes_said <= 4 * peak
