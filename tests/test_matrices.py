@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescntk.kernels.call import correlation
-from rescntk.matrices import normalize_complements
+from rescntk.theory.multisphere import normalize_complements
 from tests import tolerances
 
 

@@ -108,6 +108,21 @@ def add_branch(
     return branches
 
 
+def normalize_complements(complements: np.ndarray) -> np.ndarray:
+    """Return 1 − A(x,z)/√(A(x,x) A(z,z)) of matrices given as 1 − A, without cancellation.
+
+    `complements`, (..., n, n), are symmetric and below 1 on the diagonal; the result is 0 there.
+    """
+    diagonal = np.diagonal(complements, axis1=-2, axis2=-1)
+    rows, columns = diagonal[..., :, None], diagonal[..., None, :]
+    product = rows + columns - rows * columns  # 1 − A(x,x) A(z,z)
+    root = np.sqrt(1.0 - product)
+    result = (complements - product / (1.0 + root)) / root
+    index = np.arange(complements.shape[-1])
+    result[..., index, index] = 0.0
+    return result
+
+
 def check_nonzero(network: Network, kind: str) -> None:
     """Raise ValueError if the kernel of a ReLU network is 0 for every signal."""
     parts, branches = network.parts, network.depth * network.branch_share

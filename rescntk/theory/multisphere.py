@@ -14,7 +14,6 @@ from typing import Any, overload
 import numpy as np
 from opt_einsum import contract
 
-from ..matrices import normalize_complements
 from ..network import Network, check_network, check_one_dilation
 from ..progress import progress_bar
 from ..rings import circular_mean
@@ -33,7 +32,13 @@ from ..validation import (
     multisphere_error,
 )
 from ..vocabulary import HEADS, KINDS
-from .complements import activate, add_branch, check_nonzero, input_state
+from .complements import (
+    activate,
+    add_branch,
+    check_nonzero,
+    input_state,
+    normalize_complements,
+)
 
 _BLOCK = 2**14
 """Pixel pairs that pass all layers together. Raising it takes memory, lowering it adds calls of
@@ -149,10 +154,10 @@ def dot_products(
     if not check_flag(complement, "complement"):
         return np.clip(contract("icj,kcj->ikj", X, Z) / X.shape[1], -1.0, 1.0)
     channels = zip(X.transpose(1, 0, 2), Z.transpose(1, 0, 2), strict=True)
-    return pixel_complements((x[:, None], z[None]) for x, z in channels)
+    return _pixel_complements((x[:, None], z[None]) for x, z in channels)
 
 
-def pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def _pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Return 1 − t = ‖x − z‖² / 2C0 of pixels x and z, given their values in each channel."""
     total, count = np.zeros(()), 0
     for x, z in channels:
@@ -340,7 +345,7 @@ def over_pairs(
     for begin in range(0, len(left), block):
         case, partner = (side[begin : begin + block] for side in (left, right))
         pixels = ((x[:, None, case], x[partners[..., None], partner]) for x in channels)
-        values = function(pixel_complements(pixels))
+        values = function(_pixel_complements(pixels))
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
     values = np.concatenate(parts, axis=1)
     complements = np.zeros((len(values), n, n))
