@@ -1,4 +1,4 @@
-"""Pictures of rescntk.learn: kernel matrices, weights of passes, predictions."""
+"""Pictures of rescntk.learn: kernel matrices, and weights of passes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .style import BLUE, figure, finish
+from .style import BLUE, axes
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
 """Columns that are no settings of a pass."""
@@ -43,8 +43,7 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
             f"K has shape {K.shape}, expected ({len(labels)}, {len(labels)}): a row and a "
             f"column for each of the labels"
         )
-    if ax is None:
-        ax = figure((5.6, 5.0)).subplots()
+    ax = axes(ax, (5.6, 5.0))
     order = np.argsort(labels, kind="stable")
     names, counts = np.unique(labels, return_counts=True)
     image = ax.imshow(K[np.ix_(order, order)], cmap="viridis", interpolation="nearest")
@@ -88,8 +87,7 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     """
     weights, errors = passes["weight"], passes["error"]
     names = [_name_of_pass(passes, row) for row in range(len(weights))]
-    if ax is None:
-        ax = figure((9.5, 0.8 + 0.32 * len(names))).subplots()  # names take half of it
+    ax = axes(ax, (9.5, 0.8 + 0.32 * len(names)))  # names take half of it
     places = np.arange(len(names))
     bars = ax.barh(places, weights, color=BLUE, height=0.7)
     ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4, fontsize=8)
@@ -113,34 +111,3 @@ def _name_of_pass(passes: Mapping[str, np.ndarray], row: int) -> str:
         elif str(value) not in ("False", "None", "0.0"):
             words.append(str(value) if name == "head" else f"{text} {value}")
     return ", ".join(words) or "plain signals"
-
-
-def parity(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray, ax: Any = None) -> Any:
-    """Draw predictions against the truth, with intervals of 1.96 standard deviations.
-
-    Parameters
-    ----------
-    y, mean, deviation : array-like, (n_cases,)
-        The truth, predictive means and standard deviations.
-    ax : matplotlib Axes, optional
-        Axes to draw on; the default is a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from rescntk import plots
-    >>> ax = plots.parity([1.0, 2.0], [1.1, 1.9], [0.1, 0.1])
-    """
-    y, mean, deviation = (np.asarray(values, dtype=np.float64) for values in (y, mean, deviation))
-    if ax is None:
-        ax = figure((5.2, 5.0)).subplots()
-    style = {"markersize": 4, "linewidth": 0.9, "color": BLUE}
-    ax.errorbar(y, mean, 1.96 * deviation, fmt="o", label="mean, 95 % interval", **style)
-    ends = np.array([min(y.min(), mean.min()), max(y.max(), mean.max())])
-    ax.plot(ends, ends, "-", color="0.4", linewidth=0.9, label="truth", zorder=0)
-    ax.set(xlabel="truth", ylabel="prediction", aspect="equal")
-    finish(ax, 2)
-    return ax

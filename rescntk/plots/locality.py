@@ -1,20 +1,19 @@
-"""Effective receptive fields and their widths (theory/locality.py)."""
+"""The picture of effective receptive fields (theory/locality.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import cycle
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..theory import locality
 from ..validation import check_length
-from .style import COLOURS, MARKERS, axes, finish
+from .style import axes, finish, looks
 
 if TYPE_CHECKING:
     from ..network import Network
-    from ..theory.locality import Fields, Widths
+    from ..theory.locality import Fields
 
 _FAINTEST = 1e-9
 """Lower end of a logarithmic axis, relative to the largest weight. Lowering it shows fainter
@@ -24,8 +23,6 @@ _MARKERS = 24
 """Markers on a line, about. More of them hide the line. Chosen by eye."""
 
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markersize": 5}
-
-_LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))  # told apart in grey
 
 
 def receptive_fields(
@@ -76,19 +73,19 @@ def receptive_fields(
     ... }
     >>> ax = plots.receptive_fields(networks, 31)
     """
-    _check_named(networks, "networks")
+    if not isinstance(networks, Mapping) or not networks:
+        raise ValueError(f"networks is {networks!r}, expected a mapping of names")
     ax = axes(ax)
     top = 0.0
-    for (name, given), colour, marker, line in _styles(networks):
-        found = given
-        if not isinstance(given, locality.Fields):
-            found = locality.fields(given, check_length(n_timepoints))
-        distance, gpk, ntk = found
+    for (name, field), colour, marker, line in looks(networks.items()):
+        if not isinstance(field, locality.Fields):
+            field = locality.fields(field, check_length(n_timepoints))
+        distance, gpk, ntk = field
         every = max(1, len(distance) // _MARKERS)
         shown = (len(distance) // 2 % every, every)  # so that the output pixel has a marker
         top = max(top, gpk.max(), ntk.max())
         # Nothing is drawn outside the receptive field.
-        gpk, ntk = (np.where(field > 0, field, np.nan) for field in (gpk, ntk))
+        gpk, ntk = (np.where(weights > 0, weights, np.nan) for weights in (gpk, ntk))
         ax.plot(distance, gpk, color=colour, linestyle=line, linewidth=1.2)
         ax.plot(distance, ntk, marker, color=colour, markevery=shown, **_HOLLOW)
         ax.plot([], [], marker=marker, color=colour, linestyle=line, label=name, **_HOLLOW)
@@ -97,87 +94,8 @@ def receptive_fields(
     else:
         ax.set_ylim(-0.02 * top, 1.05 * top)
     ax.set(xlabel="distance from the output pixel (pixels)", ylabel="weight of a pixel's energy")
-    if title:
-        ax.set_title(title, fontsize="medium")
     if explain:
-        _explain(ax, line="lines: Gaussian process kernels", marker="markers: tangent kernels")
-    finish(ax, 2)
+        ax.plot([], [], color="0.3", linewidth=1.2, label="lines: Gaussian process kernels")
+        ax.plot([], [], "o", color="0.3", label="markers: tangent kernels", **_HOLLOW)
+    finish(ax, 2, title)
     return ax
-
-
-def receptive_field_widths(
-    families: Mapping[str, Network | Callable[[int], Network] | Widths],
-    depths: Iterable[int] = (),
-    ax: Any = None,
-    title: str | None = None,
-) -> Any:
-    """Draw the widths of effective receptive fields over depth, with their law.
-
-    Lines are Gaussian process kernels, markers tangent kernels, broad pale lines below them the
-    law for deep networks, dotted ones the distance of the farthest pixel. Both axes are
-    logarithmic.
-
-    Parameters
-    ----------
-    families : mapping of str to Widths or family
-        Names and results of ``locality.widths``. A network, or a function from depth to network,
-        stands for ``locality.widths(family, depths)``.
-    depths : iterable of int, optional
-        Depths, for families.
-    ax : matplotlib Axes, optional
-        Where to draw; the default is a new figure.
-    title : str, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    ValueError
-        For families that are not a mapping or none, and for what ``locality.widths`` refuses.
-
-    Examples
-    --------
-    >>> from rescntk import literature, plots
-    >>> families = {"CNN": literature.barzilai_cnn, "ResNet": literature.barzilai_resnet}
-    >>> ax = plots.receptive_field_widths(families, (1, 10, 100))
-    """
-    _check_named(families, "families")
-    ax = axes(ax)
-    depths, reaches = tuple(depths), set()
-    for (name, family), colour, marker, line in _styles(families):
-        w = family if isinstance(family, locality.Widths) else locality.widths(family, depths)
-        ax.plot(w.depth, w.law, color=colour, linewidth=6, alpha=0.25, solid_capstyle="butt")
-        ax.plot(w.depth, w.gpk, color=colour, linestyle=line, linewidth=1.2)
-        ax.plot(w.depth, w.ntk, marker, color=colour, **_HOLLOW)
-        ax.plot([], [], marker=marker, color=colour, linestyle=line, label=name, **_HOLLOW)
-        if tuple(w.reach) not in reaches:
-            ax.plot(w.depth, np.where(w.reach > 0, w.reach, np.nan), ":", color="0.3")
-            reaches.add(tuple(w.reach))
-    ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="distance (pixels)")
-    if title:
-        ax.set_title(title, fontsize="medium")
-    _explain(ax, line="lines: Gaussian process kernels", marker="markers: tangent kernels")
-    ax.plot([], [], color="0.3", linewidth=6, alpha=0.25, label="broad: law for deep networks")
-    ax.plot([], [], ":", color="0.3", label="farthest pixel")
-    ax.yaxis.set_major_formatter("{x:g}")
-    finish(ax, 2)
-    return ax
-
-
-def _styles(named: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], str, str, Any]]:
-    """Return the items of a mapping, each with a colour, a marker and a line style."""
-    return zip(named.items(), cycle(COLOURS), cycle(MARKERS), cycle(_LINES))
-
-
-def _explain(ax: Any, line: str, marker: str) -> None:
-    """Explain lines and markers in the legend."""
-    ax.plot([], [], color="0.3", linewidth=1.2, label=line)
-    ax.plot([], [], "o", color="0.3", label=marker, **_HOLLOW)
-
-
-def _check_named(named: Any, name: str) -> None:
-    """Raise a ValueError if `named` is not a mapping of names to the objects of a picture."""
-    if not isinstance(named, Mapping) or not named:
-        raise ValueError(f"{name} is {named!r}, expected a mapping of names to what is drawn")

@@ -1,7 +1,9 @@
-"""Size, colours, markers and the plain look of all pictures."""
+"""Size, colours, markers, lines and the plain look of all pictures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import cycle
 from typing import Any
 
 SIZE = (6.4, 5.0)
@@ -11,10 +13,20 @@ SIZE = (6.4, 5.0)
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00")
 MARKERS = "osD^vP"
+LINES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))
 
 
-def finish(ax: Any, columns: int) -> None:
-    """Draw a light grid, no frame, and the legend in `columns` columns below the axes."""
+def looks(
+    items: Iterable[Any], colours: tuple[str, ...] = COLOURS
+) -> Iterator[tuple[Any, str, str, Any]]:
+    """Yield each item with a colour, a marker and a line style."""
+    yield from zip(items, cycle(colours), cycle(MARKERS), cycle(LINES))
+
+
+def finish(ax: Any, columns: int, title: str | None = None) -> None:
+    """Draw a title, a light grid, no frame, and the legend in `columns` columns below the axes."""
+    if title is not None:
+        ax.set_title(title, fontsize="medium")
     ax.xaxis.set_major_formatter("{x:g}")
     ax.grid(True, which="major", linewidth=0.4, alpha=0.6)
     ax.spines[["top", "right"]].set_visible(False)

@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from rescntk import plots
-from rescntk.theory import (
-    degeneracy,
-    smoothness,
-)
-from tests.drawings import closed, drawn, looks
+from rescntk.theory import degeneracy, smoothness
+from tests.drawings import looks
 
 pytest.importorskip("matplotlib")
-
-
-ANGLES = smoothness.grid(6)
-TARGETS = smoothness.target(ANGLES)
 
 
 def test_kernels_over_depth():
@@ -43,32 +36,3 @@ def test_kernels_over_depth():
     assert (axes[0, 0].get_lines()[0].get_ydata() == 0.25).all()
     assert lines[0].get_label() == "1 layer" and lines[1].get_label() == "10 layers"
     axes[0, 0].figure.savefig(io.BytesIO())
-
-
-def test_distances_from_limits():
-    depths = np.array([10, 100, 1000])
-    signs = np.array([-1, 1, -1])
-    ffnet = {"a": signs / depths, "b": 2 / depths}
-    resnet = {"a": 3 / depths, "b": 4 / depths}
-    rate = degeneracy.ffnet_rate(depths)
-    ax = plots.distances_from_limits(depths, ffnet, resnet, ffnet_rate=rate)
-    lines = drawn(ax, 11)
-    for line, markers, factor in zip(lines[:8:2], lines[1:8:2], (1, 2, 3, 4), strict=True):
-        assert (line.get_ydata() == factor / depths).all()
-        assert markers.get_markerfacecolor() == "white" and markers.get_linestyle() == "None"
-        assert list(markers.get_xdata()) == ([10, 1000] if factor == 1 else [])
-        assert (markers.get_ydata() == factor / markers.get_xdata()).all()
-    assert "below" in lines[8].get_label()
-    assert (lines[9].get_ydata() == rate).all()
-    assert len(plots.distances_from_limits(depths, ffnet, resnet).get_lines()) == 10
-
-
-def test_degenerate_regression():
-    limit = degeneracy.degenerate_regression(TARGETS, 0.1)
-    wave = np.cos(smoothness.grid(64))
-    ax = plots.degenerate_regression({"wave": wave}, limit, ANGLES, TARGETS)
-    line, given, elsewhere, at = drawn(ax, 4)
-    assert closed(line) and (line.get_ydata()[:-1] == wave).all()
-    assert set(elsewhere.get_ydata()) == {float(limit.elsewhere)}
-    assert (at.get_ydata() == limit.at_points).all() and at.get_linestyle() == "None"
-    assert (at.get_xdata() == given.get_xdata()).all()

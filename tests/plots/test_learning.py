@@ -49,12 +49,3 @@ def test_pass_weights_names_what_differs():
     ax.figure.savefig(io.BytesIO())
     alone = {name: column[:1] for name, column in passes.items()}
     assert plots.pass_weights(alone).get_yticklabels()[0].get_text() == "plain signals"
-
-
-def test_parity():
-    ax = plots.parity([1.0, 2.0], [1.5, 1.75], [0.1, 0.2])
-    (points,) = ax.containers
-    assert (points[0].get_ydata() == [1.5, 1.75]).all()
-    bars = np.array([segment[:, 1] for segment in points[2][0].get_segments()])
-    np.testing.assert_allclose(bars[:, 1] - bars[:, 0], 2 * 1.96 * np.array([0.1, 0.2]))
-    ax.figure.savefig(io.BytesIO())

@@ -1,13 +1,11 @@
 """Pictures of smoothness: what is drawn are the numbers, and can be told apart."""
 
-import io
-
 import numpy as np
 import pytest
 
-from rescntk import literature, plots, regression
-from rescntk.kernels import Kernel
+from rescntk import Kernel, literature, plots
 from rescntk.theory import smoothness
+from tests.drawings import closed, drawn
 
 pytest.importorskip("matplotlib")
 
@@ -19,25 +17,6 @@ KERNELS = {
     "Gaussian": smoothness.gaussian_kernel,
 }
 SHAPES = {name: smoothness.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
-
-
-def looks(lines):
-    return {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}
-
-
-def drawn(ax, count):
-    """Return the first `count` lines, which must differ in their looks; the picture renders."""
-    lines = ax.get_lines()[:count]
-    assert len(looks(lines)) == count
-    assert ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
-    ax.figure.savefig(io.BytesIO())
-    return lines
-
-
-def closed(line):
-    """Return whether the line goes once around the circle, and ends where it began."""
-    x, y = line.get_data()
-    return x[0] == -1 and x[-1] == 1 and y[0] == y[-1]
 
 
 def test_kernel_shapes():
@@ -53,10 +32,10 @@ def test_interpolations():
         for name, kernel in KERNELS.items()
     }
     ax = plots.interpolations(found, ANGLES + 2 * np.pi, TARGETS, cutoff=14)
-    for line, (name, one) in zip(drawn(ax, 3), found.items(), strict=True):
-        assert (line.get_ydata()[:-1] == one.values).all()
+    for line, (name, interpolation) in zip(drawn(ax, 3), found.items(), strict=True):
+        assert (line.get_ydata()[:-1] == interpolation.values).all()
         assert closed(line)
-        assert line.get_label().startswith(f"{name}: curvature {one.curvature:.3g}, μ = ")
+        assert line.get_label().startswith(f"{name}: curvature {interpolation.curvature:.3g}, μ = ")
     assert ax.get_lines()[2].get_label().endswith("μ = 1")
     assert "·$10^{-" in ax.get_lines()[0].get_label()
     dots = ax.get_lines()[3]
@@ -64,21 +43,6 @@ def test_interpolations():
     assert (dots.get_ydata() == TARGETS).all()
     plain = plots.interpolations(found, ANGLES, TARGETS).get_lines()[0]
     assert plain.get_label() == f"MLP: curvature {found['MLP'].curvature:.3g}"
-
-
-def test_posteriors():
-    X, Z = smoothness.circle(ANGLES), smoothness.circle(smoothness.grid(60))
-    found = {}
-    for name in ("MLP", "ResNet"):
-        kernel = KERNELS[name].replace(kind="gpk")
-        found[name] = regression.posterior(kernel(X), kernel(Z, X), kernel.diag(Z), TARGETS)
-    ax = plots.posteriors(found, ANGLES, TARGETS)
-    for line, band, one in zip(drawn(ax, 2), ax.collections, found.values(), strict=True):
-        assert (line.get_ydata()[:-1] == one.mean).all()
-        assert closed(line)
-        x, y = band.get_paths()[0].vertices.T
-        for height in (one.mean + 2 * np.sqrt(one.variance), one.mean - 2 * np.sqrt(one.variance)):
-            assert any(abs(height[7] - v) < 1e-12 for v in y[np.abs(x + 1 - 14 / 60) < 1e-12])
 
 
 def test_kernel_spectra():
@@ -98,16 +62,3 @@ def test_kernel_spectra():
     line, values = plots.kernel_spectra(SHAPES, 60, absolute=True).get_lines()[0], SHAPES["MLP"]
     expected = smoothness.magnitudes(values)[line.get_xdata()]
     assert (np.abs(line.get_ydata() - expected) <= 1e-15 * expected.max()).all()
-
-
-def test_gaussian_ratios():
-    cutoffs = np.arange(4, 20)
-    ratios = {}
-    for name, kernel in KERNELS.items():
-        values = smoothness.interpolation(kernel, ANGLES, TARGETS, 256).values
-        ratios[name] = smoothness.gaussian_rkhs_ratio(values, ANGLES, TARGETS, cutoffs)
-    own = plots.figure((4, 3)).subplots()
-    ax = plots.gaussian_ratios(ratios, cutoffs, own)
-    assert ax is own
-    for line, values in zip(drawn(ax, 3), ratios.values(), strict=True):
-        assert (line.get_ydata() == values).all()
