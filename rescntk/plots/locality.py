@@ -74,7 +74,7 @@ def receptive_fields(
     >>> ax = plots.receptive_fields(networks, 31)
     """
     if not isinstance(networks, Mapping) or not networks:
-        raise ValueError(f"networks is {networks!r}, expected a mapping of names")
+        raise ValueError(f"networks is {networks!r}, expected a mapping of names to what is drawn")
     ax = axes(ax)
     top = 0.0
     for (name, field), colour, marker, line in looks(networks.items()):

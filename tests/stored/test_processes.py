@@ -23,10 +23,10 @@ from rescntk import stored
 from rescntk.stored import jobs
 from rescntk.stored.folder import Folder
 from rescntk.stored.lock import locked
+from tests.processes import run
 from tests.stored.cases import BLOCK, assert_same, compute, in_memory, signals
 
-pytestmark = [pytest.mark.skipif(os.name == "nt", reason="SIGKILL"), pytest.mark.slow]
-ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="SIGKILL")]
 
 JOB = """
 import sys, time
@@ -34,25 +34,11 @@ from rescntk.stored import jobs
 from tests.stored.cases import compute, signals
 original = jobs.compute_block
 def slowly(*arguments):
-    time.sleep(0.03)
+    time.sleep(0.1)
     original(*arguments)
 jobs.compute_block = slowly
 compute(sys.argv[1], signals(int(sys.argv[2])))
 """
-
-
-def start(path, n, script=JOB, **options):
-    """Start a job in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", script, str(path), str(n)]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, **options)
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.005)
 
 
 def finished(path):
@@ -61,27 +47,31 @@ def finished(path):
     return record.read_text().count(";\n") if record.exists() else 0
 
 
-def chunks(path, kind="ntk"):
-    """Return the chunks in the upper half."""
-    found = [
-        tuple(map(int, file.parts[-2:]))
-        for file in (path / kind / "c").glob("*/*")
-        if file.name.isdigit()
-    ]
-    return {chunk for chunk in found if chunk[0] <= chunk[1]}
+def start(path, n, blocks):
+    """Start a job in a process of its own, and wait until some blocks are finished."""
+    root, command = Path(__file__).parents[2], [sys.executable, "-c", JOB, str(path), str(n)]
+    job = subprocess.Popen(command, cwd=root, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    end = time.monotonic() + 60
+    while finished(path) < blocks:
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.005)
+    return job
 
 
 def test_kill_of_the_whole_job(tmp_path, monkeypatch, rng):
     path, n = tmp_path / "K.zarr", 8 * BLOCK + 3
-    job = start(path, n)
-    wait_for(lambda: finished(path) >= rng.integers(1, 20))
-    time.sleep(rng.uniform(0, 0.06))
+    job, X = start(path, n, rng.integers(1, 20)), signals(n)
+    with pytest.raises(RuntimeError, match=f"by process {job.pid} on {socket.gethostname()}"):
+        compute(path, X)
+    with pytest.raises(RuntimeError, match=f"by process {job.pid}"):
+        stored.open(path).append(signals(1), progress=False)
+    time.sleep(rng.uniform(0, 0.2))
     os.kill(job.pid, signal.SIGKILL)  # not waited for: the lock's process is a zombie
     time.sleep(0.1)
-    K, X = stored.open(path), signals(n)
-    missing = K.missing
+    missing = stored.open(path).missing
     assert 0 < len(missing) < 45
-    written = chunks(path, "gpk") | chunks(path)
+    files = [*path.glob("gpk/c/*/*"), *path.glob("ntk/c/*/*")]
+    written = {tuple(map(int, file.parts[-2:])) for file in files if file.name.isdigit()}
     assert len(written & set(missing)) <= 1  # at most one block is computed twice
     again, original = [], jobs.compute_block
     monkeypatch.setattr(jobs, "compute_block", lambda *a: (again.append(a[1][:2]), original(*a)))
@@ -91,77 +81,53 @@ def test_kill_of_the_whole_job(tmp_path, monkeypatch, rng):
     job.communicate()
 
 
-def test_two_jobs_on_one_folder(tmp_path):
-    path, n = tmp_path / "K.zarr", 8 * BLOCK
-    job = start(path, n)
-    wait_for(lambda: finished(path) >= 1)
-    with pytest.raises(RuntimeError, match=f"by process {job.pid} on {socket.gethostname()}"):
-        compute(path, signals(n))
-    with pytest.raises(RuntimeError, match=f"by process {job.pid}"):
-        stored.open(path).append(signals(1), progress=False)
-    job.kill()
-    job.communicate()
-    X = signals(n)
-    assert_same(compute(path, X), in_memory(X))
-
-
 def test_locks(tmp_path):
     path = tmp_path / "K.zarr"
     compute(path, signals(3))
     lock = path / "record" / "lock"
     with locked(path), pytest.raises(RuntimeError, match=f"by process {os.getpid()}"), locked(path):
         pass
-    own = {"host": socket.gethostname(), "pid": os.getpid(), "start": 0.0}
-    for stale in (json.dumps(own), "{", ""):  # a later process of the same number; cut by a kill
+    dead = {"host": socket.gethostname(), "pid": os.getpid()}
+    for stale in (json.dumps(dead), "{", "7", ""):  # cut by a kill
         lock.write_text(stale)
         with locked(path):
             pass
-    lock.write_text(json.dumps({**own, "host": "elsewhere"}))
+    lock.write_text(json.dumps({**dead, "host": "elsewhere"}))
     message = f"on elsewhere; if no such job runs, delete {lock}"
     with pytest.raises(RuntimeError, match=message), locked(path):
         pass
 
 
 READ_ONLY = """
-import os, sys
+import os, tempfile
+from pathlib import Path
 from rescntk import stored
-from tests.stored.cases import compute, signals
-folder, n = sys.argv[1], int(sys.argv[2])
-compute(folder + "/warm.zarr", signals(n))  # imports happen before the change of user
-os.chmod(folder, 0o555)
-done, begun = folder + "/done.zarr", folder + "/begun.zarr"
+from tests.stored.cases import BLOCK, compute, signals
+
+X, folder = signals(BLOCK + 1), Path(tempfile.mkdtemp())
+done, begun, new = (folder / name for name in ("done.zarr", "begun.zarr", "new.zarr"))
+for path in (done, begun):
+    compute(path, X)
+record = begun / "record" / "blocks.txt"
+record.write_text(record.read_text().replace("1 1 1 1 ;\\n", ""))
+for place in [folder, *folder.rglob("*")]:
+    place.chmod(0o555 if place.is_dir() else 0o444)
 if os.geteuid() == 0:
-    os.setuid(65534)
-assert compute(done, signals(n)).complete  # reading alone is enough
-for path in (begun, folder + "/new.zarr"):
+    os.seteuid(65534)
+print(compute(done, X).complete)  # reading alone is enough
+for path in (begun, new):
     try:
-        compute(path, signals(n))
+        compute(path, X)
     except PermissionError as error:
-        assert path in str(error) or ".new.zarr" in str(error), error
-    else:
-        raise AssertionError(path)
-assert len(stored.open(begun).missing) == 1
+        print(path.name in str(error))
+print(len(stored.open(begun).missing))
+os.seteuid(os.getuid())
+os.system(f"chmod -R u+w {folder} && rm -r {folder}")
 """
 
 
-def test_a_read_only_folder(tmp_path):
-    n = BLOCK + 1
-    for name in ("done.zarr", "begun.zarr"):
-        compute(tmp_path / name, signals(n))
-    record = tmp_path / "begun.zarr" / "record" / "blocks.txt"
-    record.write_text(record.read_text().replace("1 1 1 1 ;\n", ""))
-    places = [tmp_path, *tmp_path.parents][:4]
-    modes = {place: place.stat().st_mode for place in places}
-    try:
-        for place in places[1:]:  # another user has to reach the folder
-            place.chmod(modes[place] | 0o055)
-        for place in [*(tmp_path / "done.zarr").rglob("*"), *(tmp_path / "begun.zarr").rglob("*")]:
-            place.chmod(0o555 if place.is_dir() else 0o444)
-        job = start(tmp_path, n, READ_ONLY)
-        assert job.wait(60) == 0, job.stderr.read().decode()
-    finally:
-        for place, mode in modes.items():
-            place.chmod(mode)
+def test_a_read_only_folder():
+    assert run(READ_ONLY).split() == ["True", "True", "True", "1"]
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
@@ -183,9 +149,6 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert_same(compute(path, X), in_memory(X))
 
 
-# ---------------------------------------------------------------- workers
-
-
 @pytest.fixture(scope="module")
 def cluster():
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
@@ -196,20 +159,19 @@ def cluster():
 def test_workers_compute_the_same_bits(tmp_path, cluster):
     X, Z = signals(5 * BLOCK + 3), signals(BLOCK + 1, seed=1)
     K = compute(tmp_path / "K.zarr", X[:-9], client=cluster, normalized=True)
-    assert_same(K, in_memory(X[:-9], normalized=True))
     assert_same(K.append(X[-9:], client=cluster, progress=False), in_memory(X, normalized=True))
     assert_same(compute(tmp_path / "R.zarr", X, Z, client=cluster), in_memory(X, Z))
 
 
 def test_kill_of_a_worker(tmp_path, cluster, monkeypatch):
-    X, killed = signals(8 * BLOCK), []
-    workers = list(cluster.run(os.getpid).values())
+    X, killed = signals(6 * BLOCK), []
+    worker, *_ = cluster.run(os.getpid).values()
 
     def mark_and_kill(folder, blocks):
         mark(folder, blocks)
         if finished(folder.path) == 7 and not killed:
-            killed.append(workers[0])
-            os.kill(workers[0], signal.SIGKILL)
+            killed.append(worker)
+            os.kill(worker, signal.SIGKILL)
 
     mark = Folder.mark
     monkeypatch.setattr(Folder, "mark", mark_and_kill)

@@ -1,0 +1,265 @@
+"""What pictures draw are the numbers, and lines can be told apart."""
+
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import Kernel, literature, plots
+from rescntk.theory import conditioning, degeneracy, locality, multisphere, smoothness, spectrum
+
+pytest.importorskip("matplotlib")
+
+ANGLES = smoothness.grid(6)
+KERNELS = {
+    "MLP": Kernel(literature.tirer_mlp(3), "ntk", "trace"),
+    "ResNet": Kernel(literature.tirer_resnet(3, 0.1), "ntk", "trace"),
+    "Gaussian": smoothness.gaussian_kernel,
+}
+SHAPES = {name: smoothness.kernel_shape(kernel, 256) for name, kernel in KERNELS.items()}
+
+
+def lines(ax):
+    """Return lines by label and colour; the picture renders, and has its labels and a legend."""
+    ax.figure.savefig(io.BytesIO())
+    assert ax.get_xlabel() and ax.get_ylabel() and ax.get_legend()
+    return {line.get_label().strip() + line.get_color(): line for line in ax.get_lines()}
+
+
+def looks(lines):
+    return {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}
+
+
+def on_circle(ax, count):
+    """Return the first `count` lines, which differ, go once around and end where they began."""
+    found = list(lines(ax).values())[:count]
+    assert len(looks(found)) == count
+    for line in found:
+        x, y = line.get_data()
+        assert x[0] == -1 and x[-1] == 1 and y[0] == y[-1]
+    return found
+
+
+def test_condition_numbers():
+    table = conditioning.compare(multisphere.sample(20, 6, 8, rng=0), (1, 3, 10, 30, 300))
+    ax = plots.figure((4, 3)).subplots()
+    assert plots.condition_numbers(table, ax) is ax
+    drawn = lines(ax)
+    for name, label, colour in (
+        ("cgpk", "CGPK (no skip connections)", "#0072B2"),
+        ("rescgpk", "ResCGPK", "#D55E00"),
+    ):
+        line = drawn[label + colour]
+        assert (line.get_xdata() == table.column("depth")).all()
+        assert (line.get_ydata() == table.column(name)).all()
+        assert (drawn["lower bound" + colour].get_ydata() == table.column(name + "_lower")).all()
+        improved = drawn["improved upper bound" + colour].get_ydata()
+        expected = table.column(name + "_improved")
+        assert (improved[np.isfinite(expected)] == expected[np.isfinite(expected)]).all()
+        assert np.isnan(improved[~np.isfinite(expected)]).all()
+        law = drawn["asymptotic law" + colour]
+        assert (law.get_ydata() == table.column(name + "_asymptote")[2:]).all()
+    assert len(ax.collections) == 2  # a band for each, where the upper bound exists
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert "20 signals, 6 channels × 8 pixels" in ax.get_title()
+    assert len({line.get_marker() for line in ax.get_lines()} - {"None"}) == 2
+
+
+@pytest.mark.parametrize("signals", [[0, 1, 2, 3, 0], [0, 0, 0]])
+def test_infinite_condition_numbers_leave_a_gap(signals):
+    """Signals that are there twice; and equal signals alone, of which nothing is finite."""
+    X = multisphere.sample(4, 3, 6, rng=0)[signals]
+    ax = plots.condition_numbers(conditioning.compare(X, (1, 3)), title="mine")
+    assert np.isnan(lines(ax)["ResCGPK#D55E00"].get_ydata()).all()
+    assert (lines(ax)["infinite: singular up to rounding#D55E00"].get_ydata() == 0.95).all()
+    assert ax.get_title() == "mine"
+
+
+def test_pyplot_is_left_alone():
+    """A library must not choose a backend or leave figures open."""
+    code = (
+        "import sys; from rescntk import plots; plots.gram_matrix([[1.0]], [1]);"
+        " sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_kernels_over_depth():
+    angles = np.linspace(0, np.pi, 21)
+    X, x = smoothness.circle(angles), smoothness.circle([0.0])
+    found = degeneracy.kernels_over_depth(X, x, (1, 10, 50))
+    axes = plots.kernels_over_depth(np.cos(angles), found)
+    limits = degeneracy.ffnet_limit, degeneracy.resnet_limit
+    for (ax, below), values, limit in zip(axes.T, (found.ffnet, found.resnet), limits, strict=True):
+        assert below.get_legend() and below.get_yscale() == "log" and ax.get_title()
+        drawn = ax.get_lines()[1:]
+        assert len(looks(drawn)) == len(looks(below.get_lines()[:3])) == 3
+        for k, (line, distance) in enumerate(zip(drawn, below.get_lines(), strict=False)):
+            assert (line.get_ydata() == values[k, ::-1, 0]).all()
+            assert (np.diff(line.get_xdata()) > 0).all()
+            height = distance.get_ydata()
+            shown = np.isfinite(height)
+            expected = np.abs(line.get_ydata() - limit(line.get_xdata()))
+            assert (height[shown] == expected[shown]).all() and (expected[~shown] < 1e-14).all()
+            if limit is degeneracy.resnet_limit:
+                assert shown.any() == (k > 0)  # one layer is the limit
+    assert (axes[0, 0].get_lines()[0].get_ydata() == 0.25).all()
+    assert drawn[0].get_label() == "1 layer" and drawn[1].get_label() == "10 layers"
+    axes[0, 0].figure.savefig(io.BytesIO())
+
+
+def test_gram_matrix_is_sorted_by_class(rng):
+    K = rng.standard_normal((5, 5))
+    ax = plots.gram_matrix(K, ["b", "a", "b", "c", "a"], label="normalized NTK")
+    order = [1, 4, 0, 2, 3]
+    assert (ax.get_images()[0].get_array() == K[np.ix_(order, order)]).all()
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
+    np.testing.assert_allclose(ax.get_xticks(), [0.5, 2.5, 4.0])
+    assert sorted(line.get_xdata()[0] for line in ax.get_lines())[-2:] == [1.5, 3.5]
+    assert ax.figure.axes[1].get_ylabel() == "normalized NTK"
+    with pytest.raises(ValueError, match=r"K has shape \(5, 5\), expected \(4, 4\)"):
+        plots.gram_matrix(K, list("abcd"))
+
+
+def test_pass_weights_names_what_differs():
+    passes = {
+        "head": np.array(["gap", "gap", "trace"]),
+        "depth": np.array([4, 4, 4]),
+        "filter_size": np.array([9, 3, 9]),
+        "first_differences": np.array([False, True, "only"], dtype=object),
+        "weight": np.array([0.5, 0.3, 0.2]),
+        "error": np.array([0.1234, 0.2, 0.3]),
+    }
+    ax = plots.pass_weights(passes)
+    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.3, 0.2]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "gap, filter size 9",
+        "gap, filter size 3, first differences",
+        "trace, filter size 9, first differences only",
+    ]
+    assert ax.texts[0].get_text() == "error 0.123"
+    assert ax.yaxis_inverted()  # the first pass is on top
+    alone = {name: column[:1] for name, column in passes.items()}
+    assert plots.pass_weights(alone).get_yticklabels()[0].get_text() == "plain signals"
+
+
+@pytest.mark.parametrize(("d", "logarithmic"), [(1, False), (12, True), (100, False)])
+def test_receptive_fields(d, logarithmic):
+    networks = {"CNN": literature.barzilai_cnn(4), "ResNet": rk.Network(4, alpha=0.5)}
+    ax = plots.receptive_fields(networks, d, title="mine", logarithmic=logarithmic)
+    named = {line.get_label(): line for line in lines(ax).values()}
+    drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
+    for name, line, markers in zip(networks, drawn[::2], drawn[1::2], strict=True):
+        assert markers.get_marker() == named[name].get_marker()
+        assert line.get_linestyle() == named[name].get_linestyle()
+        assert line.get_color() == markers.get_color() == named[name].get_color()
+        for kind, weights in (("gpk", line), ("ntk", markers)):
+            network = networks[name]
+            field = locality.effective_receptive_field(network, d, kind, normalized=True)
+            x, y = weights.get_data()
+            assert (np.nan_to_num(y) == field[x % d]).all()
+            assert (np.isnan(y) == (field[x % d] == 0)).all()
+            assert sorted(x % d) == list(range(d))
+    first, step = drawn[1].get_markevery()
+    assert d // 2 in range(first, d, step)
+    # Told apart without colours.
+    assert len({named[name].get_marker() for name in networks}) == 2
+    assert len({named[name].get_linestyle() for name in networks}) == 2
+    assert ax.get_yscale() == ("log" if logarithmic else "linear") and ax.get_title() == "mine"
+    results = {name: locality.fields(network, d) for name, network in networks.items()}
+    plain = plots.receptive_fields(results, explain=False)
+    assert [text.get_text() for text in plain.get_legend().get_texts()] == list(networks)
+    for line, same in zip(ax.get_lines(), plain.get_lines(), strict=False):
+        np.testing.assert_array_equal(line.get_xydata(), same.get_xydata())
+
+
+def test_receptive_fields_of_nothing():
+    for nothing in ({}, [rk.Network(1)], None):
+        with pytest.raises(ValueError, match="networks is .*, expected a mapping of names"):
+            plots.receptive_fields(nothing, 5)
+    with pytest.raises(ValueError, match="n_timepoints is None"):
+        plots.receptive_fields({"one": rk.Network(1)})
+
+
+def test_kernel_shapes():
+    shown = on_circle(plots.kernel_shapes(SHAPES), 3)
+    for line, values in zip(shown, SHAPES.values(), strict=True):
+        assert (line.get_ydata()[:-1] == values / values.max()).all()
+        assert line.get_xdata()[128] == 0 and line.get_ydata()[128] == 1
+
+
+def test_interpolations():
+    targets = smoothness.target(ANGLES)
+    found = {
+        name: smoothness.interpolation(kernel, ANGLES, targets, 256)
+        for name, kernel in KERNELS.items()
+    }
+    ax = plots.interpolations(found, ANGLES + 2 * np.pi, targets, cutoff=14)
+    for line, (name, interpolation) in zip(on_circle(ax, 3), found.items(), strict=True):
+        assert (line.get_ydata()[:-1] == interpolation.values).all()
+        assert line.get_label().startswith(f"{name}: curvature {interpolation.curvature:.3g}, μ = ")
+    assert ax.get_lines()[2].get_label().endswith("μ = 1")
+    assert "·$10^{-" in ax.get_lines()[0].get_label()
+    dots = ax.get_lines()[3]
+    np.testing.assert_allclose(dots.get_xdata(), ANGLES / np.pi, atol=1e-12)
+    assert (dots.get_ydata() == targets).all()
+    plain = plots.interpolations(found, ANGLES, targets).get_lines()[0]
+    assert plain.get_label() == f"MLP: curvature {found['MLP'].curvature:.3g}"
+
+
+def test_kernel_spectra():
+    ax = plots.kernel_spectra(SHAPES, last=60)
+    first, second, gaussian = lines(ax).values()
+    for line, values in zip((first, second, gaussian), SHAPES.values(), strict=True):
+        magnitudes = smoothness.magnitudes(values)
+        k = line.get_xdata()
+        assert (line.get_ydata() == magnitudes[k] / magnitudes.max()).all()
+    assert first.get_xdata()[-1] == 60 and gaussian.get_xdata()[-1] == smoothness.CUTOFF
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    marked = first.get_xdata()[first.get_markevery()]
+    assert marked[0] == 1 and marked[-1] == 60
+    assert len(marked) < 13 and np.log(marked[1:] / marked[:-1]).max() < np.log(2) + 1e-9
+    with pytest.raises(ValueError, match=r"last is 129, expected at most 128, .* shapes\['MLP'\]"):
+        plots.kernel_spectra(SHAPES, last=129)
+    absolute = plots.kernel_spectra(SHAPES, 60, absolute=True).get_lines()[0]
+    expected = smoothness.magnitudes(SHAPES["MLP"])[absolute.get_xdata()]
+    assert (np.abs(absolute.get_ydata() - expected) <= 1e-15 * expected.max()).all()
+
+
+def test_eigenvalue_decay():
+    decays = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=12)
+    ax = plots.eigenvalue_decay(decays)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[-3:] == ["even k", "odd k", "law"]
+    drawn = [line for line in ax.get_lines() if len(line.get_xdata())]
+    markers = [line for line in drawn if line.get_marker() in "osD"]
+    laws = [line for line in drawn if line.get_linestyle() == ":"]
+    for decay, even, odd, law in zip(decays, markers[::2], markers[1::2], laws, strict=True):
+        for line, parity in ((even, 0), (odd, 1)):
+            some = decay.frequencies % 2 == parity
+            assert (line.get_xdata() == decay.frequencies[some]).all()
+            assert (line.get_ydata() == decay.eigenvalues[some]).all()
+        label = f"slope {decay.exponent:.2f} ± {decay.uncertainty:.2f}, law {decay.law:g}"
+        assert even.get_label().endswith(label.replace("-", "−"))
+        assert even.get_markerfacecolor() != odd.get_markerfacecolor()
+        slope = np.diff(np.log(law.get_ydata())) / np.diff(np.log(law.get_xdata()))
+        assert np.abs(slope - decay.law).max() <= 1e-9
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert "2 layers, no skips\n2 channels × 3 pixels, filter size 3" in ax.get_title()
+    ax.figure.savefig(io.BytesIO())
+
+
+def test_eigenvalues_of_0_are_left_out():
+    """Odd frequencies of a single layer without skips; several pixels of a layer with skips."""
+    found = spectrum.decay_exponents(literature.geifman_cnn(1), 2, 1, max_frequency=12)
+    ax = plots.eigenvalue_decay(found, title="mine")
+    odd = next(line for line in ax.get_lines() if line.get_markerfacecolor() == "white")
+    assert list(odd.get_xdata()) == [1] and ax.get_title() == "mine"
+    found = spectrum.decay_exponents(literature.barzilai_resnet(1), 2, 3, max_frequency=12)
+    ax = plots.eigenvalue_decay(found)
+    assert "2 pixels (0, 1): λ = 0" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "1 layer, skips" in ax.get_title()
+    ax.figure.savefig(io.BytesIO())
