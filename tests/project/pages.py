@@ -1,11 +1,16 @@
-"""The Markdown pages of the project: files, links and blocks of code."""
+"""The Markdown pages of the project with their links and blocks of code, and the public names."""
 
 import re
 import textwrap
+from importlib import import_module
+from inspect import ismodule
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
+
+MODULES = re.findall(r"^   (rescntk[\w.]*)$", (ROOT / "docs/api/index.md").read_text(), re.M)
+"""The modules of the reference."""
 
 
 class Block(NamedTuple):
@@ -14,26 +19,21 @@ class Block(NamedTuple):
     line: int
     """The number of the block's first line."""
     code: str
-    output: str | None = None
+    output: str | None
     """What the page says that the block prints: a block of text below it."""
 
     @property
-    def reason(self):
-        """Why the block must not run: its first line is a comment that says so; or None."""
-        found = re.match(r"# not run: (\S.*)\n", self.code)
-        return found and found[1]
+    def runs(self):
+        """False if the first line is a comment that says why the block must not run."""
+        return re.match(r"# not run: \S", self.code) is None
 
 
 def pages():
-    """Return README.md and the pages of docs/, without those that a build of the site makes."""
+    """Return the texts of README.md and docs/ by name, without pages that a build makes."""
     made = ("docs/api/generated/", "docs/project/results/")
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [path for path in found if not path.relative_to(ROOT).as_posix().startswith(made)]
-
-
-def name(path):
-    """Return a page's name in the repository."""
-    return path.relative_to(ROOT).as_posix()
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+    return {name: text for name, text in texts.items() if not name.startswith(made)}
 
 
 def blocks(text):
@@ -49,3 +49,13 @@ def links(text):
     """Return the targets of a page's links and pictures."""
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
     return re.findall(r"\]\(([^)\s]+)\)", prose) + re.findall(r"<(https?:[^>]*)>", prose)
+
+
+def public_names():
+    """Yield the full names of the reference's names, with what they name."""
+    for module in map(import_module, MODULES):
+        for name in getattr(module, "__all__", vars(module)):
+            value = getattr(module, name)
+            is_own = getattr(value, "__module__", None) == module.__name__
+            if name[0] != "_" and not ismodule(value) and ("__all__" in vars(module) or is_own):
+                yield f"{module.__name__}.{name}", value

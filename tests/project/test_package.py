@@ -1,11 +1,13 @@
-"""The wheel, built from the sdist, holds all files, and runs the README's examples by itself."""
+"""The package builds, installs by itself, and runs the README's examples; so does make demo."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -18,8 +20,6 @@ from tests.project.pages import ROOT, blocks
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("build.__main__")
-
-FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
 
 
 def run(*command, folder, **environment):
@@ -38,7 +38,7 @@ def distributions(tmp_path_factory):
     source = tmp_path_factory.mktemp("source")
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "rescntk", source / "rescntk", ignore=ignore)
-    for name in FILES:
+    for name in ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, source)
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", "."]
     run(*build, folder=source)
@@ -64,12 +64,8 @@ def python(distributions, tmp_path_factory):
 def package_files():
     """Return the files that belong into the package, by their names in the repository."""
     paths = [path for path in (ROOT / "rescntk").rglob("*") if path.is_file()]
-    return {path.relative_to(ROOT).as_posix() for path in paths if not is_cached(path)}
-
-
-def is_cached(path):
-    """Return whether Python or numba has written a file."""
-    return Path(path).parent.name == "__pycache__"
+    written = {path for path in paths if path.parent.name != "__pycache__"}
+    return {path.relative_to(ROOT).as_posix() for path in written}
 
 
 def test_wheel_and_sdist_hold_every_file_of_the_package(distributions):
@@ -102,7 +98,27 @@ def test_readme_runs(python, tmp_path):
     for package in ("aeon", "sklearn", "zarr", "distributed"):
         pytest.importorskip(package)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = "".join(block.code for block in blocks(text) if block.reason is None)
+    code = "".join(block.code for block in blocks(text) if block.runs)
     (tmp_path / "readme.py").write_text(code.replace('effort="fast"', "effort=0.1"))
     quick = {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
     run(python, "readme.py", folder=tmp_path, **quick)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+@pytest.mark.parametrize(
+    ("stamp", "installed"),
+    [
+        ("demo", ["plot,datasets"]),
+        ("test", ["all"]),
+        ("look", ["all", "look"]),
+        ("cuda13", ["all", "cuda13"]),
+        ("jax-cuda13", ["all", "cuda13", "jax-cuda13"]),
+    ],
+)
+def test_make_installs_the_extras_of_its_targets(stamp, installed):
+    """As in a fresh clone: pyproject.toml counts as newer than what is installed."""
+    make = ["make", "--dry-run", "-W", "pyproject.toml", f".venv/{stamp}.stamp"]
+    commands = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert re.findall(r"--editable '(.*)'", commands) == [f".[{extras}]" for extras in installed]
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert metadata["optional-dependencies"].keys() >= set(",".join(installed).split(","))
