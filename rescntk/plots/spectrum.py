@@ -58,9 +58,9 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
         for parity, fill in ((0, colour), (1, "white")):
             some = seen & (k % 2 == parity)
             values, errors = decay.eigenvalues[some], decay.errors[some]
-            style = {"color": colour, "markerfacecolor": fill, "markersize": 4.5}
+            points = {"color": colour, "markerfacecolor": fill, "markersize": 4.5}
             name = label.replace("-", "−") if parity == 0 else None
-            ax.plot(k[some], values, marker, label=name, **style)
+            ax.plot(k[some], values, marker, label=name, **points)
             ax.errorbar(k[some], values, errors, fmt="none", color=colour, elinewidth=1)
         even = seen & (k % 2 == 0)
         if even.any() and np.isfinite(decay.law):
