@@ -1,9 +1,9 @@
-// The dual activation of one pixel pair, ReLU's: K = E[σ(u)σ(v)] and K̇ = E[σ'(u)σ'(v)], from
-// distances.
+// The dual activation of one pixel pair, ReLU's, from distances: the step `dual` of a layer
+// (layers.h).
 //
 // Notation: q1 and q2 are the variances of the two pixels, ρ is their correlation.
 // g = √(q1 q2); w = 1 − ρ; v = 1 + ρ.
-// h = √(q1/2) − √(q2/2); z = h²; D = (q1 + q2)/2 − covariance.
+// h = √(q1/2) − √(q2/2); z = h²; D = (q1 + q2)/2 − covariance. The covariance Σ is g − g w.
 
 #include "numbers.h"
 
@@ -12,7 +12,7 @@ template <class real> struct alignas(2 * sizeof(real)) PixelRoots {
     real root, inverse_root;
 };
 
-// Constants of one layer. records.py has the same fields.
+// Constants of one layer. structs.py has the same fields.
 template <class real> struct Layer {
     real branch_scale;  // factor of the branch's window sums: α² c_v c_w / (2 · both filters' sizes)
     real skip_scale;    // factor of the state before the branch is added; 0 without skip
@@ -28,32 +28,34 @@ template <class real> struct Trained {
     real outer_plus_readout;    // o + r
 };
 
-// One pixel pair's contribution of the residual branch, before the outer filter.
-template <class real> struct Branch {
-    real branch_distance;  // D of K
-    real K;
-    real tangent_branch;  // K̇ ⊙ T_g + (o + r) K
+// One pixel pair's pre-activations.
+template <class real> struct Correlation {
+    real g, h, w, v;
+};
+
+// One pixel pair's dual activation.
+template <class real> struct Dual {
+    real branch_distance;  // D_K
+    real K, K_dot;         // E[σ(u)σ(v)] and E[σ'(u)σ'(v)]
 };
 
 // ReLU, without the factor c_v/2:
 //     1 − κ1 = w − k1 for w < 1, else 1 − k1;  κ0 = 1 − k0 for w < 1, else k0;
-//     branch distance = z + g (1 − κ1),  K = g κ1,
-// with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a).
+//     D_K = z + g (1 − κ1),  K = g κ1,  K̇ = κ0,
+// with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a). ReLU needs none of the layer's constants.
 template <bool NTK, class real>
-HD Branch<real> relu(real g, real h, real w, real v, real tangent, real outer_plus_readout)
+HD Dual<real> dual(const Layer<real> &, const Correlation<real> &at)
 {
-    const bool acute = below_one(w);  // the angle between the pixels
-    const real a = at_least_0(acute ? w : v);
+    const bool acute = below_one(at.w);  // the angle between the pixels
+    const real a = at_least_0(acute ? at.w : at.v);
     const real root = square_root(a);
-    const real one_minus_kappa1 = fused(-(root * a), r_poly(a), acute ? w : real(1));
-    const real deficit = g * one_minus_kappa1;
-    Branch<real> branch;
-    branch.branch_distance = fused(h, h, deficit);
-    branch.K = g - deficit;
-    branch.tangent_branch = 0;
-    if (NTK) {
-        const real kappa0 = fused(with_sign(root, acute), p_poly(a), acute ? real(1) : real(0));
-        branch.tangent_branch = fused(outer_plus_readout, branch.K, kappa0 * tangent);
-    }
-    return branch;
+    const real one_minus_kappa1 = fused(-(root * a), r_poly(a), acute ? at.w : real(1));
+    const real deficit = at.g * one_minus_kappa1;
+    Dual<real> result;
+    result.branch_distance = fused(at.h, at.h, deficit);
+    result.K = at.g - deficit;
+    result.K_dot = 0;
+    if (NTK)
+        result.K_dot = fused(with_sign(root, acute), p_poly(a), acute ? real(1) : real(0));
+    return result;
 }

@@ -3,10 +3,10 @@
 // A pixel pair's E = (D + |q1 − q2|/2)/√a, in mean variances of the layer, a = min(w, 2 − w), is
 // the error of κ0 in rounding units (scaling.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
 // so that it is 0 for pixel pairs without doubt, and sums have no order. The pair of signals is
-// computed again from deficits where the sum is too large (doubt.py).
+// computed again from deficits where the sum is too large (engine.py).
 //
 // E changes slowly from layer to layer. So only layers 2, 8, 32, ... look at it: each stands for
-// the layers near it (doubt.py).
+// the layers near it (launch_plan.py).
 
 #include "rows.h"
 

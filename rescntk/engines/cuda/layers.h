@@ -1,4 +1,12 @@
 // One segment's way through a layer: from window sums of its state to the branch of the next layer.
+//
+// A layer has four steps (engines/layer.py, docs/theory/recursion.md):
+//
+//     w = 1 − ρ = (box(D) − z) / g                         correlate
+//     K, D_K, K̇ = dual activation of w                     dual (activations.h)
+//     A_g = (i − r) Σ + box(A)                             tangent_g
+//     F ← F + box(K),  D ← D + box(D_K)                    add_branch (short_rows.cu, long_rows.cu)
+//     A ← A + box(K̇ ⊙ A_g + (o + r) K)                     add_branch
 
 #include "doubt.h"
 
@@ -8,18 +16,10 @@ template <int P, class real> struct State {
     real distance[P], tangent[P], features[P];
 };
 
-// `Branch` of each of a segment's pixel pairs.
+// What `add_branch` filters and adds to D, F and A: D_K, K and K̇ ⊙ A_g + (o + r) K.
 template <int P, class real> struct Branches {
     real branch_distance[P], K[P], tangent_branch[P];
 };
-
-template <int P, class real>
-HD void set(Branches<P, real> &branches, int j, const Branch<real> &branch)
-{
-    branches.branch_distance[j] = branch.branch_distance;
-    branches.K[j] = branch.K;
-    branches.tangent_branch[j] = branch.tangent_branch;
-}
 
 // Multiply a state by the layer's skip_scale, where that is not 1.
 template <int P, class real>
@@ -50,16 +50,36 @@ __device__ __forceinline__ void add(real (&state)[P], real factor, const real (&
         state[j] = fused(factor, added[j], state[j]);
 }
 
-// ---------------------------------------------------------------- the activation
+// ---------------------------------------------------------------- the steps of a pixel pair
 
-// The branch of one pixel pair. `tangent` belongs to the pre-activations.
-template <class Net, class real>
-__device__ __forceinline__ Branch<real> activated(
-    const Trained<real> &trained, real g, real h, real w, real v, real tangent)
+// w = 1 − ρ = (box(D) − z) / g of the pre-activations.
+template <class real> HD real correlate(const PixelPair<real> &pair, real distance)
 {
-    if (Net::INNER_DIFFERS)  // (i − r) Σ, where Σ = g − g w
-        tangent = fused(trained.inner_minus_readout, g - g * w, tangent);
-    return relu<Net::NTK>(g, h, w, v, tangent, trained.outer_plus_readout);
+    return fused(-pair.h, pair.h, distance) * pair.inverse_g;
+}
+
+// A_g = (i − r) Σ + box(A), the tangent kernel of the pre-activations; Σ = g − g w.
+template <class Net, class real>
+HD real tangent_g(const Trained<real> &trained, const Correlation<real> &at, real tangent)
+{
+    return Net::INNER_DIFFERS ? fused(trained.inner_minus_readout, at.g - at.g * at.w, tangent)
+                              : tangent;
+}
+
+// Set the branches of pixel pair j from its pre-activations; `tangent` is box(A).
+template <class Net, int P, class real>
+HD void set_branches(
+    Branches<P, real> &branches, int j, const Layer<real> &constants,
+    const Trained<real> &trained, const Correlation<real> &at, real tangent)
+{
+    const Dual<real> result = dual<Net::NTK>(constants, at);
+    branches.branch_distance[j] = result.branch_distance;
+    branches.K[j] = result.K;
+    branches.tangent_branch[j] = 0;
+    if (Net::NTK)
+        branches.tangent_branch[j] = fused(
+            trained.outer_plus_readout, result.K,
+            result.K_dot * tangent_g<Net>(trained, at, tangent));
 }
 
 // ---------------------------------------------------------------- the input and the first layer
@@ -112,7 +132,7 @@ __device__ __forceinline__ void half_squares(
 // w = 1 − ρ of the input's pixels, from differences of their unit vectors; and v = 1 + ρ. Where
 // 2 − w has lost its digits, v comes from sums of the unit vectors.
 template <int P, class real>
-__device__ __forceinline__ void input_complements(
+__device__ __forceinline__ void correlate_input(
     const Job<real> &job, const SegmentTables<real> &tables, real (&w)[P], real (&v)[P])
 {
     half_squares<false>(job, tables, w);
@@ -149,7 +169,7 @@ __device__ __forceinline__ void first_layer(
     Branches<P, real> &branches)
 {
     real w[P], v[P];
-    input_complements(job, tables, w, v);
+    correlate_input(job, tables, w, v);
     const real features_scale = Net::SUMMED ? job.features_scale : real(1);
 #pragma unroll
     for (int j = 0; j < P; ++j)
@@ -160,14 +180,15 @@ __device__ __forceinline__ void first_layer(
 #pragma unroll
     for (int j = 0; j < P; ++j) {
         const PixelPair<real> pair = tables.at(j);
-        set(branches, j,
-            activated<Net>(job.trained, pair.g, pair.h, w[j], v[j], state.tangent[j]));
+        set_branches<Net>(
+            branches, j, job.layers[1], job.trained, {pair.g, pair.h, w[j], v[j]},
+            state.tangent[j]);
     }
 }
 
 // ---------------------------------------------------------------- further layers
 
-// The branch of a layer, from window sums of D and A; and its pixel pairs' E, added to `doubt`.
+// The branches of a layer, from box(D) and box(A); and its pixel pairs' E, added to `doubt`.
 // Rows that are not `valid` repeat another row, whose E counts once.
 template <class Net, int P, class real>
 __device__ __forceinline__ void next_layer(
@@ -192,7 +213,7 @@ __device__ __forceinline__ void next_layer(
             const PixelPair<real> pair = tables.at(j);
             g[k] = pair.g;
             h[k] = pair.h;
-            w[k] = fused(-pair.h, pair.h, distance[j]) * pair.inverse_g;  // (D − z)/g
+            w[k] = correlate(pair, distance[j]);
         }
         if (doubt_weight != 0) {  // few layers
             const int begins = begin(segment, job.segments, job.d) + first;
@@ -207,8 +228,9 @@ __device__ __forceinline__ void next_layer(
             const int j = first + k;
             if (j >= P)
                 continue;
-            set(branches, j,
-                activated<Net>(job.trained, g[k], h[k], w[k], 2 - w[k], tangent[j]));
+            set_branches<Net>(
+                branches, j, job.layers[layer], job.trained, {g[k], h[k], w[k], 2 - w[k]},
+                tangent[j]);
         }
     }
 }

@@ -4,7 +4,7 @@
 // contract a·b + c by themselves (--fmad=false); `fused` contracts where the formula asks for it.
 // So a result does not depend on the register that a pixel happens to have.
 //
-// The loader (kernels.py) puts the coefficients of polynomials.py before this file.
+// The loader (compiler.py) puts the coefficients of polynomials.py before this file.
 
 #define HD __host__ __device__ __forceinline__
 

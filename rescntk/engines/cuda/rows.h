@@ -10,7 +10,7 @@
 
 // What the compiler knows of a network: filters, kinds, whether only the sum of F over pixels is
 // wanted, whether exactly one of inner and readout weights is trained, and whether filters are
-// dilated. `Head` comes from launch.py.
+// dilated. `Head` comes from launch_plan.py.
 template <class Real, int PIXELS_OF_SEGMENT, int INNER, int OUTER, bool GPK_, bool NTK_,
     bool SUMMED_, bool INNER_DIFFERS_, bool DILATED_ = false>
 struct Network {
@@ -24,8 +24,8 @@ struct Network {
 
 // Tables of some signals. Pixels lie as (case, layer, register, segment): P registers for a left
 // signal; 2P for a right signal, whose rows begin at any pixel. The pixel is
-// begin(segment) + register, around the ring. packing.py makes them.
-template <class real> struct PackedTables {
+// begin(segment) + register, around the ring. structs.py makes them.
+template <class real> struct DeviceTables {
     const PixelRoots<real> *roots;
     const real *units;     // unit vectors: (case, feature, register, segment)
     const double *bounds;  // bounds on √kernel: (kind, result, case)
@@ -34,9 +34,9 @@ template <class real> struct PackedTables {
 
 // What a launch computes: kernels of `rows` left with `columns` right cases. In a symmetric Gram a
 // pair is wanted if column + above >= row. On a diagonal, row and column are the same case.
-// records.py has the same fields; a test compares sizes and offsets.
+// structs.py has the same fields; a test compares sizes and offsets.
 template <class real> struct Job {
-    PackedTables<real> left, right;
+    DeviceTables<real> left, right;
     const Layer<real> *layers;  // of the input, and of layers 1 ... depth
     const int *slots;           // which result a layer is, or −1
     const int *steps;           // pixels from one tap of a layer's filters to the next
@@ -50,7 +50,7 @@ template <class real> struct Job {
     real opposite;        // 1 + ρ is computed by itself where 1 − ρ exceeds this number
     real features_scale;  // factor of F⁰ where only the sum of F is wanted: 1 / outer filter size
     int n_slots, depth, features, d, segments, inner, outer, offsets;
-    int teams_per_pair, pairs_high, pairs_per_block;  // see `case_pair_of`
+    int teams_per_pair, pairs_high, pairs_wide, blocks_wide;  // see `case_pair_of`
     int diagonal, headroom, grids, head;
     int linear_apart;  // the state of A is without the part of F⁰ (layers.h)
 };
@@ -75,19 +75,19 @@ struct CasePair {
 };
 
 // The pair of cases with this number in the block. A block has a rectangle of pairs, `pairs_high`
-// rows high. A pair has `teams_per_pair` teams of threads; each takes every teams_per_pair-th
-// offset.
+// rows by `pairs_wide` columns; `blocks_wide` blocks lie side by side. A pair has `teams_per_pair`
+// teams of threads; each takes every teams_per_pair-th offset.
 template <class real>
 __device__ __forceinline__ CasePair case_pair_of(const Job<real> &job, int number)
 {
-    const int wide = job.pairs_per_block / job.pairs_high;
-    const long long blocks = (job.columns + wide - 1) / wide;
+    const unsigned blocks = job.blocks_wide;
+    const int across = number / job.pairs_high, down = number % job.pairs_high;
     CasePair cases;
-    cases.column = blockIdx.x % blocks * wide + number / job.pairs_high;
+    cases.column = (long long)(blockIdx.x % blocks) * job.pairs_wide + across;
     cases.row = job.diagonal ? cases.column
-                             : blockIdx.x / blocks * job.pairs_high + number % job.pairs_high;
-    cases.wanted = number < job.pairs_per_block && cases.row < job.rows
-                   && cases.column < job.columns && cases.column + job.above >= cases.row;
+                             : (long long)(blockIdx.x / blocks) * job.pairs_high + down;
+    cases.wanted = across < job.pairs_wide && cases.row < job.rows && cases.column < job.columns
+                   && cases.column + job.above >= cases.row;
     return cases;
 }
 

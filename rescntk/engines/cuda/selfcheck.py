@@ -1,13 +1,9 @@
 """The engine's check of itself: its kernels against the reference engine, on the device.
 
-The first use of a device in a process computes the Grams of CASES, of a few short signals. Each
-Gram is compared with the reference engine's, computed by NumPy. A case costs one launch of a
-kernel, and the array operations of its tables and of its doubtful pairs. All cases cost about 40
-milliseconds of NumPy on a processor of 2 cores. Compiling takes seconds when CuPy has no compiled
-kernels on disk.
-
-The check proves the device, the driver and the compiler on a few instances of the kernels, one for
-each way through their text. Other filters are other instances of the same text.
+The first use of a device in a process computes the Grams of CASES, of a few short signals, and
+compares them with the reference engine's, which take NumPy about 40 milliseconds. Compiling takes
+seconds when CuPy has no compiled kernels on disk. The check proves the device, the driver and the
+compiler on a few instances of the kernels, one for each way through their text.
 
 An engine that fails is not used: `engines.available()` and the error of a call by name have the
 figures, and "auto" takes the reference engine.
@@ -16,8 +12,7 @@ figures, and "auto" takes the reference engine.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,55 +32,35 @@ OUT_OF_MEMORY = 2
 """The status of CUDA's errors for want of memory: cudaErrorMemoryAllocation and
 CUDA_ERROR_OUT_OF_MEMORY (CUDA Runtime and Driver API, "Error Handling")."""
 
+LOST = frozenset((700, 702, 710, *range(714, 720)))
+"""The status of errors after which CUDA does no more work in a process: illegal addresses and
+instructions, time-outs and failures of a launch (the same chapter)."""
+
+RESTART = "the device is lost to this process: restart the process"
+
 Gram = Callable[[Request, Array, Array | None, Tick], ScaledKernel]
 """The function `gram` of an engine."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """A Gram of the check.
-
-    Attributes
-    ----------
-    rows : str
-        Where the kernel keeps rows, or what is special about them, for the message.
-    network : Network
-        The network, whose filters choose the kernel.
-    dtype : str
-        The precision.
-    """
-
-    rows: str
-    network: Network
-    dtype: str
-
-    @property
-    def name(self) -> str:
-        """The case in words."""
-        return f"{self.dtype}, {self.rows}"
-
-
-_NETWORKS = (
-    ("rows in registers", Network(3, 3)),
-    ("rows in shared memory", Network(3, 17, outer_filter_size=3)),
-    ("dilated filters", Network(3, 3, dilation=(1, 2, 4))),
-)
-
 CASES = tuple(
-    Case(rows, network, dtype) for rows, network in _NETWORKS for dtype in ("float64", "float32")
+    (f"{dtype}, {rows}", network, dtype)
+    for rows, network in (
+        ("rows in registers", Network(3, 3)),
+        ("rows in shared memory", Network(3, 17, outer_filter_size=3)),
+        ("dilated filters", Network(3, 3, dilation=(1, 2, 4))),
+    )
+    for dtype in ("float64", "float32")
 )
-"""Rows in registers and in shared memory, and dilated filters, both precisions.
-
-The GAP head, both kinds: all offsets, halos and exact sums.
-"""
+"""Name, network and precision of each Gram. Filters choose the kernel. The head is GAP, for both
+kinds: all offsets, halos and exact sums."""
 
 
 def signals() -> np.ndarray:
     """Return the signals of the check, (6, 2, 26).
 
     Signals x and z, x times −1/2, and z with pixels of zero; and two steps of one direction, whose
-    windows are parallel and differ in amplitude, so that their pairs are doubtful (doubt.py). Rows
-    of 26 pixels have several segments, some of them short.
+    windows are parallel and differ in amplitude, so that their pairs are doubtful. Rows of 26
+    pixels have several segments, some of them short.
     """
     x, z = 0.4 + 0.5 * np.sin(np.arange(104.0).reshape(2, 2, 26) ** 2)
     pixel = np.arange(26)
@@ -97,109 +72,75 @@ def signals() -> np.ndarray:
     return np.stack([x, z, -0.5 * x, cut, *steps])
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of a check.
-
-    Attributes
-    ----------
-    reason : str or None
-        Why the engine cannot serve, or None.
-    lasting : bool
-        False for states that may pass, such as full memory: the next use checks again.
-    """
-
-    reason: str | None
-    lasting: bool = True
-
-
-_verdicts: dict[int, Verdict] = {}
+_reasons: dict[int, str | None] = {}
 _lock = threading.Lock()
 
 
 def failure(cupy: Any, gram: Gram) -> str | None:
     """Return why the current device fails the check, or None; the check runs once a process.
 
-    Threads that ask for the same device wait for one check.
+    Threads wait for one check. After a failure that may pass, the next use checks again.
     """
     device = int(cupy.cuda.runtime.getDevice())
     with _lock:
-        verdict = _verdicts.get(device)
-        if verdict is None:
-            verdict = check(gram)
-            if verdict.lasting:
-                _verdicts[device] = verdict
-    return verdict.reason
+        if device in _reasons:
+            return _reasons[device]
+        reason, lasting = check(gram)
+        if lasting:
+            _reasons[device] = reason
+    return reason
 
 
-def forget() -> None:
-    """Forget all verdicts, so that the next use checks again."""
-    with _lock:
-        _verdicts.clear()
+def check(gram: Gram) -> tuple[str | None, bool]:
+    """Return why the engine cannot serve, or None; and False for a failure that may pass.
 
-
-def check(gram: Gram) -> Verdict:
-    """Compare the Grams of CASES with the reference engine's. Any exception is a failure."""
+    Any exception is a failure. Full memory, a full disk and a locked file may pass.
+    """
     try:
-        errors = [found for case in CASES for found in errors_of(case, gram)]
+        compared = [
+            (error / TOLERANCE[dtype], f"error {error:.2g} of {kind} ({name}), expected at most "
+             f"{TOLERANCE[dtype]:g} of √(K_ii K_jj)")
+            for name, network, dtype in CASES
+            for kind, error in errors_of(network, dtype, gram).items()
+        ]  # fmt: skip
     except Exception as error:
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        return Verdict(f"its check on this device failed with {said}", not may_pass(error))
-    failed = [found for found in errors if not found.passed]
+        words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        remedy = f"; {RESTART}" * loses_device(error)
+        passes = isinstance(error, (MemoryError, OSError)) or _status(error) == OUT_OF_MEMORY
+        return f"its check on this device failed with {words}{remedy}", not passes
+    failed = [found for found in compared if not found[0] <= 1.0]
     if not failed:
-        return Verdict(None)
-    worst = max(failed, key=lambda found: found.excess)
-    return Verdict(
+        return None, True
+    _, worst = max(failed, key=lambda found: np.nan_to_num(found[0], nan=np.inf))
+    return (
         f"its kernels are wrong on this device: {worst}; "
-        f"{len(failed)} of {len(errors)} comparisons with the reference engine failed"
-    )
+        f"{len(failed)} of {len(compared)} comparisons with the reference engine failed"
+    ), True
 
 
-def may_pass(error: Exception) -> bool:
-    """Return whether an error may go away: memory or a disk is full, or a file is locked."""
-    full = isinstance(error, (MemoryError, OSError))
-    return full or getattr(error, "status", None) == OUT_OF_MEMORY
+def loses_device(error: Exception) -> bool:
+    """Return whether CUDA does no more work in this process after an error."""
+    return _status(error) in LOST
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The largest |ΔK|/√(K_ii K_jj) of one case and kind, and the bar."""
-
-    case: Case
-    kind: str
-    error: float
-    bar: float
-
-    @property
-    def passed(self) -> bool:
-        """True if the error is a number within the bar; NaN is not."""
-        return self.error <= self.bar
-
-    @property
-    def excess(self) -> float:
-        """The error in units of the bar; NaN is worst."""
-        return self.error / self.bar if self.error == self.error else float("inf")
-
-    def __str__(self) -> str:
-        return (
-            f"error {self.error:.2g} of {self.kind} ({self.case.name}), "
-            f"expected at most {self.bar:g} of √(K_ii K_jj)"
-        )
+def _status(error: Exception) -> int | None:
+    return getattr(error, "status", None)
 
 
-def errors_of(case: Case, gram: Gram) -> Iterator[Comparison]:
-    """Yield the comparison of each kind of one case."""
-    X, depth = signals(), case.network.depth
+def errors_of(network: Network, dtype: str, gram: Gram) -> dict[str, float]:
+    """Return the largest |ΔK|/√(K_ii K_jj) of each kind."""
+    X, depth = signals(), network.depth
 
     def kernels(engine: Gram, dtype: str) -> dict[str, np.ndarray]:
-        request = Request(case.network, "gap", KINDS, (depth,), dtype, threads=1)
+        request = Request(network, "gap", KINDS, (depth,), dtype, threads=1)
         scaled = engine(request, X, None, silent)
         size = scaled.left[:, None] * scaled.right * 2.0 ** scaled.exponents[0]
         return {kind: scaled.values[kind][0] * size for kind in KINDS}
 
-    ours, exact = kernels(gram, case.dtype), kernels(reference.gram, "float64")
-    for kind in KINDS:
-        own = np.sqrt(exact[kind].diagonal())
+    def error(K: np.ndarray, exact: np.ndarray) -> float:
+        root = np.sqrt(exact.diagonal())
         with np.errstate(invalid="ignore"):
-            error = np.max(np.abs(ours[kind] - exact[kind]) / (own[:, None] * own))
-        yield Comparison(case, kind, float(error), TOLERANCE[case.dtype])
+            return float(np.max(np.abs(K - exact) / (root[:, None] * root)))
+
+    computed, exact = kernels(gram, dtype), kernels(reference.gram, "float64")
+    return {kind: error(computed[kind], exact[kind]) for kind in KINDS}

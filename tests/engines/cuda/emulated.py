@@ -1,24 +1,25 @@
 """A stand-in for CuPy whose kernels run: on the host, through the C++ compiler.
 
-`fake_cupy` with what the engine "cuda" needs beyond arrays. A kernel's own text is compiled, with
-cuda_on_host.h in place of CUDA, and called with the record that CuPy would pass.
+Its arrays are NumPy's behind a class that NumPy cannot look into. Like CuPy's they refuse to be
+turned into NumPy's silently and to be mixed with them, so code that passes runs on one library from
+end to end. The module has the functions that the engines use and CuPy has; reaching for any other
+is an AttributeError. A kernel's own text is compiled, with cuda_on_host.h in place of CUDA, and
+called with the record that CuPy would pass.
 """
 
+import collections
 import ctypes
 import hashlib
 import os
 import re
 import shutil
 import subprocess
-import sys
 import types
+import weakref
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
-
-from tests.engines.cuda import fake_cupy
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 MISSING = "no C++ compiler: install g++"
@@ -44,6 +45,166 @@ extern "C" int run(long long blocks, int threads, int together, size_t shared, v
     return host::run(blocks, threads, together, shared, [] {{ host::call({name}, arguments); }});
 }}
 """
+
+FUNCTIONS = (
+    "abs add arange arctan arctan2 argmin ascontiguousarray broadcast_to clip concatenate copyto "
+    "divide empty empty_like flatnonzero floor floor_divide frexp full full_like isfinite "
+    "ldexp maximum minimum multiply nonzero ones ones_like roll sqrt stack subtract take where "
+    "zeros zeros_like"
+)
+OPERATORS = (
+    "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "
+    "eq ne and or invert matmul mod floordiv"
+)
+
+ATTRIBUTES = {"MaxSharedMemoryPerBlockOptin": 227 * 1024, "MultiProcessorCount": 132,
+              "SingleToDoublePrecisionPerfRatio": 2}  # fmt: skip
+
+counts = collections.Counter()
+"""What the device was asked to do: operations, launches, and waits of the host for an answer."""
+
+# ---------------------------------------------------------------- arrays
+
+
+class Memory:
+    """A device's memory: what live arrays take of it, in whole blocks of CuPy's pool."""
+
+    def __init__(self, size, block=512):
+        self.size, self.block, self.used, self.known = size, block, 0, set()
+
+    def take(self, array):
+        while isinstance(array.base, np.ndarray):  # of views what they look at
+            array = array.base
+        if id(array) in self.known:
+            return
+        taken = -(-array.nbytes // self.block) * self.block
+        if self.used + taken > self.size:
+            raise MemoryError(f"{taken} bytes beside {self.used} of {self.size}")
+        self.used += taken
+        self.known.add(id(array))
+        weakref.finalize(array, self.give, id(array), taken).atexit = False
+
+    def give(self, number, taken):
+        self.known.remove(number)
+        self.used -= taken
+
+
+class Device:
+    """A device, current inside of its `with` block."""
+
+    current = 0
+
+    def __init__(self, number):
+        self.number = number
+
+    def __enter__(self):
+        self.before, Device.current = Device.current, self.number
+
+    def __exit__(self, *_):
+        Device.current = self.before
+
+
+def _inner(value):
+    if isinstance(value, ndarray):
+        return value._array
+    if isinstance(value, (np.ndarray, np.generic)) and np.ndim(value):
+        raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+    if isinstance(value, (tuple, list)):
+        return type(value)(_inner(item) for item in value)
+    return value
+
+
+def _outer(value):
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ndarray(np.asarray(value))
+    if isinstance(value, tuple):
+        return tuple(_outer(item) for item in value)
+    return value
+
+
+def _through(function):
+    def call(*args, **kwargs):
+        # CuPy's nonzero waits for the number of what it has found.
+        counts["waits"] += getattr(function, "__name__", "") in ("nonzero", "flatnonzero")
+        inner = {name: _inner(value) for name, value in kwargs.items()}
+        return _outer(function(*map(_inner, args), **inner))
+
+    return call
+
+
+LIVE = weakref.WeakValueDictionary()
+"""Address -> array, of live arrays whose address was asked for: for kernels that get pointers."""
+
+
+class ndarray:
+    """CuPy's array: a NumPy array that NumPy cannot look into."""
+
+    memory = None  # the device's, if arrays are to be counted
+
+    def __init__(self, array):
+        counts["operations"] += 1
+        self._array, self.device = array, Device(Device.current)
+        if self.memory is not None:
+            self.memory.take(array)
+
+    @property
+    def data(self):
+        """The device's memory, of which `ptr` is the address."""
+        assert self._array.flags.c_contiguous
+        address = self._array.ctypes.data
+        LIVE[address] = self
+        return types.SimpleNamespace(ptr=address)
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    __array_ufunc__ = None
+
+    def __getattr__(self, name):
+        value = getattr(self._array, name)
+        if callable(value):
+            return _through(value)
+        return value if name in ("shape", "ndim", "dtype", "size", "strides") else _outer(value)
+
+    def __getitem__(self, index):
+        return ndarray(np.asarray(self._array[_inner(index)]))
+
+    def __setitem__(self, index, value):
+        counts["operations"] += 1
+        self._array[_inner(index)] = _inner(value)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self._array)))
+
+    def __len__(self):
+        return len(self._array)
+
+
+def _operator(name):
+    def apply(self, *others):
+        result = getattr(self._array, name)(*map(_inner, others))
+        if name.startswith("__i") and name != "__invert__":
+            return self
+        return _outer(result)
+
+    return apply
+
+
+def _number(convert):
+    def apply(self):
+        counts["waits"] += 1
+        return convert(self._array)
+
+    return apply
+
+
+for _name in OPERATORS.split():
+    setattr(ndarray, f"__{_name}__", _operator(f"__{_name}__"))
+for _convert in (float, int, bool):
+    setattr(ndarray, f"__{_convert.__name__}__", _number(_convert))
+ndarray.__module__ = "cupy"
+
+# ---------------------------------------------------------------- kernels
 
 
 def on_the_host(source):
@@ -85,11 +246,16 @@ def _write(path, write):
     own.rename(path)
 
 
-class RawModule:
-    """Like CuPy's; `folder` keeps what is compiled."""
+LIMITS = collections.defaultdict(lambda: 48 * 1024)
 
-    folder = None
-    limits: ClassVar[dict] = {}
+
+class RawModule:
+    """Like CuPy's. All kernels of one name share what they may take of shared memory.
+
+    So it is with CuPy, whose modules of one text are one.
+    """
+
+    folder = None  # keeps what is compiled
 
     def __init__(self, code, options, name_expressions):
         assert "--fmad=false" in options
@@ -98,29 +264,24 @@ class RawModule:
     def get_function(self, name):
         assert name in self.names
         text = on_the_host(self.code) + WRAPPER.format(name=name)
-        return Kernel(build(text, self.folder), name, self.limits)
+        return Kernel(build(text, self.folder), name)
 
 
 class Kernel:
-    """A function of a module. All of one name share what they may take of shared memory.
-
-    So it is with CuPy, whose modules of one text are one.
-    """
-
-    def __init__(self, library, name, limits):
-        self.library, self.name, self.limits = library, name, limits
+    def __init__(self, library, name):
+        self.library, self.name = library, name
 
     @property
     def max_dynamic_shared_size_bytes(self):
-        return self.limits.get(self.name, 48 * 1024)
+        return LIMITS[self.name]
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, most):
-        runtime = sys.modules["cupy"].cuda.runtime
-        assert most <= runtime.deviceGetAttribute(97, 0), "CUDA_ERROR_INVALID_VALUE"
-        self.limits[self.name] = most
+        assert most <= ATTRIBUTES["MaxSharedMemoryPerBlockOptin"], "CUDA_ERROR_INVALID_VALUE"
+        LIMITS[self.name] = most
 
     def __call__(self, grid, block, arguments, shared_mem):
+        counts["launches"] += 1
         assert shared_mem <= self.max_dynamic_shared_size_bytes, "CUDA_ERROR_INVALID_VALUE"
         (blocks,), (threads,) = grid, block
         (job,) = arguments
@@ -129,14 +290,8 @@ class Kernel:
         guarded = list(_guard_pointers(job))
         given = (ctypes.c_void_p * 1)(job.ctypes.data)
         together = 32 if self.name.startswith("short_rows") else threads
-        run = self.library.run
-        run.argtypes = [
-            ctypes.c_longlong,
-            ctypes.c_int,
-            ctypes.c_int,
-            ctypes.c_size_t,
-            ctypes.c_void_p,
-        ]
+        run, size, integer = self.library.run, ctypes.c_size_t, ctypes.c_int
+        run.argtypes = [ctypes.c_longlong, integer, integer, size, ctypes.c_void_p]
         assert not run(blocks, threads, together, shared_mem, given), "threads parted"
         for array, copy in guarded:
             copy.back(array)
@@ -151,7 +306,7 @@ def _guard_pointers(record):
             (address,) = record[name].tolist()
             if not address:
                 continue
-            array = fake_cupy.LIVE[address]._array  # KeyError: the array is gone
+            array = LIVE[address]._array  # KeyError: the array is gone
             copy = _Guarded(array)
             record[name] = copy.inside.ctypes.data
             yield array, copy
@@ -175,25 +330,56 @@ class _Guarded:
         array[...] = self.inside.view(array.dtype).reshape(array.shape)
 
 
+# ---------------------------------------------------------------- the module
+
+
+class CUDARuntimeError(RuntimeError):
+    """An error with a status, as CuPy's are."""
+
+    def __init__(self, status, text=""):
+        super().__init__(text)
+        self.status = status
+
+
+def _asnumpy(array):
+    counts["waits"] += 1
+    return np.array(_inner(array))
+
+
 def module(folder, memory=None):
     """Return the module to put in place of cupy.
 
     `folder` is for compiled kernels, and `memory` counts what arrays take.
     """
-    fake = fake_cupy.module()
-    memory = fake_cupy.Memory(2**30) if memory is None else memory
-    fake_cupy.ndarray.memory = memory
-    runtime = fake.cuda.runtime
-    runtime.getDeviceCount = lambda: 1
-    runtime.getDevice = lambda: 0
-    runtime.memGetInfo = lambda: (memory.size - memory.used, memory.size)
-    runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
-    runtime.deviceGetAttribute = lambda what, device: {97: 227 * 1024}[what]
+    fake = types.ModuleType("cupy")
+    fake.ndarray, fake.float64, fake.dtype = ndarray, np.float64, np.dtype
+    for name in FUNCTIONS.split():
+        setattr(fake, name, _through(getattr(np, name)))
+    fake.add.reduceat = _through(np.add.reduceat)
+    fake.asarray = lambda a, dtype=None: ndarray(
+        np.array(a._array if isinstance(a, ndarray) else a, dtype=dtype)
+    )
+    fake.asnumpy = _asnumpy
+    tricks = types.SimpleNamespace(as_strided=_through(np.lib.stride_tricks.as_strided))
+    fake.lib = types.SimpleNamespace(stride_tricks=tricks)
+    memory = Memory(2**30) if memory is None else memory
+    ndarray.memory = memory
+    runtime = types.SimpleNamespace(
+        CUDARuntimeError=CUDARuntimeError,
+        getDeviceCount=lambda: 1,
+        getDevice=lambda: Device.current,
+        memGetInfo=lambda: (memory.size - memory.used, memory.size),
+        deviceGetAttribute=lambda name, device: ATTRIBUTES[name],
+        **{f"cudaDevAttr{name}": name for name in ATTRIBUTES},
+    )
+    fake.cuda = types.SimpleNamespace(
+        runtime=runtime,
+        nvrtc=types.SimpleNamespace(getVersion=lambda: (13, 0)),
+        get_current_stream=lambda: types.SimpleNamespace(synchronize=lambda: None),
+    )
     pool = types.SimpleNamespace(
         free_bytes=lambda: 0, used_bytes=lambda: memory.used, get_limit=lambda: 0
     )
     fake.get_default_memory_pool = lambda: pool
-    fake.cuda.nvrtc = types.SimpleNamespace(getVersion=lambda: (13, 0))
-    fake.cuda.get_current_stream = lambda: types.SimpleNamespace(synchronize=lambda: None)
-    fake.RawModule = type("RawModule", (RawModule,), {"folder": folder, "limits": {}})
+    fake.RawModule = type("RawModule", (RawModule,), {"folder": folder})
     return fake

@@ -5,12 +5,11 @@ import importlib.util
 import os
 import re
 import shutil
-import struct
 import subprocess
 from collections import deque
 from pathlib import Path
 
-from rescntk.engines.cuda import doubt, kernels
+from rescntk.engines.cuda import compiler, launch_plan
 
 MISSING = (
     "no NVRTC: pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm (they come with rescntk[test])"
@@ -35,7 +34,7 @@ DISASSEMBLER = _find("bin/nvdisasm") or shutil.which("nvdisasm")
 
 
 def compile_kernels(names, architecture, source=None):
-    """Return the cubin of some instances of the kernels, or of other source."""
+    """Return the cubin of instances of the kernels, or of other source, and the compiler's log."""
     nvrtc = ctypes.CDLL(str(LIBRARY))
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
 
@@ -46,60 +45,25 @@ def compile_kernels(names, architecture, source=None):
         return buffer.raw[: size.value]
 
     assert not nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), (source or kernels.source()).encode(), b"rows.cu", 0, None, None
+        ctypes.byref(program), (source or compiler.source()).encode(), b"rows.cu", 0, None, None
     )
     for name in names:
         assert not nvrtc.nvrtcAddNameExpression(program, name.encode())
-    options = [f"--gpu-architecture={architecture}", *kernels.OPTIONS, "-ftz=true"]  # CuPy adds it
-    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    failed = nvrtc.nvrtcCompileProgram(program, len(options), given)
-    log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
-    assert not failed, log.decode()
+    options = [f"--gpu-architecture={architecture}", *compiler.OPTIONS, "--ptxas-options=-v"]
+    options.append("-ftz=true")  # CuPy adds it
+    encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), encoded)
+    log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode()
+    assert not failed, log
     cubin = text(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return cubin
+    return cubin, log
 
 
-_REGISTERS, _FRAME, _STACK = 0x2F, 0x11, 0x12  # EIATTR_… of .nv.info
-
-
-def resources(cubin):
-    """Return kernel name -> (registers, bytes of local memory), from the cubin (64-bit ELF)."""
-    assert cubin[:5] == b"\x7fELF\x02"
-    (sections_at,) = struct.unpack_from("<Q", cubin, 0x28)
-    entry, count, names_at = struct.unpack_from("<HHH", cubin, 0x3A)
-    sections = [
-        struct.unpack_from("<IIQQQQIIQQ", cubin, sections_at + k * entry) for k in range(count)
-    ]
-
-    def content(section):
-        return cubin[section[4] : section[4] + section[5]]
-
-    def word(table, offset):
-        return table[offset : table.index(b"\0", offset)].decode()
-
-    labels = content(sections[names_at])
-    by_name = {word(labels, section[0]): section for section in sections}
-    words = content(by_name[".strtab"])
-    symbols = content(by_name[".symtab"])
-    found = {}
-    info = content(by_name[".nv.info"])
-    at = 0
-    while at < len(info):
-        form, attribute, length = struct.unpack_from("<BBH", info, at)
-        at += 4
-        if form != 4:  # the value is the length itself
-            continue
-        if attribute in (_REGISTERS, _FRAME, _STACK):
-            symbol, value = struct.unpack_from("<II", info, at)
-            (name,) = struct.unpack_from("<I", symbols, symbol * 24)
-            found.setdefault(word(words, name), {})[attribute] = value
-        at += length
-    return {
-        name: (values[_REGISTERS], max(values.get(_FRAME, 0), values.get(_STACK, 0)))
-        for name, values in found.items()
-        if _REGISTERS in values
-    }
+def resources(log):
+    """Return each kernel's registers, and its bytes of local memory, from a log."""
+    patterns = r"Used (\d+) registers", r"(\d+) bytes stack frame"
+    return tuple([int(number) for number in re.findall(pattern, log)] for pattern in patterns)
 
 
 def disassemble(cubin, folder):
@@ -178,17 +142,15 @@ def shortest_round(instructions, following, mark):
 ROOTS = {"float32": "MUFU.SQRT", "float64": "MUFU.RSQ64H"}
 
 
-def mean_slots(found, launch, dtype, depth):
+def mean_slots(found, pixels, dtype, depth):
     """Return the slots of a pixel pair and layer of GAP, mean over `depth` layers.
 
     Every layer adds GAP's linear part; few layers look at doubt. Loops through these branches are
     longer than the shortest loop by the branches' slots. `found` is a disassembled kernel.
     """
     marks = {"all": ROOTS[dtype], "linear": "LDS.128", "doubt": "FRND"}
-    ways = {
-        name: slots(shortest_round(*found, mark), launch.pixels) for name, mark in marks.items()
-    }
-    share = len(doubt.layers_seen(depth)) / depth
+    ways = {name: slots(shortest_round(*found, mark), pixels) for name, mark in marks.items()}
+    share = len(launch_plan.layers_seen(depth)) / depth
     return {
         unit: ways["linear"][unit] + share * (ways["doubt"][unit] - least)
         for unit, least in ways["all"].items()

@@ -17,6 +17,16 @@ pytestmark = [emulated.on_host, pytest.mark.slow]
 BOTH = ("gpk", "ntk")
 
 
+def assert_agrees(network, X, Z, head, dtype):
+    """Compare a Gram with the reference engine's in float64, and return it."""
+    computed = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
+    expected = rk.gram(network, X, Z, head=head, engine="reference")
+    for A, B in zip(computed, expected, strict=True):
+        assert A.dtype == dtype
+        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+    return computed
+
+
 # Lengths and filters: each is a kernel to be compiled, in every precision and for every head.
 # A lane for a signal, two and four of different lengths, and several pairs in a block.
 SHORT = st.sampled_from([(1, 1, 3), (13, 7, 1), (26, 3, 5)])
@@ -33,6 +43,7 @@ def drawn(draw, batches=1, shapes=SHAPES):
     return network, draw(signals(batches=batches, length=d))
 
 
+@settings(max_examples=25)
 @given(drawn(batches=2), heads)
 def test_the_reference_engine_agrees(device, case, head):
     network, (X, Z) = case
@@ -46,7 +57,7 @@ def test_the_reference_engine_agrees(device, case, head):
             assert properties.relative(A, B, *sizes) <= bar
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(drawn(shapes=SHORT), heads, kinds)
 def test_properties_of_one_batch(device, case, head, kind):
     """To the bit: symmetric, the same with one argument or two, on the diagonal, and read-only."""
@@ -56,13 +67,13 @@ def test_properties_of_one_batch(device, case, head, kind):
     properties.normalized("cuda", network, X, head, kind)
 
 
-@settings(max_examples=20)
-@given(drawn(shapes=st.just((7, 3, 5))), heads)
+@settings(max_examples=8)
+@given(drawn(shapes=st.just((13, 7, 1))), heads)
 def test_kinds_may_be_asked_for_one_by_one(device, case, head):
     properties.kinds_may_be_asked_for_one_by_one("cuda", *case, head)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     drawn(batches=2, shapes=SHORT), heads, kinds, st.data(), st.integers(-9, 9), st.integers(-9, 9)
 )
@@ -74,7 +85,7 @@ def test_properties_of_two_batches(device, case, head, kind, data, one, other):
     properties.inputs_stay_as_they_are("cuda", network, batches, head)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(drawn(batches=2), kinds)
 def test_heads_are_means_of_pixel_pairs(device, case, kind):
     properties.heads_are_means_of_pixel_pairs("cuda", *case, kind)
@@ -107,10 +118,7 @@ def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
     network = rk.Network(3, inner, outer_filter_size=outer)
     head = "trace" if d > 100 else "gap"
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
-    ours = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
-    theirs = rk.gram(network, X, Z, head=head, engine="reference", dtype=dtype)
-    for A, B in zip(ours, theirs, strict=True):
-        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+    assert_agrees(network, X, Z, head, dtype)
 
 
 DILATED = {
@@ -131,12 +139,10 @@ def test_dilated_filters(device, name, head, dtype, rng):
     network, d = DILATED[name], 13
     X, Z = rng.standard_normal((3, 2, d)), rng.standard_normal((2, 2, d))
     options = {"head": head, "dtype": dtype}
-    theirs = rk.gram(network, X, Z, engine="reference", **options)
-    ours = rk.gram(network, X, Z, engine="cuda", **options)
+    ours = assert_agrees(network, X, Z, **options)
     turned = rk.gram(network, Z, X, engine="cuda", **options)
     shifted = rk.gram(network, np.roll(X, 4, 2), np.roll(Z, 4, 2), engine="cuda", **options)
-    for A, B, transposed, moved in zip(ours, theirs, turned, shifted, strict=True):
-        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+    for A, transposed, moved in zip(ours, turned, shifted, strict=True):
         assert (A == transposed.T).all()
         assert head == "equivariant" or (A == moved).all()
 
@@ -158,10 +164,7 @@ def test_filters_as_long_as_signals(device, dtype, rng):
     x = 1 + 1e-3 * rng.standard_normal((2, 600))
     X = np.stack([x, difficult_signals.near(x, rng), difficult_signals.near(x, rng, 1e-6)])
     network = rk.Network(40, 601, outer_filter_size=599)
-    theirs = rk.gram(network, X, head="trace", engine="reference")
-    ours = rk.gram(network, X, head="trace", engine="cuda", dtype=dtype)
-    for A, B in zip(ours, theirs, strict=True):
-        assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()
+    assert_agrees(network, X, None, "trace", dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -1,156 +1,105 @@
 """The kernels as NVIDIA's compiler makes them, without a GPU: registers, spills, instructions."""
 
-import itertools
-
 import numpy as np
 import pytest
 
-from rescntk.engines.cuda import launch as launches
-from tests.covering import pairs_meet
+import rescntk as rk
+from rescntk.engines.cuda.launch_plan import DeviceLimits, LaunchPlan
+from rescntk.engines.protocol import Request
 from tests.engines.cuda import nvrtc
 
 pytestmark = [pytest.mark.skipif(nvrtc.LIBRARY is None, reason=nvrtc.MISSING), pytest.mark.slow]
+disassembled = pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
 
 BOTH = ("gpk", "ntk")
 
-ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
+# Architecture -> shared memory of a block, in KiB.
+ARCHITECTURES = {"sm_75": 64, "sm_86": 99, "sm_90": 227}
 
-# The kernels that need most registers, for every architecture: the longest segments and filters.
-LARGE = [
-    (128, (3, 3), BOTH, "gap", False),
-    (192, (11, 11), BOTH, "gap", False),
-    (256, (15, 15), BOTH, "gap", True),
-    (384, (15, 15), BOTH, "pixels", True),
-    (1000, (3, 31), BOTH, "gap", True),
-    (1000, (9, 31), BOTH, "pixels", True, True),
-]
-
-# Kernels of other heads, kinds and cuts, for one architecture each.
-OTHERS = [
-    (97, (3, 3), BOTH, "gap", False),
-    (25, (9, 5), ("ntk",), "trace", True),
-    (150, (5, 9), BOTH, "equivariant", True),
-    (200, (3, 3), BOTH, "gap", True),
-    (12, (1, 7), ("gpk",), "gap", False),
-    (3000, (15, 3), BOTH, "equivariant", False),
-]
-DTYPES = ["float32", "float64"]
+# The longest segments and filters, which need most registers; then other heads, kinds and cuts.
 KERNELS = [
-    *itertools.product(LARGE[:1], ARCHITECTURES, DTYPES),
-    *pairs_meet(LARGE[1:], ARCHITECTURES, DTYPES),
-    *zip(OTHERS, itertools.cycle(ARCHITECTURES), itertools.cycle(DTYPES), strict=False),
+    (128, (3, 3), BOTH, "gap", "float32"),
+    (128, (3, 3), BOTH, "gap", "float64"),
+    (192, (11, 11), BOTH, "gap", "float64"),
+    (384, (15, 15), BOTH, "pixels", "float32", "inner differs"),
+    (256, (15, 15), BOTH, "gap", "float64", "inner differs"),
+    (1000, (3, 31), BOTH, "gap", "float64", "inner differs"),
+    (1000, (9, 31), BOTH, "pixels", "float32", "inner differs", "dilated"),
+    (800, (9, 9), BOTH, "gap", "float64", "inner differs", "dilated"),
+    (25, (9, 5), ("ntk",), "trace", "float64", "inner differs"),
+    (150, (5, 9), BOTH, "equivariant", "float32", "inner differs"),
+    (12, (1, 7), ("gpk",), "gap", "float32"),
 ]
 
 
-def rows(d, filters, kinds, head, inner_differs=False, dilated=False, *, dtype):
-    """Return rows that are given in short."""
-    return launches.Rows(
-        d=d,
-        filter_size=filters[0],
+def plan(architecture, d, filters, kinds, head, dtype, *special):
+    """Return the plan of a kernel that is given in short."""
+    network = rk.Network(
+        2,
+        filters[0],
         outer_filter_size=filters[1],
-        dtype=dtype,
-        kinds=kinds,
-        head=head,
-        inner_differs=inner_differs,
-        dilated=dilated,
+        trained=("inner",) if "inner differs" in special else rk.Network(2).trained,
+        dilation=2 if "dilated" in special else 1,
     )
+    limits = DeviceLimits(ARCHITECTURES[architecture] * 1024, 132, 2)
+    return LaunchPlan(Request(network, head, kinds, (2,), dtype), 2, d, limits)
 
 
-def resident(launch, registers, architecture):
-    """Return the warps that a multiprocessor takes at a time: what hides latencies."""
-    warps = launch.threads // 32
-    # Each quarter has 16384 registers; a warp takes them by 8 a lane.
-    by_registers = 4 * (16384 // (32 * (-(-registers // 8) * 8))) // warps
-    short = launch.name.startswith("short_rows")
-    # Sums on three grids of two kinds, the doubt, and F⁰ of 16 bytes times a few for each thread.
-    linear = -(-launch.pixels * (4 if "float" in launch.name else 8) // 16) * 16
-    shared = 1024 + (launch.threads * (7 * 8 + linear) if short else launch.shared_bytes)
-    by_memory = (164 if architecture == "sm_80" else 228) * 1024 // shared
-    return warps * min(by_registers, by_memory, 64 // warps)
+def in_registers(architecture, *kernels):
+    """Compile kernels and return their cubin, the last plan, and each kernel's registers."""
+    launches = [plan(architecture, *kernel) for kernel in kernels]
+    names = {launch.name for launch in launches}
+    cubin, log = nvrtc.compile_kernels(names, architecture)
+    registers, local = nvrtc.resources(log)
+    assert len(registers) == len(names)
+    assert not any(local), kernels
+    return cubin, launches[-1], registers
 
 
-def registers_of(launch, architecture):
-    """Return a kernel's registers, of which none may be in local memory."""
-    cubin = nvrtc.compile_kernels([launch.name], architecture)
-    ((_, (registers, local)),) = nvrtc.resources(cubin).items()
-    assert local == 0, launch.name
-    return registers
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_kernels_compile_and_stay_in_registers(architecture):
+    """Also some of the tens of thousands there are: mostly near the longest rows in registers."""
+    number = list(ARCHITECTURES).index(architecture)
+    rng = np.random.default_rng(number)
+    sample = []
+    for longest, dtype in ((400, "float64"), (1300, "float32")):
+        d, sizes = (
+            int(rng.integers(1, longest)),
+            tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2)),
+        )
+        kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
+        head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
+        special = [name for name in ("inner differs", "dilated") if rng.integers(2)]
+        sample.append((d, sizes, kinds, head, dtype, *special))
+    in_registers(architecture, *KERNELS[:2], *KERNELS[2 + number :: 3], *sample)
 
 
-@pytest.mark.parametrize(("kernel", "architecture", "dtype"), KERNELS, ids=str)
-def test_kernels_compile_and_stay_in_registers(kernel, architecture, dtype):
-    memory = 163 * 1024 if architecture == "sm_80" else 227 * 1024
-    launch = launches.plan(rows(*kernel, dtype=dtype), memory)
-    registers = registers_of(launch, architecture)
-    if kernel == LARGE[0]:
-        # Warps hide latencies: three for each scheduler of a multiprocessor, or two where NVRTC
-        # takes more registers.
-        least = 8 if architecture == "sm_100" else 12
-        assert resident(launch, registers, architecture) >= least
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_sample_of_all_kernels(seed):
-    """There are tens of thousands: some of every precision and architecture."""
-    rng = np.random.default_rng(seed)
-    dtype = ("float32", "float64")[seed % 2]
-    # Half of them in registers, near the longest rows and filters, which need most of these.
-    d = int(rng.integers(1, 400)) if seed % 8 < 6 else int(rng.integers(400, 2500))
-    sizes = tuple(int(2 * k + 1) for k in rng.integers(0, 9, 2))
-    kinds = (BOTH, BOTH, ("ntk",), ("gpk",))[rng.integers(4)]
-    head = ("gap", "trace", "equivariant", "pixels")[rng.integers(4)]
-    one = rows(d, sizes, kinds, head, *(bool(rng.integers(2)) for _ in range(2)), dtype=dtype)
-    registers_of(launches.plan(one), ARCHITECTURES[seed % 3])
-
-
-def test_local_memory_would_be_seen():
-    text = """extern "C" __global__ void spoilt(int *a, int n)
-    {
-        int local[64];
-        for (int k = 0; k < 64; ++k)
-            local[k] = a[k];
-        for (int k = 0; k < n; ++k)
-            a[k] = local[a[k] % 64] + local[(a[k] + 1) % 64];
-    }"""
-    cubin = nvrtc.compile_kernels([], "sm_90", text)
-    ((name, (registers, local)),) = nvrtc.resources(cubin).items()
-    assert name == "spoilt" and registers > 0 and local >= 4 * 64
-
-
-@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
+@disassembled
 @pytest.mark.parametrize(("dtype", "bar"), [("float32", 60), ("float64", 140)])
-def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path, record_property):
+def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path):
     """GPK and NTK, q = 3. The bound is what takes longest: issuing, or the FP64 units."""
-    launch = launches.plan(rows(128, (3, 3), BOTH, "gap", dtype=dtype))
-    found = disassembled(launch, tmp_path)
+    cubin, launch, (registers,) = in_registers("sm_90", (128, (3, 3), BOTH, "gap", dtype))
+    # Warps hide latencies: three for each quarter of a multiprocessor, with its 16384 registers.
+    assert launch.threads == 128 and 16384 // (32 * 8 * -(-registers // 8)) >= 3
+    found = nvrtc.disassemble(cubin, tmp_path)
     layer = nvrtc.shortest_round(*found, nvrtc.ROOTS[dtype])
     # The path is a whole layer: one root for each of the segment's pixels.
-    assert sum(nvrtc.ROOTS[dtype] in one for one in layer) == launch.pixels
-    shortest = nvrtc.slots(layer, launch.pixels)
+    assert sum(nvrtc.ROOTS[dtype] in line for line in layer) == launch.pixels
     # The mean over 10 layers: all add GAP's linear part, and two look at doubt.
-    mean = nvrtc.mean_slots(found, launch, dtype, depth=10)
-    for name in shortest:
-        record_property(name, shortest[name])
-        record_property(f"{name}, mean", mean[name])
-    assert max(*shortest.values(), *mean.values()) <= bar
+    mean = nvrtc.mean_slots(found, launch.pixels, dtype, depth=10)
+    assert max(*nvrtc.slots(layer, launch.pixels).values(), *mean.values()) <= bar
     assert_calls_nothing(found, dtype)
 
 
-@pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSING)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("dilated", [False, True])
-def test_layers_in_shared_memory_call_nothing(dilated, dtype, tmp_path):
-    one = rows(1000, (3, 3), BOTH, "gap", dilated=dilated, dtype=dtype)
-    assert_calls_nothing(disassembled(launches.plan(one), tmp_path), dtype)
-
-
-def disassembled(launch, folder):
-    """Return the instructions of a kernel, and each one's successors."""
-    return nvrtc.disassemble(nvrtc.compile_kernels([launch.name], "sm_90"), folder)
+@disassembled
+@pytest.mark.parametrize(("dtype", "special"), [("float32", ()), ("float64", ("dilated",))])
+def test_layers_in_shared_memory_call_nothing(special, dtype, tmp_path):
+    cubin, *_ = in_registers("sm_90", (1000, (3, 3), BOTH, "gap", dtype, *special))
+    assert_calls_nothing(nvrtc.disassemble(cubin, tmp_path), dtype)
 
 
 def assert_calls_nothing(found, dtype):
     """No root or quotient leads out of the loop, not even for rare arguments; nothing spills."""
     loop = nvrtc.whole_loop(*found, nvrtc.ROOTS[dtype])
     assert len(loop) > 1000
-    assert not any(one.startswith(("CALL", "STL", "LDL")) for one in loop)
+    assert not any(line.startswith(("CALL", "STL", "LDL")) for line in loop)

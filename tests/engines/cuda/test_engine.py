@@ -2,60 +2,68 @@
 
 import dataclasses
 import sys
+import types
 
 import numpy as np
 import pytest
 
 import rescntk as rk
 from rescntk import engines
+from rescntk.engines.cuda import compiler, launch_plan
 from rescntk.engines.cuda import engine as cuda
-from rescntk.engines.cuda import launch as launches
-from rescntk.engines.protocol import Request
+from rescntk.engines.protocol import Request, silent
 from tests import tolerances
 from tests.engines.cuda import emulated
 
-pytestmark = pytest.mark.slow
-
-on_host = emulated.on_host
-BOTH = ("gpk", "ntk")
+pytestmark = [emulated.on_host, pytest.mark.slow]
+REQUEST = Request(rk.Network(2), "gap", ("gpk", "ntk"), (2,))
 
 
-# ---------------------------------------------------------------- launches
+def chosen(device, name, request, X):
+    """Return whether the chosen engine is "cuda"; if not, it is the reference engine."""
+    engine = engines.choose(name, request, device.asarray(X))
+    assert engine in (cuda, engines.choose("reference", request, X))
+    return engine is cuda
 
 
-@on_host
+def test_auto(device):
+    X = np.ones((2, 1, 3))
+    dilated = dataclasses.replace(REQUEST, network=rk.Network(2, dilation=2))
+    erf = dataclasses.replace(REQUEST, network=rk.Network(2, activation="erf"))
+    assert chosen(device, "auto", REQUEST, X) and chosen(device, "auto", dilated, X)
+    assert engines.choose("cuda", REQUEST, X) is cuda
+    assert engines.choose("auto", REQUEST, X) is not cuda
+    assert not chosen(device, "auto", erf, X)
+    with pytest.raises(ValueError, match="it takes activation 'relu', and the network has 'erf'"):
+        engines.choose("cuda", erf, X)
+    assert not chosen(device, "auto", REQUEST, np.ones((2, 1, 4097)))
+
+
+def test_lists_are_refused(device, rng):
+    X = [rng.standard_normal((1, d)) for d in (3, 4)]
+    with pytest.raises(ValueError, match="it takes signals of one length"):
+        rk.ResCNTK(2)(X, engine="cuda")
+
+
 def test_a_device_with_little_shared_memory(device, monkeypatch):
     """Refuses by name what "auto" leaves to the reference engine."""
-    monkeypatch.setattr(device.cuda.runtime, "deviceGetAttribute", lambda what, number: 99 * 1024)
+    monkeypatch.setitem(emulated.ATTRIBUTES, "MaxSharedMemoryPerBlockOptin", 99 * 1024)
     X = np.ones((1, 1, 2600))
-    kernel = rk.gram, rk.Network(2, 3), X
     with pytest.raises(ValueError, match="^X has 2600 timepoints.*expected at most 101376"):
-        kernel[0](*kernel[1:], head="trace", engine="cuda")
-    request = Request(rk.Network(2), "trace", BOTH, (2,))
-    for array, numbers in ((X, "float32"), (X[:, :, :2500], "float64")):
-        served = dataclasses.replace(request, dtype=numbers)
-        assert engines.choose("auto", served, device.asarray(array)) is cuda
-    automatic = engines.choose("auto", request, device.asarray(X))
-    assert automatic.__name__.endswith("reference")
-    assert automatic is engines.choose("auto", request, device.asarray(np.ones((1, 1, 4097))))
+        rk.gram(rk.Network(2, 3), X, head="trace", engine="cuda")
+    request = dataclasses.replace(REQUEST, head="trace")
+    assert not chosen(device, "auto", request, X)
+    assert chosen(device, "auto", request, X[:, :, :2500])
+    assert chosen(device, "auto", dataclasses.replace(request, dtype="float32"), X)
 
 
-@on_host
 def test_lengths_in_any_order(device, rng):
     """Rows of these lengths have one kernel, and each launch its own shared memory."""
-    network = rk.Network(1, 31)
-    names = set()
+    network, names = rk.Network(1, 31), set()
+    request = Request(network, "trace", ("gpk", "ntk"), (1,))
     for d in (4096, 2048, 4096):
         X = rng.standard_normal((1, 1, d))
-        rows = launches.Rows(
-            d=d,
-            filter_size=31,
-            outer_filter_size=31,
-            dtype="float64",
-            kinds=BOTH,
-            head="trace",
-        )
-        names.add(launches.plan(rows).name)
+        names.add(launch_plan.LaunchPlan(request, 1, d).name)
         ours = rk.gram(network, X, head="trace", engine="cuda")
         theirs = rk.gram(network, X, head="trace", engine="reference")
         for A, B in zip(ours, theirs, strict=True):
@@ -63,86 +71,91 @@ def test_lengths_in_any_order(device, rng):
     assert len(names) == 1
 
 
-# ---------------------------------------------------------------- serving
-
-
-@on_host
 def test_reasons(monkeypatch, device):
-    assert engines.available()["cuda"] is True
-    monkeypatch.setattr(device.cuda.runtime, "getDeviceCount", lambda: 0)
-    assert engines.available()["cuda"] == "no CUDA device"
-    monkeypatch.setattr(device.cuda, "runtime", type(device.cuda.runtime)())
-    assert engines.available()["cuda"].startswith("no CUDA device: cudaErrorNoDevice")
-    monkeypatch.undo()
+    def reason():
+        return engines.available()["cuda"]
 
-    def missing():
-        raise RuntimeError('Failure finding "libnvrtc.so.13"')
+    def fail(error):
+        def call():
+            raise error
 
-    monkeypatch.setattr(device.cuda.nvrtc, "getVersion", missing)
-    assert engines.available()["cuda"].startswith("no NVRTC to compile kernels with")
-    assert "libnvrtc.so.13" in engines.available()["cuda"]
-    assert "rescntk[cuda" in engines.available()["cuda"]
+        return call
+
+    assert reason() is True
+    with monkeypatch.context() as patch:
+        patch.setattr(device.cuda.runtime, "getDeviceCount", lambda: 0)
+        assert reason() == "no CUDA device"
+        error = emulated.CUDARuntimeError(100, "cudaErrorNoDevice: no CUDA-capable device")
+        patch.setattr(device.cuda.runtime, "getDeviceCount", fail(error))
+        assert reason().startswith("no CUDA device: cudaErrorNoDevice")
+    with monkeypatch.context() as patch:
+        error = RuntimeError('Failure finding "libnvrtc.so.13"')
+        patch.setattr(device.cuda.nvrtc, "getVersion", fail(error))
+        assert reason().startswith("no NVRTC to compile kernels with: pip install 'rescntk[cuda")
+        assert "libnvrtc.so.13" in reason()
     monkeypatch.delitem(sys.modules, "cupy")
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
-    assert engines.available()["cuda"].startswith(
-        "CuPy is not installed: pip install 'rescntk[cuda"
-    )
+    assert reason().startswith("CuPy is not installed: pip install 'rescntk[cuda")
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert engines.available()["cuda"].startswith("CuPy does not work here: ")
+    assert reason().startswith("CuPy does not work here: ")
     with pytest.raises(
         ValueError, match="engine is 'cuda', which cannot serve here: CuPy does not"
     ):
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
 
 
-@on_host
-def test_auto(device):
-    X = np.ones((2, 1, 3))
-    request = Request(rk.Network(2), "gap", BOTH, (2,))
-    assert engines.choose("auto", request, device.asarray(X)) is cuda
-    assert engines.choose("cuda", request, X) is cuda
-    assert engines.choose("auto", request, X) is not cuda
-    dilated = dataclasses.replace(request, network=rk.Network(2, dilation=2))
-    assert engines.choose("auto", dilated, device.asarray(X)) is cuda
-    erf = Request(rk.Network(2, activation="erf"), "gap", BOTH, (2,))
-    assert engines.choose("auto", erf, device.asarray(X)).__name__.endswith("reference")
-    with pytest.raises(ValueError, match="it takes activation 'relu', and the network has 'erf'"):
-        engines.choose("cuda", erf, X)
-    long = device.asarray(np.ones((2, 1, 4097)))
-    assert engines.choose("auto", request, long).__name__.endswith("reference")
+def test_signals_of_another_device_are_computed_there(device, monkeypatch, rng):
+    with emulated.Device(1):
+        X = device.asarray(rng.standard_normal((2, 1, 5)))
+    asked, original = [], compiler.compiled
+    monkeypatch.setattr(
+        compiler, "compiled", lambda number, name: asked.append(number) or original(number, name)
+    )
+    cuda.gram(REQUEST, X, None, silent)
+    cuda.diagonal(REQUEST, X, silent)
+    assert asked == [1, 1] and emulated.Device.current == 0
 
 
-@on_host
+def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
+    def fail(*_, **__):
+        raise emulated.CUDARuntimeError(700, "cudaErrorIllegalAddress")
+
+    monkeypatch.setattr(emulated.Kernel, "__call__", fail)
+    with pytest.raises(emulated.CUDARuntimeError, match="IllegalAddress") as error:
+        rk.ResCNTK(2)(rng.standard_normal((2, 1, 5)), engine="cuda")
+    assert any("restart the process" in note for note in error.value.__notes__)
+
+
+# ---------------------------------------------------------------- launches, waits and progress
+
+
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
 def test_launches_and_waits(device, work, head, rng):
-    """One kernel for all pairs; array operations of tables by the layer; waits by neither."""
-    X = device.asarray(rng.standard_normal((3, 3, 5)))
+    """One kernel for all pairs and layers; array operations by the layer, but not by the pair."""
     seen = {}
-    for depth in (2, 22, 42):
-        network = rk.Network(depth, alpha=0.1)
-        for name in work:
-            work[name] = 0
-        rk.gram(network, X, head=head, engine="cuda")
-        seen[depth] = dict(work)
+    for n, depth in ((3, 2), (3, 22), (3, 42), (6, 2)):
+        X = device.asarray(rng.standard_normal((n, 3, 5)))
+        work.clear()
+        rk.gram(rk.Network(depth, alpha=0.1), X, head=head, engine="cuda")
+        seen[n, depth] = dict(work)
     assert {counts["launches"] for counts in seen.values()} == {1}
     # X and both kernels are checked to be finite, and pairs to be doubtful.
     assert {counts["waits"] for counts in seen.values()} == {4}
-    operations = [counts["operations"] for counts in seen.values()]
-    layers = (operations[2] - operations[1]) / 20
-    assert layers == (operations[1] - operations[0]) / 20
-    # Array operations of a layer, views counted: two window sums, their activation, two tables, F
-    # without F⁰. The equivariant head passes the layers twice, first for the signals' sizes.
-    assert layers <= (93 if head == "equivariant" else 52)
+    first, second, third, many = (counts["operations"] for counts in seen.values())
+    assert third - second == second - first and many == first
 
 
-@on_host
-def test_operations_do_not_grow_with_pairs(device, work, rng):
-    """Tables are made and packed for a block of signals at a time."""
-    counts = []
-    for n in (2, 40):
-        X = device.asarray(rng.standard_normal((n, 1, 5)))
-        for name in work:
-            work[name] = 0
-        rk.gram(rk.Network(4), X, X.copy(), engine="cuda")
-        counts.append(dict(work))
-    assert counts[0] == counts[1]
+def test_progress_counts_every_pair(device, capsys, rng, monkeypatch):
+    """Half of the pairs of a symmetric Gram, in tiles, each of which is waited for."""
+    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
+    waits = []
+    stream = types.SimpleNamespace(synchronize=lambda: waits.append(1))
+    monkeypatch.setattr(device.cuda, "get_current_stream", lambda: stream)
+    monkeypatch.setattr(launch_plan, "RESULT_SHARE", 1e-6)
+    X = device.asarray(rng.standard_normal((30, 1, 4)))
+    rk.ResCGPK(2)(X, progress=True)
+    assert "465/465" in capsys.readouterr().err
+    assert len(waits) > 5
+    waits.clear()
+    rk.ResCGPK(2)(X)
+    assert not waits

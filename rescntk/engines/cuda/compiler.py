@@ -1,7 +1,7 @@
-"""The kernels' text, and its compiled instances.
+"""The kernels' text, its compiled instances, and the device that they run on.
 
 A kernel is compiled when it is first asked for, for one precision, filters, kinds and cut of a row
-(`Launch.name`). NVRTC does that in about a second; it comes with a CUDA toolkit or with the
+(`LaunchPlan.name`). NVRTC does that in about a second; it comes with a CUDA toolkit or with the
 extras cuda12 and cuda13. CuPy from 14.2 on keeps compiled kernels on disk, older versions compile
 anew in every process.
 """
@@ -15,22 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from .. import polynomials, scaling
-from .launch import ENUMS
+from .launch_plan import HEADS, DeviceLimits
 
 FILES = (
-    "numbers.h",
-    "activations.h",
-    "windows.h",
-    "rows.h",
-    "doubt.h",
-    "layers.h",
-    "heads.h",
-    "short_rows.cu",
-    "long_rows.cu",
+    *("numbers.h", "activations.h", "windows.h", "rows.h", "doubt.h", "layers.h", "heads.h"),
+    *("short_rows.cu", "long_rows.cu"),
 )
 """Files of the kernels' text, each after the files that it includes."""
 
 OPTIONS = ("--std=c++17", "--fmad=false")
+
+HEAD_NUMBERS = {word: number for number, word in enumerate(dict.fromkeys(HEADS.values()))}
+"""The kernels' enumeration `Head`."""
 
 
 def source() -> str:
@@ -43,7 +39,7 @@ def source() -> str:
         lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
     for name in ("DOUBTFUL", "MOST_E"):
         lines.append(f"constexpr double {name} = {getattr(scaling, name)!r};")
-    lines += [f"enum {name} {{ {', '.join(members)} }};" for name, members in ENUMS.items()]
+    lines.append(f"enum Head {{ {', '.join(HEAD_NUMBERS)} }};")
     # One text, because CuPy tells compiled kernels apart by their text and not by included files.
     for name in FILES:
         text = (Path(__file__).parent / name).read_text(encoding="utf-8")
@@ -61,12 +57,24 @@ def compiled(device: int, name: str) -> Any:
     if name.startswith("long_rows"):
         # Set once for signals of all lengths: CuPy's modules of the same text share functions,
         # and the functions share this limit.
-        kernel.max_dynamic_shared_size_bytes = shared_bytes(cupy)
+        kernel.max_dynamic_shared_size_bytes = device_limits().shared_bytes
     return kernel
 
 
-def shared_bytes(cupy: Any) -> int:
-    """Return the shared memory in bytes that a block may have on the current device."""
-    runtime = cupy.cuda.runtime
-    attribute = runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin
-    return int(runtime.deviceGetAttribute(attribute, runtime.getDevice()))
+def device_limits() -> DeviceLimits:
+    runtime = import_module("cupy").cuda.runtime
+    attributes = (
+        runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        runtime.cudaDevAttrMultiProcessorCount,
+        runtime.cudaDevAttrSingleToDoublePrecisionPerfRatio,
+    )
+    device = runtime.getDevice()
+    return DeviceLimits(*(int(runtime.deviceGetAttribute(what, device)) for what in attributes))
+
+
+def free_bytes(cupy: Any) -> int:
+    """Return the free memory in bytes: on the device and in CuPy's pool, within its limit."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    pool = cupy.get_default_memory_pool()
+    free, limit = int(free) + int(pool.free_bytes()), int(pool.get_limit())
+    return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free

@@ -1,0 +1,335 @@
+"""The plan of a request's launches, from shapes alone: the kernel, the cut of a row, the tiles.
+
+A row of pixel pairs is cut into segments, one thread each. Where the state of a segment fits into
+the registers of its thread, rows stay there (`short_rows`), several rows in a warp. Longer rows,
+filters that reach beyond a neighbouring segment, and dilated filters, whose steps change from layer
+to layer, go through shared memory (`long_rows`).
+
+All constants of size stand here. They come from reasoning, from counts in compiled kernels
+(tests/engines/cuda/test_cubins.py) and from a stand-in that counts memory
+(tests/engines/cuda/test_memory.py); none was timed on a device.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import exact_sum
+from ..geometry import longest_reach, on_ring
+from ..protocol import Request
+
+HEADS = {"equivariant": "FIRST_PAIR", "trace": "SUM", "gap": "SUM", "pixels": "EVERY_PAIR"}
+"""The kernels' `Head` of each head."""
+
+LONGEST = 4096
+"""Longest signals, in time points. Larger numbers are untested; shared memory ends near 4800 (six
+rings of float64 in 227 KiB)."""
+
+WARP, WARPS = 32, 4
+"""Threads of a warp, by NVIDIA's hardware, and warps of a block of `short_rows`. Larger blocks
+leave more registers unused: a block starts only when all of its registers are free."""
+
+MOST_PIXELS = {"float32": 12, "float64": 8}
+"""Most pixels of a segment of `short_rows`. One more lengthens the rows that stay in registers by
+32 pixels, but a state beyond 255 registers would spill to local memory (test_cubins.py)."""
+
+FEW_PIXELS, CROWDED = {"float32": 12, "float64": 6}, 1.15
+"""Most pixels of a segment that is not crowded, and the factor on the cost of a segment that is.
+Crowded segments have fewer resident warps: on sm_90 12 or more up to 12 pixels of float32 and 5 of
+float64, 8 for 6 to 8 pixels of float64. Raising the factor leaves such segments to rows that fit no
+other way."""
+
+ISSUE_SLOTS = {"float32": (49, 8, 25), "float64": (128, 8, 8)}
+"""Issue slots of one thread and layer: for each pixel, each pixel of a halo, and the rest. Larger
+numbers of the last two choose fewer, longer segments."""
+
+LONG_PIXELS = 5
+"""Pixels of a segment of `long_rows`. Odd, so that 32 threads read from 32 different banks of the
+shared memory (CUDA C++ Programming Guide). More share more of a window's sum but take registers."""
+
+LONG_THREADS = 256
+"""Most threads of a block of `long_rows`. More halve the rounds of a long row but wait for each
+other longer at barriers, and have fewer than 255 registers each (65536 a multiprocessor)."""
+
+LONGEST_FILTER, LONGEST_DILATED_FILTER = 15, 9
+"""Longest filters, in pixels, whose window sums are unrolled; a kernel's name has 0 for longer
+filters. Raising the first needs more cases in `sums` (windows.h). Dilated filters, whose pixels
+have no taps in common, take more registers: 13 taps spilled on sm_100 in float64."""
+
+IDLE_TOLERANCE = 0.04
+"""Share of idle threads, above the least possible, that a simpler choice may cost. Raising it
+prefers blocks with fewer pairs and pairs with more teams."""
+
+LAUNCH_ENTRIES = 2.0e11
+"""Entries of a launch on an H200: pixel pairs times layers. Another device has as many more or
+fewer as it is faster or slower. Raising it makes progress bars move in larger steps. At 3 to 8
+picoseconds an entry, the aim of benchmarks/gpu.py, a launch takes 0.6 to 1.6 seconds."""
+
+FEWEST_PAIRS = 2
+"""Pairs of a launch for each multiprocessor, whatever their entries: a pair occupies one block."""
+
+MOST_BLOCKS = 2**31 - 1
+"""The limit of a grid's first dimension (CUDA C++ Programming Guide, "Compute Capabilities")."""
+
+# Shares of the free memory when a call begins. Raising a share makes larger tiles, and more calls
+# fail for want of memory. Their sum stays well below 1, because CuPy's pool keeps blocks of other
+# sizes, and temporaries come on top.
+WHOLE_SHARE = 0.75  # results that have to be whole on the device, as CuPy's have
+TABLE_SHARE = 0.1  # one tile's tables
+RESULT_SHARE = 0.25  # one tile's results
+KEPT_SHARE = 0.2  # right tables of all signals: if they fit, they are made once
+DEFICIT_SHARE = 0.2  # arrays of the pairs that are computed from deficits
+
+DEFICIT_ARRAYS, MOST_DEFICIT_ENTRIES = 24, 2**25
+"""Arrays of a pixel pair that the array code of deficits has at a time (14 named, up to 10 of a
+merge), and most pixel pairs that are computed together. Fewer arrays may run out of memory. More
+pixel pairs save no time: 2^25 float32 numbers take some 0.1 ms, an operation's start 0.005 ms."""
+
+FIRST_SEEN, NEXT_SEEN = 2, 4
+"""The layers whose E the kernels look at: 2, 2 · 4, 2 · 4², …
+
+E (scaling.DOUBTFUL) changes slowly from layer to layer: angles contract like 1/l, and windows grow
+by a few pixels. A layer stands for layers between half and twice its number. A smaller NEXT_SEEN
+follows E more closely and costs more: looking at E takes a third of a layer's issue slots in
+float32. A branch around pixel pairs without doubt saves nothing: 88 to 100 % of the rows of 128
+pixel pairs have a doubtful one (Gaussian signals and random walks of one channel, q = 3)."""
+
+
+class DeviceLimits(NamedTuple):
+    """The properties of a device that a plan depends on."""
+
+    shared_bytes: int  # shared memory that a block may have
+    multiprocessors: int
+    double_cost: int  # float32 operations in the time of a float64 operation: 2, or 32 to 64
+
+
+H200 = DeviceLimits(227 * 1024, 132, 2)
+
+
+class LaunchPlan:
+    """The shape of the launches of a request on signals of some channels and length `d`.
+
+    Raises
+    ------
+    ValueError
+        If no launch can fit.
+    """
+
+    def __init__(
+        self, request: Request, channels: int, d: int, device: DeviceLimits = H200
+    ) -> None:
+        if d > LONGEST:
+            raise ValueError(
+                f"X has {d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
+                "engine='reference' has no such limit"
+            )
+        net, depth, dtype, head = request.network, request.depths[-1], request.dtype, request.head
+        gpk, ntk = "gpk" in request.kinds, "ntk" in request.kinds
+        itemsize = np.dtype(dtype).itemsize
+        # Rows of a pair: all of them for heads that need every pixel pair.
+        self.offsets = d if head in ("gap", "pixels") else 1
+        # True if the state of A is without the part of F⁰, which A_g needs as well.
+        self.linear_apart = head == "gap" and net.skip and ntk and net.parts.initial != 0.0
+        self.steps = steps(request, d)
+        dilated = max(self.steps) > 1
+        filters = net.filter_size, net.outer_filter_size
+        longest = LONGEST_DILATED_FILTER if dilated else LONGEST_FILTER
+        unrolled = [size if size <= longest else 0 for size in filters]
+
+        # Segments of a row, and their most pixels: short segments have one less. Teams of threads
+        # of a pair of cases, each with every teams_per_pair-th offset. Dynamic shared memory.
+        cut = None if dilated or 0 in unrolled else cut_for_registers(d, max(filters) // 2, dtype)
+        if cut is not None:
+            kernel, self.threads, self.shared_bytes = "short_rows", WARPS * WARP, 0
+            self.segments, self.pixels = cut
+            teams = WARPS * (WARP // self.segments)
+            self.teams_per_pair = _teams_per_pair(teams, self.offsets)
+            pairs = teams // self.teams_per_pair
+            cuts: tuple[object, ...] = self.segments, d % self.segments == 0, self.threads
+        else:
+            kernel, self.teams_per_pair = "long_rows", 1
+            self.segments = -(-d // LONG_PIXELS)
+            self.pixels = -(-d // self.segments)
+            rings = 2 + 2 * ntk + gpk * (1 if request.summed else 2) + self.linear_apart
+            row_bytes = rings * d * itemsize
+            if row_bytes > device.shared_bytes:
+                raise ValueError(
+                    f"X has {d} timepoints: {rings} numbers of {dtype} for each need {row_bytes} "
+                    f"bytes of shared memory, expected at most {device.shared_bytes} on this "
+                    "device; ask for fewer kinds, dtype='float32' or engine='reference'"
+                )
+            pairs, self.threads = _pairs_and_threads(
+                self.segments, device.shared_bytes // row_bytes
+            )
+            self.shared_bytes = pairs * row_bytes
+            cuts = self.threads, pairs > 1, dilated
+        # A block's rectangle of pairs of cases, as square as possible.
+        self.pairs_high = max(k for k in range(1, math.isqrt(pairs) + 1) if pairs % k == 0)
+        self.pairs_wide = pairs // self.pairs_high
+        real = {"float32": "float", "float64": "double"}[dtype]
+        inner_differs = ntk and net.parts.inner_minus_readout != 0.0
+        template = real, self.pixels, *unrolled, gpk, ntk, request.summed, inner_differs, *cuts
+        self.name = f"{kernel}<{', '.join(str(word).lower() for word in template)}>"
+
+        entries = d * self.offsets
+        speed = device.multiprocessors / H200.multiprocessors
+        if dtype == "float64":
+            speed *= H200.double_cost / device.double_cost
+        self.most_pairs = max(
+            speed * LAUNCH_ENTRIES / (entries * depth), FEWEST_PAIRS * device.multiprocessors
+        )
+        self.most_in_deficits = MOST_DEFICIT_ENTRIES / entries
+        self.grids = len(exact_sum.grids(np, 1.0, entries))
+        # Bytes of a pair's results, and of a pair that is computed from deficits.
+        numbers = d * d if head == "pixels" else self.grids
+        self.pair_bytes = 8 * len(request.kinds) * len(request.depths) * numbers
+        self.deficit_bytes = DEFICIT_ARRAYS * itemsize * entries
+        # Bytes of a signal's tables, packed as a right signal; half as many as a left signal.
+        self.features = channels * net.input_filter_size
+        per_pixel = 2 * (depth + 1) + self.features
+        self.table_bytes = 2 * self.segments * self.pixels * itemsize * per_pixel
+        # Bytes while they are made and packed for both sides. The array code (signal_tables.py) has
+        # about four copies of the features and twelve arrays of pixels in float64, of which three
+        # have a halo; packing copies the tables once more.
+        made = 2 * d * itemsize * per_pixel + 8 * d * (4 * self.features + 12)
+        halos = 8 * 3 * 2 * longest_reach(net, depth, d)
+        self.making_bytes = 3 * self.table_bytes // 2 + made + halos
+
+    # -- what fits into `free` bytes
+
+    def tile_shape(self, n: int, m: int, free: int) -> tuple[int, int]:
+        """Return the rows and columns of a tile of an (n, m) Gram."""
+        cases, pairs = self._cases(free), self._pairs(free)
+        rows = min(n, cases, math.isqrt(pairs))
+        columns = max(1, min(m, cases, pairs // rows))
+        return min(n, cases, max(1, pairs // columns)), columns
+
+    def diagonal_cases(self, free: int) -> int:
+        return min(self._cases(free), self._pairs(free))
+
+    def keeps_right_tables(self, m: int, free: int) -> bool:
+        return m * self.table_bytes <= KEPT_SHARE * free
+
+    def pairs_in_deficits(self, free: int) -> int:
+        return max(1, int(min(DEFICIT_SHARE * free / self.deficit_bytes, self.most_in_deficits)))
+
+    def _cases(self, free: int) -> int:
+        return max(1, int(free * TABLE_SHARE / self.making_bytes))
+
+    def _pairs(self, free: int) -> int:
+        fitting = free * RESULT_SHARE / self.pair_bytes
+        return max(1, int(min(fitting, self.most_pairs, MOST_BLOCKS)))
+
+
+def steps(request: Request, d: int) -> tuple[int, ...]:
+    """Return the pixels from one tap to the next in layers 0 … L, on rings of `d` pixels.
+
+    A layer's inner and outer filters have the same step. Filters of one pixel have step 1.
+    """
+    net = request.network
+
+    def step(layer: int) -> int:
+        filters = net.inner_filter(layer), net.outer_filter(layer)
+        return max(on_ring(window, d).step if window.size > 1 else 1 for window in filters)
+
+    return 1, *map(step, range(1, request.depths[-1] + 1))
+
+
+def layers_seen(depth: int) -> dict[int, int]:
+    """Return the layers whose E is looked at, with the number of layers that each stands for.
+
+    Every layer from 2 to `depth` belongs to the layer looked at whose ratio to it is nearest to 1.
+    """
+    seen = []
+    layer = FIRST_SEEN
+    while layer <= depth:
+        seen.append(layer)
+        layer *= NEXT_SEEN
+    counts = dict.fromkeys(seen, 0)
+    for layer in range(2, depth + 1):
+        counts[min(seen, key=lambda near: max(near, layer) / min(near, layer))] += 1
+    return counts
+
+
+def cut_for_registers(d: int, half: int, dtype: str) -> tuple[int, int] | None:
+    """Return the cheapest cut of a row into (segments, pixels), or None if none fits registers.
+
+    `half` is the halo, half of the longest filter. The cost of a pixel pair is estimated as
+    ISSUE_SLOTS of all threads of a warp, divided by the pixels that the warp has.
+    """
+    per_pixel, per_halo, rest = ISSUE_SLOTS[dtype]
+    costs: dict[tuple[int, int], float] = {}
+    for segments in range(1, min(WARP, d) + 1):
+        pixels = -(-d // segments)
+        has_short_segments = d % segments > 0
+        if pixels > MOST_PIXELS[dtype] or half > pixels - has_short_segments:
+            continue
+        halo = per_halo * half * (1 + 0.5 * has_short_segments)
+        useful = d * (WARP // segments)
+        cost = WARP * (per_pixel * pixels + halo + rest) / useful
+        costs[segments, pixels] = cost * (CROWDED if pixels > FEW_PIXELS[dtype] else 1.0)
+    return min(costs, key=costs.__getitem__, default=None)
+
+
+def _teams_per_pair(teams: int, offsets: int) -> int:
+    """Return the teams of a block that share a pair: many, while few teams are idle."""
+
+    def busy(shared: int) -> float:
+        return (teams // shared) * offsets / (teams * -(-offsets // shared))
+
+    choices = sorted({min(teams // pairs, offsets) for pairs in range(1, teams + 1)}, reverse=True)
+    least = max(map(busy, choices)) - IDLE_TOLERANCE
+    return next(shared for shared in choices if busy(shared) >= least)
+
+
+def _pairs_and_threads(segments: int, most_pairs: int) -> tuple[int, int]:
+    """Return the pairs (at most `most_pairs`) and threads of a block of `long_rows`.
+
+    Threads of a block wait for each other, so the block is as small as its idle threads allow.
+    """
+    if segments > LONG_THREADS:
+        rounds = -(-segments // LONG_THREADS)
+        return 1, WARP * -(-segments // (WARP * rounds))
+    threads = {
+        pairs: WARP * -(-pairs * segments // WARP)
+        for pairs in range(1, min(most_pairs, LONG_THREADS // segments) + 1)
+    }
+    busy = {pairs: pairs * segments / threads[pairs] for pairs in threads}
+    least = max(busy.values()) - IDLE_TOLERANCE
+    pairs = next(pairs for pairs in threads if busy[pairs] >= least)
+    return pairs, threads[pairs]
+
+
+class PairTile(NamedTuple):
+    """Left and right cases whose pairs are computed together.
+
+    Of a `symmetric` Gram a tile is on the diagonal, or above it with all of its pairs. A
+    `diagonal` tile has the pairs of each case with itself: one row of results.
+    """
+
+    rows: slice
+    columns: slice
+    symmetric: bool = False
+    diagonal: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of left and right cases."""
+        return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
+
+    @property
+    def above(self) -> int:
+        """The number `above` of rows.h: a pair is wanted if column + above >= row."""
+        if self.symmetric:
+            return self.columns.start - self.rows.start
+        return 0 if self.diagonal else self.shape[0]
+
+    @property
+    def pairs(self) -> int:
+        """The pairs that a progress bar is told of."""
+        height, width = self.shape
+        on_diagonal = self.symmetric and self.rows == self.columns
+        return height * (height + 1) // 2 if on_diagonal else height * width

@@ -1,0 +1,98 @@
+"""What kernels take: records of the layout of the structs of rows.h, and packed tables.
+
+CuPy passes a NumPy array of one record by value ("Custom user types" in CuPy's user guide). A test
+compares sizes and offsets with the C++ compiler's and NVRTC's.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ...arrays import Array
+from ...vocabulary import KINDS
+from ..signal_tables import SignalTables
+from .launch_plan import LaunchPlan
+
+
+@functools.cache
+def layouts(dtype: str) -> dict[str, np.dtype[Any]]:
+    """Return the layouts of the structs of activations.h and rows.h in a precision, by name."""
+
+    def struct(*groups: tuple[Any, str]) -> np.dtype[Any]:
+        fields = [(name, kind) for kind, names in groups for name in names.split()]
+        return np.dtype(cast(Any, fields), align=True)
+
+    real, pointer = np.dtype(dtype), np.uint64
+    tables = struct((pointer, "roots units bounds"), (np.int64, "cases"))
+    trained = struct((real, "initial inner_minus_readout outer_plus_readout"))
+    return {
+        "DeviceTables": tables,
+        "Trained": trained,
+        "Layer": struct((real, "branch_scale skip_scale linear_scale doubt_scale doubt_weight")),
+        "Job": struct(
+            (tables, "left right"),
+            (pointer, "layers slots steps results doubt doubt_weights"),
+            (np.int64, "rows columns above"),
+            (trained, "trained"),
+            (real, "opposite features_scale"),
+            (np.int32, "n_slots depth features d segments inner outer offsets teams_per_pair"),
+            (np.int32, "pairs_high pairs_wide blocks_wide diagonal headroom grids head"),
+            (np.int32, "linear_apart"),
+        ),
+    }
+
+
+def address(array: Any) -> int:
+    """Return where an array of CuPy begins in the device's memory. The caller keeps it alive."""
+    return int(array.data.ptr)
+
+
+class DeviceTables(NamedTuple):
+    """`SignalTables` as the kernels read them (rows.h).
+
+    The thread of a segment reads the same register of the same layer as its neighbours, from
+    neighbouring addresses.
+    """
+
+    roots: Array  # (cases, layers, registers · segments, 2): √(2q), or √(q/2) on the right; 1/√q
+    units: Array  # (cases, features, registers · segments): unit vectors
+    bounds: Array  # (kinds · depths asked for, cases), float64: bounds on √kernel
+    means: Array  # (channels, cases), as in `SignalTables`
+    scale: Array  # (cases,), as in `SignalTables`
+
+    @property
+    def record(self) -> tuple[int, ...]:
+        """The fields of the struct."""
+        return *map(address, (self.roots, self.units, self.bounds)), len(self.scale)
+
+
+def segment_order(plan: LaunchPlan, d: int, registers: int) -> np.ndarray:
+    """Return the pixel of each (register, segment), flat: begin(segment) + register, mod d."""
+    begin = np.arange(plan.segments) * d // plan.segments
+    return ((begin + np.arange(registers)[:, None]) % d).ravel()
+
+
+def pack(
+    xp: Any, tables: SignalTables, plan: LaunchPlan, depths: tuple[int, ...], *, right: bool
+) -> DeviceTables:
+    """Pack the tables of some signals for the left or the right side of pairs.
+
+    A right signal's rows begin at any pixel, so its segments have twice the registers. Array
+    operations take all signals and layers at once; only the bounds take an operation for each
+    depth that is asked for.
+    """
+    cases, d, layers = len(tables.scale), tables.unit_vectors.shape[1], tables.layers
+    order = xp.asarray(segment_order(plan, d, (1 + right) * plan.pixels))
+    roots = xp.empty((cases, len(layers), len(order), 2), dtype=tables.unit_vectors.dtype)
+    for k, table in enumerate(([p.half_root for p in layers], [p.inverse for p in layers])):
+        roots[..., k] = xp.take(xp.stack(table), order, axis=1).transpose(2, 0, 1)
+    if not right:
+        roots[..., 0] *= 2.0
+    bounds = xp.empty((len(KINDS) * len(depths), cases))
+    for k, key in enumerate((kind, depth) for kind in KINDS for depth in depths):
+        bounds[k] = tables.bounds[key]
+    units = xp.ascontiguousarray(xp.take(tables.unit_vectors, order, axis=1).transpose(2, 0, 1))
+    return DeviceTables(roots, units, bounds, tables.means, tables.scale)

@@ -1,0 +1,208 @@
+"""The plan of launches, a pure function: over all lengths, many filters, devices and shapes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk.engines.cuda import launch_plan
+from rescntk.engines.cuda.launch_plan import H200, DeviceLimits, LaunchPlan
+from rescntk.engines.cuda.structs import segment_order
+from rescntk.engines.protocol import Request, blocks
+
+pytestmark = pytest.mark.slow
+
+BOTH = ("gpk", "ntk")
+ALL = ("input", "inner", "outer", "readout")
+
+
+def plan(d, filters, dtype="float64", head="gap", kinds=BOTH, device=H200, depth=2, **options):
+    network = rk.Network(depth, filters[0], outer_filter_size=filters[1], **options)
+    return LaunchPlan(Request(network, head, kinds, (depth,), dtype), 1, d, device)
+
+
+def short(launch):
+    """Return whether rows are in registers."""
+    return launch.name.startswith("short_rows")
+
+
+def busy(launch, d, offsets):
+    """Return the share of threads that have work, and of their registers."""
+    pairs = launch.pairs_high * launch.pairs_wide
+    if short(launch):
+        rounds = -(-offsets // launch.teams_per_pair)
+        work, threads = pairs * offsets * launch.segments, rounds * launch.threads
+    else:
+        rounds = -(-launch.segments // (launch.threads // pairs))
+        work, threads = pairs * launch.segments, rounds * launch.threads
+    return work / threads, d / (launch.segments * launch.pixels)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("head", ["gap", "trace"])
+def test_every_launch_covers_every_row(dtype, head):
+    """And nearly all threads' registers have work; fewer where a long filter needs long segments.
+
+    It is the longer filter that counts.
+    """
+    least = {(1, 3): 0.78, (3, 3): 0.78, (9, 5): 0.78, (3, 11): 0.65, (15, 15): 0.49, (31, 3): 0.8}
+    shares = []
+    for d in [*range(1, 200), *range(200, 500, 3), *range(500, 4097, 29), 4096]:
+        for filters, bar in least.items():
+            launch = plan(d, filters, dtype, head)
+            counts = np.diff(np.arange(launch.segments + 1) * d // launch.segments)
+            assert counts.sum() == d
+            assert set(counts) <= {launch.pixels, launch.pixels - 1}
+            assert counts.max() == launch.pixels
+            assert launch.threads % 32 == 0 and launch.threads <= 256
+            pairs = launch.pairs_high * launch.pairs_wide
+            if short(launch):
+                assert launch.segments <= 32
+                assert launch.pixels <= launch_plan.MOST_PIXELS[dtype]
+                assert max(filters) // 2 <= counts.min()  # a halo comes from the next segment
+                teams = launch.threads // 32 * (32 // launch.segments)
+                assert launch.teams_per_pair * pairs <= teams
+                assert launch.teams_per_pair <= (d if head == "gap" else 1)
+            else:
+                assert launch.pixels <= 5 and launch.teams_per_pair == 1
+                assert launch.shared_bytes <= H200.shared_bytes
+                # A pair's threads get all of its segments at once, or the whole block works for it.
+                assert launch.segments <= launch.threads // pairs or pairs == 1
+            if head == "trace" or d <= 500:
+                threads, registers = busy(launch, d, launch.offsets)
+                shares.append(threads * registers)
+                assert shares[-1] >= bar, (d, filters, shares[-1])
+                assert short(launch) or threads >= 0.8
+    assert np.mean(shares) >= 0.85
+
+
+@pytest.mark.parametrize(("dtype", "longest"), [("float32", 384), ("float64", 256)])
+def test_short_rows_stay_in_registers(dtype, longest):
+    """Whatever fits 32 segments."""
+    for d in range(1, longest + 1):
+        assert short(plan(d, (1, 3), dtype)) and (d < 9 or short(plan(d, (9, 9), dtype)))
+    assert not short(plan(longest + 1, (3, 3), dtype))
+
+
+def test_dilated_filters_take_shared_memory():
+    """If a step is more than one pixel on the ring, and the filter has more than one tap."""
+    for filters, dilation, d, expected in (
+        ((3, 3), (1, 2, 4), 13, (1, 1, 2, 4)),
+        ((1, 5), (1, 2, 4), 3, (1, 1, 2, 1)),
+        ((3, 3), 6, 5, (1, 1, 1, 1)),
+        ((1, 1), 6, 13, (1, 1, 1, 1)),
+    ):
+        launch = plan(d, filters, depth=3, dilation=dilation)
+        assert launch.steps == expected
+        assert short(launch) == (max(expected) == 1)
+
+
+def test_rows_keep_the_linear_part_where_the_engine_does():
+    """Of A, and only where A has it."""
+    for head in launch_plan.HEADS:
+        for skip in (False, True):
+            for trained in (("inner",), ALL):
+                apart = head == "gap" and skip and trained == ALL
+                launch = plan(9, (3, 3), head=head, skip=skip, trained=trained)
+                assert launch.linear_apart == apart
+
+
+def test_tables_lie_as_segments_read_them():
+    """A row of any offset: what a segment reads at `seen` are the pixels after its own."""
+    for d in (1, 2, 5, 7, 25, 97, 128, 385):
+        launch = plan(d, (3, 3))
+        left, right = (
+            segment_order(launch, d, copies * launch.pixels).reshape(-1, launch.segments)
+            for copies in (1, 2)
+        )
+        begin = np.arange(launch.segments + 1) * d // launch.segments
+        for offset in {0, 1, d // 2, d - 1}:
+            other = (begin[:-1] + offset) % d
+            segment = ((other + 1) * launch.segments - 1) // d
+            register = other - begin[segment]
+            assert (register >= 0).all() and (register < launch.pixels).all()
+            for j in range(launch.pixels):
+                assert (right[register + j, segment] == (left[j] + offset) % d).all()
+
+
+def test_grids_of_every_length():
+    """Two up to 2^16 pixel pairs, three for the longest signals."""
+    for d, head, grids in ((256, "gap", 2), (257, "gap", 3), (4096, "gap", 3), (4096, "trace", 2)):
+        assert plan(d, (3, 3), head=head).grids == grids
+
+
+@pytest.mark.parametrize("d", [4097, 10**9])
+def test_what_does_not_fit_is_refused(d):
+    says = f"^X has {d} timepoints, expected at most 4096.*engine='reference'"
+    with pytest.raises(ValueError, match=says):
+        plan(d, (3, 3))
+
+
+@pytest.mark.parametrize("memory", [48 * 1024, 99 * 1024, 227 * 1024])
+@pytest.mark.parametrize(
+    ("head", "trained", "rings"), [("gap", ("inner",), 5), ("gap", ALL, 6), ("pixels", ALL, 6)]
+)
+def test_rows_fit_in_shared_memory_or_are_refused(memory, head, trained, rings):
+    """Rows of D, A and F, of their branches, and of F⁰; with more or less shared memory."""
+    for dtype, size in (("float32", 4), ("float64", 8)):
+        options = {"head": head, "trained": trained, "device": H200._replace(shared_bytes=memory)}
+        longest = min(4096, memory // (rings * size))
+        for d in (1, 192, 257, 400, longest):
+            assert 0 < plan(d, (31, 31), dtype, **options).shared_bytes <= memory
+        if longest < 4096:
+            with pytest.raises(ValueError, match=f"shared memory, expected at most {memory} on"):
+                plan(longest + 1, (31, 31), dtype, **options)
+
+
+# ---------------------------------------------------------------- tiles
+
+
+RTX_3060 = DeviceLimits(99 * 1024, 28, 64)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "seconds_of_an_entry"),
+    [(H200, "float64", 8e-12), (H200, "float32", 3e-12), (RTX_3060, "float64", 1e-9)],
+)
+def test_a_launch_takes_about_a_second(device, dtype, seconds_of_an_entry):
+    """Whatever the device; or a few blocks on each of its multiprocessors, the diagonal too."""
+    free = 2**36
+    for d, depth in ((8, 1), (100, 3), (385, 20), (1000, 50)):
+        launch = plan(d, (3, 3), dtype, device=device, depth=depth)
+        seconds = d * d * depth * seconds_of_an_entry
+        rows, columns = launch.tile_shape(10**6, 10**6, free)
+        pairs = max(rows * columns, launch.diagonal_cases(free))
+        assert pairs * seconds <= 2 or pairs <= 2 * device.multiprocessors
+
+
+shapes = st.tuples(
+    st.integers(1, 300), st.sampled_from([1, 3, 15]), st.sampled_from(["gap", "pixels", "trace"])
+)
+
+
+@given(shapes, st.integers(1, 60), st.integers(1, 60), st.integers(1, 2**28), st.booleans())
+def test_tiles_cover_every_pair_once(shape, n, m, free, symmetric):
+    """On and above the diagonal of a symmetric Gram, in one grid of tiles for both sides."""
+    d, size, head = shape
+    launch, m = plan(d, (size, size), head=head), n if symmetric else m
+    height, width = launch.tile_shape(n, m, free)
+    if symmetric:
+        height = width = min(height, width)
+    seen, told = np.zeros((n, m), int), 0
+    for rows in blocks(0, n, height):
+        for columns in blocks(rows.start if symmetric else 0, m, width):
+            tile = launch_plan.PairTile(rows, columns, symmetric)
+            row, column = np.ogrid[: tile.shape[0], : tile.shape[1]]
+            seen[rows, columns] += column + tile.above >= row
+            told += tile.pairs
+    assert (seen == (np.triu(np.ones((n, m), int)) if symmetric else 1)).all()
+    assert told == seen.sum()
+
+
+def test_every_layer_has_its_share_of_doubt():
+    for depth in range(1, 300):
+        counts = launch_plan.layers_seen(depth)
+        assert sum(counts.values()) == depth - 1 and all(counts.values())
+    assert launch_plan.layers_seen(10) == {2: 3, 8: 6}
+    assert launch_plan.layers_seen(2) == {2: 1}
