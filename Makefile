@@ -28,8 +28,9 @@ test: $(VENV)/test.stamp
 # Compile the loops of the engine "numba" before tests on several workers would each compile them.
 # It takes half a minute of a core, as long as the linters take on the other core. These signals
 # nearly agree, so that the loops of deficits are needed too.
+COMPILE = $(BIN)/python -c 'import rescntk; rescntk.ResCNTK(3, 1)([[[1, 2, 5]]], [[[1, 2.01, 5]]], dtype="$(1)")'
 compile-%: $(VENV)/test.stamp
-	$(BIN)/python -c 'import rescntk; rescntk.ResCNTK(3, 1)([[[1, 2, 5]]], [[[1, 2.01, 5]]], dtype="$*")'
+	$(call COMPILE,$*)
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check
@@ -45,13 +46,15 @@ CUDA ?= cuda13
 test-gpu benchmark-gpu: export PYTHONPATH := $(CURDIR)
 GIVEN := $(filter command,$(origin BIN))
 
-# Tests of the engine "cuda": fast tests first, each named when it ends. They compile some 500
+# Tests of the engine "cuda": fast tests first, each named when it ends. The engine's check of
+# itself and the loops of "numba" are compiled before several workers need them. Tests compile some 500
 # kernels of one to two seconds, as tests ask for them; CuPy keeps kernels for the next run. The
 # tests' oracle is several times slower without gmpy2. MARK='gpu and not slow' leaves out slow tests.
 GPU_TESTS := tests/engines tests/test_kernels.py tests/test_derivative.py
 MARK ?= gpu
 test-gpu: $(if $(GIVEN),,$(VENV)/$(CUDA).stamp)
 	@$(BIN)/python -c 'import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else f"make test-gpu: {state}")'
+	$(call COMPILE,float32) & $(call COMPILE,float64); wait
 	$(BIN)/python -m pytest -n auto --dist load --maxschedchunk 1 --durations=15 -v -m '$(MARK)' $(GPU_TESTS)
 
 # Rows that take longer than the limit allows are left for the next run, which continues this one.

@@ -15,8 +15,8 @@ Four parts, on one GPU:
   larger batches, until they are no faster or do not fit. What they compute is compared with ours.
 
 Every row, or its error, is written to gpu.json at once (in benchmarks/results, or the folder
-said); the next run goes on from there. With a limit, a row is not begun if
-it is likely to take longer than what is left. Nothing is written without a GPU.
+said); the next run goes on from there, and repeats rows that failed. With a limit, a row is not
+begun if it is likely to take longer than what is left. Nothing is written without a GPU.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ from typing import Any
 
 import gpu_report
 import numpy as np
-from gpu_measure import Bench
-from gpu_peers import OutOfTime, describe
-from gpu_rows import CHANNELS, DEPTH, FULL, PARTS, SMALL, Row, Sizes, estimate, plan
+from gpu_measure import Bench, OutOfTime, describe
+from gpu_rows import CHANNELS, DEPTH, FULL, PARTS, SMALL, Row, Sizes, plan
 
 import rescntk as rk
 
 BEGUN = time.monotonic()
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-# ---------------------------------------------------------------- running
+
+FIRST_SECONDS = 60.0
+"""Seconds of a row before one of its part is measured. Larger numbers leave more rows to another
+run. Chosen: twice the bars of gpu_report.py, and JAX's compilation."""
 
 
 def machine(cupy: Any, sizes: Sizes) -> dict[str, Any]:
@@ -102,25 +104,23 @@ def run(
     keep: Callable[[], None],
     limit: float,
     spent: Callable[[], float],
-    retry: bool = False,
 ) -> list[Row]:
     """Measure what is not in the report yet, and return what there was no time for."""
     late = []
     for row in rows:
         old = next((r for r in report["rows"] if row.of(r)), None)
-        if old is not None and not (retry and "error" in old):
+        if old is not None and "error" not in old:
             continue
         start = spent()
-        expected = estimate(row, report["rows"])
+        alike = [r["wall"] for r in report["rows"] if (r["part"], r["who"]) == (row.part, row.who)]
+        expected = 1.2 * max(alike, default=FIRST_SECONDS)
         print(f"{row}: about {expected:.0f} s, {limit - start:.0f} s left", flush=True)
-        if expected > limit - start:
-            print("  left for another run", flush=True)
-            late.append(row)
-            continue
         try:
+            if expected > limit - start:
+                raise OutOfTime
             found = measure(row, limit - start)
         except OutOfTime:
-            print("  took longer: left for another run", flush=True)
+            print("  left for another run", flush=True)
             late.append(row)
             continue
         except Exception as error:
@@ -139,7 +139,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--part", action="append", choices=PARTS, help="only this (and this …)")
     parser.add_argument("--to", type=Path, default=RESULTS, help="folder for gpu.json and gpu.png")
     parser.add_argument("--small", action="store_true", help="toy sizes, to gpu-small.json")
-    parser.add_argument("--retry", action="store_true", help="repeat the rows that failed")
     parser.add_argument("--draw", action="store_true", help="only draw gpu.png from gpu.json")
     parser.add_argument("--jax-python", default=sys.executable, help="a Python that has JAX")
     parser.add_argument("--jax-platform", default="gpu", help=argparse.SUPPRESS)
@@ -175,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         late = run(
             [row for row in plan(sizes) if row.part in (options.part or PARTS)],
-            report, bench, keep, options.limit, lambda: time.monotonic() - BEGUN, options.retry,
+            report, bench, keep, options.limit, lambda: time.monotonic() - BEGUN,
         )  # fmt: skip
     finally:
         bench.close()

@@ -1,46 +1,44 @@
-"""Measurements of benchmarks/gpu.py: seconds of calls, the clock, the bound of issue slots."""
+"""Measurements of benchmarks/gpu.py: seconds of calls, the bound of issue slots, peers."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_peers import (
-    AGREE,
-    PEER_SECONDS,
-    OutOfTime,
-    Worker,
-    climb,
-    describe,
-    difference,
-    one_tile,
-)
-from gpu_rows import (
-    BOTH,
-    CALLS,
-    CHANNELS,
-    DEPTH,
-    ENOUGH,
-    ENOUGH_ROUNDS,
-    JAX,
-    REFERENCE,
-    ROUNDS,
-    Row,
-    Sizes,
-)
+from gpu_rows import BOTH, CHANNELS, DEPTH, JAX, REFERENCE, Row, Sizes
 from jax_peer import signals
 
 import rescntk as rk
-from rescntk.engines.cuda import launch as launches
+from rescntk.engines import reference
+from rescntk.engines.cuda.launch_plan import LaunchPlan
+from rescntk.engines.protocol import Request
+
+# Most calls of a measurement, and the seconds after which none is added. ROUNDS are pairs of calls
+# at two depths. Larger numbers steady the median and cost time on a borrowed device. Chosen.
+CALLS, ENOUGH = 5, 2.0
+ROUNDS, ENOUGH_ROUNDS = 9, 4.0
+
+AGREE = {"float32": 1e-4, "float64": 1e-10}
+"""Largest relative difference of a peer from our kernels of a few random signals. JAX's float32
+takes 1 − ρ² from a rounded ρ, layer by layer: 5e-7 measured on a processor, 1e-15 in float64.
+Raising it lets a wrong peer pass."""
+
+PEER_SECONDS = 150.0
+"""Seconds of a peer's call, compilation included, before it counts as failed. Chosen: several
+times what JAX takes to compile for a processor."""
 
 THREADS_PER_CLOCK = 4 * 32
 """Threads whose instructions a multiprocessor issues in a clock: four schedulers, a warp each (CUDA
@@ -51,23 +49,20 @@ HALF_AS_MANY_FP64 = ("80", "90", "100")
 far fewer."""
 
 
-def times_of(cupy: Any, call: Callable[[], object]) -> list[float]:
-    """Return the seconds of some calls, each from an idle GPU to an idle GPU."""
-    device, times = cupy.cuda.Device(), []
-    while len(times) < CALLS and sum(times) < ENOUGH:
-        device.synchronize()
-        start = time.perf_counter()
-        call()
-        device.synchronize()
-        times.append(time.perf_counter() - start)
-    return times
+class OutOfTime(Exception):
+    """A row took longer than the time that was left: it has not failed."""
+
+
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
 
 
 class Clock:
     """The median clock of the GPU's multiprocessors in MHz while a `with` block runs."""
 
     def __init__(self, bus: str) -> None:
-        self.bus, self.seen, self.why = bus.lower()[-7:], [], ""
+        self.bus, self.seen = bus.lower()[-7:], list[float]()
+        self.why = "nvidia-smi took longer than the measurement"
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -80,11 +75,9 @@ class Clock:
                     command, check=True, capture_output=True, text=True, timeout=30
                 ).stdout
                 clocks = dict(re.findall(r"(\S{7}), *(\d+)", answer.lower()))
-                if len(clocks) == 1:  # whatever its number is in here
-                    clocks = {self.bus: next(iter(clocks.values()))}
-                if self.bus not in clocks:
-                    raise LookupError(f"no clock of {self.bus} in {answer!r}")
-                now = float(clocks[self.bus])
+                # A single GPU is this one, whatever its number is in here.
+                bus = self.bus if len(clocks) != 1 else next(iter(clocks))
+                now = float(clocks[bus])
             except (OSError, subprocess.SubprocessError, LookupError) as error:
                 self.why = f"nvidia-smi: {describe(error)}"
                 return
@@ -100,10 +93,9 @@ class Clock:
         self.thread.join(5.0)  # nothing runs beside what is measured next
 
     @property
-    def mhz(self) -> float | None:
+    def mhz(self) -> float:
         if not self.seen:
-            self.why = self.why or "nvidia-smi took longer than the measurement"
-            return None
+            raise LookupError(self.why)
         return statistics.median(self.seen)
 
 
@@ -111,26 +103,109 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
     """Return issue slots, and slots of the FP64 units, of a pixel pair and layer, on average."""
     if capability not in HALF_AS_MANY_FP64:
         raise LookupError(f"the rate of sm_{capability}'s FP64 units is not known here")
-    root = str(Path(__file__).parents[1])
-    if root not in sys.path:
-        sys.path.insert(0, root)
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from tests.engines.cuda import nvrtc
 
     if nvrtc.LIBRARY is None or nvrtc.DISASSEMBLER is None:
         raise LookupError(nvrtc.MISSING)
-    rows = launches.Rows(
-        d=d, filter_size=q, outer_filter_size=q, dtype=dtype, kinds=BOTH, head="gap"
-    )
-    launch = launches.plan(rows)
+    request = Request(rk.Network(DEPTH, q), "gap", BOTH, (DEPTH,), dtype)
+    launch = LaunchPlan(request, CHANNELS, d)
     with tempfile.TemporaryDirectory() as folder:
-        cubin = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
+        cubin, _ = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
         found = nvrtc.disassemble(cubin, Path(folder))
-        return nvrtc.mean_slots(found, launch, dtype, DEPTH)
+        return nvrtc.mean_slots(found, launch.pixels, dtype, DEPTH)
 
 
 def bound(counted: dict[str, float], multiprocessors: int, mhz: float) -> float:
     """Return the picoseconds of a pixel pair and layer if no issue slot were left empty."""
     return 1e6 * max(counted.values()) / (multiprocessors * THREADS_PER_CLOCK * mhz)
+
+
+@contextmanager
+def one_tile(entries: int) -> Iterator[None]:
+    """Have the reference engine take `entries` pixel pairs through its layers together.
+
+    Its own tiles fit a processor's cache; a GPU would do nothing but launch. Users have no such
+    option.
+    """
+    kept = reference._TILE_ENTRIES, reference._TABLE_BYTES
+    reference._TILE_ENTRIES, reference._TABLE_BYTES = max(entries, kept[0]), 2**33
+    try:
+        yield
+    finally:
+        reference._TILE_ENTRIES, reference._TABLE_BYTES = kept
+
+
+def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, Any]:
+    """Try batches of n with n signals until a batch is no faster, takes long, or does not fit.
+
+    Full memory and a timeout end the climb; any other error is the peer's.
+    """
+    tried: list[dict[str, Any]] = []
+    stopped = "no larger batch was planned"
+    for n in batches:
+        try:
+            seconds = measure(n)
+        except Exception as error:
+            stopped = f"n = {n}: {describe(error)}"
+            full = re.search("out ?of ?memory|RESOURCE_EXHAUSTED", stopped, re.IGNORECASE)
+            if tried and (full or type(error) is TimeoutError):
+                break
+            raise
+        best = min((batch["pair"] for batch in tried), default=float("inf"))
+        tried.append({"n": n, "seconds": seconds, "pair": seconds / n**2})
+        if seconds / n**2 > 0.98 * best:
+            stopped = f"n = {n} is no faster"
+            break
+        if seconds > 0.5:  # the next takes four times as long
+            stopped = f"n = {n} takes {seconds:.2g} s"
+            break
+    best = min(batch["pair"] for batch in tried)
+    return {"seconds_of_a_pair": best, "batches": tried, "stopped": stopped}
+
+
+class Worker:
+    """A peer in a process of its own, which may fail or hang."""
+
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the worker
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
+            # Most of the GPU's memory would be taken at once, and ours with it.
+            env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+        )  # fmt: skip
+        try:
+            self.version = self._answer(timeout)["ready"]
+        except BaseException:
+            self.close()
+            raise
+
+    def _answer(self, timeout: float) -> dict[str, Any]:
+        line, end = b"", time.monotonic() + timeout
+        while not line.endswith(b"\n"):
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise TimeoutError(f"no answer within {timeout:.0f} s")
+            some = self.process.stdout.read(2**16)
+            if not some:
+                self.errors.seek(0)
+                words = self.errors.read().decode(errors="replace").strip()[-500:]
+                raise RuntimeError(f"the worker ended with {self.process.wait()}: {words}")
+            line += some
+        return json.loads(line)
+
+    def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        reply = self._answer(timeout)
+        if "error" in reply:
+            raise ChildProcessError(reply["error"])
+        return reply
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for file in (self.process.stdin, self.process.stdout, self.errors):
+            file.close()
 
 
 class Bench:
@@ -147,7 +222,7 @@ class Bench:
         self.cupy.get_default_memory_pool().free_all_blocks()
         if row.part == "peers":
             return self.peer(row, left)
-        return {"layer": self.layer, "large": self.gram, "grams": self.gram}[row.part](row)
+        return self.layer(row) if row.part == "layer" else self.gram(row)
 
     def close(self) -> None:
         if self.worker is not None:
@@ -157,15 +232,29 @@ class Bench:
     def ours(self, row: Row, X: Any, Z: Any = None, depth: int = DEPTH) -> Any:
         return rk.gram(rk.Network(depth, row.q), X, Z, engine="cuda", dtype=row.dtype)
 
+    def seconds(self, call: Callable[[], object]) -> float:
+        """Return the seconds of a call, from an idle GPU to an idle GPU."""
+        device = self.cupy.cuda.Device()
+        device.synchronize()
+        start = time.perf_counter()
+        call()
+        device.synchronize()
+        return time.perf_counter() - start
+
+    def times_of(self, call: Callable[[], object]) -> list[float]:
+        times: list[float] = []
+        while len(times) < CALLS and sum(times) < ENOUGH:
+            times.append(self.seconds(call))
+        return times
+
     def gram(self, row: Row) -> dict[str, Any]:
         """Time one Gram, after a small one that has its kernel compiled."""
         X = signals(row.n, CHANNELS, row.d)
         if row.part == "grams":
             X = self.cupy.asarray(X)
         self.ours(row, X[:64])
-        times = times_of(self.cupy, lambda: self.ours(row, X))
-        seconds = statistics.median(times)
-        return {"seconds": seconds, "times": times, "entries": row.entries}
+        times = self.times_of(lambda: self.ours(row, X))
+        return {"seconds": statistics.median(times), "times": times, "entries": row.entries}
 
     def layer(self, row: Row) -> dict[str, Any]:
         """Time an entry and layer: of whole calls, and of layers alone.
@@ -177,46 +266,31 @@ class Bench:
         device = self.cupy.cuda.Device()
         X = self.cupy.asarray(signals(row.n, CHANNELS, row.d))
         Z = X[row.n // 2 :]
-
-        def seconds(depth: int) -> float:
-            device.synchronize()
-            start = time.perf_counter()
-            self.ours(row, X, Z, depth)
-            device.synchronize()
-            return time.perf_counter() - start
-
         self.ours(row, X[:64], Z[:64])
         begun, rounds = time.perf_counter(), []
         with Clock(device.pci_bus_id) as clock:
             while len(rounds) < ROUNDS and (
                 len(rounds) < 3 or time.perf_counter() - begun < ENOUGH_ROUNDS
             ):
-                rounds.append((seconds(DEPTH), seconds(2 * DEPTH)))
+                depths = (DEPTH, 2 * DEPTH)
+                rounds.append([self.seconds(lambda: self.ours(row, X, Z, L)) for L in depths])  # noqa: B023
         whole = statistics.median(shallow for shallow, _ in rounds)
-        added = statistics.median(deep - shallow for shallow, deep in rounds)
+        alone = 1e12 * statistics.median(deep - shallow for shallow, deep in rounds) / row.entries
         found: dict[str, Any] = {
             "seconds": whole,
             "rounds": rounds,
             "entries": row.entries,
             "picoseconds": 1e12 * whole / row.entries,
-            "picoseconds_of_layers_alone": 1e12 * added / row.entries,
-            "clock_mhz": clock.mhz,
-            "clocks_seen": len(clock.seen),
-            "slots": None,
-            "bound_picoseconds": None,
-            "share_of_bound": None,
-            "missing": [clock.why] if clock.mhz is None else [],
+            "picoseconds_of_layers_alone": alone,
         }
-        try:
+        try:  # whatever ails NVIDIA's tools, the times stand
+            found["clock_mhz"] = clock.mhz
             found["slots"] = slots(row.dtype, device.compute_capability, row.d, row.q)
-        except Exception as error:  # whatever ails NVIDIA's tools, the times stand
-            found["missing"].append(f"slots: {describe(error)}")
-        if not found["missing"]:
             multiprocessors = device.attributes["MultiProcessorCount"]
             found["bound_picoseconds"] = bound(found["slots"], multiprocessors, clock.mhz)
-            found["share_of_bound"] = (
-                found["bound_picoseconds"] / found["picoseconds_of_layers_alone"]
-            )
+            found["share_of_bound"] = found["bound_picoseconds"] / alone
+        except Exception as error:
+            found["missing"] = describe(error)
         return found
 
     # -- peers
@@ -234,8 +308,9 @@ class Bench:
             seconds, theirs = call(row, n, remaining)
             if not checked:  # the first two signals of the smallest batch
                 X = self.cupy.asarray(signals(n, CHANNELS, row.d))
-                ours = self.ours(row, X[:2], X[::-1][:2])
-                checked.append(difference([self.cupy.asnumpy(K) for K in ours], theirs))
+                ours = [self.cupy.asnumpy(K) for K in self.ours(row, X[:2], X[::-1][:2])]
+                apart = [abs(A - B).max() / abs(A).max() for A, B in zip(ours, theirs, strict=True)]
+                checked.append(float(np.max(apart)))
                 if not checked[0] <= AGREE[row.dtype]:
                     raise ArithmeticError(f"differs from our kernels by {checked[0]:.1e}")
             return seconds
@@ -255,7 +330,7 @@ class Bench:
 
         with one_tile((n * row.d) ** 2):
             call()
-            times = times_of(self.cupy, call)
+            times = self.times_of(call)
         return statistics.median(times), [self.cupy.asnumpy(K[:2, :2]) for K in found]
 
     def by_jax(self, row: Row, n: int, left: float) -> tuple[float, list[np.ndarray]]:
@@ -268,7 +343,7 @@ class Bench:
             if self.worker is None:
                 self.worker = Worker(self.jax, timeout)
             reply = self.worker.ask(request, timeout)
-        except (RuntimeError, TimeoutError) as error:
+        except (RuntimeError, TimeoutError, BrokenPipeError) as error:
             self.close()
             if isinstance(error, TimeoutError) and timeout < PEER_SECONDS:
                 raise OutOfTime from None

@@ -1,4 +1,4 @@
-"""Rows of benchmarks/gpu.py: what is measured, in which order, and how long it may take."""
+"""Rows of benchmarks/gpu.py: what is measured, and in which order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Row:
         """Pixel pairs times layers."""
         return self.pairs * self.d**2 * DEPTH
 
-    def of(self, found: dict) -> bool:
+    def of(self, found: dict[str, Any]) -> bool:
         return all(found[name] == value for name, value in vars(self).items())
 
     def __str__(self) -> str:
@@ -63,29 +63,12 @@ class Sizes:
 
 
 FULL = Sizes(
-    layer=1024,
-    large=10_000,
-    n=1000,
-    d=128,
-    q=3,
-    lengths=(32, 64, 128, 256),
-    filters=(3, 9),
-    more=(2000, 5000),
-    batches=(2**22, 2**24, 2**26, 2**28),
-)
+    1024, 10_000, 1000, 128, 3, (32, 64, 128, 256), (3, 9), (2000, 5000),
+    (2**22, 2**24, 2**26, 2**28),
+)  # fmt: skip
 
 # To see that every part runs, in a test or at the beginning of a lease.
-SMALL = Sizes(
-    layer=6,
-    large=9,
-    n=5,
-    d=8,
-    q=3,
-    lengths=(5, 8),
-    filters=(3,),
-    more=(7,),
-    batches=(2**8, 2**10),
-)
+SMALL = Sizes(6, 9, 5, 8, 3, (5, 8), (3,), (7,), (2**8, 2**10))
 
 
 def plan(sizes: Sizes) -> list[Row]:
@@ -110,32 +93,3 @@ def plan(sizes: Sizes) -> list[Row]:
         *rows("peers", JAX, None, *others),
         *(row for n in sizes.more for row in rows("grams", OURS, n, centre)),
     ]
-
-
-# Most calls of a measurement, and the seconds after which none is added. ROUNDS are pairs of calls
-# at two depths. Larger numbers steady the median and cost time on a borrowed device. Chosen.
-CALLS, ENOUGH = 5, 2.0
-ROUNDS, ENOUGH_ROUNDS = 9, 4.0
-
-# Estimates before anything is measured. _FIRST_RATE: seconds of an entry, twice the bars of
-# gpu_report.py. _ONCE: seconds for arrays, compiled kernels and warming up. _FIRST_PEER: seconds of
-# a peer's row. Larger numbers leave more rows to another run. Chosen, never timed on a device.
-_FIRST_RATE = {"float32": 6e-12, "float64": 16e-12}
-_ONCE = 10.0
-_FIRST_PEER = {REFERENCE: 45.0, JAX: 90.0}
-
-
-def estimate(row: Row, done: list[dict[str, Any]]) -> float:
-    """Return about how many seconds a row takes, from what those that are done have taken."""
-    alike = [r for r in done if r["who"] == row.who and "error" not in r]
-    if row.who != OURS:
-        return 1.2 * max((r["wall"] for r in alike), default=_FIRST_PEER[row.who])
-    alike = [r for r in alike if r["dtype"] == row.dtype]
-    rate = _FIRST_RATE[row.dtype]
-    if alike:  # of the largest row: small rows mostly measure launches
-        most = max(alike, key=lambda r: r["entries"])
-        rate = 1.2 * most["seconds"] / most["entries"]
-    call = rate * row.entries
-    if row.part == "layer":  # at least three rounds of one and two depths
-        return _ONCE + 3 * call + max(ENOUGH_ROUNDS, 6 * call)
-    return _ONCE + call + min(ENOUGH, CALLS * call)

@@ -2,12 +2,23 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
-from rescntk.engines.cuda import kernels, selfcheck
-from tests.benchmarks.gpu_parts import program
-from tests.engines.cuda import emulated, fake_cupy
+from rescntk.engines.cuda import compiler, selfcheck
+from tests.engines.cuda import emulated
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+
+def program(path, text):
+    """Put something to be run in place: a file that is being written cannot be run."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(0o755)
+    return new.replace(path)
 
 
 @pytest.fixture
@@ -25,32 +36,22 @@ def cupy(request):
     if emulated.COMPILER is None:
         pytest.skip(emulated.MISSING)
     fake = emulated.module(request.config.cache.mkdir("kernels"))
-    pool = fake.get_default_memory_pool
 
     class Device:
         id, pci_bus_id, compute_capability = 0, "0000:18:00.0", "90"
-
-        def __init__(self, number=0):
-            self.attributes = {"MultiProcessorCount": 132}
+        attributes = {"MultiProcessorCount": 132}  # noqa: RUF012
 
         def synchronize(self):
             pass
 
-    class Pool:
-        def __getattr__(self, name):
-            return getattr(pool(), name)
-
-        def free_all_blocks(self):
-            pass
-
-    fake.cuda.Device, fake.get_default_memory_pool = Device, Pool
+    fake.cuda.Device = Device
+    fake.get_default_memory_pool().free_all_blocks = lambda: None
     fake.cuda.runtime.getDeviceProperties = lambda number: {"name": b"NVIDIA H200, emulated"}
     fake.cuda.runtime.driverGetVersion = fake.cuda.runtime.runtimeGetVersion = lambda: 13000
     fake.__version__ = "emulated"
     with pytest.MonkeyPatch.context() as patch:
-        kernels.compiled.cache_clear()
+        compiler.compiled.cache_clear()
         patch.setitem(sys.modules, "cupy", fake)
         patch.setattr(selfcheck, "failure", lambda *_: None)
         yield fake
-    kernels.compiled.cache_clear()
-    fake_cupy.ndarray.memory = None
+    compiler.compiled.cache_clear()

@@ -13,8 +13,9 @@ import pytest
 import rescntk as rk
 from rescntk.vocabulary import DTYPES, HEADS
 from tests import tolerances
+from tests.covering import pairs_meet
 from tests.engines.bodies import cupy_arrays
-from tests.engines.cuda import fake_cupy
+from tests.engines.cuda import emulated
 
 
 def device():
@@ -27,7 +28,7 @@ def device():
 
 @pytest.fixture(
     params=[
-        ("stand-in", "auto"),
+        ("stand-in", "reference"),
         pytest.param(("device", "auto"), marks=pytest.mark.gpu),
         pytest.param(("device", "reference"), marks=pytest.mark.gpu),
     ],
@@ -38,14 +39,14 @@ def place(request, monkeypatch):
     where, engine = request.param
     if where == "device":
         return device(), engine
-    fake = fake_cupy.module()
+    fake = emulated.module(None)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     return fake, engine
 
 
-@pytest.mark.parametrize("network", cupy_arrays.NETWORKS)
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("network", "head", "dtype"), pairs_meet(cupy_arrays.NETWORKS, HEADS, DTYPES)
+)
 def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
     cupy_arrays.same_values_dtypes_and_shapes(place, network, head, dtype, rng)
 

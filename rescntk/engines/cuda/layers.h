@@ -1,12 +1,14 @@
 // One segment's way through a layer: from window sums of its state to the branch of the next layer.
 //
-// A layer has four steps (engines/layer.py, docs/theory/recursion.md):
+// The steps of a layer, as in engines/layer.py:
 //
 //     w = 1 − ρ = (box(D) − z) / g                         correlate
 //     K, D_K, K̇ = dual activation of w                     dual (activations.h)
 //     A_g = (i − r) Σ + box(A)                             tangent_g
-//     F ← F + box(K),  D ← D + box(D_K)                    add_branch (short_rows.cu, long_rows.cu)
-//     A ← A + box(K̇ ⊙ A_g + (o + r) K)                     add_branch
+//     A ← A + box(K̇ ⊙ A_g + (o + r) K)                     tangent_branch, add_branch
+//     D ← D + box(D_K),  F ← F + box(K)                    add_branch
+//
+// Boxes, and so `add_branch`, depend on where a row is kept (short_rows.cu, long_rows.cu).
 
 #include "doubt.h"
 
@@ -66,6 +68,13 @@ HD real tangent_g(const Trained<real> &trained, const Correlation<real> &at, rea
                               : tangent;
 }
 
+// K̇ ⊙ A_g + (o + r) K, the branch of A before the outer filter's box.
+template <class real>
+HD real tangent_branch(const Dual<real> &result, real tangent_g, real outer_plus_readout)
+{
+    return fused(outer_plus_readout, result.K, result.K_dot * tangent_g);
+}
+
 // Set the branches of pixel pair j from its pre-activations; `tangent` is box(A).
 template <class Net, int P, class real>
 HD void set_branches(
@@ -77,9 +86,8 @@ HD void set_branches(
     branches.K[j] = result.K;
     branches.tangent_branch[j] = 0;
     if (Net::NTK)
-        branches.tangent_branch[j] = fused(
-            trained.outer_plus_readout, result.K,
-            result.K_dot * tangent_g<Net>(trained, at, tangent));
+        branches.tangent_branch[j] = tangent_branch(
+            result, tangent_g<Net>(trained, at, tangent), trained.outer_plus_readout);
 }
 
 // ---------------------------------------------------------------- the input and the first layer
