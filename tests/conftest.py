@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from rescntk.validation import memory
+from rescntk import validation
 
 pytest.register_assert_rewrite("tests.engines.bodies")
 
@@ -31,8 +31,8 @@ def rng():
 @pytest.fixture
 def free(monkeypatch):
     """Return a function that sets the free bytes of memory, which the smallest calls ask for."""
-    monkeypatch.setattr(memory, "_ALWAYS_FREE", 0)
-    return lambda amount: monkeypatch.setattr(memory, "free_bytes", lambda: amount)
+    monkeypatch.setattr(validation, "_ALWAYS_FREE", 0)
+    return lambda amount: monkeypatch.setattr(validation, "free_bytes", lambda: amount)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker

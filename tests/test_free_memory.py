@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk import validation
 from rescntk.kernels.call import KernelCall
-from rescntk.validation import memory
 from rescntk.vocabulary import KINDS
 
 X = np.ones((100, 1, 8))
@@ -103,15 +103,15 @@ def test_control_groups(cgroup, folder, limit, used, tmp_path):
     for place, most in ((group, "1000000"), (step, "max")):
         (place / limit).write_text(f"{most}\n")
         (place / "memory.stat").write_text(f"{used} 900000\ninactive_file 2000\n")
-    assert list(memory._limits_of_groups(tmp_path)) == [100_000]
+    assert list(validation._limits_of_groups(tmp_path)) == [100_000]
 
 
 def test_without_psutil_all_memory_of_the_machine_counts(tmp_path, monkeypatch):
-    with_psutil = memory.free_bytes()
+    with_psutil = validation.free_bytes()
     monkeypatch.setitem(sys.modules, "psutil", None)
-    (total,) = memory._limits_of_machine()
+    (total,) = validation._limits_of_machine()
     assert total >= with_psutil > 2**20
-    assert list(memory._limits_of_groups(tmp_path)) == []  # not Linux
+    assert list(validation._limits_of_groups(tmp_path)) == []  # not Linux
 
 
 def test_a_limit_of_the_address_space_counts():

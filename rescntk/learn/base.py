@@ -20,16 +20,13 @@ from ..validation import (
     check_choice,
     check_constant,
     check_depth,
-    check_effort,
     check_filter_size,
-    check_first_differences,
     check_flag,
-    check_jobs,
-    check_landmarks,
     check_positive,
     check_unmasked,
 )
 from ..vocabulary import HEADS, KINDS
+from .arguments import check_effort, check_first_differences, check_jobs, check_landmarks
 from .average import fit_average
 from .batches import Signals
 from .cases import Cases, fingerprint

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from ..arrays import Array
-from ..validation import check_class_weight
+from .arguments import check_class_weight
 from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
 from .batches import Signals

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory import locality
-from ..validation import check_length
+from ..theory.arguments import check_length
 from .style import axes, finish, looks
 
 if TYPE_CHECKING:

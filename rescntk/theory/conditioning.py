@@ -22,13 +22,13 @@ from ..signals import channels_and_length
 from ..validation import (
     batch_shape,
     check_batches,
-    check_cases,
     check_constant,
     check_depth,
     check_depths,
     check_flag,
     check_symmetric,
 )
+from .arguments import check_cases
 from .report_table import ReportTable
 
 

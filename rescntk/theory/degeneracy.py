@@ -18,14 +18,8 @@ from numpy.typing import ArrayLike
 
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
-from ..validation import (
-    check_constant,
-    check_correlations,
-    check_depths,
-    check_layers,
-    check_real,
-    check_signals,
-)
+from ..validation import check_constant, check_depths, check_real, check_signals
+from .arguments import check_correlations, check_layers
 from .complements import arc_cosines
 
 FFNET_LIMIT = 0.25

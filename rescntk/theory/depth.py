@@ -15,18 +15,10 @@ import numpy as np
 
 from ..kernels import Kernel, gram
 from ..network import Network, check_one_dilation
-from ..validation import (
-    check_cases,
-    check_choice,
-    check_constant,
-    check_depth,
-    check_depths,
-    check_distinct,
-    check_ladder,
-    check_signals,
-)
+from ..validation import check_choice, check_constant, check_depth, check_depths, check_signals
 from ..vocabulary import HEADS, KINDS
 from . import multisphere
+from .arguments import check_cases, check_distinct, check_ladder
 from .evidence import TOLERANCE
 from .extrapolation import extrapolate_limit
 from .families import Family

@@ -11,7 +11,8 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import ArrayLike
 
-from ..validation import check_cutoff, check_match, check_points, check_samples, check_signals
+from ..validation import check_match, check_signals
+from .arguments import check_cutoff, check_points, check_samples
 
 CUTOFF = 14
 """Default cut-off: the last frequency at which the Gaussian's Fourier coefficient is above eps

@@ -18,8 +18,9 @@ import numpy as np
 
 from ..network import Filter, Network, check_network, check_relu
 from ..rings import circular_mean
-from ..validation import check_choice, check_depths, check_flag, check_length
+from ..validation import check_choice, check_depths, check_flag
 from ..vocabulary import KINDS
+from .arguments import check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels, stride_kernel
 from .responses import Responses, kernel_responses, responses

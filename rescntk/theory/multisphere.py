@@ -19,19 +19,21 @@ from ..progress import progress_bar
 from ..rings import circular_mean
 from ..signals import SignalList
 from ..validation import (
-    MULTISPHERE_TOLERANCE,
     check_batch,
     check_choice,
     check_depth,
-    check_dot_products,
     check_flag,
     check_integer,
-    check_on_multisphere,
-    check_rows_of_pixels,
     check_signals,
-    multisphere_error,
 )
 from ..vocabulary import HEADS, KINDS
+from .arguments import (
+    MULTISPHERE_TOLERANCE,
+    check_dot_products,
+    check_on_multisphere,
+    check_rows_of_pixels,
+    multisphere_error,
+)
 from .complements import (
     activate,
     add_branch,

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..network import Filter, Network, check_network, check_relu
 from ..rings import circular_sum
-from ..validation import check_dot_products, check_length, check_real
+from ..validation import check_real
+from .arguments import check_dot_products, check_length
 from .complements import activate, add_branch, check_nonzero
 
 _MOST_PATHS = 2**27

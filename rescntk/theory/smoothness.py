@@ -22,14 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..regression import interpolate
-from ..validation import (
-    check_depth,
-    check_fit_range,
-    check_kernel,
-    check_points,
-    check_samples,
-    check_vector,
-)
+from ..validation import check_depth, check_kernel
+from .arguments import check_fit_range, check_points, check_samples, check_vector
 from .gaussian_space import (
     CUTOFF,
     gaussian_interpolant_norm,

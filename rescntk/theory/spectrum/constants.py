@@ -21,8 +21,9 @@ from scipy.special import gamma, gammaincc
 
 from ...network import Filter, Network
 from ...rings import circular_mean
-from ...validation import check_channels, check_choice, check_pixel_set, check_pixels
+from ...validation import check_choice
 from ...vocabulary import HEADS
+from ..arguments import check_channels, check_pixel_set, check_pixels
 from ..complements import arc_cosines
 from .decay import check_input_window, relative_pixels
 from .grid import shifts, taps

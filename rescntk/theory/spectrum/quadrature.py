@@ -20,17 +20,15 @@ import scipy.fft
 import scipy.special
 from opt_einsum import contract
 
-from ...validation import (
+from ...validation import check_choice, check_memory, check_real
+from ...vocabulary import HEADS
+from ..arguments import (
     check_channels,
-    check_choice,
     check_dot_products,
     check_frequencies,
     check_frequency,
-    check_memory,
     check_pixels,
-    check_real,
 )
-from ...vocabulary import HEADS
 
 METHODS = ("angles", "gegenbauer", "cosine")
 

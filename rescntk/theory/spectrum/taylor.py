@@ -24,8 +24,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...network import Filter, Network, check_relu
-from ...validation import check_channels, check_choice, check_frequency, check_pixels
+from ...validation import check_choice
 from ...vocabulary import KINDS
+from ..arguments import check_channels, check_frequency, check_pixels
 from ..complements import arc_cosines, check_nonzero
 from .grid import rotate, taps
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .names import check_choice
-from .numbers import check_integer, check_positive
+from ..validation import check_choice, check_integer, check_positive
 
 
 def check_effort(value: Any, name: str, choices: tuple[str, ...]) -> str | float:

@@ -1,4 +1,4 @@
-"""Checks of the arguments of `rescntk.theory`: depths, pixels, frequencies, samples."""
+"""Checks of the arguments of `rescntk.theory`: depths, pixels, frequencies, points, signals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,124 @@ from typing import Any
 
 import numpy as np
 
-from .numbers import check_depth, check_depths, check_frequency, check_integer
+from ..validation import (
+    check_depth,
+    check_depths,
+    check_flag,
+    check_integer,
+    check_real,
+    check_shape,
+    check_signals,
+)
+
+
+def check_cases(X: np.ndarray, least: int, reason: str) -> None:
+    """Refuse fewer than `least` signals."""
+    n = len(X)
+    if n < least:
+        raise ValueError(
+            f"X has {n} case{'s' if n > 1 else ''}, expected at least {least}: {reason}"
+        )
+
+
+def check_distinct(X: np.ndarray, reason: str) -> None:
+    """Refuse signals that are there twice."""
+    for i in range(len(X)):
+        same = np.flatnonzero((X[i + 1 :] == X[i]).all(axis=(1, 2)))
+        if len(same):
+            raise ValueError(
+                f"X has the same signal as cases {i} and {i + 1 + same[0]}, expected different "
+                f"ones: {reason}"
+            )
+
+
+MULTISPHERE_TOLERANCE = 2e-6
+"""Largest | ‖x_j‖²/C0 − 1 | of a pixel that counts as on the multi-sphere.
+
+Relative, of the squared norm. Raising it admits signals whose kernels theorem 4.1 misses by as
+large a relative error. Chosen by rounding: pixels projected in float32 and given in float64
+have errors of a few units of 1.2e-7."""
+
+
+def multisphere_error(X: np.ndarray) -> float:
+    """Return the largest | ‖x_j‖²/C0 − 1 | over the pixels of signals."""
+    return float(np.abs((X * X).mean(axis=1) - 1.0).max())
+
+
+def check_on_multisphere(X: Any, name: str) -> np.ndarray:
+    """Return `X` as an array of signals on the multi-sphere, or say by how much it is off."""
+    X = check_signals(X, name)
+    worst = multisphere_error(X)
+    if worst > MULTISPHERE_TOLERANCE:
+        raise ValueError(
+            f"{name} of shape {X.shape} is not on the multi-sphere: a pixel's squared norm is off "
+            f"by {worst:.2g} of n_channels, expected none (multisphere.project makes it so)"
+        )
+    return X
+
+
+def check_vector(values: Any, name: str) -> np.ndarray:
+    """Return `values` as a vector of real numbers."""
+    return check_shape(values, name, "(n,)", lambda shape: len(shape) == 1)
+
+
+def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
+    """Return the complements 1 − t, in [0, 2], of dot products `t`.
+
+    If `complement` is true, `t` holds the complements already.
+    """
+    complement = check_flag(complement, "complement")
+    low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
+    slack = 8 * np.finfo(np.float64).eps  # a dot product of unit vectors is rounded
+    if not bool(((t >= low - slack) & (t <= high + slack)).all()):
+        raise ValueError(
+            f"t has values from {t.min()} to {t.max()}, "
+            f"expected {'complements of ' if complement else ''}dot products in [{low}, {high}]"
+        )
+    t = np.clip(t, low, high)
+    return t if complement else 1.0 - t
+
+
+def check_correlations(t: Any) -> np.ndarray:
+    """Return `t` as a float64 array of correlations in [-1, 1]."""
+    values = check_real(t, "t", "in [-1, 1]")
+    if values.size == 0 or not (np.abs(values) <= 1.0).all():
+        raise ValueError(f"t is {t!r}, expected correlations in [-1, 1]")
+    return values
+
+
+def check_layers(depth: Any) -> np.ndarray:
+    """Return a depth, or an array of depths, as float64 integers of at least 1."""
+    layers = check_real(depth, "depth", "that are integers of at least 1")
+    if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
+        raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
+    return layers
+
+
+def check_rows_of_pixels(t: Any) -> np.ndarray:
+    """Return `t` as a float64 array with a last axis of pixels, (..., n_timepoints)."""
+    return check_shape(t, "t", "(..., n_timepoints)", lambda shape: len(shape) > 0)
+
+
+def check_samples(values: Any) -> np.ndarray:
+    """Return samples of functions on the circle, two or more each, as an array (..., n_samples)."""
+    return check_shape(
+        values, "values", "(..., n_samples)", lambda shape: len(shape) > 0 and shape[-1] > 1
+    )
+
+
+def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the angles of points on the circle and the values there, two vectors of one length."""
+    angles, targets = check_vector(angles, "angles"), check_vector(targets, "targets")
+    if angles.shape != targets.shape:
+        raise ValueError(f"targets has shape {targets.shape}, expected {angles.shape}")
+    return angles, targets
+
+
+def check_frequency(frequency: Any, name: str) -> int:
+    """Return a frequency, an integer of at least 0, as an int."""
+    return check_integer(frequency, name, at_least=0)
+
 
 MOST_LAYERS = 10**8
 """Most layers of a ladder of depths; a larger number allows longer computations.

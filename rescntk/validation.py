@@ -1,0 +1,443 @@
+"""Checks of arguments: each returns the argument in the form wanted, or raises a ValueError.
+
+A message names the argument, and says what came, what was expected, and the remedy. Checks with
+one user stand beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .arrays import ArrayT, array_module, rounding_unit
+from .signals import SignalList, channels_and_length, library
+from .vocabulary import DTYPES, KINDS
+
+# ---------------------------------------------------------------- numbers and names
+
+
+def check_integer(value: Any, name: str, at_least: int | None = None) -> int:
+    """Return `value`, a Python or NumPy integer of at least `at_least`, as an int."""
+    expected = "an integer" if at_least is None else f"an integer of at least {at_least}"
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or (at_least is not None and number < at_least):
+        raise ValueError(f"{name} is {value!r}, expected {expected}")
+    return number
+
+
+def check_depth(value: Any, name: str = "depth") -> int:
+    """Return `value`, an integer of at least 1, as an int."""
+    return check_integer(value, name, at_least=1)
+
+
+def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
+    """Return one or more depths, integers of at least 1, as a tuple of ints."""
+    try:
+        given = tuple(depths)
+    except TypeError:
+        raise ValueError(f"depths is {depths!r}, expected a sequence of integers") from None
+    if not given:
+        raise ValueError("depths is empty, expected at least one depth")
+    return tuple(check_depth(depth, "depths") for depth in given)
+
+
+def check_filter_size(value: Any, name: str) -> int:
+    """Return `value`, a positive odd integer, as an int."""
+    number = check_integer(value, name)
+    if number < 1 or number % 2 == 0:
+        raise ValueError(f"{name} is {value!r}, expected a positive odd integer")
+    return number
+
+
+def check_constant(value: Any, name: str) -> float:
+    """Return `value`, a finite number of at least 0, as a float."""
+    try:
+        real = not isinstance(value, str) and getattr(value, "imag", 0) == 0
+        number = float(value) if real else math.nan
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{name} is {value!r}, expected a finite number of at least 0")
+    return number
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return `value`, a finite number above 0, as a float."""
+    number = check_constant(value, name)
+    if number == 0.0:
+        raise ValueError(f"{name} is {value!r}, expected a positive number")
+    return number
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return `value`, a Python or NumPy boolean, as a bool."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise ValueError(f"{name} is {value!r}, expected True or False")
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return `value`, one of `choices`; the message lists all of them."""
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return one kind of kernel, or several different ones, as a tuple of names."""
+    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    for kind in kinds:
+        check_choice(kind, "kinds", KINDS)
+    if not kinds or len(set(kinds)) < len(kinds):
+        raise ValueError(f"kinds is {kinds!r}, expected one or both of {KINDS}")
+    return kinds
+
+
+def check_dtype(dtype: Any) -> str:
+    """Return the name of a working precision, given as a name, a type or a NumPy dtype."""
+    try:
+        return check_choice(np.dtype(dtype).name, "dtype", DTYPES)
+    except (TypeError, ValueError):
+        return check_choice(dtype, "dtype", DTYPES)
+
+
+def check_kernel(kernel: Any) -> None:
+    """Raise a ValueError if `kernel` cannot be called: a `Network`, say."""
+    if not callable(kernel):
+        raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def check_real(values: Any, name: str, expected: str, finite: bool = True) -> Any:
+    """Return `values`, real numbers, as a float64 array.
+
+    Parameters
+    ----------
+    values : array_like
+    name : str
+        The argument's name in messages.
+    expected : str
+        The rest of "expected real numbers …" in messages: "(n, n)" or "of at least 0", say.
+    finite : bool, default True
+        Whether infinity is refused besides NaN.
+
+    Raises
+    ------
+    ValueError
+        For masked arrays, whose mask NumPy's functions would ignore; for other dtypes than real
+        numbers; for ragged lists; and for NaN or infinity.
+    """
+    check_unmasked(values, name, expected)
+    xp = array_module(values)
+    try:
+        array = xp.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} is not a rectangular array, expected real numbers {expected}"
+        ) from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers {expected}")
+    array = array.astype(np.float64, copy=False)
+    good = xp.isfinite(array) if finite else ~xp.isnan(array)
+    if not bool(good.all()):
+        first = np.unravel_index(int(xp.argmin(good.reshape(-1))), array.shape)
+        what = "NaN or infinity" if finite else "NaN"
+        where = f" (first at {[int(k) for k in first]})" if array.ndim else ""
+        raise ValueError(
+            f"{name} of shape {array.shape} contains {what}{where}, "
+            f"expected real numbers {expected}"
+        )
+    return array
+
+
+def check_unmasked(values: Any, name: str, expected: str, tools: str = "") -> None:
+    """Raise a ValueError if `values` is a masked array, or a list with masked arrays in it.
+
+    `expected` is as for `check_real`; `tools` names more ways to fill in masked values.
+    """
+    if _is_masked(values, 2):
+        ways = ", ".join(filter(None, (f"{name}.filled(…)", tools)))
+        raise ValueError(
+            f"{name} is a masked array, expected real numbers {expected} without a mask: fill in "
+            f"masked values first ({ways}), or leave masked cases out"
+        )
+
+
+def _is_masked(values: Any, depth: int) -> bool:
+    """Return whether a masked array is among `values` and the items of `depth` nested lists."""
+    if isinstance(values, np.ma.MaskedArray):
+        return True
+    nested = isinstance(values, (list, tuple)) and depth > 0
+    return nested and any(_is_masked(item, depth - 1) for item in values)
+
+
+def check_shape(
+    values: Any, name: str, expected: str, fits: Callable[[tuple[int, ...]], bool]
+) -> Any:
+    """Return `values`, real and finite, as a float64 array that is not empty and whose shape fits.
+
+    `fits` tells whether a shape is the shape that `expected` names in messages: "(n, n)", say.
+    """
+    array = check_real(values, name, expected)
+    if array.size == 0 or not fits(array.shape):
+        raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
+    return array
+
+
+def check_symmetric(A: Any, name: str) -> np.ndarray:
+    """Return `A`, (n, n), symmetric up to √eps times its largest entry, as a float64 array.
+
+    eps is the rounding unit of the dtype that comes.
+    """
+    matrix = check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
+    if np.abs(matrix - matrix.T).max() > np.sqrt(rounding_unit(A)) * np.abs(matrix).max():
+        raise ValueError(f"{name} of shape {matrix.shape} is not symmetric")
+    return matrix
+
+
+def check_targets(y: Any, n: int) -> np.ndarray:
+    """Return targets `y` of n signals, (n,) or (n, n_targets), as a float64 array."""
+    expected = f"({n},) or ({n}, n_targets)"
+    return check_shape(y, "y", expected, lambda s: len(s) in (1, 2) and s[0] == n)
+
+
+# ---------------------------------------------------------------- signals
+
+
+def check_signals(X: ArrayT, name: str) -> ArrayT:
+    """Return signals (n_cases, n_channels, n_timepoints), real and finite, as a float64 array."""
+    expected = "(n_cases, n_channels, n_timepoints)"
+    array = check_real(X, name, expected)
+    if array.ndim != 3:
+        remedy = f"; for signals of one channel {name}[:, None]" if array.ndim == 2 else ""
+        raise ValueError(f"{name} has shape {array.shape}, expected {expected}{remedy}")
+    if 0 in array.shape:
+        raise ValueError(f"{name} has shape {array.shape} with an empty axis, expected {expected}")
+    return array
+
+
+def check_batch(X: Any, name: str) -> Any:
+    """Return a batch of signals, real and finite, as a float64 array or as a `SignalList`.
+
+    Parameters
+    ----------
+    X : array (n_cases, n_channels, n_timepoints), or list or tuple of arrays
+        A list has signals (n_channels, n_timepoints_i). Signals of equal length become an array.
+    name : str
+        The argument's name in messages.
+    """
+    if isinstance(X, SignalList):
+        signals = list(X)
+    elif isinstance(X, (list, tuple)) and (not X or any(hasattr(x, "ndim") for x in X)):
+        signals = _check_list(X, name)
+    else:
+        return check_signals(X, name)
+    if len({signal.shape[1] for signal in signals}) > 1:
+        return SignalList(signals)
+    return array_module(signals[0]).stack(signals)
+
+
+def _check_list(X: Any, name: str) -> list[Any]:
+    """Return the signals of a list as float64 arrays (n_channels, n_timepoints_i)."""
+    expected = "(n_channels, n_timepoints)"
+    if not X:
+        raise ValueError(f"{name} is empty, expected at least one signal {expected}")
+    check_unmasked(X, name, expected)
+    signals: list[Any] = []
+    for k, x in enumerate(X):
+        signal = check_real(x, f"{name}[{k}]", expected)
+        if signal.ndim != 2 or 0 in signal.shape:
+            remedy = f"; a signal of one channel is {name}[{k}][None]" if signal.ndim == 1 else ""
+            raise ValueError(f"{name}[{k}] has shape {signal.shape}, expected {expected}{remedy}")
+        first = signals[0] if signals else signal
+        if len(signal) != len(first):
+            raise ValueError(
+                f"{name}[{k}] has {len(signal)} channels, expected {len(first)} as in {name}[0]"
+            )
+        if array_module(signal) is not array_module(first):
+            raise ValueError(
+                f"{name}[{k}] and {name}[0] are of different array libraries, expected all NumPy "
+                f"or all CuPy"
+            )
+        signals.append(signal)
+    return signals
+
+
+def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
+    """Return checked batches X and Z, which match; both are lists if they differ in length.
+
+    Parameters
+    ----------
+    X, Z : batches as `check_batch` takes them
+        Z may be None, or the same object as X: None is then returned for Z.
+    head : str
+        The head that the signals are for, or "pixels". "gap" alone takes different lengths.
+    """
+    lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
+    one, other = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
+    check_one_length(one, "X", head)
+    if other is None:
+        return one, None
+    check_one_length(other, "Z", head)
+    check_match(one, other, lists and head == "gap")
+    arrays = not any(isinstance(batch, SignalList) for batch in (one, other))
+    if arrays and channels_and_length(one) == channels_and_length(other):
+        return one, other
+    return SignalList.of(one), SignalList.of(other)
+
+
+def check_array(X: Any, name: str, reason: str) -> np.ndarray:
+    """Return an array of signals unchanged, or refuse a list of signals of different lengths."""
+    if isinstance(X, (list, SignalList)):
+        lengths = [signal.shape[1] for signal in X]
+        raise ValueError(
+            f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
+            f"of one length: {reason}"
+        )
+    array: np.ndarray = X
+    return array
+
+
+def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("X", "Z")) -> None:
+    """Raise a ValueError if batches X and Z differ in library, channels or length.
+
+    Lengths may differ if `lists` is true: if X or Z came as a list. Messages call the batches by
+    `names`.
+    """
+    one, two = names
+    if library(X) is not library(Z):
+        raise ValueError(
+            f"{one} and {two} are of different array libraries, expected both NumPy or both CuPy"
+        )
+    pairs = zip(channels_and_length(X), channels_and_length(Z), strict=True)
+    for axis, (own, other) in enumerate(pairs):
+        what = ("channels", "timepoints")[axis]
+        if own != other and not (lists and axis):
+            remedy = f"; head 'gap' takes other lengths in lists, list({two})" if axis else ""
+            raise ValueError(
+                f"{two} has {batch_shape(Z)}, expected {own} {what} as in {one} of "
+                f"{batch_shape(X)}{remedy}"
+            )
+
+
+def batch_shape(X: Any) -> str:
+    """Return the shape of a batch, or the channels and lengths of a list, for messages."""
+    if isinstance(X, SignalList):
+        return f"signals of {X.n_channels} channels and {X.lengths.min()} to {X.longest} timepoints"
+    return f"shape {X.shape}"
+
+
+def check_one_length(X: Any, name: str, head: str) -> None:
+    """Raise a ValueError if signals of different lengths meet another head than "gap"."""
+    if isinstance(X, SignalList) and head != "gap":
+        kernel = "pixel_pairs takes" if head == "pixels" else f"head is {head!r}, which takes"
+        raise ValueError(
+            f"{kernel} signals of one length, and {name} has {batch_shape(X)}: expected one "
+            f"length, or head 'gap', the mean over all pixel pairs"
+        )
+
+
+# ---------------------------------------------------------------- memory
+
+_ALWAYS_FREE = 2**24
+"""Bytes that count as free without asking the system: less than importing NumPy takes.
+
+Raising it saves small calls the 0.4 ms that asking takes (EPYC with 2 cores, quiet), but may let
+a larger call fail without a sentence.
+"""
+
+
+def check_memory(needed: int, max_memory: Any, what: str) -> None:
+    """Raise a ValueError if `what` takes more than the caller's `max_memory`, in bytes."""
+    limit = check_constant(max_memory, "max_memory")
+    if needed > limit:
+        raise ValueError(
+            f"{what} takes {_amount(needed)}, expected max_memory, {_amount(limit)}, at most"
+        )
+
+
+def check_free_memory(needed: int, what: str, remedy: str) -> None:
+    """Raise a MemoryError if `what` takes more than the free memory: `needed` bytes at least.
+
+    `what` is the subject of the message, `remedy` its end: what to change.
+    """
+    free = free_bytes() if needed > _ALWAYS_FREE else None
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"{what} takes at least {_amount(needed)} of memory, and {_amount(free)} are free: "
+            f"{remedy}"
+        )
+
+
+def _amount(n_bytes: float) -> str:
+    """Return bytes in GB, or in MB below 0.05 GB."""
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 5e7 else f"{n_bytes / 1e6:.3g} MB"
+
+
+def free_bytes() -> int | None:
+    """Return the bytes that this process can still get, or None where the system does not tell.
+
+    The smallest limit counts: the machine, the process's address space, and its control groups,
+    which containers and job schedulers set. Free swap space and cached files count as free. So
+    the number is rather too large than too small.
+    """
+    limits = [*_limits_of_groups(), *_limits_of_machine()]
+    return max(0, min(limits)) if limits else None
+
+
+def _limits_of_machine() -> Iterator[int]:
+    """Yield the free bytes of the machine and of the address space; all memory without psutil."""
+    try:
+        import psutil
+    except ImportError:
+        if hasattr(os, "sysconf"):
+            yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return
+    yield psutil.virtual_memory().available + psutil.swap_memory().free
+    if hasattr(psutil, "RLIMIT_AS"):
+        process = psutil.Process()
+        most = process.rlimit(psutil.RLIMIT_AS)[0]
+        if most != psutil.RLIM_INFINITY:
+            yield most - process.memory_info().vms
+
+
+_GROUPS = {
+    "": ("sys/fs/cgroup", "memory.max", "anon"),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "total_rss"),
+}
+"""Folder, file of the limit, and count of used memory: control groups of version 2 and 1.
+
+The count leaves out cached files, which the system drops when memory is needed.
+"""
+
+
+def _limits_of_groups(root: Path = Path("/")) -> Iterator[int]:
+    """Yield the free bytes of this process's control group, and of the groups around it."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if controllers not in _GROUPS:
+            continue
+        folder, limit, used = _GROUPS[controllers]
+        group = root / folder / path.lstrip("/")
+        for place in (group, *group.parents):
+            try:
+                most = int((place / limit).read_text())
+                counts = dict(line.split() for line in (place / "memory.stat").open())
+                yield most - int(counts[used])
+            except (OSError, ValueError, KeyError):  # no such file, or no limit: "max"
+                continue
