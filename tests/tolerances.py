@@ -125,11 +125,6 @@ FOURIER = 100 * EPS["float64"]
 # extrapolated, their uncertainty is part of the answer; this is how small it has to be there.
 RESOLVED = 1e-3
 
-# Bounds on Gaussian matrices' norms, 3√n for (n, n), √d + 2√n for (n, d) of d ≪ n, 2√n for a
-# vector, are 1.5, at most 2 and 2 times what they tend to, 2√n, √n + √d and √n; of width 400
-# the norms fluctuate by a few percent.
-GENEROUS = 0.45
-
 
 def next_of_the_ffnet(depth):
     """Return what may be left of L(Ω̄ − ¼) − (3/8) log L after its constant: order log²(L)/L."""
@@ -152,14 +147,6 @@ def next_of_opposites(depth):
     of order φ², where φ² = 2Lα² = 2/L; twice that.
     """
     return 4 / depth
-
-
-def degenerate_fit(n, depth):
-    """Return by how much a deep FFNet's regression may differ from the degenerate one.
-
-    ΔK = (3/8) log(L)/L and 3/L at most, a row of n of them, solved with ¾I.
-    """
-    return n / 0.75 * (0.375 * np.log(depth) + 3) / depth
 
 
 def derivative(dtype):
@@ -191,7 +178,7 @@ def integration(tolerance):
 def deep_tangent_kernel(depth, slowdown):
     """Return by how much a deep normalized NTK may differ from its limit off the diagonal.
 
-    The law is (3/8) log(L)/L, times s in the constant beside the logarithm: 3s/L, as in
-    `degenerate_fit`. GAP multiplies both by 16d/(d+3)², at most 4/3.
+    The law is (3/8) log(L)/L, times s in the constant beside the logarithm: 3s/L at most. GAP
+    multiplies both by 16d/(d+3)², at most 4/3.
     """
     return 4 / 3 * (0.375 * np.log(depth) + 3 * slowdown) / depth

@@ -203,7 +203,7 @@ def slowdown(alpha: float) -> float:
     return network.growth / network.branch_gain
 
 
-class Row(NamedTuple):
+class ComparisonRow(NamedTuple):
     """Condition numbers with bounds and asymptotes at one depth of a `Comparison`."""
 
     depth: int
@@ -227,8 +227,8 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison(ReportTable[Row]):
-    """Condition numbers of CGPK and ResCGPK; iterating gives a `Row` for each depth."""
+class Comparison(ReportTable[ComparisonRow]):
+    """Condition numbers of CGPK and ResCGPK; iterating gives a `ComparisonRow` for each depth."""
 
     n_cases: int
     n_channels: int
@@ -315,7 +315,7 @@ def compare(
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = _ratio(cnn[0], resnet[0]), _ratio(cnn[1], resnet[1]), limit
-        rows.append(Row._make((int(depth), *cnn, *resnet, *ratios)))
+        rows.append(ComparisonRow._make((int(depth), *cnn, *resnet, *ratios)))
     n_channels, n_timepoints = channels_and_length(signals)
     return Comparison(
         tuple(rows),

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from rescntk import regression
 from rescntk.theory import degeneracy, smoothness
 from tests import tolerances
 from tests.oracles import papers
@@ -108,38 +107,6 @@ def test_degenerate_regression_is_the_closed_form(rng, ridge):
     n = len(y)
     printed = (np.eye(n) - np.ones((n, n)) / (n + 4 * ridge + 3)) @ y / (ridge + 0.75)
     assert np.abs(fit.coefficients - printed).max() <= 8 * EPS * 5 / 0.75
-
-
-@pytest.mark.parametrize("ridge", [0.0, 0.5])
-def test_deep_ffnets_do_it_and_deep_resnets_do_not(ridge):
-    """f(x_j) → 3y_j/(4λ+3) and f(x*) → 0 at the rate of the kernel; the ResNet learns."""
-    given, other = smoothness.grid(8), smoothness.grid(8) + np.pi / 8
-    y, truth = np.cos(given), np.cos(other)
-    X, Z = smoothness.circle(given), smoothness.circle(other)
-    fit = degeneracy.degenerate_regression(y, ridge)
-    depths = (10, 100, 1000)
-    own = degeneracy.kernels_over_depth(X, depths=depths, engine="reference")
-    cross = degeneracy.kernels_over_depth(Z, X, depths, engine="reference")
-    distances = {}
-    for name in ("ffnet", "resnet"):
-        at, away = [], []
-        for K, k in zip(getattr(own, name), getattr(cross, name), strict=True):
-            beta = regression.solve(K, y, ridge)
-            at.append(np.abs(K @ beta - fit.at_points).max())
-            away.append(np.abs(k @ beta - fit.elsewhere).max())
-        distances[name] = np.array(at), np.array(away)
-    for k in (1, 2):
-        bar = tolerances.degenerate_fit(len(y), depths[k])
-        assert distances["ffnet"][0][k] <= (bar if ridge else tolerances.ROUTES)
-        assert distances["ffnet"][1][k] <= bar
-    assert distances["resnet"][1][2] > 10 * bar
-    if ridge == 0:
-        error = cross.resnet[-1] @ regression.solve(own.resnet[-1], y) - truth
-        # Better than straight lines between the samples, which err by 1 − cos(π/8) = 0.08.
-        assert np.abs(error).max() < 1 - np.cos(np.pi / 8)
-    # The ResNet's kernel moves by about Lα² = 1/L, and its predictions with it.
-    change = distances["resnet"][1][1:] / distances["resnet"][1][0] - 1
-    assert np.abs(change).max() < 1 / depths[0]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from scipy.integrate import quad
 
 import rescntk as rk
-from rescntk.theory import depth, families, flow, multisphere
+from rescntk.theory import flow, multisphere
 from tests import tolerances
 from tests.covering import pairs_meet
-from tests.ladders import SHORT, pairs
+from tests.ladders import pairs
 from tests.oracles.papers import kappa1
 
 pytestmark = pytest.mark.slow
@@ -89,19 +89,3 @@ def test_signals_in_their_own_units(rng):
     one = flow.complements(rk.Network(1, 1), "ntk", signs, "trace")
     deep = rk.ResCNTK(4096, 1, alpha=1 / 64, head="trace", normalized=True)(signs)
     assert np.abs(1 - one - deep).max() <= 10 / 4096
-
-
-@pytest.mark.parametrize("kind", ["gpk", "ntk"])
-def test_the_checker_sees_the_flow(kind, rng):
-    for X in (None, rng.standard_normal((3, 2, 4))):
-        ladder = SHORT if X is None else SHORT[:6]
-        report = depth.check(families.resnet(0.5), X, kind=kind, depths=ladder)
-        assert (report.verdict, report.as_predicted) == (depth.AS_PREDICTED, True)
-        assert report.predicted_exponent == 1
-    slow = depth.check(
-        families.resnet(0.51),
-        kind=kind,
-        depths=SHORT,
-        prediction=families.resnet(0.5).predict(kind),
-    )
-    assert slow.as_predicted is not True

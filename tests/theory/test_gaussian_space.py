@@ -50,17 +50,6 @@ def test_norm_of_known_transforms(rng, count):
     assert (np.diff(smoothness.gaussian_rkhs_norm(f, np.arange(20))) >= 0).all()
 
 
-def test_norm_of_waves():
-    """cos mβ has norm² 1/(2 e⁻¹ I_m(1)): from m on the cut-off does not matter."""
-    for m in (1, 4, 9):
-        expected = float(mp.sqrt(mp.e / (2 * mp.besseli(m, 1))))
-        wave = np.cos(m * smoothness.grid(64) + 0.2)
-        norms = smoothness.gaussian_rkhs_norm(np.stack([wave, 2 * wave]), np.arange(m, 15))
-        assert np.abs(norms[0] / expected - 1).max() <= FOURIER * 10
-        assert np.abs(norms[1] / (2 * expected) - 1).max() <= FOURIER * 10
-        assert smoothness.gaussian_rkhs_norm(wave, m - 1) < 1e-10 * expected
-
-
 @pytest.mark.parametrize("count", [2, 15])
 def test_norm_of_the_gaussian_interpolant(rng, count):
     """(yᵀ K⁻¹ y)^½ in 50 digits."""

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.linalg
-import scipy.special
 
 import rescntk as rk
 from rescntk import literature
@@ -35,73 +33,14 @@ def test_bounds_are_those_of_the_paper(rng, activation, c_phi):
         assert abs(ratio * b_mlp / b_resnet - 1) <= 100 * EPS
 
 
-@pytest.mark.parametrize("activation", ["relu", "erf"])
-def test_bounds_hold_for_sampled_networks(rng, activation):
-    """Width 400, at initialization: each factor of eq. 18 and 20 is a bound on one matrix's norm,
-    generous by less than 2.5, and with them their product.
-    """
-    n, d, L, alpha, sigma_v, sigma_w = 400, 3, 4, 0.5, 1.2, 0.9
-    resnet = literature.tirer_resnet(L, alpha, sigma_v, sigma_w).replace(activation=activation)
-    mlp = literature.tirer_mlp(L, sigma_w).replace(activation=activation)
-    c_phi = 1.0 if activation == "relu" else 2 / np.sqrt(np.pi)
-
-    def slope(g):
-        return g > 0 if activation == "relu" else 2 / np.sqrt(np.pi) * np.exp(-(g**2))
-
-    def phi(g):
-        return np.maximum(g, 0) if activation == "relu" else scipy.special.erf(g)
-
-    def norm(W):
-        """Return the spectral norm from the largest eigenvalue of WᵀW."""
-        last = W.shape[1] - 1
-        largest = scipy.linalg.eigvalsh(W.T @ W, subset_by_index=[last, last])[0]
-        return np.sqrt(largest)
-
-    def gaussian(deviation, bound, *shape):
-        """Return a matrix, after comparing its norm with its bound."""
-        W = deviation * rng.standard_normal(shape)
-        assert tolerances.GENEROUS * bound < norm(W) <= bound
-        return W
-
-    first, hidden, readout = 1 + 2 * np.sqrt(n / d), 3.0, 2.0
-    for _ in range(2):
-        x = rng.standard_normal(d)
-        f, J, product = x, np.eye(d), 1.0
-        for layer in range(L):
-            bound = sigma_w * (hidden if layer else first)
-            W = gaussian(sigma_w / np.sqrt(len(f)), bound, n, len(f))
-            g, J = W @ f, W @ J
-            f, J = phi(g), slope(g)[:, None] * J
-            product *= c_phi * bound
-        w = gaussian(sigma_w / np.sqrt(n), readout * sigma_w, n, 1).T
-        product *= readout * sigma_w
-        assert abs(jacobian.jacobian_bound(mlp, n, d) / product - 1) <= 100 * EPS
-        assert 0 < np.linalg.norm(w @ J) <= product
-        U = gaussian(1 / np.sqrt(d), first, n, d)
-        f, J, product = U @ x, U, first
-        for _ in range(L):
-            W = gaussian(sigma_w / np.sqrt(n), hidden * sigma_w, n, n)
-            V = gaussian(sigma_v / np.sqrt(n), hidden * sigma_v, n, n)
-            g = W @ f
-            branch = alpha * V @ (slope(g)[:, None] * W)
-            assert norm(branch) <= alpha * hidden**2 * c_phi * sigma_v * sigma_w
-            f, J = f + alpha * V @ phi(g), J + branch @ J
-            product *= 1 + alpha * hidden**2 * c_phi * sigma_v * sigma_w
-        w = gaussian(sigma_w / np.sqrt(n), readout * sigma_w, n, 1).T
-        product *= readout * sigma_w
-        assert abs(jacobian.jacobian_bound(resnet, n, d) / product - 1) <= 100 * EPS
-        assert 0 < np.linalg.norm(w @ J) <= product
-
-
 def test_threshold_is_where_the_bounds_meet():
     for depth in (2, 3, 15, 1000):
         at = jacobian.alpha_threshold(depth)
         assert abs(at - (3 ** (1 - 1 / depth) - 1) / 9) <= 8 * EPS
         ratio = jacobian.jacobian_bound_ratio(literature.tirer_resnet(depth, at))
         assert abs(ratio - 1) <= 10 * depth * EPS
-        for alpha, below in ((0.99 * at, True), (1.01 * at, False)):
-            ratio = jacobian.jacobian_bound_ratio(literature.tirer_resnet(depth, alpha))
-            assert (ratio < 1) == below
+    assert jacobian.jacobian_bound(literature.tirer_resnet(10**6, 1.0), 10, 2) == np.inf
+    assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(10**6, 1.0)) == np.inf
     assert jacobian.alpha_threshold(1) == 0
     # The paper: α = 0.1 implies B_ResNet ≤ B_MLP for any L ≥ 3; it does from there on only.
     assert jacobian.alpha_threshold(2) < 0.1 < jacobian.alpha_threshold(3)
@@ -118,12 +57,6 @@ def test_threshold_for_any_variances(activation):
     # No α: the ResNet's bound is larger already without branches.
     assert jacobian.alpha_threshold(5, sigma_w=0.3) < 0
     assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(5, 0.0, 1.0, 0.3)) > 1
-
-
-def test_bounds_beyond_float64():
-    assert jacobian.jacobian_bound(literature.tirer_resnet(10**6, 1.0), 10, 2) == np.inf
-    assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(10**6, 1.0)) == np.inf
-    assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(10**6, 0.1)) == 0
 
 
 MLP, RESNET = literature.tirer_mlp(3), literature.tirer_resnet(3, 0.1)

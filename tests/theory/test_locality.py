@@ -11,7 +11,7 @@ import rescntk as rk
 from rescntk import literature
 from rescntk.theory import locality
 from tests import tolerances
-from tests.oracles import fields, finite
+from tests.oracles import fields
 from tests.strategies import kinds, networks, signals
 
 pytestmark = pytest.mark.slow
@@ -28,9 +28,6 @@ def relu_networks(max_depth=6):
 def on_circle(network, d):
     """The two fields in exact arithmetic."""
     return dict(zip(KINDS, fields.weights(network, d), strict=True))
-
-
-# ---------------------------------------------------------------- fields
 
 
 @given(relu_networks(), LENGTHS, kinds)
@@ -59,15 +56,6 @@ def test_energies_weighed_by_the_field_are_the_kernel(network, X, kind):
     computed = rk.Kernel(network, kind, "equivariant").diag(X)
     bar = (tolerances.KERNEL["float64"] + tolerances.receptive_field(network.depth, d)) * expected
     assert (np.abs(computed - expected) <= bar).all()
-
-
-def test_trace_kernels_have_uniform_fields(rng):
-    X = rng.standard_normal((3, 2, 7))
-    network = rk.Network(5)
-    for kind in KINDS:
-        total = locality.effective_receptive_field(network, 7, kind).sum()
-        computed = rk.Kernel(network, kind, "trace").diag(X)
-        np.testing.assert_allclose(computed, total * (X**2).mean(axis=(1, 2)), rtol=1e-14)
 
 
 @pytest.mark.parametrize("skip", [True, False])
@@ -125,43 +113,6 @@ def test_tails_keep_their_digits():
     assert reach == 2 * depth - 1
 
 
-@given(relu_networks().map(lambda network: network.replace(skip=False)), LENGTHS)
-def test_without_skip_connections_both_fields_have_one_shape(network, d):
-    """Each walk takes L branches, and counts once for each trained layer."""
-    train_input, inner, outer, readout = (
-        part in network.trained for part in ("input", "inner", "outer", "readout")
-    )
-    factor = readout + train_input + (inner + outer) * network.depth
-    gpk, ntk = fields.weights(network, d)
-    assert all(b == factor * a for a, b in zip(gpk, ntk, strict=True))
-    if factor:
-        shapes = [
-            locality.effective_receptive_field(network, d, kind, normalized=True) for kind in KINDS
-        ]
-        np.testing.assert_allclose(*shapes, rtol=tolerances.receptive_field(network.depth, d))
-
-
-def test_finite_networks_have_the_field_of_the_gaussian_process_kernel(rng):
-    """E|∂f/∂x_ci|² = s w_i: the field of a network in figure 2 (Luo et al. 2016), squared."""
-    network, channels, d, n_networks = rk.Network(3, alpha=0.8), 8, 11, 60
-    samples = [
-        finite.squared_gradients(network, rng.standard_normal((channels, d)), 100, 30, rng)
-        for _ in range(n_networks)
-    ]
-    mean = np.mean(samples, axis=0)
-    bar = tolerances.STANDARD_ERRORS * np.std(samples, axis=0, ddof=1) / np.sqrt(n_networks)
-    expected = locality.effective_receptive_field(network, d, "gpk") / channels
-    assert (np.abs(mean - expected) <= bar).all()
-    assert (mean[expected == 0] == 0).all()
-    # The test has teeth: bars are small, and the tangent kernel's total is another.
-    assert bar.max() <= 0.15 * expected.max()
-    other = locality.effective_receptive_field(network, d, "ntk") / channels
-    assert (np.abs(mean - other)[expected > 0] > bar[expected > 0]).all()
-
-
-# ---------------------------------------------------------------- widths
-
-
 def narrow(network):
     """Return the network, without its dilation where exact fractions would take seconds."""
     return network if locality.reach(network) <= 9 else network.replace(dilation=1)
@@ -184,19 +135,6 @@ def test_widths_are_the_second_moments(network, kind):
     assert abs(distance**2 @ shape - found**2) <= (
         tolerances.receptive_field(network.depth, d) * found**2
     )
-
-
-def test_growing_dilations_make_fields_grow_exponentially():
-    """q = 3 and dilations 1, 2, 4, …, 2^(L−1): two layers more make widths 4 times larger."""
-    depths = (3, 5, 7, 9)
-    grown = locality.widths(
-        lambda depth: rk.Network(depth, dilation=[2**k for k in range(depth)]), depths
-    )
-    assert grown.reach.tolist() == [2 * (2**depth - 1) - 1 for depth in depths]
-    for kind in ("gpk", "ntk", "law"):
-        ratios = getattr(grown, kind)[1:] / getattr(grown, kind)[:-1]
-        # Squared widths are Σ_k 4^k, times the mean number of branches over L: 4² for two layers.
-        assert np.abs(ratios - 4.0).max() <= 0.1
 
 
 @given(relu_networks(300), kinds)
@@ -222,22 +160,6 @@ def test_the_law_of_widths(network, kind):
     assert found**2 <= gpk**2 + v_o + v_i + slack
 
 
-def test_fields_become_gaussian():
-    """The central limit theorem: density of a normal distribution of that width."""
-    network = literature.barzilai_resnet(4000)
-    for kind in KINDS:
-        width = locality.width(network, kind)
-        d = int(16 * width) | 1
-        x = np.arange(d) - d // 2
-        normal = np.exp(-(x**2) / (2 * width**2)) / np.sqrt(2 * np.pi) / width
-        found = np.fft.fftshift(
-            locality.effective_receptive_field(network, d, kind, normalized=True)
-        )
-        # Edgeworth: an eighth of the excess kurtosis at the centre, which is 3/2 over L.
-        error = np.abs(found - normal).max() / normal.max()
-        assert error == pytest.approx(1.5 / 8 / network.depth, rel=0.01)
-
-
 def test_a_decaying_alpha_leaves_one_pixel_or_one_branch():
     """γ = 1: the dot product (theorem 6.1), or the two-layer CNTK with a frozen readout (app. F).
 
@@ -256,16 +178,6 @@ def test_a_decaying_alpha_leaves_one_pixel_or_one_branch():
     branch = sum(np.roll(box, k) for k in (-1, 0, 1)) / 3
     assert np.abs(field - branch).max() <= 2 / depth
     assert locality.width(frozen) == pytest.approx(math.sqrt(4 / 3), rel=2 / depth)
-
-
-def test_at_gamma_one_half_branches_are_poisson():
-    depth, d = 10**6, 15
-    network = literature.barzilai_resnet(depth, alpha=depth**-0.5)
-    field = locality.effective_receptive_field(network, d, "gpk", normalized=True)
-    H = 1 - 4 / 3 * np.sin(np.pi * np.arange(d // 2 + 1) / d) ** 2
-    poisson = np.fft.irfft(np.exp(H**2 - 1), d)
-    assert np.abs(field - poisson).max() <= 2 / depth
-    assert locality.width(network, "gpk") == pytest.approx(math.sqrt(4 / 3), rel=2 / depth)
 
 
 ERF, FIELD = rk.Network(3, activation="erf"), locality.effective_receptive_field

@@ -1,19 +1,14 @@
 """Path counts and stride-q kernels against definitions."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk import literature
 from rescntk.theory import locality, multisphere
 from tests import tolerances
-from tests.oracles import fields, papers
-from tests.strategies import sizes
+from tests.oracles import papers
 
 EPS = tolerances.EPS["float64"]
 ERF, NOTHING = rk.Network(1, activation="erf"), rk.Network(1, skip=False, c_v=0)
@@ -44,44 +39,6 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, d, dilated):
     pixels = locality.path_pixels(network)
     assert pixels.tolist() == [sum(path) for path in itertools.product(*steps)]
     assert abs(pixels).max() == locality.reach(network)
-
-
-@given(st.integers(1, 60), sizes, st.integers(1, 40))
-def test_path_counts_are_the_field_of_a_cnn(depth, q, d):
-    counts = locality.path_counts(depth, q, d)
-    assert counts.sum() == q ** (2 * depth - 1)
-    field = locality.effective_receptive_field(literature.barzilai_cnn(depth, q), d, "gpk")
-    shares = [float(fields.Fraction(count, q ** (2 * depth - 1))) for count in counts]
-    np.testing.assert_allclose(field, shares, rtol=tolerances.receptive_field(depth, d))
-
-
-@pytest.mark.parametrize("trained", [("inner", "outer", "readout"), ("input", "outer"), ("inner",)])
-def test_a_resnet_is_an_ensemble_of_cnns(trained):
-    """Σ_k C(L−1, k) β^k (P^k + β H P^k): CNNs of depths 1 … L, with and without their last layer's
-    inner filter. The tangent kernel counts each once for every trained layer on its way.
-    """
-    depth, q, d, beta = 6, 3, 30, fields.Fraction(1, 4)
-    network = rk.Network(depth, q, alpha=0.5, trained=trained)
-    once = ("readout" in trained) + ("input" in trained)
-    each = ("inner" in trained) + ("outer" in trained)
-    gpk, ntk = [fields.Fraction(0)] * d, [fields.Fraction(0)] * d
-    for k in range(depth):
-        for branches, counts in (
-            (k, locality.path_counts(2 * k + 1, q, d, outer_filter_size=1)),  # 2k convolutions
-            (k + 1, locality.path_counts(k + 1, q, d)),  # and 2k + 1
-        ):
-            weight = math.comb(depth - 1, k) * beta**branches / sum(counts.tolist())
-            for i in range(d):
-                gpk[i] += weight * counts[i]
-                ntk[i] += weight * counts[i] * (once + each * branches)
-    assert (gpk, ntk) == fields.weights(network, d)
-    for kind, expected in (("gpk", gpk), ("ntk", ntk)):
-        found = locality.effective_receptive_field(network, d, kind)
-        bar = tolerances.receptive_field(depth, d)
-        np.testing.assert_allclose(found, [float(w) for w in expected], rtol=bar, atol=0)
-
-
-# ---------------------------------------------------------------- appendix D
 
 
 def by_tuples(t, layer, network, J=()):

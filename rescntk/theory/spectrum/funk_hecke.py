@@ -26,17 +26,7 @@ from ...validation import check_choice, check_constant, check_depth, check_flag,
 from ...vocabulary import HEADS, KINDS
 from ..arguments import check_channels, check_frequencies, check_pixels
 from .grid import KernelOnGrid, blocks, grid_shape, leading, rotate, shifts, taps, windows
-from .quadrature import (
-    METHODS,
-    Rule,
-    choose,
-    coarser,
-    default_nodes,
-    harmonics,
-    least_nodes,
-    outer_product,
-    rule,
-)
+from .quadrature import METHODS, Rule, default_nodes, harmonics, outer_product, rule
 
 _SECONDS_A_POINT = 3e-8
 """Seconds of one core for one point of one layer, for the message of `max_points` alone."""
@@ -241,21 +231,27 @@ class _Request:
         self.kind = check_choice(kind, "kind", KINDS)
         self.head = check_choice(head, "head", HEADS)
         self.method = check_choice(method, "method", ("auto", *METHODS))
+        settings = self.n_channels, self.highest
         if method == "auto":
-            self.method = choose(self.n_channels, self.highest)
+            self.method = min(METHODS[:2], key=lambda name: default_nodes(name, *settings))
         if method == "cosine" and self.n_channels != 2:
             raise ValueError(
                 f"method is 'cosine' and n_channels {self.n_channels}: a cosine transform is for "
                 f"n_channels 2, where harmonics are those of a circle"
             )
-        settings = self.method, self.n_channels, self.highest
-        self.nodes = default_nodes(*settings) if nodes is None else check_depth(nodes, "nodes")
-        if self.nodes < least_nodes(*settings):
+        n = default_nodes(self.method, *settings) if nodes is None else check_depth(nodes, "nodes")
+        by_angles, least = self.method == "angles", self.highest + 1
+        if by_angles:
+            least = math.floor(math.pi / 4 * (self.highest + self.n_channels - 2)) + 1
+        if n < max(least, 2):
             raise ValueError(
-                f"nodes is {nodes}, expected at least {least_nodes(*settings)} for a "
-                f"max_frequency of {self.highest} by {self.method!r}"
+                f"nodes is {nodes}, expected at least {max(least, 2)} for a max_frequency of "
+                f"{self.highest} by {self.method!r}"
             )
-        self.coarser = coarser(self.method, self.n_channels, self.nodes)
+        # On the coarser grid an error like nodes^-6 is twice as large, the slowest of "angles".
+        # Errors of the other rules fall at least like nodes^-C0.
+        fewer = max(8, math.ceil(n / 8)) if by_angles or self.n_channels > 6 else n - n // 2
+        self.nodes, self.coarser = n, max(n - fewer, 2)
         self._before, self._features = windows(network, self.d)
         self.receptive_field = self._features[-1]
         self._outer = taps(network.outer_filter(network.depth), self.d)

@@ -169,8 +169,8 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
     """Return the number of nodes that serves frequencies up to `max_frequency`.
 
     "angles" errs by 1e-12 with n nodes, 2n = ω + 11 ω^(1/3) and ω = π/2 (k + C0 − 2). The
-    result is more than n, so that the grid of `coarser` has n nodes. The other rules err by
-    (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where that takes over 4 k nodes.
+    result is more than n, so that the coarser grid of an error has n nodes. The other rules err
+    by (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where that takes over 4 k nodes.
     """
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
@@ -178,29 +178,6 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
         return enough + max(8, math.ceil(enough / 7))
     factor = min(4.0, 0.5 + 0.5 * 10 ** (5 / n_channels))
     return math.ceil(factor * max_frequency) + 16
-
-
-def least_nodes(method: str, n_channels: int, max_frequency: int) -> int:
-    """Return the number of nodes below which a rule does not see `max_frequency` at all."""
-    if method == "angles":
-        return max(math.floor(math.pi / 4 * (max_frequency + n_channels - 2)) + 1, 2)
-    return max(max_frequency + 1, 2)
-
-
-def choose(n_channels: int, max_frequency: int) -> str:
-    """Return the method that takes fewer nodes: "angles" for few channels."""
-    return min(METHODS[:2], key=lambda name: default_nodes(name, n_channels, max_frequency))
-
-
-def coarser(method: str, n_channels: int, nodes: int) -> int:
-    """Return the number of nodes of the coarser grid that tells a grid's errors.
-
-    There an error like nodes^-6 is twice as large: the slowest error of "angles". Errors of the
-    other rules fall at least like nodes^-C0.
-    """
-    if method == "angles" or n_channels > 6:
-        return max(nodes - max(8, math.ceil(nodes / 8)), 2)
-    return max(nodes // 2, 2)
 
 
 def multiplicities(
