@@ -33,31 +33,3 @@ def features(X, network, width, rng):
         branch = layer(np.maximum(g, 0), q, (network.c_v / (q * width)) ** 0.5, step)
         f = f + np.float32(network.alpha) * branch if network.skip else branch
     return f
-
-
-def squared_gradients(network, X, width, n_outputs, rng):
-    """Return the mean of |∂f_Eq/∂x_ci|² over channels c and outputs of one random network."""
-    channels, d = X.shape
-
-    def weights(taps, inputs, scale):
-        return np.sqrt(scale / (taps * inputs)) * rng.standard_normal((taps, width, inputs))
-
-    def back(weights, gradient):
-        return convolve(weights[::-1].transpose(0, 2, 1), gradient)
-
-    V0 = weights(1, channels, 1.0)
-    features, layers = convolve(V0, X[None]), []
-    for layer in range(1, network.depth + 1):
-        below = X[None] if layer == 1 else features
-        W = weights(1 if layer == 1 else network.filter_size, below.shape[1], network.c_w)
-        V = network.alpha * weights(network.outer_filter_size, width, network.c_v)
-        g = convolve(W, below)
-        features = network.skip * features + convolve(V, np.maximum(g, 0))
-        layers.append((W, V, g > 0))
-    gradient = np.zeros((n_outputs, width, d))
-    gradient[:, :, 0] = rng.standard_normal((n_outputs, width)) / np.sqrt(width)
-    for W, V, active in layers[:0:-1]:
-        gradient = network.skip * gradient + back(W, active * back(V, gradient))
-    W, V, active = layers[0]
-    by_input = network.skip * back(V0, gradient) + back(W, active * back(V, gradient))
-    return (by_input**2).mean(axis=(0, 1))
