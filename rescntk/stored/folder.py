@@ -92,6 +92,9 @@ class Folder:
             raise ValueError(
                 f"{path} is not a Gram of rescntk.stored in format {FORMAT}"
             ) from error
+        for array in self.arrays.values():
+            if writable and array.shape != self.shape:  # an interrupted `append` leaves another
+                array.resize(self.shape)
 
     def signals(self, name: str, rows: slice = slice(None)) -> Batch:
         """Return signals "X" or "Z", some rows or all."""
@@ -108,8 +111,6 @@ class Folder:
         """Write the description or the labels, on disk on return."""
         self.group.attrs[attribute] = value
         synchronize(self.path / "zarr.json")
-
-    # ------------------------------------------------ the record of finished blocks
 
     def blocks(self) -> list[Block]:
         """Return all blocks to be computed, with the corners that the record has as done.
@@ -151,8 +152,6 @@ class Folder:
             file.flush()
             os.fsync(file.fileno())
 
-    # ------------------------------------------------ blocks
-
     def region(self, block: Block) -> tuple[slice, slice]:
         """Return the rows and columns of a block."""
         top, left = block.row * self.block_size, block.column * self.block_size
@@ -191,19 +190,6 @@ class Folder:
             return False
         corner = (..., slice(block.done_height), slice(block.done_width))
         return not any(np.isnan(value[corner]).any() for value in values)
-
-    # ------------------------------------------------ growth
-
-    @property
-    def is_fitted(self) -> bool:
-        """False if an interrupted `append` has left arrays of another shape."""
-        return all(array.shape == self.shape for array in self.arrays.values())
-
-    def fit_arrays(self) -> None:
-        """Give each array the shape of the description."""
-        for array in self.arrays.values():
-            if array.shape != self.shape:
-                array.resize(self.shape)
 
     def grow(self, X_new: Batch, described: dict[str, Any]) -> None:
         """Append signals; the description, which is changed last, makes them valid."""

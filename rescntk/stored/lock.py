@@ -41,11 +41,11 @@ def locked(folder: Path) -> Iterator[None]:
             is_free = True
         except (BlockingIOError, PermissionError):
             is_free = False
-        holder = _holder(file)
-        if not is_free or holder.get("host", host) != host:
-            name = f"process {holder.get('pid', '?')} on {holder.get('host', '?')}"
+        other_host, pid = _holder(file)
+        if not is_free or other_host not in (None, host):
             raise RuntimeError(
-                f"{folder} is being computed by {name}; if no such job runs, delete {path}"
+                f"{folder} is being computed by process {pid} on {other_host}; "
+                f"if no such job runs, delete {path}"
             )
         _write(file, json.dumps({"host": host, "pid": os.getpid()}))
         try:
@@ -56,13 +56,14 @@ def locked(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_UN)  # children that this process forked hold it, too
 
 
-def _holder(file: TextIO) -> dict[str, Any]:
-    """Return host and pid of the job that a lock's file names; a file cut by a kill names none."""
+def _holder(file: TextIO) -> tuple[Any, Any]:
+    """Return host and pid that a lock's file names; None and None if a kill has cut the file."""
     try:
         file.seek(0)
-        return dict(json.load(file))
-    except (TypeError, ValueError):
-        return {}
+        holder = json.load(file)
+        return holder["host"], holder["pid"]
+    except (KeyError, TypeError, ValueError):
+        return None, None
 
 
 def _write(file: TextIO, text: str) -> None:

@@ -195,26 +195,21 @@ class StoredGram:
     path : Path
     description : dict
         The computation: network, head, dtype, versions, shapes and checksums of the signals.
+    shape : tuple of int
+        The shape of each array: (n, m) or (n_depths, n, m).
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._folder = Folder(path)
+        self._open(path)
 
-    @property
-    def description(self) -> dict[str, Any]:
-        """The computation: network, head, dtype, versions, shapes and checksums of signals."""
-        return self._folder.description
+    def _open(self, path: Path) -> None:
+        self._folder = folder = Folder(path)
+        self.path, self.shape, self.description = path, folder.shape, folder.description
 
     @property
     def network(self) -> Network:
         """The network."""
         return network_of(self.description)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of each array: (n, m) or (n_depths, n, m)."""
-        return self._folder.shape
 
     @property
     def gpk(self) -> Any:
@@ -264,7 +259,7 @@ class StoredGram:
         if labels != self.labels:
             with locked(self.path):
                 Folder(self.path, writable=True).keep(LABELS, labels)
-            self._folder = Folder(self.path)
+            self._open(self.path)
 
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
@@ -282,24 +277,18 @@ class StoredGram:
             If blocks are missing, or kind or depth are not in the Gram or ambiguous.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
-        if kind is None and len(kinds) == 1:
-            kind = kinds[0]
+        known = depths or [self.network.depth]
+        kind = kinds[0] if kind is None and len(kinds) == 1 else kind
+        depth = known[0] if depth is None and len(known) == 1 else depth
         check_choice(kind, "kind", kinds)
-        index = None
-        if depths is not None:
-            depth = depths[0] if depth is None and len(depths) == 1 else depth
-            if depth not in depths:
-                raise ValueError(f"depth is {depth!r}, expected one of {depths}")
-            index = depths.index(depth)
-        elif depth not in (None, self.network.depth):
-            raise ValueError(f"depth is {depth!r}, expected {self.network.depth}")
-        count = len(self.missing)
-        if count:
+        if depth not in known:
+            raise ValueError(f"depth is {depth!r}, expected one of {known}")
+        if count := len(self.missing):
             raise ValueError(f"{self.path} has {count} missing blocks, expected none: resume it")
-        return StoredMatrix(self._folder, str(kind), index)
+        return StoredMatrix(self._folder, str(kind), depths and known.index(depth))
 
     def __matmul__(self, v: Any) -> np.ndarray:
-        """Return K v for a Gram of one kind and one depth; `matrix` chooses among several."""
+        """Return K v for a Gram of one kind and depth; `matrix` chooses among several."""
         return self.matrix() @ v
 
     def append(
@@ -310,10 +299,11 @@ class StoredGram:
         client: Any = None,
         progress: bool = True,
     ) -> StoredGram:
-        """Append signals to X, and compute the new rows; of a symmetric Gram new columns, too.
+        """Append signals to X, compute the new rows, and return this Gram.
 
-        After an interruption the signals are there: `resume`, or `gram` with all signals, goes
-        on. Labels stay as they are; `label` takes the labels of all signals.
+        A symmetric Gram gets new columns, too. After an interruption the signals are there:
+        `resume`, or `gram` with all signals, goes on. Labels stay as they are; `label` takes the
+        labels of all signals.
 
         Parameters
         ----------
@@ -321,11 +311,6 @@ class StoredGram:
             Or a list, if X is stored as a list of different lengths.
         threads, client, progress
             As for `gram`.
-
-        Returns
-        -------
-        StoredGram
-            This object.
 
         Raises
         ------
@@ -356,17 +341,12 @@ class StoredGram:
     def resume(
         self, *, threads: int | None = None, client: Any = None, progress: bool = True
     ) -> StoredGram:
-        """Check the blocks on disk, and compute the missing and the damaged blocks.
+        """Check the blocks on disk, compute the missing and the damaged blocks, return this Gram.
 
         Parameters
         ----------
         threads, client, progress
             As for `gram`.
-
-        Returns
-        -------
-        StoredGram
-            This object.
 
         Raises
         ------
@@ -375,17 +355,16 @@ class StoredGram:
         """
         threads = None if threads is None else check_depth(threads, "threads")
         check_flag(progress, "progress")
-        self._folder = folder = Folder(self.path)
-        if self.missing or not folder.is_fitted or folder.damaged():
+        self._open(self.path)
+        if self.missing or self._folder.damaged():
             with locked(self.path):
                 self._compute(threads, client, progress)
-            self._folder = Folder(self.path)
+            self._open(self.path)
         return self
 
     def _compute(self, threads: int | None, client: Any, progress: bool) -> None:
         """Compute the missing and damaged blocks, under the lock."""
         folder = Folder(self.path, writable=True)
-        folder.fit_arrays()
         for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
             scrap.unlink(missing_ok=True)
         folder.mark((*block[:2], 0, 0) for block in folder.damaged())
@@ -406,9 +385,7 @@ class StoredGram:
                 finish(block)
 
     def _array(self, kind: str) -> Any:
-        """Return the array of a kind, or raise ValueError."""
-        check_choice(kind, "kind", self.description["kinds"])
-        return self._folder.arrays[kind]
+        return self._folder.arrays[check_choice(kind, "kind", self.description["kinds"])]
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else f"{len(self.missing)} blocks missing"

@@ -1,4 +1,4 @@
-"""The package builds, installs by itself, and runs the README's examples; so does make demo."""
+"""The package builds, installs and works by itself, and make installs the extras it needs."""
 
 import os
 import re
@@ -15,19 +15,17 @@ from pathlib import Path
 import pytest
 
 import rescntk as rk
-from tests.project.pages import ROOT, blocks
+from tests.project.pages import ROOT
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("build.__main__")
 
 
-def run(*command, folder, **environment):
+def run(*command, folder):
     """Run a command in a folder without this process's paths, and return its output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        command, cwd=folder, env=kept | environment, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -61,47 +59,32 @@ def python(distributions, tmp_path_factory):
     return python
 
 
-def package_files():
-    """Return the files that belong into the package, by their names in the repository."""
-    paths = [path for path in (ROOT / "rescntk").rglob("*") if path.is_file()]
-    written = {path for path in paths if path.parent.name != "__pycache__"}
-    return {path.relative_to(ROOT).as_posix() for path in written}
-
-
 def test_wheel_and_sdist_hold_every_file_of_the_package(distributions):
+    paths = [path for path in (ROOT / "rescntk").rglob("*") if path.is_file()]
+    kept = [path for path in paths if path.parent.name != "__pycache__"]
+    files = {path.relative_to(ROOT).as_posix() for path in kept}
     sdist, wheel = distributions
     with zipfile.ZipFile(wheel) as archive:
-        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert inside == package_files()
+        assert files == {name for name in archive.namelist() if ".dist-info/" not in name}
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert package_files() <= names
-    assert {"README.md", "LICENSE", "pyproject.toml"} <= names
+    assert names >= files | {"README.md", "LICENSE", "pyproject.toml"}
     assert not any(name.startswith("tests") for name in names), "with a part of the tests"
 
 
-def test_the_wheel_is_what_is_imported(python):
-    place = run(python, "-c", "import rescntk; print(rescntk.__file__)", folder=python.parent)
-    assert Path(place.strip()).is_relative_to(python.parents[1])
+def test_the_wheel_works_by_itself(python, tmp_path):
+    """The package and the command are the wheel's. test_pages.py runs the README's examples."""
+    code = (
+        "import rescntk; K = rescntk.ResCNTK(2)([[[1, 2, 5]], [[2, 1, 0]]], engine='reference')\n"
+        "print(rescntk.__file__, K.shape)"
+    )
+    place, shape = run(python, "-c", code, folder=tmp_path).split(maxsplit=1)
+    assert Path(place).is_relative_to(python.parents[1]) and shape == "(2, 2)\n"
+    assert "gram" in run(python.with_name("rescntk"), "--help", folder=tmp_path)
 
 
 def test_the_citation_names_the_version():
     assert f"\nversion: {rk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-
-
-def test_the_command_is_installed(python, tmp_path):
-    assert "gram" in run(python.with_name("rescntk"), "--help", folder=tmp_path)
-
-
-def test_readme_runs(python, tmp_path):
-    """The classifier makes one pass. It runs without numba, which would compile anew."""
-    for package in ("aeon", "sklearn", "zarr", "distributed"):
-        pytest.importorskip(package)
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = "".join(block.code for block in blocks(text) if block.runs)
-    (tmp_path / "readme.py").write_text(code.replace('effort="fast"', "effort=0.1"))
-    quick = {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
-    run(python, "readme.py", folder=tmp_path, **quick)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
