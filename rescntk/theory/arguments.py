@@ -40,11 +40,8 @@ def check_distinct(X: np.ndarray, reason: str) -> None:
 
 
 MULTISPHERE_TOLERANCE = 2e-6
-"""Largest | ‖x_j‖²/C0 − 1 | of a pixel that counts as on the multi-sphere.
-
-Relative, of the squared norm. Raising it admits signals whose kernels theorem 4.1 misses by as
-large a relative error. Chosen by rounding: pixels projected in float32 and given in float64
-have errors of a few units of 1.2e-7."""
+"""Largest | ‖x_j‖²/C0 − 1 | of a pixel that counts as on the multi-sphere: pixels projected in
+float32 and given in float64 have errors of a few units of 1.2e-7."""
 
 
 def multisphere_error(X: np.ndarray) -> float:
@@ -102,11 +99,6 @@ def check_layers(depth: Any) -> np.ndarray:
     return layers
 
 
-def check_rows_of_pixels(t: Any) -> np.ndarray:
-    """Return `t` as a float64 array with a last axis of pixels, (..., n_timepoints)."""
-    return check_shape(t, "t", "(..., n_timepoints)", lambda shape: len(shape) > 0)
-
-
 def check_samples(values: Any) -> np.ndarray:
     """Return samples of functions on the circle, two or more each, as an array (..., n_samples)."""
     return check_shape(
@@ -122,17 +114,9 @@ def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
     return angles, targets
 
 
-def check_frequency(frequency: Any, name: str) -> int:
-    """Return a frequency, an integer of at least 0, as an int."""
-    return check_integer(frequency, name, at_least=0)
-
-
 MOST_LAYERS = 10**8
-"""Most layers of a ladder of depths; a larger number allows longer computations.
-
-One layer takes 50 µs of processor time for the six signals that `theory.depth.check` draws (AMD
-EPYC, depths 16,384 and 200,000): 10**8 layers take an hour and a half.
-"""
+"""Most layers of a ladder of depths: an hour and a half for the six signals that
+`theory.depth.check` draws (50 µs a layer, AMD EPYC)."""
 
 
 def check_ladder(depths: Iterable[int], least: int, ratio: float) -> tuple[int, ...]:
@@ -154,10 +138,7 @@ def check_ladder(depths: Iterable[int], least: int, ratio: float) -> tuple[int, 
 
 
 MOST_PIXELS = 2**27
-"""Most pixels of a receptive field; a larger number allows arrays of more than 1 GiB.
-
-Chosen by reasoning: one float64 array of 2**27 numbers takes 1 GiB.
-"""
+"""Most pixels of a receptive field: one float64 array takes 1 GiB."""
 
 
 def check_length(n_timepoints: Any) -> int:
@@ -208,7 +189,7 @@ def check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
         raise ValueError(
             f"{name} is {max_frequency!r}, expected an integer or one for each of {d} pixels"
         )
-    return tuple(check_frequency(k, name) for k in given)
+    return tuple(check_integer(k, name, at_least=0) for k in given)
 
 
 def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:

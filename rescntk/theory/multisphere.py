@@ -24,6 +24,7 @@ from ..validation import (
     check_depth,
     check_flag,
     check_integer,
+    check_shape,
     check_signals,
 )
 from ..vocabulary import HEADS, KINDS
@@ -31,16 +32,9 @@ from .arguments import (
     MULTISPHERE_TOLERANCE,
     check_dot_products,
     check_on_multisphere,
-    check_rows_of_pixels,
     multisphere_error,
 )
-from .complements import (
-    activate,
-    add_branch,
-    check_nonzero,
-    input_state,
-    normalize_complements,
-)
+from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
 _BLOCK = 2**14
 """Pixel pairs that pass all layers together. Raising it takes memory, lowering it adds calls of
@@ -230,7 +224,8 @@ def normalized_gpk(
     array([0.5778, 0.3278, 0.0778])
     """
     network = Network(depth, filter_size, alpha=alpha, skip=skip, dilation=dilation)
-    delta = np.moveaxis(check_dot_products(check_rows_of_pixels(t), complement), -1, 0)
+    rows = check_shape(t, "t", "(..., n_timepoints)", lambda shape: len(shape) > 0)
+    delta = np.moveaxis(check_dot_products(rows, complement), -1, 0)
     delta = np.moveaxis(_propagate(delta, (network,), "gpk")[0], 0, -1)
     return delta if complement else 1.0 - delta
 

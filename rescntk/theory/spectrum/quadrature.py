@@ -20,15 +20,9 @@ import scipy.fft
 import scipy.special
 from opt_einsum import contract
 
-from ...validation import check_choice, check_memory, check_real
+from ...validation import check_choice, check_integer, check_memory, check_real
 from ...vocabulary import HEADS
-from ..arguments import (
-    check_channels,
-    check_dot_products,
-    check_frequencies,
-    check_frequency,
-    check_pixels,
-)
+from ..arguments import check_channels, check_dot_products, check_frequencies, check_pixels
 
 METHODS = ("angles", "gegenbauer", "cosine")
 
@@ -53,7 +47,7 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     """
     t, n_channels = check_real(t, "t", "in [-1, 1]"), check_channels(n_channels)
     check_dot_products(t, False)
-    max_frequency = check_frequency(max_frequency, "max_frequency")
+    max_frequency = check_integer(max_frequency, "max_frequency", 0)
     return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
 
 
@@ -251,7 +245,7 @@ def harmonics(n_channels: int, frequency: int) -> int:
     >>> [spectrum.harmonics(3, k) for k in range(4)]
     [1, 3, 5, 7]
     """
-    c, k = check_channels(n_channels), check_frequency(frequency, "frequency")
+    c, k = check_channels(n_channels), check_integer(frequency, "frequency", 0)
     return math.comb(k + c - 1, c - 1) - (math.comb(k + c - 3, c - 1) if k > 1 else 0)
 
 

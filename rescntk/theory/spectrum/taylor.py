@@ -24,9 +24,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...network import Filter, Network, check_relu
-from ...validation import check_choice
+from ...validation import check_choice, check_integer
 from ...vocabulary import KINDS
-from ..arguments import check_channels, check_frequency, check_pixels
+from ..arguments import check_channels, check_pixels
 from ..complements import arc_cosines, check_nonzero
 from .grid import rotate, taps
 
@@ -66,7 +66,7 @@ def dual_coefficients(max_degree: int) -> DualCoefficients:
     >>> spectrum.dual_coefficients(4).kappa1.round(4)
     array([0.3183, 0.5   , 0.1592, 0.    , 0.0133])
     """
-    degree = check_frequency(max_degree, "max_degree")
+    degree = check_integer(max_degree, "max_degree", 0)
     rho = np.zeros((1, degree + 2))
     rho[0, 1] = 1.0
     return DualCoefficients(*(series[0, : degree + 1] for series in compose(rho)))
@@ -109,7 +109,7 @@ def taylor_coefficients(
            [0.1005, 0.0093]])
     """
     check_series(network, kind)
-    d, degree = check_pixels(n_timepoints), check_frequency(max_degree, "max_degree")
+    d, degree = check_pixels(n_timepoints), check_integer(max_degree, "max_degree", 0)
     products = float(degree + 1) ** (2 * d)
     if products > _MOST_PRODUCTS:
         raise ValueError(
@@ -153,8 +153,8 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
            [0.   , 0.   , 0.25 , 0.   ]])
     """
     n_channels = check_channels(n_channels)
-    k = np.arange(check_frequency(max_frequency, "max_frequency") + 1)[:, None]
-    n = np.arange(check_frequency(max_degree, "max_degree") + 1)
+    k = np.arange(check_integer(max_frequency, "max_frequency", 0) + 1)[:, None]
+    n = np.arange(check_integer(max_degree, "max_degree", 0) + 1)
     return np.where((n >= k) & ((n - k) % 2 == 0), moments(n_channels, k, np.maximum(n, k)), 0.0)
 
 

@@ -110,11 +110,11 @@ def test_even_and_odd_frequencies_of_one_pixel(kind, power):
 
 def test_absent_pixels_and_heads():
     network = CNN(2)
-    assert spectrum.decay_constants(network, 2, 9, [3]).upper == 0
-    both = [spectrum.decay_constants(network, 2, 9, [pixel]) for pixel in (0, 1, -1)]
-    trace = spectrum.decay_constants(network, 2, 9, [3], head="trace")
-    assert abs(trace.lower / (sum(own.lower for own in both) / 9) - 1) < 1e-12
-    assert abs(trace.upper / (sum(own.upper for own in both) / 9) - 1) < 1e-12
+    assert spectrum.decay_constants(network, 2, 5, [2]).upper == 0
+    both = [spectrum.decay_constants(network, 2, 5, [pixel]) for pixel in (0, 1, -1)]
+    trace = spectrum.decay_constants(network, 2, 5, [2], head="trace")
+    assert abs(trace.lower / (sum(own.lower for own in both) / 5) - 1) < 1e-12
+    assert abs(trace.upper / (sum(own.upper for own in both) / 5) - 1) < 1e-12
 
 
 def test_refusals():
