@@ -26,8 +26,7 @@ import numpy as np
 
 import rescntk as rk
 from rescntk import finite, literature
-from rescntk.finite.concentration import summarize
-from rescntk.finite.sampling import features_kernel
+from rescntk.finite.sampling import features_kernel, summarize
 
 WIDTHS, SAMPLES, SIGNALS, CHANNELS, LENGTH, DEPTH = (32, 128, 512), 48, 3, 2, 5, 3
 BAR = 3.0

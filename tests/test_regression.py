@@ -25,133 +25,93 @@ def close(found, expected, n, condition):
     assert np.abs(found - expected).max() <= bar
 
 
+def refitted(K, y, ridge, intercept, weights=1.0):
+    """Return coefficients, constants and the condition of (K + λ/w)β + 1b = y, 1ᵀβ = 0."""
+    n = len(K)
+    system = np.zeros((n + 1, n + 1))
+    system[:n, :n] = K + ridge * np.diag(np.broadcast_to(1.0 / np.asarray(weights), n))
+    system[n, :n] = system[:n, n] = intercept
+    system[n, n] = not intercept
+    found = np.linalg.solve(system, np.concatenate([y, np.zeros((1, y.shape[1]))]))
+    return found[:n], found[n], np.linalg.cond(system)
+
+
 # ---------------------------------------------------------------- interpolation and ridge
 
 
+@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("ridge", RIDGES)
-def test_cholesky_and_decomposition_solve_the_normal_equations(rng, ridge):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_normal_equations_and_refits(rng, ridge, intercept, weighted):
+    """Coefficients, constants and leave-one-out errors, by Cholesky and by eigenvalues."""
     _, _, K, y, _ = problem(rng)
+    y, n = y + 5.0, len(K)
+    w = rng.uniform(0.2, 3.0, n) if weighted else np.ones(n)
     before = K.copy(), y.copy()
-    shifted = K + ridge * np.eye(len(K))
-    expected = np.linalg.inv(shifted) @ y
-    condition = np.linalg.cond(shifted)
-    close(regression.solve(K, y, ridge), expected, len(K), condition)
-    ladder = regression.decompose(K)
-    close(ladder.coefficients(y, ridge), expected, len(K), condition)
-    close(ladder.coefficients(y[:, 0], ridge), expected[:, 0], len(K), condition)
-    close(regression.solve(K, y[:, 0], ridge), expected[:, 0], len(K), condition)
+    ladder = regression.decompose(K, w if weighted else None)
+    beta, constant, condition = refitted(K, y, ridge, intercept, w)
+    fits = []
+    for values in (y, y[:, 1]):
+        errors = ladder.leave_one_out(values, ridge, intercept=intercept)
+        pair = (ladder.coefficients(values, ridge), 0.0 * constant)
+        pair = ladder.with_intercept(values, ridge) if intercept else pair
+        fits.append((*pair, errors))
+        if not weighted:
+            found = regression.solve(K, values, ridge, intercept=intercept, leave_one_out=True)
+            fits.append((found.coefficients, found.intercepts, found.errors))
+            plain = regression.solve(K, values, ridge)
+            assert intercept or (found.coefficients == plain).all()
+    bar = tolerances.solution(n, condition) * np.abs(y).max()
+    left_out = np.empty(y.shape)
+    for i in range(n):
+        rest = np.delete(np.arange(n), i)
+        part, b, _ = refitted(K[np.ix_(rest, rest)], y[rest], ridge, intercept, w[rest])
+        left_out[i] = y[i] - K[i, rest] @ part - b
+    for coefficients, constants, errors in fits:
+        column = slice(None) if coefficients.ndim == 2 else 1
+        close(coefficients, beta[:, column], n, condition)
+        if intercept:
+            close(constants, constant[column], n, condition)
+        assert np.abs(errors - left_out[:, column]).max() <= bar
     assert (K == before[0]).all() and (y == before[1]).all()
 
 
-def test_ridge_minimizes_its_risk(rng):
-    """‖y − Kβ‖² + λ βᵀKβ is larger wherever else one looks."""
-    _, _, K, y, _ = problem(rng, targets=1)
-    y, ridge = y[:, 0], 0.7
-
-    def risk(beta):
-        return ((y - K @ beta) ** 2).sum() + ridge * beta @ K @ beta
-
-    best = regression.solve(K, y, ridge)
-    for _ in range(50):
-        assert risk(best + 1e-3 * rng.standard_normal(len(y))) > risk(best)
+def test_a_constant_is_fitted_exactly(rng):
+    """Whatever the ridge; and a single point knows nothing but its own constant."""
+    _, _, K, _, _ = problem(rng)
+    found, constants = regression.decompose(K).with_intercept(np.full(len(K), 7.0), [0.1, 0.2])
+    assert found.shape == (2, len(K)) and constants.shape == (2,)
+    assert np.abs(found).max() <= 1e-11 and np.abs(constants - 7).max() <= 1e-12
+    with pytest.raises(ValueError, match="expected two values: one is the intercept"):
+        regression.decompose(np.eye(1)).leave_one_out(np.ones(1), 0.1, intercept=True)
 
 
 def test_several_ridges_are_each_ridge(rng):
     _, _, K, y, _ = problem(rng)
     ladder = regression.decompose(K)
     for values in (y, y[:, 1]):
-        together = ladder.coefficients(values, RIDGES)
-        errors = ladder.leave_one_out(values, RIDGES)
-        assert together.shape == errors.shape == (len(RIDGES), *values.shape)
-        for k, ridge in enumerate(RIDGES):
-            for found, one in (
-                (together[k], ladder.coefficients(values, ridge)),
-                (errors[k], ladder.leave_one_out(values, ridge)),
-            ):
-                assert np.abs(found - one).max() <= 100 * EPS * np.abs(one).max()
-
-
-@pytest.mark.parametrize("ridge", RIDGES)
-def test_leave_one_out_is_a_refit_without_each_point(rng, ridge):
-    _, _, K, y, _ = problem(rng)
-    errors = regression.decompose(K).leave_one_out(y, ridge)
-    for i in range(len(K)):
-        rest = np.delete(np.arange(len(K)), i)
-        beta = np.linalg.solve(K[np.ix_(rest, rest)] + ridge * np.eye(len(rest)), y[rest])
-        expected = y[i] - K[i, rest] @ beta
-        bar = tolerances.solution(len(K), np.linalg.cond(K)) * np.abs(y).max()
-        assert np.abs(errors[i] - expected).max() <= bar
-
-
-@pytest.mark.parametrize("ridge", [1e-3, 0.5, 20.0])
-def test_with_an_intercept_it_solves_the_bordered_equations(rng, ridge):
-    """(K + λI)β + 1b = y, 1ᵀβ = 0; leaving one out is a refit, constant included."""
-    _, _, K, y, _ = problem(rng)
-    y, ladder = y + 5.0, regression.decompose(K)
-
-    def bordered(K, y):
-        n = len(K)
-        system = np.ones((n + 1, n + 1))
-        system[:n, :n], system[n, n] = K + ridge * np.eye(n), 0.0
-        found = np.linalg.solve(system, np.concatenate([y, np.zeros((1, y.shape[1]))]))
-        return found[:n], found[n], np.linalg.cond(system)
-
-    beta, constant, condition = bordered(K, y)
-    found, constants = ladder.with_intercept(y, ridge)
-    close(found, beta, len(K), condition)
-    close(constants, constant, len(K), condition)
-    one, number = ladder.with_intercept(y[:, 1], ridge)
-    close(one, beta[:, 1], len(K), condition)
-    assert number.shape == () and abs(number - constant[1]) <= 1e-10 * abs(constant[1])
-    errors = ladder.leave_one_out(y, ridge, intercept=True)
-    assert np.abs(ladder.leave_one_out(y[:, 1], ridge, intercept=True) - errors[:, 1]).max() < 1e-12
-    bar = tolerances.solution(len(K), condition) * np.abs(y).max()
-    for i in range(len(K)):
-        rest = np.delete(np.arange(len(K)), i)
-        beta, constant, _ = bordered(K[np.ix_(rest, rest)], y[rest])
-        assert np.abs(errors[i] - (y[i] - K[i, rest] @ beta - constant)).max() <= bar
-    # A constant is fitted exactly, whatever the ridge.
-    found, constants = ladder.with_intercept(np.full(len(K), 7.0), [ridge, 2 * ridge])
-    assert found.shape == (2, len(K)) and constants.shape == (2,)
-    assert np.abs(found).max() <= 1e-12 / ridge and np.abs(constants - 7).max() <= 1e-12
-    with pytest.raises(ValueError, match="expected two values: one is the intercept"):
-        regression.decompose(np.eye(1)).leave_one_out(np.ones(1), ridge, intercept=True)
+        for method in (ladder.coefficients, ladder.leave_one_out):
+            together = method(values, RIDGES)
+            assert together.shape == (len(RIDGES), *values.shape)
+            for found, ridge in zip(together, RIDGES, strict=True):
+                alone = method(values, ridge)
+                assert np.abs(found - alone).max() <= 100 * EPS * np.abs(alone).max()
 
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_weights_of_cases_are_repetitions(rng, intercept):
-    """Σ w (y − f)² + λ‖f‖²: normal equations, refits without each case, cases that come w times."""
     _, _, K, y, _ = problem(rng)
     n, ridge = len(K), 0.3
-    weights = rng.uniform(0.2, 3.0, n)
-
-    def refitted(K, y, weights):
-        system = np.zeros((len(K) + 1, len(K) + 1))
-        system[:-1, :-1] = K + ridge * np.diag(1.0 / weights)
-        system[-1, :-1] = system[:-1, -1] = intercept
-        system[-1, -1] = not intercept
-        found = np.linalg.solve(system, np.concatenate([y, np.zeros((1, y.shape[1]))]))
-        return found[:-1], found[-1], np.linalg.cond(system)
+    times = rng.integers(1, 4, n)
+    many = np.repeat(np.arange(n), times)
 
     def beta_of(ladder, y):
         return ladder.with_intercept(y, ridge)[0] if intercept else ladder.coefficients(y, ridge)
 
-    ladder = regression.decompose(K, weights)
-    beta, _, condition = refitted(K, y, weights)
-    close(beta_of(ladder, y), beta, n, condition)
-    errors = ladder.leave_one_out(y, ridge, intercept=intercept)
-    bar = tolerances.solution(n, condition) * np.abs(y).max()
-    for i in range(n):
-        rest = np.delete(np.arange(n), i)
-        beta, constant, _ = refitted(K[np.ix_(rest, rest)], y[rest], weights[rest])
-        assert np.abs(errors[i] - (y[i] - K[i, rest] @ beta - constant)).max() <= bar
-    times = rng.integers(1, 4, n)
-    many = np.repeat(np.arange(n), times)
     repeated = beta_of(regression.decompose(K[np.ix_(many, many)]), y[many])
     sums = np.stack([repeated[many == i].sum(axis=0) for i in range(n)])
-    close(
-        beta_of(regression.decompose(K, times), y), sums, n, np.linalg.cond(K / ridge + np.eye(n))
-    )
+    condition = np.linalg.cond(K / ridge + np.eye(n))
+    close(beta_of(regression.decompose(K, times), y), sums, n, condition)
     with pytest.raises(ValueError, match="case_weights has 0, expected positive numbers"):
         regression.decompose(K, np.arange(n))
 
@@ -195,37 +155,12 @@ def test_interpolants_pass_through_their_points(rng):
     close(regression.interpolate(kernel, X, y, Z, ridge=0.3), expected, len(K), np.linalg.cond(K))
 
 
-def test_singular_matrices_are_named(rng):
-    kernel, X, _, _, _ = problem(rng)
-    K = kernel(X[[0, 1, 2, 0]])
-    smallest = np.linalg.eigvalsh(K)[0]
-    y = np.arange(4.0)
-    for attempt in (
-        lambda: regression.solve(K, y),
-        lambda: regression.decompose(K).coefficients(y),
-        lambda: regression.decompose(K).coefficients(y, [1.0, 0.0]),
-        lambda: regression.decompose(K).leave_one_out(y),
-        lambda: regression.decompose(K).flow(y, np.inf),
-        lambda: regression.decompose(K).flow(y, [0.0, 1e40]),
-        lambda: regression.posterior(K, K[:1], K[0, :1], y),
-    ):
-        with pytest.raises(ValueError, match="numerically singular: its smallest eigenvalue") as e:
-            attempt()
-        named = float(str(e.value).split("included) is ")[1].split(",")[0])
-        assert abs(named - smallest) <= 10 * len(K) * EPS * K.max() * 4
-    assert np.isfinite(regression.solve(K, y, ridge=1e-6)).all()
-    with pytest.raises(ValueError, match=r"smallest eigenvalue .* is 0,"):
-        regression.solve(np.zeros((2, 2)), y[:2])
-
-
 @pytest.mark.parametrize(
     ("dtype", "exponent", "resolved"),
     [
         ("float64", -13, True),
         ("float64", -15, False),
-        ("float64", -17, False),
         ("float32", -5, True),
-        ("float32", -7, False),
         ("float32", -8, False),
     ],
 )
@@ -235,40 +170,42 @@ def test_where_singular_begins(rng, dtype, exponent, resolved):
     Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
     K = Q @ np.diag([1, 1, 1, 1, 1, 10.0**exponent]) @ Q.T
     K = ((K + K.T) / 2).astype(dtype)
-    y = rng.standard_normal(n)
-    eps = tolerances.EPS[dtype]
-    assert (np.linalg.eigvalsh(K.astype(np.float64))[0] > n * eps) == resolved
+    y, eps = rng.standard_normal(n), tolerances.EPS[dtype]
+    smallest = np.linalg.eigvalsh(K.astype(np.float64))[0]
+    assert (smallest > n * eps) == resolved
     for attempt in (
         lambda: regression.solve(K, y),
         lambda: regression.posterior(K, np.zeros((1, n)), np.ones(1), y).mean,
         lambda: regression.decompose(K).coefficients(y),
-        lambda: regression.decompose(K).flow(y, np.inf),
+        lambda: regression.decompose(K).leave_one_out(y, [1.0, 0.0]),
+        lambda: regression.decompose(K).flow(y, [0.0, 1e40]),
         lambda: regression.decompose(K).learning_rate_bound(),
     ):
         if resolved:
             assert np.isfinite(attempt()).all()
-        else:
-            with pytest.raises(ValueError, match=f"numerically singular: .* eps = {eps:.3g} of"):
-                attempt()
+            continue
+        says = f"numerically singular: its smallest eigenvalue .* eps = {eps:.3g} of"
+        with pytest.raises(ValueError, match=says) as refused:
+            attempt()
+        named = float(str(refused.value).split("included) is ")[1].split(",")[0])
+        assert abs(named - smallest) <= 100 * EPS + 5e-3 * abs(smallest)  # three digits
+    assert np.isfinite(regression.solve(K, y, ridge=1e-3)).all()
 
 
 def test_kernels_in_float32(rng):
     """Rounding errors of float32 are no negative eigenvalues, no asymmetry, and no information."""
     X = rng.standard_normal((12, 2, 6))
     X[1] = X[0] + 1e-5 * X[2]  # in float64 resolved, in float32 not
-    y = rng.standard_normal(12)
+    y, ridge = rng.standard_normal(12), 0.1
     kernel = rk.ResCGPK(3, head="trace")
     K, K32 = kernel(X), kernel(X, dtype="float32")
     assert np.isfinite(regression.solve(K, y)).all()
     with pytest.raises(ValueError, match=r"or a larger ridge or a matrix in float64\)"):
         regression.solve(K32, y)
-    crossed = kernel(X, X.copy(), dtype="float32")
+    crossed, below = K32.copy(), K32.copy()
     crossed[0, 1] = np.nextafter(crossed[0, 1], np.float32(0))
-    assert (crossed != crossed.T).any()
-    below = K32.copy()
     below[0, 1] = below[1, 0] = np.sqrt(K32[0, 0]) * np.sqrt(K32[1, 1]) * (1 + np.float32(2e-7))
     assert np.linalg.eigvalsh(below.astype(np.float64))[0] < -20 * len(X) * EPS * K.max()
-    ridge = 0.1
     expected = regression.solve(K, y, ridge)
     condition = np.linalg.cond(K + ridge * np.eye(12))
     bar = 12 * tolerances.KERNEL["float32"] * condition * np.abs(expected).max()
@@ -277,8 +214,6 @@ def test_kernels_in_float32(rng):
         assert ladder.eps == tolerances.EPS["float32"]
         assert np.abs(ladder.coefficients(y, ridge) - expected).max() <= bar
         assert np.abs(regression.solve(matrix, y, ridge) - expected).max() <= bar
-    assert regression.decompose(K).eps == EPS
-    assert regression.decompose([[2, 0], [0, 1]]).eps == EPS
 
 
 def test_posterior_in_float32(rng):
@@ -291,14 +226,6 @@ def test_posterior_in_float32(rng):
     )
     assert (found.variance >= 0).all()
     assert found.variance.max() <= np.sqrt(tolerances.EPS["float32"]) * kernel.diag(X).max()
-
-
-def test_indefinite_matrices_are_refused():
-    K = np.diag([2.0, -1e-6])
-    with pytest.raises(ValueError, match="has the eigenvalue -1e-06, expected a positive"):
-        regression.decompose(K)
-    with pytest.raises(ValueError, match="smallest eigenvalue .* is -1e-06"):
-        regression.solve(K, np.ones(2))
 
 
 def test_ways_out_for_an_indefinite_matrix(rng):
@@ -325,13 +252,11 @@ def test_ways_out_for_an_indefinite_matrix(rng):
     [
         ((np.ones((2, 3)), np.ones(2)), r"K has shape \(2, 3\), expected \(n, n\)"),
         ((np.eye(2), np.ones(3)), r"y has shape \(3,\), expected \(2,\) or \(2, n_targets\)"),
-        ((np.eye(2), np.ones((2, 0))), r"y has shape \(2, 0\)"),
         ((np.eye(2), [1, np.nan]), "y of shape .* contains NaN"),
         ((np.eye(2), [1j, 0]), "y has dtype complex128"),
-        ((np.eye(2), [[1, 2], [3]]), r"y is not a rectangular array, .* \(2,\) or \(2, n_targets"),
         (([[1, 2], [3]], [1, 2]), r"K is not a rectangular array, .* \(n, n\)"),
-        ((np.eye(2), np.ones(2), np.complex128(1j)), "ridge is .*1j.*, expected a finite number"),
         (([[1, 2], [0, 1]], np.ones(2)), "K of shape .* is not symmetric"),
+        ((np.diag([2.0, -1e-6]), np.ones(2)), "smallest eigenvalue .* is -1e-06"),
         ((np.eye(2), np.ones(2), -1), "ridge is -1, expected a finite number of at least 0"),
     ],
 )
@@ -342,18 +267,13 @@ def test_refusals(arguments, message):
 
 def test_refusals_of_ladders():
     ladder = regression.decompose(np.eye(2))
-    for ridge in ([1, -1], [np.inf], [[1.0]], "much", [], "1", 1j, [[1.0], [1.0, 2.0]]):
+    for ridge in ([1, -1], [np.inf], [[1.0]], "much", [], 1j):
         with pytest.raises(ValueError, match=r"^ridge .* of at least 0, one or \(n_ridges,\)"):
             ladder.coefficients(np.ones(2), ridge)
-    for time in (-1, [np.nan], "long", 1j, ["1"]):
-        with pytest.raises(ValueError, match=r"^time .* of at least 0, one or \(n_times,\)"):
-            ladder.flow(np.ones(2), time)
-    for rate in (0, -1, np.inf):
-        with pytest.raises(ValueError, match="learning_rate is "):
-            ladder.flow(np.ones(2), 1.0, rate)
-    for singular in (np.zeros((2, 2)), np.ones((2, 2))):  # training does not reach zero error
-        with pytest.raises(ValueError, match=r"numerically singular.*\(points that differ\)"):
-            regression.decompose(singular).learning_rate_bound()
+    with pytest.raises(ValueError, match=r"^time .* of at least 0, one or \(n_times,\)"):
+        ladder.flow(np.ones(2), -1)
+    with pytest.raises(ValueError, match="learning_rate is "):
+        ladder.flow(np.ones(2), 1.0, 0)
 
 
 def test_refusals_of_interpolations(rng):
@@ -366,7 +286,6 @@ def test_refusals_of_interpolations(rng):
     for arguments, message in (
         ((never, X, np.ones(2), X), r"y has shape \(2,\), expected \(3,\)"),
         ((never, X, np.ones(3), X[:, :1]), r"Z has shape \(3, 1, 6\), expected 2 channels"),
-        ((never, X, np.ones(3), X[0]), r"Z has shape \(2, 6\)"),
         ((never, X, np.ones(3), X, -1), "ridge is -1"),
         ((rk.Network(3), X, np.ones(3), X), r"kernel is Network\(.*expected a rescntk.Kernel"),
     ):
@@ -395,42 +314,21 @@ def test_posterior_is_conditioning_of_the_joint_gaussian(rng, noise):
         assert np.abs(found.mean[m] - mean).max() <= bar * np.abs(y).max()
 
 
-def test_posterior_at_its_own_points(rng):
-    """Without noise the values are known; with much noise the prior is left."""
-    X = rng.standard_normal((8, 3, 1))
-    kernel = rk.Kernel(rk.literature.tirer_mlp(3), "gpk", "trace")
-    K, y = kernel(X), rng.standard_normal(8)
-    known = regression.posterior(K, K, kernel.diag(X), y)
-    bar = tolerances.solution(8, np.linalg.cond(K))
-    assert np.abs(known.mean - y).max() <= bar * np.abs(y).max()
-    assert (known.variance >= 0).all() and known.variance.max() <= bar * K.max()
-    prior = regression.posterior(K, K, kernel.diag(X), y, noise=1e12)
-    assert np.abs(prior.mean).max() <= 1e-10
-    assert np.abs(prior.variance / kernel.diag(X) - 1).max() <= 1e-10
-
-
-def test_posterior_refusals(rng):
+def test_posterior_refusals():
     K = np.eye(2)
-    with pytest.raises(ValueError, match="do not belong to K: the posterior variance at point 1"):
-        regression.posterior(K, [[0.5, 0], [2, 0]], [1, 1], [0, 0])
-    # The worst is the worst relative to its prior: 1e-3 of 1e6 is more than 0.5, and less wrong.
-    with pytest.raises(ValueError, match=r"the posterior variance at point 1 would be -0\.5"):
-        regression.posterior(K, [[np.sqrt(1e6 + 1e3), 0], [0, np.sqrt(1.5)]], [1e6, 1], [0, 0])
-    with pytest.raises(ValueError, match=r"the posterior variance at point 0 would be -0\.25"):
-        regression.posterior(K, [[0.5, 0], [0, 2]], [0, 1], [0, 0])
+    for arguments, message in (
+        (([[0.5, 0], [2, 0]], [1, 1]), "do not belong to K: the posterior variance at point 1"),
+        # The worst is the worst relative to its prior: 1e-3 of 1e6 is less wrong than 0.5 of 1.
+        (([[np.sqrt(1e6 + 1e3), 0], [0, np.sqrt(1.5)]], [1e6, 1]), r"at point 1 would be -0\.5"),
+        (([[0.5, 0], [0, 2]], [0, 1]), r"at point 0 would be -0\.25"),
+        ((np.ones((1, 3)), [1]), r"cross has shape \(1, 3\), expected \(m, 2\)"),
+        ((np.ones((1, 2)), [1, 1]), r"prior has shape \(2,\), expected \(1,\)"),
+        ((np.ones((1, 2)), [[1], []]), "^prior is not a rectangular array"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            regression.posterior(K, *arguments, [0, 0])
     zero = regression.posterior(K, np.zeros((1, 2)), [0], [1, 1])  # a signal of 0
     assert zero.mean == 0 and zero.variance == 0
-    with pytest.raises(ValueError, match=r"cross has shape \(1, 3\), expected \(m, 2\)"):
-        regression.posterior(K, np.ones((1, 3)), [1], [0, 0])
-    for arguments, name in (
-        (([[1, 2], [3]], np.ones((1, 2)), [1]), "K"),
-        ((K, [[1, 2], [3]], [1]), "cross"),
-        ((K, np.ones((1, 2)), [[1], []]), "prior"),
-    ):
-        with pytest.raises(ValueError, match=f"^{name} is not a rectangular array"):
-            regression.posterior(*arguments, [0, 0])
-    with pytest.raises(ValueError, match=r"prior has shape \(2,\), expected \(1,\)"):
-        regression.posterior(K, np.ones((1, 2)), [1, 1], [0, 0])
 
 
 # ---------------------------------------------------------------- training
@@ -475,16 +373,6 @@ def test_flow_begins_with_the_residual_and_ends_with_the_interpolant(rng):
     assert np.abs(ladder.flow(y, 2.0, rate) - ladder.flow(y, 2.0 * rate)).max() <= 100 * EPS
 
 
-def test_training_loss_falls_along_each_eigenvector(rng):
-    """K β_t = (I − e^−ηKt) y: Jacot et al. 2018."""
-    _, _, K, y, _ = problem(rng)
-    ladder = regression.decompose(K)
-    time = 3.0 / ladder.eigenvalues[-1]
-    left = ladder.eigenvectors.T @ (y - K @ ladder.flow(y, time))
-    expected = np.exp(-ladder.eigenvalues * time)[:, None] * (ladder.eigenvectors.T @ y)
-    assert np.abs(left - expected).max() <= 1e3 * EPS * np.abs(y).max()
-
-
 def test_gradient_descent_below_the_bound_of_theorem_5(rng):
     """Eq. 15 of Tirer et al. 2022 in the linear regime; above 2/λ_max it diverges."""
     kernel = rk.Kernel(rk.literature.tirer_resnet(5, 0.1), "ntk", "trace")
@@ -502,18 +390,6 @@ def test_gradient_descent_below_the_bound_of_theorem_5(rng):
                 assert np.linalg.norm(error) <= ceiling * (1 + 1e-9)
         if not stable:
             assert np.linalg.norm(error) > 1e3 * np.linalg.norm(y)
-
-
-def test_small_steps_of_gradient_descent_are_the_flow(rng):
-    _, _, K, y, _ = problem(rng, n=6, targets=1)
-    y, ladder = y[:, 0], regression.decompose(K)
-    rate, steps = 1e-4 / ladder.eigenvalues[-1], 20_000
-    beta = np.zeros(6)
-    for _ in range(steps):
-        beta = beta + rate * (y - K @ beta)
-    # (1 − x)^m against e^−mx differs by m x²/2 e^−mx ≤ x/(2e), x ≤ 1e-4.
-    error = K @ (beta - ladder.flow(y, steps, rate))
-    assert np.linalg.norm(error) <= 1e-4 / (2 * np.e) * 1.01 * np.linalg.norm(y)
 
 
 def test_signals_of_different_lengths(rng):

@@ -12,20 +12,24 @@ except ModuleNotFoundError:
 
 del jax, optax
 
-from .concentration import Concentration, ConcentrationRow, concentration  # noqa: E402
-from .flow import Flow, kernel_flow  # noqa: E402
 from .forward import apply  # noqa: E402
 from .parameters import Layer, Parameters, init  # noqa: E402
-from .records import Training  # noqa: E402
-from .sampling import Estimate, gpk, samples  # noqa: E402
+from .sampling import (  # noqa: E402
+    Concentration,
+    ConcentrationRow,
+    KernelEstimate,
+    concentration,
+    gpk,
+    samples,
+)
 from .tangent import ntk  # noqa: E402
-from .training import train  # noqa: E402
+from .training import Flow, Training, kernel_flow, train  # noqa: E402
 
 __all__ = [
     "Concentration",
     "ConcentrationRow",
-    "Estimate",
     "Flow",
+    "KernelEstimate",
     "Layer",
     "Parameters",
     "Training",

@@ -5,24 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..network import Network, check_network
-from ..validation import check_choice, check_free_memory
+from ..validation import check_choice, check_free_memory, check_signals
 from ..vocabulary import HEADS
-from .batches import Batch, as_batch
-from .circular import convolve
-from .layout import Convolution, Layout, first_layer_reads_features, layout
-from .parameters import Layer, Parameters
-from .precision import precision
-
-ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "relu": jax.nn.relu,
-    "erf": jax.scipy.special.erf,
-}
+from .parameters import Convolution, Layer, Parameters, layout, precision
 
 LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
 """Computes one layer of a part: its output (n, d, outputs) from its input (n, d, inputs)."""
@@ -77,23 +69,53 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     (2,)
     """
     check_arguments(network, params, head)
-    batch = as_batch(X, "X", params.dtype)
-    check_batch(batch, "X", params, head)
+    batch = fitting_batch(X, "X", params, head)
     check_layers(network, params, batch)
     with precision(params.dtype):
-        return outputs_of_groups(network, head, params, batch.arrays)[batch.order]
+        return outputs_of_lengths(network, head, params, batch.arrays)[batch.order]
 
 
-def outputs_of_groups(
-    network: Network, head: str, params: Parameters, groups: tuple[Any, ...]
+def outputs_of_lengths(
+    network: Network, head: str, params: Parameters, arrays: tuple[Any, ...]
 ) -> jax.Array:
     """Return the outputs of signals of several lengths, one length after another."""
-    return jnp.concatenate([_outputs(network, head, params, signals) for signals in groups])
+    return jnp.concatenate([_outputs(network, head, params, signals) for signals in arrays])
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _outputs(network: Network, head: str, params: Parameters, signals: jax.Array) -> jax.Array:
     return read(network, head, params, features(network, params, signals))
+
+
+def activate(network: Network, g: jax.Array) -> jax.Array:
+    """Return σ(g), the activation of the network; JAX has its derivative."""
+    return jax.nn.relu(g) if network.activation == "relu" else jax.scipy.special.erf(g)
+
+
+def convolve(signal: jax.Array, weights: jax.Array, step: int = 1) -> jax.Array:
+    """Return y_j = Σ_k W_k x_{j + step·k}, indices modulo the length: (n, d, outputs).
+
+    The signal is (n, d, inputs), the weights are (taps, inputs, outputs). The filter may be longer
+    than the signal: taps that meet the same pixel are added first.
+    """
+    d = signal.shape[1]
+    offsets = taps(len(weights), step) % d
+    distinct, places = np.unique(offsets, return_inverse=True)
+    if len(distinct) < len(offsets):
+        weights = jax.ops.segment_sum(weights, places, num_segments=len(distinct))
+        offsets = distinct
+    if len(offsets) == 1:  # a matrix product: XLA takes 3 times as long with an axis of one tap
+        moved = jnp.roll(signal, -int(offsets[0]), axis=1).reshape(-1, signal.shape[2])
+        product = jnp.matmul(moved, weights[0], precision=jax.lax.Precision.HIGHEST)
+        return product.reshape(*signal.shape[:2], -1)
+    pixels = (np.arange(d)[:, None] + offsets) % d
+    windows = signal[:, pixels, :]  # (n_cases, n_timepoints, taps, inputs)
+    return jnp.einsum("ndki,kio->ndo", windows, weights, precision=jax.lax.Precision.HIGHEST)
+
+
+def taps(size: int, step: int = 1) -> np.ndarray:
+    """Return the offsets step·k of a filter, k = −(size−1)/2 … (size−1)/2: an array (size,)."""
+    return step * (np.arange(size) - size // 2)
 
 
 def call_layer(part: str, convolution: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:
@@ -107,31 +129,22 @@ def features(
 ) -> jax.Array:
     """Return the features f^L, (n_cases, n_timepoints, width).
 
-    Parameters
-    ----------
-    network, params
-        As for `apply`.
-    signals : jax.Array, (n_cases, n_channels, n_timepoints)
-    call : callable
-        Computes each layer; the tangent kernel passes a `call` that also takes notes.
+    `call` computes each layer; the tangent kernel passes a function that also takes notes.
     """
     plan = plan_of(network, params)
-    activation = ACTIVATIONS[network.activation]
     x = signals.swapaxes(1, 2)
-    f = None
-    if plan.input is not None and params.input is not None:
-        f = call("input", plan.input, params.input, x)
+    f: Any = None
+    if params.input is not None:
+        f = call("input", plan["input"][0], params.input, x)
     for index in range(network.depth):
-        reads_signal = index == 0 and not first_layer_reads_features(network)
-        read_by_g = x if reads_signal or f is None else f
-        g = call("inner", plan.inner[index], params.inner[index], read_by_g)
-        branch = activation(g)
-        if plan.outer is not None and params.outer is not None:
-            branch = call("outer", plan.outer[index], params.outer[index], branch)
+        source = x if index == 0 and "input" not in network.trained else f
+        g = call("inner", plan["inner"][index], params.inner[index], source)
+        branch = activate(network, g)
+        if params.outer is not None:
+            branch = call("outer", plan["outer"][index], params.outer[index], branch)
         elif params.initialization == "ntk":
             branch = math.sqrt(network.c_v) * branch
-        f = f + network.alpha * branch if network.skip and f is not None else branch
-    assert f is not None  # depth is at least 1
+        f = f + network.alpha * branch if network.skip else branch
     return f
 
 
@@ -139,9 +152,8 @@ def read(network: Network, head: str, params: Parameters, f: jax.Array) -> jax.A
     """Return the outputs (n_cases,) or (n_cases, n_outputs) from the features f^L."""
     weights, biases = params.readout
     pooled = pool(f, head)
-    axes = pooled.ndim - 1
     result = readout_factor(network, params) * jnp.tensordot(
-        pooled, weights, axes, precision=jax.lax.Precision.HIGHEST
+        pooled, weights, pooled.ndim - 1, precision=jax.lax.Precision.HIGHEST
     )
     return result if biases is None else result + biases
 
@@ -164,10 +176,97 @@ def readout_factor(network: Network, params: Parameters) -> float:
     return math.sqrt(network.readout_scale / (params.width * (params.n_timepoints or 1)))
 
 
-def plan_of(network: Network, params: Parameters) -> Layout:
+def plan_of(network: Network, params: Parameters) -> dict[str, tuple[Convolution, ...]]:
     """Return the layout of these parameters; without factors where weights carry their scale."""
-    plan = layout(network, params.n_channels, params.width)
-    return plan if params.initialization == "ntk" else plan.without_factors()
+    factors = params.initialization == "ntk"
+    return layout(network, params.n_channels, params.width, factors=factors)
+
+
+class Batch(NamedTuple):
+    """Signals as finite networks take them: one array for each length."""
+
+    arrays: tuple[Any, ...]
+    """(n, n_channels, n_timepoints) each, the lengths rising"""
+    places: tuple[np.ndarray, ...]
+    """(n,) each: the places of the signals in the batch"""
+
+    @property
+    def n_cases(self) -> int:
+        """Number of signals of all lengths."""
+        return sum(map(len, self.places))
+
+    @property
+    def n_channels(self) -> int:
+        """Channels of each signal."""
+        return int(self.arrays[0].shape[1])
+
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths that occur."""
+        return [signals.shape[2] for signals in self.arrays]
+
+    @property
+    def order(self) -> np.ndarray:
+        """Places (n_cases,) of the batch's signals among the concatenated arrays."""
+        return np.argsort(np.concatenate(self.places))
+
+
+def as_batch(X: Any, name: str, dtype: Any) -> Batch:
+    """Return signals of equal or of different lengths, of NumPy or JAX, cast to `dtype`.
+
+    Values that JAX traces are taken unchecked. Errors name the argument.
+    """
+    if not isinstance(X, list | tuple):
+        signals = _as_signals(X, name, dtype)
+        return Batch((signals,), (np.arange(len(signals)),))
+    if not X:
+        raise ValueError(f"{name} is empty, expected arrays (n_channels, n_timepoints)")
+    singles = []
+    for k, x in enumerate(X):
+        if getattr(x, "ndim", None) != 2:
+            raise ValueError(
+                f"{name}[{k}] has shape {getattr(x, 'shape', None)}, "
+                f"expected an array (n_channels, n_timepoints)"
+            )
+        singles.append(_as_signals(x[None], f"{name}[{k}]", dtype))
+    channels = sorted({single.shape[1] for single in singles})
+    if len(channels) > 1:
+        raise ValueError(f"{name} has signals of {channels} channels, expected one number")
+    lengths = np.array([single.shape[2] for single in singles])
+    places = tuple(np.flatnonzero(lengths == length) for length in np.unique(lengths))
+    stack: Any = jnp if any(isinstance(x, jax.core.Tracer) for x in X) else np
+    return Batch(tuple(stack.concatenate([singles[k] for k in own]) for own in places), places)
+
+
+def _as_signals(X: Any, name: str, dtype: Any) -> Any:
+    if not isinstance(X, jax.core.Tracer):
+        return check_signals(np.asarray(X), name).astype(dtype)
+    if X.ndim != 3:
+        raise ValueError(
+            f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints)"
+        )
+    return X.astype(dtype)
+
+
+def fitting_batch(X: Any, name: str, params: Parameters, head: str) -> Batch:
+    """Return signals as a batch, or say so if they do not fit the parameters or the head."""
+    batch = as_batch(X, name, params.dtype)
+    if batch.n_channels != params.n_channels:
+        raise ValueError(
+            f"{name} has signals of {batch.n_channels} channels, "
+            f"expected {params.n_channels} as params has them"
+        )
+    if len(batch.arrays) > 1 and head != "gap":
+        raise ValueError(
+            f"{name} has signals of lengths {batch.lengths} for the head {head!r}, "
+            f'expected one length: only "gap" takes signals of different lengths'
+        )
+    if head == "trace" and batch.lengths != [params.n_timepoints]:
+        raise ValueError(
+            f"{name} has signals of length {batch.lengths[0]}, "
+            f"expected {params.n_timepoints}, the pixels of params' readout"
+        )
+    return batch
 
 
 def check_arguments(network: Network, params: Parameters, head: str) -> None:
@@ -178,12 +277,12 @@ def check_arguments(network: Network, params: Parameters, head: str) -> None:
         raise ValueError(
             f"params is {type(params).__name__}, expected Parameters as from finite.init"
         )
-    plan = layout(network, params.n_channels, params.width)
-    for name, expected in (("input", plan.input), ("inner", plan.inner), ("outer", plan.outer)):
-        here, there = _shapes(getattr(params, name)), _sizes(expected)
-        if here != there:
+    for part, convolutions in plan_of(network, params).items():
+        shapes = [tuple(layer.weights.shape) for layer in params.layers(part)]
+        expected = [convolution.shape for convolution in convolutions]
+        if shapes != expected:
             raise ValueError(
-                f"params.{name} has weights {here}, expected {there} for this network: "
+                f"params.{part} has weights {shapes}, expected {expected} for this network: "
                 f"call finite.init with the network that is applied"
             )
     if head == "trace" and params.n_timepoints is None:
@@ -198,25 +297,6 @@ def check_arguments(network: Network, params: Parameters, head: str) -> None:
         )
 
 
-def check_batch(batch: Batch, name: str, params: Parameters, head: str) -> None:
-    """Say so if signals do not fit the parameters or the head."""
-    if batch.n_channels != params.n_channels:
-        raise ValueError(
-            f"{name} has signals of {batch.n_channels} channels, "
-            f"expected {params.n_channels} as params has them"
-        )
-    if len(batch.groups) > 1 and head != "gap":
-        raise ValueError(
-            f"{name} has signals of lengths {batch.lengths} for the head {head!r}, "
-            f'expected one length: only "gap" takes signals of different lengths'
-        )
-    if head == "trace" and batch.lengths != [params.n_timepoints]:
-        raise ValueError(
-            f"{name} has signals of length {batch.lengths[0]}, "
-            f"expected {params.n_timepoints}, the pixels of params' readout"
-        )
-
-
 def check_layers(
     network: Network,
     params: Parameters,
@@ -227,37 +307,15 @@ def check_layers(
 ) -> None:
     """Raise a MemoryError if layers of signals take more than the free memory.
 
-    Parameters
-    ----------
-    kept : int, default 1
-        Layers in memory at once: all of them where gradients are taken.
-    n_cases : int, optional
-        Signals of the longest group that are computed at once; by default all.
+    `kept` layers are in memory at once: all of them where gradients are taken. `n_cases` signals
+    of one length are computed at once; by default all.
     """
-    sizes = [(n_cases or len(group.indices)) * group.signals.shape[2] for group in batch.groups]
-    taps = min(max(network.filter_size, network.outer_filter_size), max(batch.lengths))
+    sizes = [(n_cases or len(signals)) * signals.shape[2] for signals in batch.arrays]
+    widest = min(max(network.filter_size, network.outer_filter_size), max(batch.lengths))
     # Of each layer the pre-activation and the features; of the last also the filter's windows.
-    numbers = max(sizes) * params.width * (2 * kept + taps)
+    numbers = max(sizes) * params.width * (2 * kept + widest)
     check_free_memory(
         numbers * params.dtype.itemsize,
         f"a network of width {params.width} on signals of {max(sizes)} pixels in all",
         "give fewer or shorter signals, or a smaller width",
     )
-
-
-def _shapes(layers: Any) -> list[tuple[int, ...]]:
-    """Return the shapes of the weights of a layer, of several or of none."""
-    if layers is None:
-        return []
-    return [tuple(layer.weights.shape) for layer in _several(layers)]
-
-
-def _sizes(convolutions: Any) -> list[tuple[int, ...]]:
-    if convolutions is None:
-        return []
-    return [convolution.shape for convolution in _several(convolutions)]
-
-
-def _several(one_or_more: Any) -> tuple[Any, ...]:
-    single = isinstance(one_or_more, Layer | Convolution)
-    return (one_or_more,) if single else tuple(one_or_more)

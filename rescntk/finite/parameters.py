@@ -1,26 +1,98 @@
-"""Parameters of a finite network: what they are, and how they start."""
+"""Parameters of a finite network: shapes and factors of all weights, and how they start."""
 
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..network import Network, check_network
+from ..network import Filter, Network, check_network
 from ..validation import (
     check_choice,
     check_depth,
     check_dtype,
     check_flag,
     check_free_memory,
+    check_integer,
 )
-from .draws import INITIALIZATIONS, draw_biases, draw_weights
-from .layout import Convolution, Layout, layout
-from .precision import as_key, precision
+
+INITIALIZATIONS = ("ntk", "pytorch", "xavier")
+"""N(0, 1) with factors; PyTorch's default, uniform; Xavier (Glorot and Bengio 2010), normal."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Sizes and variance of a convolution y_j = factor · Σ_k W_k x_{j + step·k}."""
+
+    taps: int
+    """Filter size q, odd; the taps are k = −(q−1)/2 … (q−1)/2."""
+    inputs: int
+    """Channels that it reads."""
+    outputs: int
+    """Channels that it writes."""
+    variance: float | None
+    """Variance of the output for inputs of unit mean square: c_w, c_v or the input's scale.
+    None for weights that carry their scale themselves."""
+    step: int = 1
+    """Pixels from one tap to the next: 1, more in a dilated filter."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of the weights."""
+        return self.taps, self.inputs, self.outputs
+
+    @property
+    def fan_in(self) -> int:
+        """Number of weights that an output pixel reads."""
+        return self.taps * self.inputs
+
+    @property
+    def factor(self) -> float:
+        """√(variance / (taps · inputs)), the factor in front of N(0, 1) weights; 1 for others."""
+        return 1.0 if self.variance is None else math.sqrt(self.variance / self.fan_in)
+
+
+def layout(
+    network: Network, n_channels: int, width: int, *, factors: bool = True
+) -> dict[str, tuple[Convolution, ...]]:
+    """Return the convolutions of `network`, by the name of their part.
+
+    - "input", V⁰: where skip connections read f⁰, or g¹ does because the input is trained.
+    - "inner", W¹ … W^L: where the input is frozen, g¹ reads the signal itself.
+    - "outer", V¹ … V^L: but for frozen 1x1 convolutions without skip connections. Their limit is
+      the identity, and the papers' networks of one convolution a layer do not have them.
+
+    Without `factors` the weights carry their scale themselves.
+    """
+    layers = range(1, network.depth + 1)
+    scale = 1.0 if network.input_scale is None else network.input_scale * n_channels
+
+    def of_signal(variance: float) -> Convolution:
+        return Convolution(network.input_filter_size, n_channels, width, variance * scale)
+
+    def of_layer(filter: Filter, variance: float) -> Convolution:
+        return Convolution(filter.size, width, width, variance, filter.step)
+
+    trained_input = "input" in network.trained
+    first = Convolution(1, width, width, network.c_w) if trained_input else of_signal(network.c_w)
+    inner = [of_layer(network.inner_filter(layer), network.c_w) for layer in layers[1:]]
+    outer = [of_layer(network.outer_filter(layer), network.c_v) for layer in layers]
+    has_outer = network.skip or network.outer_filter_size > 1 or "outer" in network.trained
+    parts = {
+        "input": [of_signal(1.0)] if network.skip or trained_input else [],
+        "inner": [first, *inner],
+        "outer": outer if has_outer else [],
+    }
+    return {
+        part: tuple(each if factors else replace(each, variance=None) for each in convolutions)
+        for part, convolutions in parts.items()
+    }
 
 
 class Layer(NamedTuple):
@@ -85,6 +157,11 @@ class Parameters:
         """Return the same parameters with some parts replaced."""
         return replace(self, **parts)
 
+    def layers(self, part: str) -> tuple[Layer, ...]:
+        """Return the layers of a part, () where the network has none."""
+        layers = getattr(self, part)
+        return (layers,) if isinstance(layers, Layer) else layers or ()
+
 
 def init(
     key: Any,
@@ -98,7 +175,7 @@ def init(
     biases: bool = False,
     dtype: str = "float64",
 ) -> Parameters:
-    r"""Return random parameters of `network` at a finite width.
+    r"""Return random `Parameters` of `network` at a finite width.
 
     Weights are N(0, 1) and the factors of ``rescntk.network`` stand in front of them (Barzilai
     et al. 2022, eq. 1-3; Tirer et al. 2022, eq. 6, where the input is trained). As the width
@@ -130,10 +207,6 @@ def init(
     dtype : {"float64", "float32"}, default "float64"
         Precision of the parameters, and of everything that is computed with them.
 
-    Returns
-    -------
-    The parameters, a pytree.
-
     Raises
     ------
     ValueError
@@ -150,83 +223,71 @@ def init(
     ((1, 4, 64), (3, 64, 64), (64,))
     """
     check_network(network)
-    arguments = _Arguments(
-        network=network,
-        n_channels=check_depth(n_channels, "n_channels"),
-        width=check_depth(width, "width"),
-        n_outputs=None if n_outputs is None else check_depth(n_outputs, "n_outputs"),
-        n_timepoints=None if n_timepoints is None else check_depth(n_timepoints, "n_timepoints"),
-        initialization=check_choice(initialization, "initialization", INITIALIZATIONS),
-        biases=check_flag(biases, "biases"),
-        dtype=check_dtype(dtype),
-    )
+    n_channels, width = check_depth(n_channels, "n_channels"), check_depth(width, "width")
+    outputs = () if n_outputs is None else (check_depth(n_outputs, "n_outputs"),)
+    pixels = () if n_timepoints is None else (check_depth(n_timepoints, "n_timepoints"),)
+    check_choice(initialization, "initialization", INITIALIZATIONS)
+    check_flag(biases, "biases")
+    dtype = check_dtype(dtype)
+    plan = layout(network, n_channels, width)
+    shapes = [convolution.shape for part in plan.values() for convolution in part]
+    readout = (*pixels, width, *outputs)
+    n_parameters = sum(map(math.prod, [*shapes, readout]))
     check_free_memory(
-        arguments.n_parameters * np.dtype(arguments.dtype).itemsize,
-        f"a network of width {width} with {arguments.n_parameters:.3g} parameters",
+        n_parameters * np.dtype(dtype).itemsize,
+        f"a network of width {width} with {n_parameters:.3g} parameters",
         "give a smaller width",
     )
     key = as_key(key)
-    with precision(arguments.dtype):
-        return _draw(key, arguments)
 
-
-@dataclass(frozen=True)
-class _Arguments:
-    """Checked arguments of `init` but for the key; hashable."""
-
-    network: Network
-    n_channels: int
-    width: int
-    n_outputs: int | None
-    n_timepoints: int | None
-    initialization: str
-    biases: bool
-    dtype: str
-
-    @property
-    def readout_shape(self) -> tuple[int, ...]:
-        pixels = () if self.n_timepoints is None else (self.n_timepoints,)
-        outputs = () if self.n_outputs is None else (self.n_outputs,)
-        return (*pixels, self.width, *outputs)
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights."""
-        plan = layout(self.network, self.n_channels, self.width)
-        inputs = () if plan.input is None else (plan.input,)
-        convolutions = (*inputs, *plan.inner, *(plan.outer or ()))
-        return sum(math.prod(c.shape) for c in convolutions) + math.prod(self.readout_shape)
-
-
-def _draw(key: jax.Array, arguments: _Arguments) -> Parameters:
-    plan = layout(arguments.network, arguments.n_channels, arguments.width)
-    keys = iter(jax.random.split(key, _count_of_draws(plan, arguments.biases)))
+    def draw(shape: tuple[int, ...], fan_in: int, deviation: float) -> jax.Array:
+        own_key, bound = next(keys), 1 / math.sqrt(fan_in)
+        if initialization == "pytorch":
+            return jax.random.uniform(own_key, shape, dtype, -bound, bound)
+        if not deviation:
+            return jnp.zeros(shape, dtype)
+        return jax.random.normal(own_key, shape, dtype) * deviation
 
     def layer(shape: tuple[int, ...], fan_in: int, fan_out: int, outputs: tuple[int, ...]) -> Layer:
-        style, dtype = arguments.initialization, arguments.dtype
-        weights = draw_weights(next(keys), shape, fan_in, fan_out, style, dtype)
-        if not arguments.biases:
-            return Layer(weights)
-        return Layer(weights, draw_biases(next(keys), outputs, fan_in, style, dtype))
+        xavier = initialization == "xavier"
+        weights = draw(shape, fan_in, math.sqrt(2 / (fan_in + fan_out)) if xavier else 1.0)
+        return Layer(weights, draw(outputs, fan_in, 0.0) if biases else None)
 
-    def of(convolution: Convolution) -> Layer:
-        fan_out = convolution.taps * convolution.outputs
-        return layer(convolution.shape, convolution.fan_in, fan_out, (convolution.outputs,))
+    def convolutions(part: str) -> tuple[Layer, ...]:
+        return tuple(
+            layer(each.shape, each.fan_in, each.taps * each.outputs, (each.outputs,))
+            for each in plan[part]
+        )
 
-    outputs = () if arguments.n_outputs is None else (arguments.n_outputs,)
-    shape = arguments.readout_shape
-    fan_in = arguments.width * (arguments.n_timepoints or 1)
-    return Parameters(
-        input=None if plan.input is None else of(plan.input),
-        inner=tuple(map(of, plan.inner)),
-        outer=None if plan.outer is None else tuple(map(of, plan.outer)),
-        readout=layer(shape, fan_in, arguments.n_outputs or 1, outputs),
-        initialization=arguments.initialization,
-        n_timepoints=arguments.n_timepoints,
-    )
+    with precision(dtype):
+        keys = iter(jax.random.split(key, (len(shapes) + 1) * (1 + biases)))
+        return Parameters(
+            input=next(iter(convolutions("input")), None),
+            inner=convolutions("inner"),
+            outer=convolutions("outer") or None,
+            readout=layer(readout, math.prod((*pixels, width)), math.prod(outputs), outputs),
+            initialization=initialization,
+            n_timepoints=pixels[0] if pixels else None,
+        )
 
 
-def _count_of_draws(plan: Layout, biases: bool) -> int:
-    """Return the number of arrays to draw, the readout's among them."""
-    layers = (plan.input is not None) + len(plan.inner) + len(plan.outer or ()) + 1
-    return layers * (1 + biases)
+def precision(dtype: Any) -> AbstractContextManager[Any]:
+    """Return a context in which JAX computes in `dtype`.
+
+    JAX makes float32 of every float64 unless its option ``jax_enable_x64`` is set. The context
+    sets this option for the calling thread alone, and only for float64.
+    """
+    return jax.enable_x64(True) if np.dtype(dtype) == np.float64 else nullcontext()
+
+
+def as_key(key: Any) -> jax.Array:
+    """Return a key of ``jax.random``: `key` itself, or the key of an integer seed."""
+    if isinstance(key, jax.Array):
+        new = jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
+        old = key.dtype == jnp.uint32 and key.ndim == 1
+        if not (new or old):
+            raise ValueError(
+                f"key is an array {key.shape} of {key.dtype}, expected one key of jax.random"
+            )
+        return key
+    return jax.random.key(check_integer(key, "key"))

@@ -1,25 +1,40 @@
-"""Kernels of sampled networks: one of each kind from every draw of the parameters."""
+r"""Kernels of sampled networks, and how they concentrate on the kernels of the infinite network.
+
+The relative error of one sampled network is :math:`\|\hat K - K\|_F / \|K\|_F`, with K from
+``rescntk.gram``. Its root mean square over networks falls like :math:`C^{-1/2}`: kernels are
+means over C channels, or sums of such means (Huang et al. 2020, theorem 4; Tirer et al. 2022,
+figure 1a).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from ..kernels import gram
 from ..network import Network
 from ..validation import check_choice, check_depth, check_integer
 from ..vocabulary import KINDS
-from .batches import as_batch
-from .forward import check_arguments, check_batch, check_layers, features, pool, readout_factor
-from .parameters import Parameters, init
-from .precision import as_key, precision
+from .forward import (
+    as_batch,
+    check_arguments,
+    check_layers,
+    features,
+    fitting_batch,
+    pool,
+    readout_factor,
+)
+from .parameters import Parameters, as_key, init, precision
 from .tangent import ntk, pooled_products
 
 
-class Estimate(NamedTuple):
+class KernelEstimate(NamedTuple):
     """Mean of a kernel over sampled networks."""
 
     mean: np.ndarray
@@ -37,8 +52,8 @@ def gpk(
     head: str = "gap",
     *,
     dtype: str = "float64",
-) -> Estimate:
-    r"""Return the Gaussian process kernel of networks of a finite width, averaged over samples.
+) -> KernelEstimate:
+    r"""Return the Gaussian process kernel of networks of a finite width, a mean over samples.
 
     One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle`, the exact mean of
     f(x) f(z) over the readout's weights. φ are the features that the head reads, r is the
@@ -56,11 +71,6 @@ def gpk(
         Number of networks, at least 2.
     head : {"equivariant", "trace", "gap"}, default "gap"
     dtype : {"float64", "float32"}, default "float64"
-
-    Returns
-    -------
-    Estimate
-        Mean and standard error, each (n_cases, n_cases).
 
     Raises
     ------
@@ -83,10 +93,10 @@ def gpk(
     return estimate(samples(key, network, X, width, n_samples, head, "gpk", dtype=dtype))
 
 
-def estimate(kernels: np.ndarray) -> Estimate:
+def estimate(kernels: np.ndarray) -> KernelEstimate:
     """Return mean and standard error over the first axis."""
     deviation = kernels.std(axis=0, ddof=1)
-    return Estimate(kernels.mean(axis=0), deviation / np.sqrt(len(kernels)))
+    return KernelEstimate(kernels.mean(axis=0), deviation / np.sqrt(len(kernels)))
 
 
 def samples(
@@ -100,7 +110,7 @@ def samples(
     *,
     dtype: str = "float64",
 ) -> np.ndarray:
-    """Return kernels of independently sampled networks, one a network.
+    """Return kernels of independently sampled networks, (n_samples, n_cases, n_cases).
 
     Parameters
     ----------
@@ -108,10 +118,6 @@ def samples(
         As for `gpk`.
     kind : {"gpk", "ntk"}, default "ntk"
         The inner products of the features, or the tangent kernel.
-
-    Returns
-    -------
-    ndarray, (n_samples, n_cases, n_cases)
 
     Raises
     ------
@@ -129,7 +135,8 @@ def samples(
     """
     check_choice(kind, "kind", KINDS)
     compute = ntk if kind == "ntk" else features_kernel
-    drawn = draws(key, network, X, width, check_samples(n_samples), head, dtype)
+    check_integer(n_samples, "n_samples", at_least=2)  # one sample has no standard error
+    drawn = draws(key, network, X, width, n_samples, head, dtype)
     return np.array([compute(network, params, X, head=head) for params in drawn])
 
 
@@ -139,18 +146,14 @@ def draws(
     """Yield the parameters of `n_samples` networks that take the signals `X`."""
     batch = as_batch(X, "X", dtype)
     pixels = batch.lengths[0] if head == "trace" else None
-    for own in jax.random.split(as_key(key), n_samples):
-        yield init(own, network, batch.n_channels, width, n_timepoints=pixels, dtype=dtype)
+    for own_key in jax.random.split(as_key(key), n_samples):
+        yield init(own_key, network, batch.n_channels, width, n_timepoints=pixels, dtype=dtype)
 
 
 def features_kernel(network: Network, params: Parameters, X: Any, head: str = "gap") -> np.ndarray:
-    """Return the mean of f(x) f(z) over the readout's weights of one network, (n, n).
-
-    Parameters are as for ``finite.ntk``.
-    """
+    """Return the mean of f(x) f(z) over the readout's weights of one network, (n, n)."""
     check_arguments(network, params, head)
-    batch = as_batch(X, "X", params.dtype)
-    check_batch(batch, "X", params, head)
+    batch = fitting_batch(X, "X", params, head)
     check_layers(network, params, batch)
     with precision(params.dtype):
         pooled = [_pooled(network, head, params, signals) for signals in batch.arrays]
@@ -164,10 +167,145 @@ def _pooled(network: Network, head: str, params: Parameters, signals: jax.Array)
     return pool(features(network, params, signals), head)
 
 
-def check_samples(n_samples: Any) -> int:
-    """Return `n_samples` as an int of at least 2, or say what is wrong with it."""
-    if check_integer(n_samples, "n_samples") < 2:
-        raise ValueError(
-            f"n_samples is {n_samples!r}, expected at least 2: one sample has no standard error"
-        )
-    return check_depth(n_samples, "n_samples")
+class ConcentrationRow(NamedTuple):
+    """Distance of sampled kernels from the exact one at one width."""
+
+    width: int
+    relative_error: float
+    """Root mean square over networks of ‖K̂ − K‖_F / ‖K‖_F."""
+    standard_error: float
+    """Standard error of `relative_error`."""
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """Errors over widths, the power law through them, and the kernels behind them."""
+
+    rows: tuple[ConcentrationRow, ...]
+    slope: float
+    """Fitted exponent of the relative error over the width; the theory says −½."""
+    slope_error: float
+    """Standard error of `slope`."""
+    exact: np.ndarray
+    """(n_cases, n_cases), from ``rescntk.gram``."""
+    widest: KernelEstimate
+    """Mean kernel of the widest networks, with its standard error."""
+
+    def __iter__(self) -> Iterator[ConcentrationRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one field of all rows, (n_widths,)."""
+        check_choice(name, "column", ConcentrationRow._fields)
+        return np.array([getattr(row, name) for row in self.rows])
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """(mean − exact) / standard error of the widest networks, (n_cases, n_cases); 0/0 is 0."""
+        difference = self.widest.mean - self.exact
+        error = self.widest.standard_error
+        nothing = (difference == 0) & (error == 0)
+        with np.errstate(divide="ignore"):
+            return np.where(nothing, 0.0, difference / np.where(nothing, 1.0, error))
+
+    def __str__(self) -> str:
+        lines = [f"{'width':>8} {'relative error':>20}"]
+        for width, error, spread in self:
+            lines.append(f"{width:8} {error:11.5f} ± {spread:.5f}")
+        lines.append(f"slope {self.slope:.3f} ± {self.slope_error:.3f} (theory: −1/2)")
+        return "\n".join(lines)
+
+
+def concentration(
+    key: Any,
+    network: Network,
+    X: Any,
+    widths: Iterable[int],
+    n_samples: int,
+    head: str = "gap",
+    kind: str = "ntk",
+    *,
+    dtype: str = "float64",
+) -> Concentration:
+    """Return the distance of sampled networks' kernels from the exact kernel, over widths.
+
+    Parameters
+    ----------
+    key, network, X, n_samples, head, kind
+        As for `samples`, at each width.
+    widths : iterable of int
+        At least two, rising.
+    dtype : {"float64", "float32"}, default "float64"
+        Precision of the finite networks; the exact kernel is of float64.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as described, or if the exact kernel is 0.
+    MemoryError
+        If a network takes more than the free memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk import finite
+    >>> X = np.random.default_rng(0).standard_normal((3, 2, 8))
+    >>> table = finite.concentration(0, rk.Network(depth=2), X, (8, 32, 128), n_samples=8)
+    >>> bool(-0.8 < table.slope < -0.2)
+    True
+    """
+    try:
+        widths = tuple(check_depth(width, "widths") for width in widths)
+    except TypeError:
+        raise ValueError(f"widths is {widths!r}, expected a sequence of integers") from None
+    if len(widths) < 2 or any(b <= a for a, b in pairwise(widths)):
+        raise ValueError(f"widths is {widths!r}, expected at least two rising integers")
+    check_integer(n_samples, "n_samples", at_least=2)
+    check_choice(kind, "kind", KINDS)
+    exact = np.asarray(gram(network, X, head=head, kinds=(kind,))[0])
+    keys = jax.random.split(as_key(key), len(widths))
+    sampled = {
+        width: samples(own_key, network, X, width, n_samples, head, kind, dtype=dtype)
+        for own_key, width in zip(keys, widths, strict=True)
+    }
+    return summarize(exact, sampled)
+
+
+def summarize(exact: np.ndarray, sampled: Mapping[int, np.ndarray]) -> Concentration:
+    """Return the distance of sampled kernels from the exact kernel, over widths.
+
+    `exact` is (n_cases, n_cases), from ``rescntk.gram``. `sampled` maps rising widths to kernels
+    (n_samples, n_cases, n_cases) as from ``finite.samples``. An exact kernel of 0 is refused.
+    """
+    size = np.linalg.norm(exact)
+    if size == 0:
+        raise ValueError("the exact kernel of X is 0, expected a kernel to be relative to")
+    rows = []
+    for width, kernels in sampled.items():
+        squares = ((kernels.astype(np.float64) - exact) ** 2).sum(axis=(1, 2)) / size**2
+        root = float(np.sqrt(squares.mean()))
+        error = float(squares.std(ddof=1) / np.sqrt(len(kernels)) / (2 * root)) if root else 0.0
+        rows.append(ConcentrationRow(width, root, error))
+    slope, slope_error = fit_exponent(rows)
+    widest = estimate(sampled[rows[-1].width].astype(np.float64))
+    return Concentration(tuple(rows), slope, slope_error, exact, widest)
+
+
+def fit_exponent(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
+    """Return the exponent of error over width, and its standard error, by weighted least squares.
+
+    Logarithms of the errors have the standard errors `standard_error` / `relative_error`.
+    NaN where an error is 0.
+    """
+    width, error, spread = np.array(list(rows), dtype=float).T
+    if (error <= 0).any() or (spread <= 0).any():
+        return float("nan"), float("nan")
+    weights = (error / spread) ** 2
+    x = np.log(width)
+    x = x - (weights * x).sum() / weights.sum()
+    information = (weights * x**2).sum()
+    return float((weights * x * np.log(error)).sum() / information), float(information**-0.5)

@@ -22,21 +22,19 @@ import numpy as np
 
 from ..network import Network
 from ..validation import check_memory
-from .batches import Batch, as_batch
-from .circular import box_sum
 from .forward import (
+    Batch,
     call_layer,
     check_arguments,
-    check_batch,
     features,
+    fitting_batch,
     plan_of,
     pool,
     read,
     readout_factor,
+    taps,
 )
-from .layout import Convolution
-from .parameters import Layer, Parameters
-from .precision import precision
+from .parameters import Convolution, Layer, Parameters, precision
 
 MAX_MEMORY = 2**30
 """Most bytes that the arrays of one call of `ntk` take by default: 1 GiB, chosen by the authors.
@@ -94,11 +92,9 @@ def ntk(
     (4, 4)
     """
     check_arguments(network, params, head)
-    left = as_batch(X, "X", params.dtype)
-    right = left if Z is None else as_batch(Z, "Z", params.dtype)
-    check_batch(left, "X", params, head)
-    check_batch(right, "Z", params, head)
-    return ntk_of_batches(network, params, left, None if Z is None else right, head, max_memory)
+    left = fitting_batch(X, "X", params, head)
+    right = None if Z is None else fitting_batch(Z, "Z", params, head)
+    return ntk_of_batches(network, params, left, right, head, max_memory)
 
 
 def ntk_of_batches(
@@ -119,14 +115,16 @@ def ntk_of_batches(
         columns = _blocks(right, size)
         for index, (rows, signals) in enumerate(_blocks(left, size)):
             notes = _take_notes(network, head, params, signals)
-            for others, theirs in columns[index:] if symmetric else columns:
-                same = symmetric and others is columns[index][0]
-                other_notes = notes if same else _take_notes(network, head, params, theirs)
-                block = _contract(network, params, notes, other_notes)
-                block = (block + _transpose(block)) / 2 if same else block
-                result[np.ix_(rows, others)] = block
+            for places, z in columns[index:] if symmetric else columns:
+                same = symmetric and places is columns[index][0]
+                of_z = notes if same else _take_notes(network, head, params, z)
+                block = _contract(network, params, notes, of_z)
+                exchanged = block.transpose(1, 0, 3, 2)
+                if same:
+                    block = exchanged = (block + exchanged) / 2
+                result[np.ix_(rows, places)] = block
                 if symmetric:
-                    result[np.ix_(others, rows)] = _transpose(block)
+                    result[np.ix_(places, rows)] = exchanged
     return result if params.n_outputs else result[:, :, 0, 0]
 
 
@@ -169,12 +167,10 @@ def _take_notes(network: Network, head: str, params: Parameters, signals: jax.Ar
 
 
 def _contract(network: Network, params: Parameters, x: _Notes, z: _Notes) -> np.ndarray:
-    """Return the kernel of two blocks of signals, (n, m, n_outputs, n_outputs).
-
-    Layers are contracted one after another: XLA would hold the pixel pairs of all at once.
-    """
+    """Return the kernel of two blocks of signals, (n, m, n_outputs, n_outputs)."""
     k = params.n_outputs or 1
     result = np.zeros((len(x.pooled), len(z.pooled), k, k), params.dtype)
+    # One layer after another: XLA would hold the pixel pairs of all layers at once.
     for (conv, layer), u, v, du, dv in zip(
         _trained(network, params), x.inputs, z.inputs, x.derivatives, z.derivatives, strict=True
     ):
@@ -200,6 +196,11 @@ def _contract_layer(
     return result
 
 
+def box_sum(A: jax.Array, size: int, step: int = 1) -> jax.Array:
+    """Return Σ_k A[…, j + step·k, j' + step·k], indices modulo the lengths, over `size` taps."""
+    return sum((jnp.roll(A, (-k, -k), (-2, -1)) for k in taps(size, step)), jnp.zeros_like(A))
+
+
 def pooled_products(x: jax.Array, z: jax.Array) -> jax.Array:
     """Return the inner products (n, m) of pooled features, as from `pool`."""
     return jnp.matmul(
@@ -210,29 +211,22 @@ def pooled_products(x: jax.Array, z: jax.Array) -> jax.Array:
 def _trained(network: Network, params: Parameters) -> list[tuple[Convolution, Layer]]:
     """Return the trained convolutions, in the order in which the layers are computed."""
     plan = plan_of(network, params)
-    found: list[tuple[Convolution, Layer]] = []
-    if "input" in network.trained and plan.input is not None and params.input is not None:
-        found.append((plan.input, params.input))
-    for index in range(network.depth):
-        if "inner" in network.trained:
-            found.append((plan.inner[index], params.inner[index]))
-        if "outer" in network.trained and plan.outer is not None and params.outer is not None:
-            found.append((plan.outer[index], params.outer[index]))
-    return found
+    depth = range(network.depth)
+    order = [("input", 0), *((part, index) for index in depth for part in ("inner", "outer"))]
+    return [
+        (plan[part][index], params.layers(part)[index])
+        for part, index in order
+        if part in network.trained and index < len(plan[part])
+    ]
 
 
 def _blocks(batch: Batch, size: int) -> list[tuple[np.ndarray, Any]]:
     """Return blocks of at most `size` signals of one length: their places, and the signals."""
     return [
-        (group.indices[start : start + size], group.signals[start : start + size])
-        for group in batch.groups
-        for start in range(0, len(group.indices), size)
+        (places[start : start + size], signals[start : start + size])
+        for places, signals in zip(batch.places, batch.arrays, strict=True)
+        for start in range(0, len(places), size)
     ]
-
-
-def _transpose(K: np.ndarray) -> np.ndarray:
-    """Return K (n, m, k, k) with x and z exchanged."""
-    return K.transpose(1, 0, 3, 2)
 
 
 def _block_size(
@@ -241,10 +235,12 @@ def _block_size(
     """Return the number of signals in a block for which `max_memory` suffice."""
     d, m = max(left.lengths), max(right.lengths)
     k, item = params.n_outputs or 1, params.dtype.itemsize
-    plan = plan_of(network, params)
-    layers = (*plan.inner, *(plan.outer or ()), *([] if plan.input is None else [plan.input]))
     # A layer's windows, its output, the nudge and the pass back, for each output another one.
-    of_pixel = sum(min(c.taps, max(d, m)) * c.inputs + (2 + 2 * k) * c.outputs for c in layers)
+    of_pixel = sum(
+        min(convolution.taps, max(d, m)) * convolution.inputs + (2 + 2 * k) * convolution.outputs
+        for part in plan_of(network, params).values()
+        for convolution in part
+    )
     signal = item * of_pixel * (d + m)
     pair = item * d * m * (k * k + 4)  # derivatives' products; windows, rolled and summed
 

@@ -2,26 +2,67 @@ r"""Training of finite networks: gradient descent, SGD, Adam and any other optim
 
 The loss is :math:`\frac12 \sum_i (f(x_i) - y_i)^2` over a batch, as in theorem 5 of Tirer et al.
 2022 and in ``regression.Decomposition.flow``: a learning rate means the same in all three.
+`kernel_flow` is the infinitely wide network beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from .. import regression
+from ..kernels import gram
 from ..network import Network
 from ..validation import check_choice, check_depth, check_positive, check_targets
-from .batches import Batch, as_batch
-from .descent import Descent, Task, check_losses, draw_batches, linearized_outputs, plain_outputs
-from .forward import check_arguments, check_batch, check_layers
-from .parameters import Parameters
-from .precision import as_key, precision
-from .records import RECORDS, Records, Training
+from .forward import Batch, check_arguments, check_layers, fitting_batch, outputs_of_lengths
+from .parameters import Parameters, as_key, precision
+from .tangent import ntk_of_batches
+
+RECORDS = ("outputs", "kernel", "linearized")
+"""Quantities that ``finite.train`` can record beside the loss."""
+
+Trained = dict[str, Any]
+"""Layers of the trained parts, by the name of the part."""
+
+OutputsOf = Callable[[Network, str, Parameters, Trained, tuple[Any, ...]], jax.Array]
+"""Outputs from network, head, parameters at the start, trained parts and signals."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A trained network, and R records of the way there."""
+
+    params: Parameters
+    """Parameters after the last step."""
+    best: Parameters
+    """Parameters of the record with the smallest loss."""
+    steps: np.ndarray
+    """(R,), steps taken before each record: 0 first, all steps last."""
+    loss: np.ndarray
+    """(R,), ½ Σ (f(x_i) − y_i)² over all training signals."""
+    batch_losses: np.ndarray
+    """(n_steps,), loss of each step's batch before the step."""
+    outputs: np.ndarray | None = None
+    """(R, n_cases) or (R, n_cases, n_outputs), outputs of the training signals."""
+    test_outputs: np.ndarray | None = None
+    """(R, m_cases) or (R, m_cases, n_outputs), outputs of the test signals."""
+    kernel_change: np.ndarray | None = None
+    """(R,), ‖Θ̂_t − Θ̂_0‖_F of the tangent kernels of the training signals."""
+    initial_kernel: np.ndarray | None = None
+    """Θ̂_0 of the training signals, as from ``finite.ntk``."""
+    linearized_distance: np.ndarray | None = None
+    """(R,), largest distance between f and f_lin over the training and the test signals.
+
+    The linearized network is trained for itself: same start, same optimizer, same batches.
+    Infinite from where the linearized network has diverged.
+    """
 
 
 def train(
@@ -68,10 +109,6 @@ def train(
     every : int, optional
         Steps from one record to the next; by default about 50 records in all.
 
-    Returns
-    -------
-    Training
-
     Raises
     ------
     ValueError
@@ -94,34 +131,73 @@ def train(
     """
     check_arguments(network, params, head)
     steps = check_depth(steps, "steps")
-    batch = as_batch(X, "X", params.dtype)
-    check_batch(batch, "X", params, head)
-    test = None if Z is None else as_batch(Z, "Z", params.dtype)
-    if test is not None:
-        check_batch(test, "Z", params, head)
+    batch = fitting_batch(X, "X", params, head)
+    test = None if Z is None else fitting_batch(Z, "Z", params, head)
     targets = _check_y(y, batch, params)
     size = _check_batch_size(batch_size, batch)
     check_layers(network, params, batch, kept=network.depth, n_cases=size)
     chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
     every = -(-steps // 50) if every is None else check_depth(every, "every")
-    key = as_key(key)
+    key, rule = as_key(key), as_optimizer(optimizer)
     with precision(params.dtype):
-        task = Task(network, head, params, batch.arrays, targets[batch.places])
-        rule = as_optimizer(optimizer)
-        runs = [Descent(task, rule, plain_outputs)]
+        runs = [Descent(network, head, params, rule, plain_outputs)]
         if "linearized" in chosen:
-            runs.append(Descent(task, rule, linearized_outputs))
+            runs.append(Descent(network, head, params, rule, linearized_outputs))
         batches = draw_batches(key, batch.n_cases, size, steps)
-        records = Records(task, batch, test, chosen)
-        records.take(0, runs)
+        goals = targets[np.concatenate(batch.places)]
+        log = _Log(batch, test, goals, chosen)
+        log.take(0, runs)
         losses = []
         for start in range(0, steps, every):
             stop = min(start + every, steps)
-            chunks = [run.advance(batches[start:stop]) for run in runs]
+            chunks = [run.advance(batch.arrays, goals, batches[start:stop]) for run in runs]
             losses.append(chunks[0])
             check_losses(chunks[0], start)
-            records.take(stop, runs)
-    return records.result(np.concatenate(losses))
+            log.take(stop, runs)
+    return log.result(np.concatenate(losses))
+
+
+class _Log:
+    """Takes records of a training."""
+
+    def __init__(
+        self, batch: Batch, test: Batch | None, goals: np.ndarray, chosen: tuple[str, ...]
+    ) -> None:
+        self._batch, self._test, self._goals, self._chosen = batch, test, goals, chosen
+        self._columns: dict[str, list[Any]] = {}
+        self._ends: dict[str, Any] = {}
+
+    def take(self, step: int, runs: list[Descent]) -> None:
+        """Record the network, the first of `runs`, and its distance to the second if any."""
+        network = runs[0]
+        params = self._ends["params"] = network.params
+        batches = [self._batch] if self._test is None else [self._batch, self._test]
+        outputs = [network.outputs(batch.arrays) for batch in batches]
+        loss = 0.5 * float(((outputs[0] - self._goals) ** 2).sum())
+        check_losses(np.array([loss]), step)
+        if loss < min(self._columns.get("loss", [np.inf])):
+            self._ends["best"] = params
+        self._add(steps=step, loss=loss)
+        if "outputs" in self._chosen:
+            for name, batch, f in zip(("outputs", "test_outputs"), batches, outputs, strict=False):
+                self._add(**{name: f[batch.order]})
+        if "kernel" in self._chosen:
+            kernel = ntk_of_batches(network.network, params, self._batch, None, network.head)
+            start = self._ends.setdefault("initial_kernel", kernel)
+            self._add(kernel_change=float(np.linalg.norm(kernel - start)))
+        if "linearized" in self._chosen:
+            pairs = zip(outputs, batches, strict=True)
+            distances = [np.abs(f - runs[1].outputs(batch.arrays)).max() for f, batch in pairs]
+            self._add(linearized_distance=float(np.nan_to_num(max(distances), nan=np.inf)))
+
+    def result(self, batch_losses: np.ndarray) -> Training:
+        """Return all records."""
+        columns: dict[str, Any] = {name: np.array(each) for name, each in self._columns.items()}
+        return Training(batch_losses=batch_losses, **self._ends, **columns)
+
+    def _add(self, **values: Any) -> None:
+        for name, value in values.items():
+            self._columns.setdefault(name, []).append(value)
 
 
 def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
@@ -129,22 +205,16 @@ def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
     if isinstance(optimizer, optax.GradientTransformation):
         return optimizer
     if isinstance(optimizer, int | float | np.number):
-        return _gradient_descent(check_positive(optimizer, "optimizer"))
+        rate = check_positive(optimizer, "optimizer")
+        # The rate is the state: JAX compiles steps once for all rates, and optax.sgd for each.
+        return optax.GradientTransformation(lambda parts: jnp.asarray(rate), _step_down)
     raise ValueError(
         f"optimizer is {optimizer!r}, expected a learning rate or an optimizer of optax"
     )
 
 
-def _gradient_descent(rate: float) -> optax.GradientTransformation:
-    """Return gradient descent, with the rate as its state: JAX compiles steps once for all rates.
-
-    ``optax.sgd(rate)`` takes the same steps, and is compiled for each rate.
-    """
-    return optax.GradientTransformation(lambda parts: jnp.asarray(rate), _step_down)
-
-
 def _step_down(gradient: Any, rate: jax.Array, parts: Any = None) -> tuple[Any, jax.Array]:
-    """Return the step −rate · gradient, and the state of the optimizer: the rate."""
+    """Return the step −rate · gradient, and the rate, which is the optimizer's state."""
     return jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient), rate
 
 
@@ -167,9 +237,200 @@ def _check_batch_size(batch_size: Any, batch: Batch) -> int | None:
     size = check_depth(batch_size, "batch_size")
     if size > batch.n_cases:
         raise ValueError(f"batch_size is {size}, expected at most {batch.n_cases}, all signals")
-    if len(batch.groups) > 1:
+    if len(batch.arrays) > 1:
         raise ValueError(
             f"batch_size is {size} with signals of lengths {batch.lengths}, expected None: "
             f"batches are drawn from signals of one length"
         )
     return size
+
+
+def trained_parts(network: Network, params: Parameters) -> Trained:
+    """Return the trained parts of the parameters by their names, as far as they have weights."""
+    parts = {part: getattr(params, part) for part in network.trained}
+    return {part: layers for part, layers in parts.items() if layers is not None}
+
+
+def plain_outputs(
+    network: Network, head: str, params: Parameters, trained: Trained, arrays: tuple[Any, ...]
+) -> jax.Array:
+    """Return f(x; θ), the outputs of the network."""
+    return outputs_of_lengths(network, head, params.replace(**trained), arrays)
+
+
+def linearized_outputs(
+    network: Network, head: str, params: Parameters, trained: Trained, arrays: tuple[Any, ...]
+) -> jax.Array:
+    """Return f(x; θ₀) + ∂f/∂θ (θ − θ₀), with θ₀ at the start (Lee et al. 2019)."""
+    start = trained_parts(network, params)
+    move = jax.tree.map(lambda now, then: now - then, trained, start)
+
+    def outputs(parts: Trained) -> jax.Array:
+        return plain_outputs(network, head, params, parts, arrays)
+
+    values, change = jax.jvp(outputs, (start,), (move,))
+    return values + change
+
+
+class Descent:
+    """A network on its way down the loss ½ Σ (f(x_i) − y_i)²."""
+
+    def __init__(
+        self,
+        network: Network,
+        head: str,
+        params: Parameters,
+        optimizer: optax.GradientTransformation,
+        outputs: OutputsOf,
+    ) -> None:
+        self.network, self.head = network, head
+        self._start, self._update, self._outputs = params, optimizer.update, outputs
+        self._trained = trained_parts(network, params)
+        self._memory = optimizer.init(self._trained)
+
+    @property
+    def params(self) -> Parameters:
+        """The parameters now."""
+        return self._start.replace(**self._trained)
+
+    def outputs(self, arrays: tuple[Any, ...]) -> np.ndarray:
+        """Return the outputs of signals now, one length after another."""
+        evaluate = jax.jit(self._outputs, static_argnums=(0, 1))
+        return np.asarray(evaluate(self.network, self.head, self._start, self._trained, arrays))
+
+    def advance(
+        self, arrays: tuple[Any, ...], targets: np.ndarray, batches: np.ndarray
+    ) -> np.ndarray:
+        """Take one step for each row of `batches`; return the losses before the steps."""
+        rule = (self._outputs, self._update, self.network, self.head, self._start)
+        state = (self._trained, self._memory)
+        self._trained, self._memory, losses = _advance(*rule, *state, arrays, targets, batches)
+        return np.asarray(losses)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _advance(
+    outputs: OutputsOf,
+    update: Any,
+    network: Network,
+    head: str,
+    params: Parameters,
+    trained: Trained,
+    memory: Any,
+    arrays: tuple[jax.Array, ...],
+    targets: jax.Array,
+    batches: jax.Array,
+) -> tuple[Trained, Any, jax.Array]:
+    """Take one step for each row of `batches` (n_steps, batch_size), batch_size 0 for all."""
+    targets = jnp.asarray(targets)
+
+    def step(state: tuple[Trained, Any], chosen: jax.Array) -> tuple[Any, jax.Array]:
+        now, memory = state
+        everything = chosen.shape == (0,)
+        signals = arrays if everything else (jnp.asarray(arrays[0])[chosen],)
+        goals = targets if everything else targets[chosen]
+
+        def loss(parts: Trained) -> jax.Array:
+            return 0.5 * jnp.sum((outputs(network, head, params, parts, signals) - goals) ** 2)
+
+        value, gradient = jax.value_and_grad(loss)(now)
+        updates, memory = update(gradient, memory, now)
+        return (optax.apply_updates(now, updates), memory), value
+
+    (trained, memory), losses = jax.lax.scan(step, (trained, memory), batches)
+    return trained, memory, losses
+
+
+def draw_batches(key: jax.Array, n_cases: int, size: int | None, steps: int) -> np.ndarray:
+    """Return the signals of each step, (steps, size); (steps, 0) stands for all signals."""
+    if size is None:
+        return np.empty((steps, 0), np.int32)
+    passes = -(-steps * size // n_cases)  # each signal has its turn before any has its next
+    permute = partial(jax.random.permutation, x=n_cases)
+    orders = [np.asarray(permute(own)) for own in jax.random.split(key, passes)]
+    return np.concatenate(orders)[: steps * size].reshape(steps, size)
+
+
+def check_losses(losses: np.ndarray, start: int) -> None:
+    """Say so if a loss of the steps from `start` on is not finite, naming the step."""
+    bad = np.flatnonzero(~np.isfinite(losses))
+    if bad.size:
+        raise FloatingPointError(
+            f"the loss is {losses[bad[0]]} before step {start + bad[0] + 1}, expected finite "
+            f"losses: a smaller learning rate, below 2/λ_max of finite.ntk for gradient descent"
+        )
+
+
+class Flow(NamedTuple):
+    """Outputs of the infinitely wide network at T times."""
+
+    outputs: np.ndarray
+    """(T, n_cases) or (T, n_cases, n_outputs), of the training signals."""
+    test_outputs: np.ndarray | None
+    """(T, m_cases) or (T, m_cases, n_outputs), of the test signals."""
+
+
+def kernel_flow(
+    network: Network,
+    X: Any,
+    y: Any,
+    times: Any,
+    *,
+    head: str = "gap",
+    Z: Any = None,
+    start: Any = None,
+    test_start: Any = None,
+) -> Flow:
+    r"""Return the outputs of the infinitely wide network under gradient flow.
+
+    :math:`f_t(x) = f_0(x) + \Theta(x, X) \Theta^{-1} (I - e^{-\Theta t}) (y - f_0(X))`, eq. 3 of
+    Tirer et al. 2022, with the exact tangent kernel Θ of ``rescntk.gram``. Step s of gradient
+    descent with the learning rate η is at the time t = η s.
+
+    Parameters
+    ----------
+    network : Network
+    X, y, head, Z
+        As for `train`.
+    times : array, (T,)
+        Each at least 0; may be infinite, which is kernel regression.
+    start : array of the shape of `y`, optional
+        f_0(X), a finite network's outputs before training; by default 0.
+    test_start : array, (m_cases,) or (m_cases, n_outputs), optional
+        f_0(Z), likewise.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are not as described, or if the kernel matrix is singular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk import finite
+    >>> X, y = np.random.default_rng(0).standard_normal((4, 2, 8)), np.array([1.0, 0, 0, -1])
+    >>> flow = finite.kernel_flow(rk.Network(depth=2), X, y, [0.0, np.inf])
+    >>> flow.outputs[0], np.allclose(flow.outputs[1], y)
+    (array([0., 0., 0., 0.]), True)
+    """
+    K = gram(network, X, head=head, kinds=("ntk",))[0]
+    y = check_targets(y, len(K))
+    begin = _outputs_before(start, y.shape, "start")
+    coefficients = regression.decompose(K).flow(y - begin, times)
+
+    def moved(rows: np.ndarray) -> np.ndarray:
+        return np.matmul(rows, coefficients) if y.ndim == 2 else coefficients @ rows.T
+
+    if Z is None:
+        return Flow(begin + moved(K), None)
+    cross = gram(network, Z, X, head=head, kinds=("ntk",))[0]
+    test_begin = _outputs_before(test_start, (len(cross), *y.shape[1:]), "test_start")
+    return Flow(begin + moved(K), test_begin + moved(cross))
+
+
+def _outputs_before(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    array = np.zeros(shape) if values is None else np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+    return array

@@ -10,13 +10,7 @@ import scipy.linalg
 
 from ..arrays import resolution, rounding_unit
 from ..validation import check_constant, check_flag, check_positive, check_symmetric, check_targets
-from .checks import (
-    check_case_weights,
-    check_cross_kernel,
-    check_nonnegative,
-    check_resolved,
-    check_semidefinite,
-)
+from .checks import check_case_weights, check_cross_kernel, check_nonnegative, check_resolved
 from .ridge import fit
 
 
@@ -273,7 +267,15 @@ def decompose(
     if clip:
         eigenvalues = np.maximum(eigenvalues, 0.0)
     else:
-        check_semidefinite(eigenvalues, eps)
+        # An eigendecomposition errs by about n·eps·λ_max; the factor 10 is for K's own errors.
+        least = resolution(eigenvalues, eps)
+        if eigenvalues[0] < -10 * least:
+            raise ValueError(
+                f"K of shape {K.shape} has the eigenvalue {eigenvalues[0]:.3g}, expected a "
+                f"positive semidefinite matrix (more than {least - eigenvalues[0]:.3g} added to "
+                f"the diagonal, regression.solve with such a ridge, or clip=True, which takes "
+                f"eigenvalues below 0 as 0)"
+            )
     if case_weights is not None:
         eigenvectors = roots[:, None] * eigenvectors
     different = weights.min() < weights.max()

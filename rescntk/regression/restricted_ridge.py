@@ -23,10 +23,7 @@ from .checks import (
     check_features,
     check_indices,
     check_nonnegative,
-    check_rows,
     check_width,
-    unresolved_features,
-    unresolved_leverage,
 )
 from .pivoted_cholesky import LowRank
 
@@ -68,7 +65,7 @@ class FeatureRidge:
     def add(
         self, F: np.ndarray, y: np.ndarray, case_weights: np.ndarray | None = None
     ) -> FeatureRidge:
-        """Add rows of features with their targets, and return this object.
+        """Add rows of features with their targets, as those of earlier blocks; return this object.
 
         Parameters
         ----------
@@ -78,11 +75,6 @@ class FeatureRidge:
         case_weights : ndarray, (m,), optional
             Positive factors of the rows' squared errors. A row of weight 2 counts as two equal
             rows. The default is 1.
-
-        Raises
-        ------
-        ValueError
-            If features or targets are not as described, or unlike those of earlier blocks.
         """
         F = check_features(F, "F")
         y = check_targets(y, len(F))
@@ -102,21 +94,14 @@ class FeatureRidge:
     def weights(
         self, ridge: Any = 0.0, *, intercept: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights w and the intercept b for one penalty λ or for many.
+        """Return the weights w, (k,) or (k, n_targets), and the intercept b, without the axis (k,).
 
         Parameters
         ----------
         ridge : float or array_like, (n_ridges,), default 0.0
-            λ, each at least 0.
+            λ, each at least 0. An array puts an axis (n_ridges,) in front of the results.
         intercept : bool, default False
             Whether to fit the constant b, without penalty. Otherwise b is 0.
-
-        Returns
-        -------
-        weights : ndarray, (k,) or (k, n_targets)
-            With an axis (n_ridges,) in front where `ridge` is an array.
-        intercepts : ndarray
-            As the weights, without the axis (k,).
 
         Raises
         ------
@@ -163,7 +148,11 @@ class FeatureRidge:
             leverages += (roots[:, 0] / abs(self._triangle[0, 0])) ** 2
         rest = 1.0 - leverages
         if rest.min() <= self._k * _EPS:
-            raise unresolved_leverage(leverages)
+            raise ValueError(
+                f"F has a row of leverage {leverages.max():.6g} up to rounding errors, expected "
+                f"below 1: no other row tells about one direction of the features (a larger "
+                f"ridge, more rows or fewer columns)"
+            )
         # One product for all penalties: NumPy multiplies a stack of thin matrices in a slow loop.
         wide = F @ np.moveaxis(rotated, -2, 0).reshape(F.shape[1], -1)
         fitted = np.moveaxis(wide.reshape(len(F), *rotated.shape[:-2], -1), 0, -2)
@@ -182,7 +171,11 @@ class FeatureRidge:
         least = (max(self._n, k) * _EPS) ** 2
         smallest = ridges.min() + (0.0 if r < k else found.values[-1] ** 2)
         if smallest <= least:
-            raise unresolved_features((self._n, k), smallest, least)
+            raise ValueError(
+                f"F of shape {(self._n, k)} has linearly dependent columns: the smallest squared "
+                f"singular value plus the ridge is {smallest:.3g} times the largest, expected "
+                f"above {least:.3g} (a larger ridge, more rows or fewer columns)"
+            )
         inverses = 1.0 / (found.values**2 + ridges[..., None])
         return found, inverses, (found.values * inverses)[..., None] * found.targets
 
@@ -294,7 +287,9 @@ def landmark_map(
     check_kernel(kernel)
     X = check_batch(X, "X")
     if isinstance(landmarks, LowRank):
-        check_rows(landmarks.factor, "landmarks.factor", len(X))
+        rows = len(landmarks.factor)
+        if rows != len(X):
+            raise ValueError(f"landmarks.factor has {rows} rows, expected {len(X)} as X")
         chosen = landmarks.landmarks
         factor = np.tril(landmarks.factor[chosen])
     else:

@@ -18,22 +18,16 @@ from ..validation import (
     check_kernel,
     check_positive,
     check_real,
+    check_shape,
     check_symmetric,
     check_targets,
 )
-from .checks import (
-    check_cross_kernel,
-    check_posterior_variance,
-    check_prior_variance,
-    check_resolved,
-    check_two_values,
-    singular_matrix,
-)
+from .checks import check_cross_kernel, check_resolved, singular_matrix
 
 _CLOSE = 10.0
 """LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues themselves; a
-pure number. Raising it costs time and changes no result. Chosen with a margin: the estimate is
-seldom off by more than a factor of 3 (LAPACK Users' Guide), and 1-norms stand for 2-norms."""
+pure number. Raising it costs time and changes no result. Chosen with a margin: the estimate, in
+1-norms, is seldom off by more than a factor of 3 (LAPACK Users' Guide)."""
 
 
 class Solution(NamedTuple):
@@ -79,8 +73,7 @@ def solve(
     Parameters
     ----------
     K : array_like (n, n), or an object with ``shape`` and ``K @ v``
-        Kernel matrix of the given points: symmetric, positive semidefinite. A matrix of
-        `rescntk.stored` is read block by block.
+        Symmetric, positive semidefinite. A matrix of `rescntk.stored` is read block by block.
     y : ndarray, (n,) or (n, n_targets)
         Values at the given points.
     ridge : float, default 0.0
@@ -88,8 +81,8 @@ def solve(
     intercept : bool, default False
         Whether to fit the constant b, without penalty.
     leave_one_out : bool, default False
-        Whether to return leave-one-out errors, y_i − f₋ᵢ(x_i), for n³/3 operations more by
-        Cholesky. Conjugate gradients refuse them; `restricted_ridge` has them for many signals.
+        Whether to return the errors y_i − f₋ᵢ(x_i), for n³/3 operations more by Cholesky.
+        Conjugate gradients refuse them; `restricted_ridge` has them for many signals.
     preconditioner : LowRank or ndarray (n, rank), optional
         The result of `pivoted_cholesky`, or its factor F: F Fᵀ + λI is the preconditioner.
     tolerance, max_iterations
@@ -149,8 +142,7 @@ def solve(
         return inverse(y)
     A, b, *errors = fit(inverse, y, intercept, diagonal if leave_one_out else None)
     left = y - K @ A - ridge * A - b
-    centred = y - y.mean(axis=0) if intercept else y
-    norms = column_norms(centred.reshape(len(y), -1)).reshape(y.shape[1:])
+    norms = column_norms(y - y.mean(axis=0) if intercept else y)
     residuals = np.linalg.norm(left / norms, axis=0)
     return Solution(A, residuals, 0, residuals[None], b, *errors)
 
@@ -166,11 +158,10 @@ def fit(
     With :math:`G = (K + \lambda I)^{-1}` they are :math:`b = 1^\top G y / 1^\top G 1`,
     :math:`\beta = B y` and :math:`\beta_i / B_{ii}`, where
     :math:`B = G - G 1 1^\top G / (1^\top G 1)`. Without an intercept :math:`b = 0`, :math:`B = G`.
-    `inverse` multiplies G by columns (n, m), for each ridge: (..., n, m). `diagonal` returns the
-    diagonal of G, (..., n).
+    `inverse` multiplies G by columns (n, m): (..., n, m). `diagonal` returns G_ii, (..., n).
     """
-    if intercept and diagonal is not None:
-        check_two_values(y)
+    if intercept and diagonal is not None and len(y) == 1:
+        raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
     targets = y if y.ndim == 2 else y[:, None]
     correction: np.ndarray | float = 0.0
     if intercept:
@@ -216,9 +207,10 @@ def interpolate(
     True
     """
     check_kernel(kernel)
-    ridge, (X, other) = check_constant(ridge, "ridge"), check_batches(X, Z, "gap")
+    check_constant(ridge, "ridge")
+    X, Z_or_none = check_batches(X, Z, "gap")
     y = check_targets(y, len(X))
-    return kernel(X if other is None else other, X) @ solve(kernel(X), y, ridge)
+    return kernel(X if Z_or_none is None else Z_or_none, X) @ solve(kernel(X), y, ridge)
 
 
 class Posterior(NamedTuple):
@@ -271,13 +263,22 @@ def posterior(
     matrices, K = (K, cross, prior), check_symmetric(K, "K")
     y, noise = check_targets(y, len(K)), check_constant(noise, "noise")
     cross = check_cross_kernel(cross, len(K))
-    prior = check_prior_variance(prior, len(cross))
+    m = len(cross)
+    prior = check_shape(prior, "prior", f"({m},)", lambda s: s == (m,))
     eps = max(map(rounding_unit, matrices))
     factor = _cholesky(K, noise, eps)
     mean = cross @ scipy.linalg.cho_solve((factor, True), y)
     explained = scipy.linalg.solve_triangular(factor, cross.T, lower=True)
     variance = prior - (explained**2).sum(axis=0)
-    check_posterior_variance(variance, prior, eps)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(prior > 0, variance / prior, -np.inf)
+    relative = np.where(variance < 0, ratio, 0.0)
+    worst = int(np.argmin(relative))
+    if relative[worst] < -np.sqrt(eps):  # no rounding error is as large
+        raise ValueError(
+            f"cross and prior do not belong to K: the posterior variance at point {worst} would "
+            f"be {variance[worst]:.3g}, expected matrices of one kernel"
+        )
     return Posterior(mean, np.maximum(variance, 0.0))
 
 
@@ -380,10 +381,9 @@ def conjugate_gradients(
 def column_norms(Y: np.ndarray) -> np.ndarray:
     """Return the norm of each column, and 1 for columns of zeros."""
     largest = np.abs(Y).max(axis=0)  # squares of the columns may overflow
-    largest[largest == 0] = 1.0
-    norms: np.ndarray = np.linalg.norm(Y / largest, axis=0) * largest
-    norms[norms == 0] = 1.0
-    return norms
+    largest = np.where(largest == 0, 1.0, largest)
+    norms = np.linalg.norm(Y / largest, axis=0) * largest
+    return np.where(norms == 0, 1.0, norms)
 
 
 def _iterate(

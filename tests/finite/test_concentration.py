@@ -10,8 +10,7 @@ from tests import tolerances
 jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
 pytest.importorskip("optax", reason="rescntk.finite needs optax")
 from rescntk import finite  # noqa: E402
-from rescntk.finite.concentration import fit_power_law  # noqa: E402
-from rescntk.finite.sampling import features_kernel  # noqa: E402
+from rescntk.finite.sampling import features_kernel, fit_exponent  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -19,13 +18,8 @@ WIDTHS, SAMPLES = (24, 192), 48
 
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
 CASES = {
-    "ResCNTK, dilated, signals of different lengths": (
-        rk.Network(2, 3, alpha=0.8, dilation=(2, 3)),
-        "ntk",
-        "gap",
-        (4, 2, 4),
-    ),
-    "ResCGPK": (rk.Network(2, 5), "gpk", "trace", 4),
+    "ResCNTK, dilated": (rk.Network(2, 3, alpha=0.8, dilation=(2, 3)), "ntk", "trace", 4),
+    "ResCGPK, signals of different lengths": (rk.Network(2, 5), "gpk", "gap", (4, 2, 4)),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),
     "ResNet of Tirer": (literature.tirer_resnet(2, 0.5, 1.2, 0.9), "ntk", "gap", 1),
     "erf, window, frozen readout": (
@@ -70,8 +64,7 @@ def test_mean_and_standard_error(rng):
     network, X = rk.Network(1, 3), rng.standard_normal((2, 2, 3))
     found = finite.gpk(0, network, X, 8, 5, "trace")
     kernels = finite.samples(0, network, X, 8, 5, "trace", "gpk")
-    assert kernels.shape == (5, 2, 2)
-    assert (found.mean == kernels.mean(axis=0)).all()
+    assert kernels.shape == (5, 2, 2) and (found.mean == kernels.mean(axis=0)).all()
     deviation = kernels.std(axis=0, ddof=1) / np.sqrt(5)
     assert np.abs(found.standard_error / deviation - 1).max() <= tolerances.ROUTES
     assert finite.samples(0, network, X, 8, 2, dtype="float32").dtype == np.float32
@@ -79,7 +72,7 @@ def test_mean_and_standard_error(rng):
 
 def test_the_power_law_fit():
     rows = [finite.ConcentrationRow(c, 3 * c**-0.5, 0.1 * c**-0.5) for c in (10, 100, 1000)]
-    slope, error = fit_power_law(rows)
+    slope, error = fit_exponent(rows)
     assert abs(slope + 0.5) <= tolerances.ROUTES
     assert abs(error - 1 / 30 / (np.sqrt(2) * np.log(10))) <= tolerances.ROUTES
 
@@ -87,7 +80,7 @@ def test_the_power_law_fit():
 def test_refusals(rng):
     network, X = rk.Network(1), rng.standard_normal((2, 2, 3))
     for match, arguments in {
-        "n_samples is 1, expected at least 2": (0, network, X, (4, 8), 1),
+        "n_samples is 1, expected an integer of at least 2": (0, network, X, (4, 8), 1),
         r"widths is \(8, 4\), expected at least two rising": (0, network, X, (8, 4), 2),
         r"widths is \(8,\), expected": (0, network, X, (8,), 2),
         "widths is 3, expected a sequence": (0, network, X, 3, 2),

@@ -45,61 +45,43 @@ SPECTRA = {
     "slow": PLACES**-0.5,
     "kink": np.minimum(1.0, 30.0 / PLACES) ** 0.75,
     "step and noise": np.where(PLACES <= 20, 1.0, 0.1),
+    "fast": PLACES**-2,
 }
 
 
 @pytest.mark.parametrize("name", SPECTRA)
-@pytest.mark.parametrize("seed", range(3))
-def test_error_is_near_the_best_of_equal_rank(name, seed):
-    eigenvalues, rank = SPECTRA[name], 40
-    low = regression.pivoted_cholesky(MatrixKernel(matrix(eigenvalues)), indices(), rank, seed=seed)
-    assert low.residual <= 1.5 * eigenvalues[rank:].sum()
-
-
-@pytest.mark.parametrize(("decay", "rank"), [(PLACES**-2, 20), (np.exp(-PLACES / 5), 20)])
-def test_fast_decay_needs_more_columns(decay, rank):
+def test_error_is_near_the_best_of_equal_rank(name):
     """Where eigenvectors are random and decay is fast, twice the rank replaces the factor 1.5."""
-    kernel = MatrixKernel(matrix(decay))
-    low = regression.pivoted_cholesky(kernel, indices(), 2 * rank)
-    assert low.residual <= 1.5 * decay[rank:].sum()
+    eigenvalues, rank = SPECTRA[name], 40
+    kernel = MatrixKernel(matrix(eigenvalues))
+    for seed in range(3):
+        low = regression.pivoted_cholesky(kernel, indices(), rank, seed=seed)
+        best = rank // 2 if name == "fast" else rank
+        assert low.residual <= 1.5 * eigenvalues[best:].sum()
 
 
 def test_kernel_of_a_network(rng):
-    X = np.cumsum(rng.standard_normal((120, 2, 16)), axis=2)
+    X = np.cumsum(rng.standard_normal((60, 2, 8)), axis=2)
     kernel = rk.ResCGPK(3, normalized=True)
     best = np.linalg.eigvalsh(kernel(X))[::-1]
-    for rank in (10, 30):
-        low = regression.pivoted_cholesky(kernel, X, 2 * rank)
-        assert low.residual <= 1.5 * best[rank:].sum()
+    low = regression.pivoted_cholesky(kernel, X, 20)
+    assert low.residual <= 1.5 * best[10:].sum()
 
 
 @pytest.mark.parametrize("rank", [1, 7, 60, N])
-def test_residual_and_landmarks(rank):
+def test_residual_landmarks_and_pairs(rank):
     K = matrix(PLACES**-1.0)
-    low = regression.pivoted_cholesky(MatrixKernel(K), indices(), rank, seed=rank)
+    kernel = MatrixKernel(K)
+    low = regression.pivoted_cholesky(kernel, indices(), rank, seed=rank)
     left = K - low.factor @ low.factor.T
     assert low.factor.shape == (N, rank) and len(set(low.landmarks)) == rank
     assert abs(np.trace(left) - low.residual) <= 100 * N * EPS * np.trace(K)
     assert np.abs(left[low.landmarks]).max() <= 1e4 * EPS  # columns of landmarks are exact
     assert np.abs(np.triu(low.factor[low.landmarks], 1)).max(initial=0.0) <= 100 * EPS
     assert np.linalg.eigvalsh(left)[0] >= -1e3 * N * EPS
-
-
-@pytest.mark.parametrize("rank", [1, 10, 50, 150])
-def test_columns_and_diagonal_are_all_that_is_computed(rank):
-    kernel = MatrixKernel(matrix(PLACES**-1.0))
-    regression.pivoted_cholesky(kernel, indices(), rank)
     assert kernel.pairs <= (rank + 1) * N
-
-
-def test_seeds_reproduce():
-    K = matrix(PLACES**-1.0)
-    one, same, other = (
-        regression.pivoted_cholesky(MatrixKernel(K), indices(), 30, seed=seed) for seed in (3, 3, 4)
-    )
-    assert (one.landmarks == same.landmarks).all() and (one.factor == same.factor).all()
-    assert one.residual == same.residual
-    assert list(one.landmarks) != list(other.landmarks)
+    again = regression.pivoted_cholesky(lambda X, Z=None: kernel(X, Z), indices(), rank, seed=rank)
+    assert (again.landmarks == low.landmarks).all() and (again.factor == low.factor).all()
 
 
 def test_pivots_follow_the_residual():
@@ -111,7 +93,7 @@ def test_pivots_follow_the_residual():
         left = np.maximum(d - K[i] ** 2 / d[i], 0.0)
         left[i] = 0.0
         expected[i] = d[i] / d.sum() * left / left.sum()
-    kernel, draws, found = MatrixKernel(K), 1000, np.zeros((4, 4))
+    kernel, draws, found = MatrixKernel(K), 500, np.zeros((4, 4))
     for seed in range(draws):  # two proposals a round
         i, j = regression.pivoted_cholesky(kernel, indices(4), 2, seed=seed).landmarks
         found[i, j] += 1
@@ -119,33 +101,17 @@ def test_pivots_follow_the_residual():
     assert (np.abs(found / draws - expected) <= error).all()
 
 
-def test_duplicates_stop_early(rng):
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_duplicates_stop_early(dtype, rng):
     X = np.tile(rng.standard_normal((7, 2, 8)), (5, 1, 1))
     with pytest.warns(UserWarning, match="rank 7 of 20"):
-        low = regression.pivoted_cholesky(rk.ResCNTK(2), X, 20)
+        low = regression.pivoted_cholesky(rk.ResCNTK(2), X, 20, dtype=dtype)
     K = rk.ResCNTK(2)(X)
-    assert low.factor.shape == (35, 7) and low.residual <= 1e-10 * np.trace(K)
-    assert np.allclose(low.factor @ low.factor.T, K, rtol=1e-10)
-
-
-def test_a_kernel_of_zeros():
+    assert low.factor.shape == (35, 7) and low.factor.dtype == np.float64
+    assert np.allclose(low.factor @ low.factor.T, K, rtol=1e6 * tolerances.EPS[dtype])
     with pytest.warns(UserWarning, match="rank 0 of 3"):
         low = regression.pivoted_cholesky(MatrixKernel(np.zeros((5, 5))), indices(5), 3)
     assert low.factor.shape == (5, 0) and low.residual == 0.0
-
-
-def test_options_reach_the_kernel_and_float32_is_known(rng):
-    X = np.repeat(rng.standard_normal((6, 2, 8)), 3, axis=0)
-    with pytest.warns(UserWarning, match="rank 6 of 12"):
-        low = regression.pivoted_cholesky(rk.ResCNTK(2), X, 12, dtype="float32")
-    assert low.factor.dtype == np.float64
-
-
-def test_a_kernel_without_diag():
-    K = matrix(PLACES**-1.0)
-    counted = MatrixKernel(K)
-    plain = regression.pivoted_cholesky(lambda X, Z=None: counted(X, Z), indices(), 12)
-    assert (plain.factor == regression.pivoted_cholesky(counted, indices(), 12).factor).all()
 
 
 @pytest.mark.parametrize(
