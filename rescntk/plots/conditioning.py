@@ -34,11 +34,6 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-
     Examples
     --------
     >>> from rescntk import plots

@@ -34,11 +34,6 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
         Columns are FFNet and ResNet. Rows are kernels and absolute distances from the limits.
         Distances of at most 1e-14, rounding errors, are left out: all of the ResNet of one layer.
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-
     Examples
     --------
     >>> import numpy as np

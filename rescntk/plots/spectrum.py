@@ -33,11 +33,6 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-
     Examples
     --------
     >>> from rescntk import literature, plots

@@ -47,6 +47,11 @@ def figure(size: tuple[float, float]) -> Any:
     size : (float, float)
         Width and height in inches.
 
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed; all other pictures raise it, too.
+
     Examples
     --------
     >>> from rescntk import plots
