@@ -93,10 +93,6 @@ def receptive_field(depth, n_timepoints=1):
 # frequency 16 on both pixels are 16^-4 of it in size: hundreds of times closer to the error.
 SPECTRUM = 2e-3
 
-# The share of a trace beyond frequency K as its leading power, centred, has it from K/2 and K: by
-# relative size (C0/K)² the next terms are below 0.1 for K of 20 and more.
-TAIL = 0.1
-
 # By how much a slope over centred frequencies may miss an exponent of up to 9. Next terms have a
 # relative size of some 1/k², and slopes come from 8 and 12 at the lowest: 9/8² = 0.14 and more.
 SLOPE = 0.2

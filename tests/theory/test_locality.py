@@ -1,7 +1,5 @@
 """Effective receptive fields against definitions, and refusals."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -158,26 +156,6 @@ def test_the_law_of_widths(network, kind):
     gpk = locality.width(network, "gpk")
     assert gpk**2 <= found**2 + slack
     assert found**2 <= gpk**2 + v_o + v_i + slack
-
-
-def test_a_decaying_alpha_leaves_one_pixel_or_one_branch():
-    """γ = 1: the dot product (theorem 6.1), or the two-layer CNTK with a frozen readout (app. F).
-
-    α² = L⁻²: a walk takes k branches with probability about (L⁻¹)^k / k!.
-    """
-    depth, d = 10**5, 11
-    network = literature.barzilai_resnet(depth, alpha=1 / depth)
-    for kind, count in (("gpk", 1), ("ntk", 3)):
-        field = locality.effective_receptive_field(network, d, kind, normalized=True)
-        assert abs(1 - field[0]) <= count / depth
-        assert field[1] > 0
-    frozen = network.replace(trained=("inner", "outer"))
-    field = locality.effective_receptive_field(frozen, d, normalized=True)
-    box = np.zeros(d)
-    box[[-1, 0, 1]] = 1 / 3
-    branch = sum(np.roll(box, k) for k in (-1, 0, 1)) / 3
-    assert np.abs(field - branch).max() <= 2 / depth
-    assert locality.width(frozen) == pytest.approx(math.sqrt(4 / 3), rel=2 / depth)
 
 
 ERF, FIELD = rk.Network(3, activation="erf"), locality.effective_receptive_field

@@ -107,25 +107,6 @@ def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
         assert np.abs(found - own(X, Z) / scale).max() <= tolerances.ROUTES
 
 
-@pytest.mark.parametrize("network", STRIDES, ids=repr)
-def test_weights_of_paths_sum_to_the_field(network):
-    """∂K/∂t_J at t = 1: κ1'(1) = 1, so that 1 − K is the sum of weight times 1 − t_J.
-
-    1 − κ1(1 − δ) = δ − (2√2/3π) δ^{3/2}: relative to a path's weight at δ = 1e-28 the difference
-    is below 1e-14 a layer.
-    """
-    step = 1e-28
-    pixels = locality.path_pixels(network)
-    complements = step * np.eye(len(pixels))
-    weights = locality.stride_kernel(network, complements, complement=True) / step
-    assert (weights > 0).all()
-    bar = network.depth * (1e-14 + 20 * EPS)
-    for d in (4, 2 * locality.reach(network) + 1):
-        summed = np.bincount(pixels % d, weights, minlength=d)
-        field = locality.effective_receptive_field(network, d, "gpk", normalized=True)
-        assert (np.abs(summed - field) <= bar * field).all()
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
