@@ -60,25 +60,12 @@ def test_compare_options(signals, tmp_path, capsys):
     assert str(table).splitlines()[-1] not in capsys.readouterr().out
 
 
-def test_gram(signals, tmp_path):
-    output = tmp_path / "K.npy"
-    command = ["gram", str(tmp_path / "X.npy"), "-o", str(output), "--depth", "3", "--kind", "gpk"]
-    assert cli.main([*command, "--head", "trace", "--dtype", "float32"]) == 0
-    expected = rk.ResCGPK(3, head="trace")(signals, dtype="float32")
-    assert (np.load(output) == expected).all()
-    assert np.load(output).dtype == np.float32
-    more = ["--no-skip", "--normalized", "--filter-size", "5", "--input-filter-size", "3"]
-    assert cli.main([*command, *more, "--overwrite"]) == 0
-    expected = rk.CGPK(3, 5, normalized=True, input_filter_size=3)(signals)
-    assert (np.load(output) == expected).all()
-
-
 def test_limits(tmp_path, capsys):
     """A report on the screen, a CSV and a picture; drawn signals by default."""
-    ladder = "8,16,32,64,128,256,512"
+    ladder = "8,16,32,64,128,256"
     command = ["limits", "--gamma", "1", "--depths", ladder, "--out", str(tmp_path / "new")]
     assert cli.main(command) == 0
-    report = depth.check(families.resnet(1.0), depths=[2**k for k in range(3, 10)])
+    report = depth.check(families.resnet(1.0), depths=[2**k for k in range(3, 9)])
     printed = capsys.readouterr().out
     assert printed.startswith(str(report) + "\nwritten: ")
     assert "verdict: converges as predicted" in printed
@@ -104,7 +91,7 @@ def test_limits(tmp_path, capsys):
     ],
 )
 def test_limits_of_each_family(options, family, settings, tmp_path, capsys):
-    ladder = [2**k for k in range(3, 10)]
+    ladder = [2**k for k in range(3, 9)]
     shown = ",".join(map(str, ladder))
     assert cli.main(["limits", *options, "--depths", shown, "--out", str(tmp_path)]) == 0
     assert str(depth.check(family, depths=ladder, **settings)) in capsys.readouterr().out
@@ -349,12 +336,3 @@ def test_a_missing_extra_is_one_line(
     monkeypatch.setitem(sys.modules, module, None)
     assert cli.main(arguments) == 2
     assert f"pip install 'rescntk[{extra}]'" in capsys.readouterr().err
-
-
-def test_a_bare_import_is_light():
-    """Nothing but NumPy, SciPy and opt_einsum is imported, and neither of the last two wholly."""
-    code = (
-        "import sys, rescntk; heavy = {'numba', 'cupy', 'matplotlib', 'aeon', 'sklearn', 'pandas',"
-        " 'tqdm', 'torch', 'jax', 'dask'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -53,6 +53,10 @@ def test_two_files_and_the_parameters_beside(folder):
         assert (arrays["gpk"] == expected.gpk).all() and (arrays["ntk"] == expected.ntk).all()
         assert json.loads(str(arrays["parameters"]))["dtype"] == "float32"
     assert not [name for name in os.listdir() if name.startswith(".")]
+    more = ["--no-skip", "--filter-size", "5", "--input-filter-size", "3", "--head", "trace"]
+    assert run("X.npy", "-o", "G.npy", "--kind", "gpk", *more) == 0
+    kernel = rk.CGPK(2, 5, head="trace", input_filter_size=3)
+    assert (np.load("G.npy") == kernel(X, engine="reference")).all()
 
 
 def test_files_and_options_in_any_order():

@@ -76,10 +76,10 @@ def test_exact(name, make, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("alpha", [2.0**-20, 2.0**-10, 2.0**-4, 2.0, 30.0])
-def test_exact_at_every_alpha(alpha, make, rng):
-    assert_exact(rk.Network(3, alpha=alpha), make(2, 3, rng)[:4])
+@pytest.mark.parametrize(("k", "alpha"), enumerate([2.0**-20, 2.0**-10, 2.0**-4, 2.0, 30.0]))
+def test_exact_at_every_alpha(k, alpha, rng):
+    for make in SIGNALS[k % 2 :: 2]:
+        assert_exact(rk.Network(3, alpha=alpha), make(2, 3, rng)[:4])
 
 
 @pytest.mark.slow

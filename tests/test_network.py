@@ -82,9 +82,3 @@ def test_kernels_are_values_too():
     assert rk.ResCGPK(5, input_filter_size=9).network.input_filter_size == 9
     with pytest.raises(dataclasses.FrozenInstanceError):
         kernel.kind = "gpk"
-
-
-def test_grams_travel_between_processes():
-    results = rk.gram(rk.Network(2), np.ones((2, 1, 3)))
-    copied = pickle.loads(pickle.dumps(results))
-    assert (copied.ntk == results.ntk).all()
