@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import cli, commands, datasets
+from rescntk import cli, datasets
+from rescntk.cli import commands
 from rescntk.theory import depth, families, multisphere
 
 

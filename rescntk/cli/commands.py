@@ -15,13 +15,13 @@ from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from . import datasets, kernels, plots
-from .engines import available
-from .kernels.description import describe
-from .network import Network
-from .theory import conditioning, depth, families, multisphere
-from .validation import check_array, check_choice, check_depth
-from .vocabulary import DTYPES, KINDS
+from .. import datasets, kernels, plots
+from ..engines import available
+from ..kernels.description import describe
+from ..network import Network
+from ..theory import conditioning, depth, families, multisphere
+from ..validation import check_array, check_choice, check_depth
+from ..vocabulary import DTYPES, KINDS
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 
@@ -197,7 +197,7 @@ def gram(options: Namespace) -> None:
 
 def _store(options: Namespace) -> None:
     """Compute a Gram of `rescntk.stored`, or go on with it."""
-    from . import stored
+    from .. import stored
 
     output = options.output
     _check_no_input(output, "output", options.signals, options.others)

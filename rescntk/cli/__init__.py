@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from .._version import __version__
+from ..theory import depth
+from ..vocabulary import DTYPES, HEADS, KINDS
 from . import commands
-from ._version import __version__
-from .theory import depth
-from .vocabulary import DTYPES, HEADS, KINDS
 
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
 """Depths of ``rescntk compare``: every depth to 10, then evenly spaced logarithms up to 100.
