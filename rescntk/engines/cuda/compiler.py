@@ -1,9 +1,7 @@
 """The kernels' text, its compiled instances, and the device that they run on.
 
-A kernel is compiled when it is first asked for, for one precision, filters, kinds and cut of a row
-(`LaunchPlan.name`). NVRTC does that in about a second; it comes with a CUDA toolkit or with the
-extras cuda12 and cuda13. CuPy from 14.2 on keeps compiled kernels on disk, older versions compile
-anew in every process.
+NVRTC compiles a kernel (`LaunchPlan.name`) in about a second when it is first asked for. CuPy from
+14.2 on keeps compiled kernels on disk, older versions compile anew in every process.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import polynomials, scaling
-from .launch_plan import HEADS, DeviceLimits
+from .launch_plan import DeviceLimits
 
 FILES = (
     *("numbers.h", "activations.h", "windows.h", "rows.h", "doubt.h", "layers.h", "heads.h"),
@@ -24,9 +22,6 @@ FILES = (
 """Files of the kernels' text, each after the files that it includes."""
 
 OPTIONS = ("--std=c++17", "--fmad=false")
-
-HEAD_NUMBERS = {word: number for number, word in enumerate(dict.fromkeys(HEADS.values()))}
-"""The kernels' enumeration `Head`."""
 
 
 def source() -> str:
@@ -39,7 +34,6 @@ def source() -> str:
         lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
     for name in ("DOUBTFUL", "MOST_E"):
         lines.append(f"constexpr double {name} = {getattr(scaling, name)!r};")
-    lines.append(f"enum Head {{ {', '.join(HEAD_NUMBERS)} }};")
     # One text, because CuPy tells compiled kernels apart by their text and not by included files.
     for name in FILES:
         text = (Path(__file__).parent / name).read_text(encoding="utf-8")

@@ -1,24 +1,23 @@
 """The engine "cuda": the reference engine's recursion as one kernel for the GPU, through CuPy.
 
-A kernel takes rows of pixel pairs through all layers at once (short_rows.cu, long_rows.cu), so
-nothing of the size of all pixel pairs touches the device's memory. The activation is ReLU. A run
-has three acts: ::
+A kernel takes rows of pixel pairs through all layers at once (short_rows.cu, long_rows.cu). The
+activation is ReLU. A run has three acts: ::
 
     plan     the kernel, the cut of a row, tiles that fit into the free memory (launch_plan.py)
     tables   of a tile's signals, made and packed on the device (signal_tables.py, structs.py)
     launch   one kernel for each tile, whatever the depth
 
-The kernels compute distances (recursion.py), which lose digits where windows are nearly parallel
-and differ in amplitude. They add up E, the rounding error of a pixel pair (scaling.DOUBTFUL). A
-pair of signals whose sum exceeds `Scaling.most_doubt` is computed again by the reference engine's
-array code on the device (deficits.py): a Gram waits for the device once a tile, to read which.
+Distances lose digits where windows are nearly parallel and differ in amplitude. The kernels add up
+E, the rounding error of a pixel pair (scaling.DOUBTFUL). A pair of signals whose sum exceeds
+`Scaling.most_doubt` is computed again by the reference engine's array code on the device
+(deficits.py): a Gram waits for the device once a tile, to read which.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from typing import Any
 
@@ -38,11 +37,10 @@ from .structs import DeviceTables, address, layouts, pack
 
 def takes(request: Request, d: int) -> bool:
     """Return whether signals of length `d` fit on the current device."""
-    try:
+    with suppress(ValueError):
         LaunchPlan(request, 1, d, compiler.device_limits())
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
@@ -89,7 +87,7 @@ def why_not(cupy: Any) -> str | None:
 
 
 class CudaRun:
-    """A request on signals of one shape: cuts a Gram into tiles and runs them on the device."""
+    """A request on signals of one shape, tile by tile."""
 
     def __init__(self, request: Request, X: Array) -> None:
         self.xp = xp = import_module("cupy")
@@ -129,7 +127,7 @@ class CudaRun:
     # -- a Gram and a diagonal, tile by tile
 
     def gram(self, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
-        """Compute tile by tile; of a symmetric Gram the tiles on and above the diagonal."""
+        """Compute all tiles; of a symmetric Gram the tiles on and above the diagonal."""
         symmetric = Z is None
         others = X if Z is None else Z
         n, m = len(X), len(others)
@@ -165,7 +163,6 @@ class CudaRun:
         return self.scaling.scaled(values, left_scale, right_scale)
 
     def diagonal(self, X: Array, tick: Tick) -> ScaledKernel:
-        """Compute the pairs of a case with itself, block by block."""
         values, scale = self._results((1, len(X))), self.home.empty(len(X))
         for cases in blocks(0, len(X), self.plan.diagonal_cases(compiler.free_bytes(self.xp))):
             tables = self._tables(X, cases)
@@ -247,11 +244,9 @@ class CudaRun:
         """
         request, net, parts, d = self.request, self.network, self.network.parts, self.d
         stored, columns = tile.shape
-        pixels = request.head == "pixels"
-        grids, tail = (1, (d, d)) if pixels else (self.plan.grids, ())
+        grids, tail = (1, (d, d)) if request.head == "pixels" else (self.plan.grids, ())
         sizes = (grids, len(self.kinds), len(request.depths), stored, columns, *tail)
-        results = self.xp.zeros(sizes, dtype=np.float64)
-        doubt = self.xp.zeros((stored, columns))
+        results, doubt = self.xp.zeros(sizes), self.xp.zeros((stored, columns))
         high, wide = self.plan.pairs_high, self.plan.pairs_wide
         if tile.diagonal:
             high, wide = 1, high * wide
@@ -281,7 +276,7 @@ class CudaRun:
             "blocks_wide": blocks_wide,
             "diagonal": tile.diagonal,
             "headroom": (d * self.plan.offsets - 1).bit_length() + 1,
-            "head": compiler.HEAD_NUMBERS[HEADS[request.head]],
+            "head": HEADS[request.head],
         }
         layout = layouts(request.dtype)["Job"]
         job = np.array([tuple(fields[name] for name in layout.names or ())], layout)
@@ -305,12 +300,10 @@ class CudaRun:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""
         rows = (slice(None), None, slice(None)) if tile.diagonal else (..., None)
         linear = pairwise(x * z for x, z in zip(left[rows], right[:, None], strict=True))
-        for t, depth in enumerate(self.request.depths):
-            scale = 2.0 ** -self.scaling.exponents[depth]
-            for kind, kernel in made.items():
-                share = scale if kind == "gpk" else scale * self.network.parts.initial
-                if share != 0.0:
-                    kernel[t] += share * linear
+        for kind, kernel in made.items():
+            share = 1.0 if kind == "gpk" else self.network.parts.initial
+            for t, depth in enumerate(self.request.depths if share else ()):
+                kernel[t] += share * 2.0 ** -self.scaling.exponents[depth] * linear
 
     def _repeat_doubtful(
         self, made: dict[str, Array], tile: PairTile, signals: tuple[Array, Array], doubt: Array

@@ -5,9 +5,8 @@ the registers of its thread, rows stay there (`short_rows`), several rows in a w
 filters that reach beyond a neighbouring segment, and dilated filters, whose steps change from layer
 to layer, go through shared memory (`long_rows`).
 
-All constants of size stand here. They come from reasoning, from counts in compiled kernels
-(tests/engines/cuda/test_cubins.py) and from a stand-in that counts memory
-(tests/engines/cuda/test_memory.py); none was timed on a device.
+All constants of size stand here. They come from reasoning and from counts in compiled kernels
+(tests/engines/cuda/test_cubins.py); none was timed on a device.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from .. import exact_sum
 from ..geometry import longest_reach, on_ring
 from ..protocol import Request
 
-HEADS = {"equivariant": "FIRST_PAIR", "trace": "SUM", "gap": "SUM", "pixels": "EVERY_PAIR"}
-"""The kernels' `Head` of each head."""
+HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
+"""The kernels' `Head` of each head (rows.h)."""
 
 LONGEST = 4096
-"""Longest signals, in time points. Larger numbers are untested; shared memory ends near 4800 (six
-rings of float64 in 227 KiB)."""
+"""Longest signals. Longer ones are untested; shared memory ends near 4800 (six float64 rings)."""
 
 WARP, WARPS = 32, 4
 """Threads of a warp, by NVIDIA's hardware, and warps of a block of `short_rows`. Larger blocks
@@ -37,10 +35,9 @@ MOST_PIXELS = {"float32": 12, "float64": 8}
 32 pixels, but a state beyond 255 registers would spill to local memory (test_cubins.py)."""
 
 FEW_PIXELS, CROWDED = {"float32": 12, "float64": 6}, 1.15
-"""Most pixels of a segment that is not crowded, and the factor on the cost of a segment that is.
-Crowded segments have fewer resident warps: on sm_90 12 or more up to 12 pixels of float32 and 5 of
-float64, 8 for 6 to 8 pixels of float64. Raising the factor leaves such segments to rows that fit no
-other way."""
+"""Most pixels of a segment that is not crowded, and the factor on the cost of a segment that is: it
+has fewer resident warps, on sm_90 8 instead of 12. Raising the factor leaves such segments to rows
+that fit no other way."""
 
 ISSUE_SLOTS = {"float32": (49, 8, 25), "float64": (128, 8, 8)}
 """Issue slots of one thread and layer: for each pixel, each pixel of a halo, and the rest. Larger
@@ -93,14 +90,11 @@ FIRST_SEEN, NEXT_SEEN = 2, 4
 
 E (scaling.DOUBTFUL) changes slowly from layer to layer: angles contract like 1/l, and windows grow
 by a few pixels. A layer stands for layers between half and twice its number. A smaller NEXT_SEEN
-follows E more closely and costs more: looking at E takes a third of a layer's issue slots in
-float32. A branch around pixel pairs without doubt saves nothing: 88 to 100 % of the rows of 128
-pixel pairs have a doubtful one (Gaussian signals and random walks of one channel, q = 3)."""
+follows E more closely; looking at E takes a third of a layer's issue slots in float32. A branch
+around pixel pairs without doubt saves nothing: 88 to 100 % of rows have a doubtful one."""
 
 
 class DeviceLimits(NamedTuple):
-    """The properties of a device that a plan depends on."""
-
     shared_bytes: int  # shared memory that a block may have
     multiprocessors: int
     double_cost: int  # float32 operations in the time of a float64 operation: 2, or 32 to 64
@@ -317,7 +311,6 @@ class PairTile(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The numbers of left and right cases."""
         return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
 
     @property

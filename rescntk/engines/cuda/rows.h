@@ -10,7 +10,7 @@
 
 // What the compiler knows of a network: filters, kinds, whether only the sum of F over pixels is
 // wanted, whether exactly one of inner and readout weights is trained, and whether filters are
-// dilated. `Head` comes from launch_plan.py.
+// dilated.
 template <class Real, int PIXELS_OF_SEGMENT, int INNER, int OUTER, bool GPK_, bool NTK_,
     bool SUMMED_, bool INNER_DIFFERS_, bool DILATED_ = false>
 struct Network {
@@ -21,6 +21,9 @@ struct Network {
 };
 
 // ---------------------------------------------------------------- the argument of every kernel
+
+// What a head wants of a kernel. launch_plan.py has the same numbers.
+enum Head { FIRST_PAIR, SUM, EVERY_PAIR };
 
 // Tables of some signals. Pixels lie as (case, layer, register, segment): P registers for a left
 // signal; 2P for a right signal, whose rows begin at any pixel. The pixel is

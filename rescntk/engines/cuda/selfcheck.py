@@ -28,13 +28,10 @@ TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
 arithmetic (tests/tolerances.py, KERNEL). Rounding errors are a tenth of it; raising it hides
 faults."""
 
-OUT_OF_MEMORY = 2
-"""The status of CUDA's errors for want of memory: cudaErrorMemoryAllocation and
-CUDA_ERROR_OUT_OF_MEMORY (CUDA Runtime and Driver API, "Error Handling")."""
-
-LOST = frozenset((700, 702, 710, *range(714, 720)))
-"""The status of errors after which CUDA does no more work in a process: illegal addresses and
-instructions, time-outs and failures of a launch (the same chapter)."""
+OUT_OF_MEMORY, LOST = 2, frozenset((700, 702, 710, *range(714, 720)))
+"""The status of CUDA's errors for want of memory, and of errors after which CUDA does no more work
+in a process: illegal addresses and instructions, time-outs and failures of a launch (CUDA Runtime
+and Driver API, "Error Handling")."""
 
 RESTART = "the device is lost to this process: restart the process"
 
@@ -56,11 +53,10 @@ kinds: all offsets, halos and exact sums."""
 
 
 def signals() -> np.ndarray:
-    """Return the signals of the check, (6, 2, 26).
+    """Return x, z, −x/2, z with pixels of zero, and two steps of one direction, (6, 2, 26).
 
-    Signals x and z, x times −1/2, and z with pixels of zero; and two steps of one direction, whose
-    windows are parallel and differ in amplitude, so that their pairs are doubtful. Rows of 26
-    pixels have several segments, some of them short.
+    Windows of the steps are parallel and differ in amplitude, so that their pairs are doubtful.
+    Rows of 26 pixels have several segments, some of them short.
     """
     x, z = 0.4 + 0.5 * np.sin(np.arange(104.0).reshape(2, 2, 26) ** 2)
     pixel = np.arange(26)
@@ -106,8 +102,9 @@ def check(gram: Gram) -> tuple[str | None, bool]:
     except Exception as error:
         words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         remedy = f"; {RESTART}" * loses_device(error)
-        passes = isinstance(error, (MemoryError, OSError)) or _status(error) == OUT_OF_MEMORY
-        return f"its check on this device failed with {words}{remedy}", not passes
+        full = getattr(error, "status", None) == OUT_OF_MEMORY
+        lasting = not (full or isinstance(error, (MemoryError, OSError)))
+        return f"its check on this device failed with {words}{remedy}", lasting
     failed = [found for found in compared if not found[0] <= 1.0]
     if not failed:
         return None, True
@@ -120,11 +117,7 @@ def check(gram: Gram) -> tuple[str | None, bool]:
 
 def loses_device(error: Exception) -> bool:
     """Return whether CUDA does no more work in this process after an error."""
-    return _status(error) in LOST
-
-
-def _status(error: Exception) -> int | None:
-    return getattr(error, "status", None)
+    return getattr(error, "status", None) in LOST
 
 
 def errors_of(network: Network, dtype: str, gram: Gram) -> dict[str, float]:

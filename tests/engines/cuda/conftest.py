@@ -1,7 +1,6 @@
-"""The emulated device of the CUDA engine's tests, and a device that counts its memory."""
+"""The emulated device of the CUDA engine's tests."""
 
 import sys
-import types
 
 import pytest
 
@@ -25,7 +24,6 @@ def device(folder):
         patch.setattr(selfcheck, "failure", lambda *_: None)
         yield fake
     compiler.compiled.cache_clear()
-    emulated.ndarray.memory = None
 
 
 @pytest.fixture
@@ -33,30 +31,3 @@ def work():
     """Count what a device is asked to do, and how often the host waits for an answer."""
     emulated.counts.clear()
     return emulated.counts
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Yield a device of 48 MB whose kernels only write 1; `begun` counts the rows' launches."""
-
-    class Kernel:
-        def __init__(self, name):
-            self.name = name
-
-        def __call__(self, grid, block, arguments, shared_mem):
-            small.begun += 1
-            (job,) = arguments
-            emulated.LIVE[int(job["results"][0])][...] = 1
-
-    memory = emulated.Memory(48_000_000)
-    monkeypatch.setattr(emulated.ndarray, "memory", memory)
-    small = emulated.module(None, memory)
-    small.RawModule = lambda code, options, name_expressions: types.SimpleNamespace(
-        get_function=Kernel
-    )
-    monkeypatch.setitem(sys.modules, "cupy", small)
-    monkeypatch.setattr(selfcheck, "failure", lambda *_: None)
-    small.begun, small.memory = 0, memory
-    compiler.compiled.cache_clear()
-    yield small
-    compiler.compiled.cache_clear()

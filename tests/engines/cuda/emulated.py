@@ -66,29 +66,6 @@ counts = collections.Counter()
 # ---------------------------------------------------------------- arrays
 
 
-class Memory:
-    """A device's memory: what live arrays take of it, in whole blocks of CuPy's pool."""
-
-    def __init__(self, size, block=512):
-        self.size, self.block, self.used, self.known = size, block, 0, set()
-
-    def take(self, array):
-        while isinstance(array.base, np.ndarray):  # of views what they look at
-            array = array.base
-        if id(array) in self.known:
-            return
-        taken = -(-array.nbytes // self.block) * self.block
-        if self.used + taken > self.size:
-            raise MemoryError(f"{taken} bytes beside {self.used} of {self.size}")
-        self.used += taken
-        self.known.add(id(array))
-        weakref.finalize(array, self.give, id(array), taken).atexit = False
-
-    def give(self, number, taken):
-        self.known.remove(number)
-        self.used -= taken
-
-
 class Device:
     """A device, current inside of its `with` block."""
 
@@ -139,13 +116,9 @@ LIVE = weakref.WeakValueDictionary()
 class ndarray:
     """CuPy's array: a NumPy array that NumPy cannot look into."""
 
-    memory = None  # the device's, if arrays are to be counted
-
     def __init__(self, array):
         counts["operations"] += 1
         self._array, self.device = array, Device(Device.current)
-        if self.memory is not None:
-            self.memory.take(array)
 
     @property
     def data(self):
@@ -222,12 +195,11 @@ def build(text, folder):
         # Reading the prelude takes as long as compiling a kernel: the compiler keeps what it read.
         header = folder / f"{_key(prelude)}.h"
         if not (read := header.with_suffix(".h.gch")).exists():
-            _write(header, lambda path: path.write_text(prelude))
-            _write(read, lambda path: _compile(["-x", "c++-header", str(header)], path))
+            _write(header, prelude)
+            _compile(["-x", "c++-header", str(header)], read)
         source = library.with_suffix(".cpp")
-        _write(source, lambda path: path.write_text(text))
-        options = ["-shared", "-include", str(header), str(source)]
-        _write(library, lambda path: _compile(options, path))
+        _write(source, text)
+        _compile(["-shared", "-include", str(header), str(source)], library)
     return ctypes.CDLL(str(library))
 
 
@@ -235,39 +207,28 @@ def _key(text):
     return hashlib.sha256((text + FLAGS).encode()).hexdigest()[:24]
 
 
+# Files appear when they are whole: several processes may be at it.
+
+
+def _write(path, text):
+    new = path.with_name(f"{os.getpid()}-{path.name}")
+    new.write_text(text)
+    new.rename(path)
+
+
 def _compile(options, path):
-    subprocess.run([COMPILER, *FLAGS.split(), *options, "-o", str(path)], check=True)
-
-
-def _write(path, write):
-    """Let `write` make a file, which appears when it is whole: several processes may be at it."""
-    own = path.with_name(f"{os.getpid()}-{path.name}")
-    write(own)
-    own.rename(path)
+    new = path.with_name(f"{os.getpid()}-{path.name}")
+    subprocess.run([COMPILER, *FLAGS.split(), *options, "-o", str(new)], check=True)
+    new.rename(path)
 
 
 LIMITS = collections.defaultdict(lambda: 48 * 1024)
-
-
-class RawModule:
-    """Like CuPy's. All kernels of one name share what they may take of shared memory.
-
-    So it is with CuPy, whose modules of one text are one.
-    """
-
-    folder = None  # keeps what is compiled
-
-    def __init__(self, code, options, name_expressions):
-        assert "--fmad=false" in options
-        self.code, self.names = code, name_expressions
-
-    def get_function(self, name):
-        assert name in self.names
-        text = on_the_host(self.code) + WRAPPER.format(name=name)
-        return Kernel(build(text, self.folder), name)
+"""The name of a kernel -> the dynamic shared memory that it may have."""
 
 
 class Kernel:
+    """A kernel. All of one name share their limit of shared memory, as in CuPy."""
+
     def __init__(self, library, name):
         self.library, self.name = library, name
 
@@ -282,52 +243,38 @@ class Kernel:
 
     def __call__(self, grid, block, arguments, shared_mem):
         counts["launches"] += 1
-        assert shared_mem <= self.max_dynamic_shared_size_bytes, "CUDA_ERROR_INVALID_VALUE"
-        (blocks,), (threads,) = grid, block
-        (job,) = arguments
+        assert shared_mem <= LIMITS[self.name], "CUDA_ERROR_INVALID_VALUE"
+        (blocks,), (threads,), (job,) = grid, block, arguments
         assert job.shape == (1,) and job.dtype.isalignedstruct
         job = job.copy()
-        guarded = list(_guard_pointers(job))
-        given = (ctypes.c_void_p * 1)(job.ctypes.data)
+        copies = list(_guard_pointers(job))
+        record = (ctypes.c_void_p * 1)(job.ctypes.data)
         together = 32 if self.name.startswith("short_rows") else threads
         run, size, integer = self.library.run, ctypes.c_size_t, ctypes.c_int
         run.argtypes = [ctypes.c_longlong, integer, integer, size, ctypes.c_void_p]
-        assert not run(blocks, threads, together, shared_mem, given), "threads parted"
-        for array, copy in guarded:
-            copy.back(array)
+        assert not run(blocks, threads, together, shared_mem, record), "threads parted"
+        for array, inside, outside in copies:
+            assert all((part == 0xFF).all() for part in outside), "written out of bounds"
+            array[...] = inside.view(array.dtype).reshape(array.shape)
 
 
-def _guard_pointers(record):
-    """Point a record's pointers to guarded copies, and yield each array with its copy."""
+def _guard_pointers(record, guard=512):
+    """Point a record's pointers to copies, and yield each array, its copy, and bytes around it.
+
+    Copies are aligned as CuPy's arrays. The bytes around are NaN as numbers, so that reading them
+    shows.
+    """
     for name, (kind, *_) in record.dtype.fields.items():
         if kind.names:
             yield from _guard_pointers(record[name])
-        elif kind == np.uint64:
-            (address,) = record[name].tolist()
-            if not address:
-                continue
-            array = LIVE[address]._array  # KeyError: the array is gone
-            copy = _Guarded(array)
-            record[name] = copy.inside.ctypes.data
-            yield array, copy
-
-
-class _Guarded:
-    """A copy of an array, aligned as CuPy does it, between bytes that no kernel may touch.
-
-    They are NaN as numbers, so that reading them shows.
-    """
-
-    def __init__(self, array, guard=512):
-        self.bytes = np.full(array.nbytes + 3 * guard, 0xFF, dtype=np.uint8)
-        start = guard + -self.bytes.ctypes.data % guard
-        self.inside = self.bytes[start : start + array.nbytes]
-        self.inside[:] = np.ascontiguousarray(array).view(np.uint8).ravel()
-        self.outside = self.bytes[:start], self.bytes[start + array.nbytes :]
-
-    def back(self, array):
-        assert all((part == 0xFF).all() for part in self.outside), "written out of bounds"
-        array[...] = self.inside.view(array.dtype).reshape(array.shape)
+        elif kind == np.uint64 and record[name][0]:
+            array = LIVE[int(record[name][0])]._array  # KeyError: the array is gone
+            room = np.full(array.nbytes + 3 * guard, 0xFF, dtype=np.uint8)
+            start = guard + -room.ctypes.data % guard
+            inside = room[start : start + array.nbytes]
+            inside[:] = np.ascontiguousarray(array).view(np.uint8).ravel()
+            record[name] = inside.ctypes.data
+            yield array, inside, (room[:start], room[start + array.nbytes :])
 
 
 # ---------------------------------------------------------------- the module
@@ -346,11 +293,8 @@ def _asnumpy(array):
     return np.array(_inner(array))
 
 
-def module(folder, memory=None):
-    """Return the module to put in place of cupy.
-
-    `folder` is for compiled kernels, and `memory` counts what arrays take.
-    """
+def module(folder):
+    """Return the module to put in place of cupy; `folder` is for compiled kernels."""
     fake = types.ModuleType("cupy")
     fake.ndarray, fake.float64, fake.dtype = ndarray, np.float64, np.dtype
     for name in FUNCTIONS.split():
@@ -362,13 +306,11 @@ def module(folder, memory=None):
     fake.asnumpy = _asnumpy
     tricks = types.SimpleNamespace(as_strided=_through(np.lib.stride_tricks.as_strided))
     fake.lib = types.SimpleNamespace(stride_tricks=tricks)
-    memory = Memory(2**30) if memory is None else memory
-    ndarray.memory = memory
     runtime = types.SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
         getDeviceCount=lambda: 1,
         getDevice=lambda: Device.current,
-        memGetInfo=lambda: (memory.size - memory.used, memory.size),
+        memGetInfo=lambda: (2**30, 2**30),
         deviceGetAttribute=lambda name, device: ATTRIBUTES[name],
         **{f"cudaDevAttr{name}": name for name in ATTRIBUTES},
     )
@@ -377,9 +319,17 @@ def module(folder, memory=None):
         nvrtc=types.SimpleNamespace(getVersion=lambda: (13, 0)),
         get_current_stream=lambda: types.SimpleNamespace(synchronize=lambda: None),
     )
-    pool = types.SimpleNamespace(
-        free_bytes=lambda: 0, used_bytes=lambda: memory.used, get_limit=lambda: 0
-    )
+    pool = types.SimpleNamespace(free_bytes=lambda: 0, used_bytes=lambda: 0, get_limit=lambda: 0)
     fake.get_default_memory_pool = lambda: pool
-    fake.RawModule = type("RawModule", (RawModule,), {"folder": folder})
+
+    def raw_module(code, options, name_expressions):
+        assert "--fmad=false" in options
+
+        def get_function(name):
+            assert name in name_expressions
+            return Kernel(build(on_the_host(code) + WRAPPER.format(name=name), folder), name)
+
+        return types.SimpleNamespace(get_function=get_function)
+
+    fake.RawModule = raw_module
     return fake

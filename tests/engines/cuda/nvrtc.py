@@ -6,8 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections import deque
 from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from rescntk.engines.cuda import compiler, launch_plan
 
@@ -34,7 +37,7 @@ DISASSEMBLER = _find("bin/nvdisasm") or shutil.which("nvdisasm")
 
 
 def compile_kernels(names, architecture, source=None):
-    """Return the cubin of instances of the kernels, or of other source, and the compiler's log."""
+    """Return the cubin of instances of the kernels, and the compiler's log."""
     nvrtc = ctypes.CDLL(str(LIBRARY))
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
 
@@ -91,51 +94,23 @@ def disassemble(cubin, folder):
     return instructions, following
 
 
-def whole_loop(instructions, following, mark):
-    """Return all instructions of loops through those that contain `mark`, rare branches too."""
-    before = [[] for _ in instructions]
-    for k, after in enumerate(following):
-        for then in after:
-            before[then].append(k)
-
-    def reached(edges):
-        seen, queue = set(), [k for k, one in enumerate(instructions) if mark in one]
-        while queue:
-            new = [k for k in edges[queue.pop()] if k not in seen]
-            seen.update(new)
-            queue += new
-        return seen
-
-    inside = sorted(reached(following) & reached(before))
-    return [re.sub(r"^@!?U?P\w+\s+", "", instructions[k]) for k in inside]
-
-
 def shortest_round(instructions, following, mark):
     """Return the instructions of the shortest loop through one that contains `mark`.
 
     Layers go around a loop in which branches lead around what is rare: layers whose doubt is
     looked at, depths that are asked for, states that are rescaled.
     """
-    best = None
-    for start in (k for k, one in enumerate(instructions) if mark in one):
-        before, queue = {}, deque()
-        for first in following[start]:
-            before[first] = start
-            queue.append(first)
-        while queue and start not in before:
-            here = queue.popleft()
-            for then in following[here]:
-                if then not in before:
-                    before[then] = here
-                    queue.append(then)
-        if start in before:
-            path, here = [start], before[start]
-            while here != start:
-                path.append(here)
-                here = before[here]
-            if best is None or len(path) < len(best):
-                best = path
-    return [re.sub(r"^@!?U?P\w+\s+", "", instructions[k]) for k in best]
+    edges = [(k, then) for k, after in enumerate(following) for then in after]
+    graph = csr_array((np.ones(len(edges)), tuple(zip(*edges, strict=True))))
+    starts = [k for k, line in enumerate(instructions) if mark in line]
+    lengths, before = dijkstra(graph, indices=starts, unweighted=True, return_predecessors=True)
+    ends = ((i, k) for i, start in enumerate(starts) for k, then in edges if then == start)
+    i, at = min(ends, key=lambda end: lengths[end])
+    path = []
+    while at >= 0:
+        path.append(re.sub(r"^@!?U?P\w+\s+", "", instructions[at]))
+        at = before[i, at]
+    return path
 
 
 # What stands in a layer's loop once for each pixel of a lane: its root.
@@ -162,5 +137,5 @@ def slots(instructions, pixels):
 
     An FP64 instruction keeps its units, which are half as wide, for two slots.
     """
-    double = sum(one.startswith(("DADD", "DMUL", "DFMA", "DSETP")) for one in instructions)
+    double = sum(line.startswith(("DADD", "DMUL", "DFMA", "DSETP")) for line in instructions)
     return {"issued": len(instructions) / pixels, "fp64": 2 * double / pixels}

@@ -12,7 +12,6 @@ from rescntk import engines
 from rescntk.engines.cuda import compiler, launch_plan
 from rescntk.engines.cuda import engine as cuda
 from rescntk.engines.protocol import Request, silent
-from tests import tolerances
 from tests.engines.cuda import emulated
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
@@ -55,20 +54,6 @@ def test_a_device_with_little_shared_memory(device, monkeypatch):
     assert not chosen(device, "auto", request, X)
     assert chosen(device, "auto", request, X[:, :, :2500])
     assert chosen(device, "auto", dataclasses.replace(request, dtype="float32"), X)
-
-
-def test_lengths_in_any_order(device, rng):
-    """Rows of these lengths have one kernel, and each launch its own shared memory."""
-    network, names = rk.Network(1, 31), set()
-    request = Request(network, "trace", ("gpk", "ntk"), (1,))
-    for d in (4096, 2048, 4096):
-        X = rng.standard_normal((1, 1, d))
-        names.add(launch_plan.LaunchPlan(request, 1, d).name)
-        ours = rk.gram(network, X, head="trace", engine="cuda")
-        theirs = rk.gram(network, X, head="trace", engine="reference")
-        for A, B in zip(ours, theirs, strict=True):
-            assert abs(A - B) <= tolerances.KERNEL["float64"] * B
-    assert len(names) == 1
 
 
 def test_reasons(monkeypatch, device):
@@ -143,6 +128,43 @@ def test_launches_and_waits(device, work, head, rng):
     assert {counts["waits"] for counts in seen.values()} == {4}
     first, second, third, many = (counts["operations"] for counts in seen.values())
     assert third - second == second - first and many == first
+
+
+def test_right_tables_are_made_once_where_they_fit(device, rng, monkeypatch):
+    """And a tile's transpose comes from the device, so that the host only takes what it gets."""
+    X, made, copied = rng.standard_normal((30, 1, 4)), [], []
+    original, asnumpy = cuda.CudaRun._pack, device.asnumpy
+
+    def packing(self, tables, right):
+        made.append((right, asnumpy(tables.scale).tobytes()))
+        return original(self, tables, right)
+
+    def copying(array):
+        copied.append(array.size if array.ndim == 3 else 0)
+        assert array._array.flags.c_contiguous
+        return asnumpy(array)
+
+    monkeypatch.setattr(cuda.CudaRun, "_pack", packing)
+    monkeypatch.setattr(device, "asnumpy", copying)
+    whole = rk.ResCNTK(2)(X, engine="cuda")
+    monkeypatch.setattr(launch_plan, "RESULT_SHARE", 1e-6)
+    for share, once in ((1.0, True), (0.0, False)):
+        monkeypatch.setattr(launch_plan, "KEPT_SHARE", share)
+        made.clear()
+        copied.clear()
+        assert (rk.ResCNTK(2)(X, engine="cuda") == whole).all()
+        assert len(set(made)) > 6 and (len(made) == len(set(made))) == once
+        assert sum(copied) == 30 * 30
+
+
+def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
+    """Are tiled for NumPy's arrays, and refused on the device, where they have to be whole."""
+    X = rng.standard_normal((40, 2, 5))
+    expected = rk.ResCNTK(2)(X, engine="cuda")
+    monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
+    assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
+    with pytest.raises(ValueError, match="results that need 12832 bytes, expected at most 7500"):
+        rk.ResCNTK(2)(device.asarray(X))
 
 
 def test_progress_counts_every_pair(device, capsys, rng, monkeypatch):
