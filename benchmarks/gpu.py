@@ -105,12 +105,10 @@ def run(
     limit: float,
     spent: Callable[[], float],
 ) -> list[Row]:
-    """Measure what is not in the report yet, and return what there was no time for."""
-    late = []
-    for row in rows:
-        old = next((r for r in report["rows"] if row.of(r)), None)
-        if old is not None and "error" not in old:
-            continue
+    """Measure new rows, then rows that failed, and return those that there was no time for."""
+    late, old = [], {row: r for row in rows for r in report["rows"] if row.of(r)}
+    new = [row for row in rows if row not in old]
+    for row in [*new, *(row for row in old if "error" in old[row])]:
         start = spent()
         alike = [r["wall"] for r in report["rows"] if (r["part"], r["who"]) == (row.part, row.who)]
         expected = 1.2 * max(alike, default=FIRST_SECONDS)
@@ -125,8 +123,8 @@ def run(
             continue
         except Exception as error:
             found = {"error": describe(error)}
-        if old is not None:
-            report["rows"].remove(old)
+        if row in old:
+            report["rows"].remove(old[row])
         report["rows"].append(vars(row) | found | {"wall": spent() - start})
         keep()
         print(f"  {gpu_report.summary(report['rows'][-1])}", flush=True)
@@ -145,9 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     name = "gpu-small.json" if options.small else "gpu.json"
     path = options.to / name
-    if options.draw and not path.exists():
-        sys.exit(f"not measured: there is no {path}")
     if options.draw:
+        if not path.exists():
+            sys.exit(f"not measured: there is no {path}")
         gpu_report.draw(json.loads(path.read_text()), path.with_suffix(".png"))
         return
     state = rk.engines.available()["cuda"]

@@ -13,9 +13,11 @@ import gpu
 import gpu_measure
 import gpu_report
 import gpu_rows
+import numpy as np
 import pytest
 from gpu_rows import FULL, JAX, OURS, SMALL
 
+import rescntk as rk
 from tests.benchmarks.conftest import BENCHMARKS, program
 
 pytestmark = pytest.mark.slow
@@ -40,7 +42,7 @@ for line in sys.stdin:
 
 
 def test_rows_are_resumed_and_failures_repeated(tmp_path, capsys):
-    """Rows of another engine are kept aside."""
+    """New rows come first; rows of another engine are kept aside."""
     report, asked, spent = {"machine": MACHINE, "rows": []}, [], [0.0]
 
     def measure(row, left):
@@ -58,7 +60,7 @@ def test_rows_are_resumed_and_failures_repeated(tmp_path, capsys):
     assert [row.get("error") for row in report["rows"]] == [None, "MemoryError: Out of memory"]
     report |= gpu.resumed(tmp_path, "gpu.json", MACHINE)
     assert not run(math.inf) and len(report["rows"]) == 4
-    assert asked == [*ROWS[:2], *ROWS[1:4]]
+    assert asked == [*ROWS[:4], ROWS[1]]
     assert gpu.resumed(tmp_path, "gpu.json", MACHINE | {"engines_sha256": "x"})["rows"] == []
     assert len(json.loads((tmp_path / "gpu-new.json").read_text())["rows"]) == 4
     assert "engines_sha256" in capsys.readouterr().out
@@ -144,3 +146,18 @@ def test_a_peer_may_fail(benchmark, fault, error, monkeypatch):
     monkeypatch.setattr(gpu_measure, "PEER_SECONDS", 3.0 if "sleep" in fault else 150.0)
     for row in benchmark("--part", "peers", fault=fault)["rows"]:
         assert error in row["error"] if row["who"] == JAX else "error" not in row
+
+
+def test_jax_computes_our_kernels(monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    command = [sys.executable, "-P", str(BENCHMARKS / "jax_peer.py"), "cpu"]
+    request = {"dtype": "float64", "depth": 3, "q": 3, "channels": 2, "d": 5, "n": 4}
+    worker = gpu_measure.Worker(command, 300.0)
+    try:
+        reply = worker.ask(request | {"calls": 1, "enough": 0.1}, 300.0)
+    finally:
+        worker.close()
+    X = gpu_measure.signals(4, 2, 5)
+    for kind, K in zip(gpu_rows.BOTH, rk.gram(rk.Network(3, 3), X, X[::-1]), strict=True):
+        assert np.allclose(reply[kind], K[:2, :2], rtol=gpu_measure.AGREE["float64"])

@@ -155,9 +155,8 @@ class LaunchPlan:
                     f"bytes of shared memory, expected at most {device.shared_bytes} on this "
                     "device; ask for fewer kinds, dtype='float32' or engine='reference'"
                 )
-            pairs, self.threads = _pairs_and_threads(
-                self.segments, device.shared_bytes // row_bytes
-            )
+            most = device.shared_bytes // row_bytes
+            pairs, self.threads = _pairs_and_threads(self.segments, most)
             self.shared_bytes = pairs * row_bytes
             cuts = self.threads, pairs > 1, dilated
         # A block's rectangle of pairs of cases, as square as possible.
@@ -237,14 +236,10 @@ def layers_seen(depth: int) -> dict[int, int]:
 
     Every layer from 2 to `depth` belongs to the layer looked at whose ratio to it is nearest to 1.
     """
-    seen = []
-    layer = FIRST_SEEN
-    while layer <= depth:
-        seen.append(layer)
-        layer *= NEXT_SEEN
-    counts = dict.fromkeys(seen, 0)
+    powers = (FIRST_SEEN * NEXT_SEEN**k for k in range(depth.bit_length()))
+    counts = {layer: 0 for layer in powers if layer <= depth}
     for layer in range(2, depth + 1):
-        counts[min(seen, key=lambda near: max(near, layer) / min(near, layer))] += 1
+        counts[min(counts, key=lambda near: max(near, layer) / min(near, layer))] += 1
     return counts
 
 

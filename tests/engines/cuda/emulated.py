@@ -222,28 +222,16 @@ def _compile(options, path):
     new.rename(path)
 
 
-LIMITS = collections.defaultdict(lambda: 48 * 1024)
-"""The name of a kernel -> the dynamic shared memory that it may have."""
-
-
 class Kernel:
-    """A kernel. All of one name share their limit of shared memory, as in CuPy."""
+    max_dynamic_shared_size_bytes = 48 * 1024
 
     def __init__(self, library, name):
         self.library, self.name = library, name
 
-    @property
-    def max_dynamic_shared_size_bytes(self):
-        return LIMITS[self.name]
-
-    @max_dynamic_shared_size_bytes.setter
-    def max_dynamic_shared_size_bytes(self, most):
-        assert most <= ATTRIBUTES["MaxSharedMemoryPerBlockOptin"], "CUDA_ERROR_INVALID_VALUE"
-        LIMITS[self.name] = most
-
     def __call__(self, grid, block, arguments, shared_mem):
         counts["launches"] += 1
-        assert shared_mem <= LIMITS[self.name], "CUDA_ERROR_INVALID_VALUE"
+        most = ATTRIBUTES["MaxSharedMemoryPerBlockOptin"]
+        assert shared_mem <= self.max_dynamic_shared_size_bytes <= most, "CUDA_ERROR_INVALID_VALUE"
         (blocks,), (threads,), (job,) = grid, block, arguments
         assert job.shape == (1,) and job.dtype.isalignedstruct
         job = job.copy()
