@@ -101,7 +101,8 @@ def shortest_round(instructions, following, mark):
     looked at, depths that are asked for, states that are rescaled.
     """
     edges = [(k, then) for k, after in enumerate(following) for then in after]
-    graph = csr_array((np.ones(len(edges)), tuple(zip(*edges, strict=True))))
+    shape = len(instructions), len(instructions)
+    graph = csr_array((np.ones(len(edges)), tuple(zip(*edges, strict=True))), shape)
     starts = [k for k, line in enumerate(instructions) if mark in line]
     lengths, before = dijkstra(graph, indices=starts, unweighted=True, return_predecessors=True)
     ends = ((i, k) for i, start in enumerate(starts) for k, then in edges if then == start)
