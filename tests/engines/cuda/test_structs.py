@@ -1,5 +1,8 @@
 """What kernels take: the layout of their argument, and tables of signals as NumPy makes them."""
 
+from importlib import import_module
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -75,10 +78,11 @@ def assert_tables(cupy, network, X, head):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(find_spec("cupy") is None, reason="no CuPy")
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
 def test_on_a_device(head, rng):
     """Of signals of every kind and of all sizes, as one's pixels are."""
-    cupy = pytest.importorskip("cupy")
+    cupy = import_module("cupy")
     if rk.engines.available()["cuda"] is not True:
         pytest.skip(str(rk.engines.available()["cuda"]))
     X = np.concatenate([make(2, 70, rng)[:2] for make in difficult_signals.SIGNALS])
