@@ -134,14 +134,8 @@ def damaged_files(folder, signals):
         (["gram", "no.npy", "-o", "K.npy"], "no such file: no.npy"),
         (["gram", "X.csv", "-o", "K.npy"], "suffix of X.csv is '.csv', expected one of '.npy'"),
         (["gram", "X.npz", "-o", "K.npy"], "holds the arrays ['X', 'y']: say which one"),
-        (
-            ["gram", "X.npz", "--array", "Z", "-o", "K.npy"],
-            "array is 'Z', expected one of 'X'",
-        ),
-        (
-            ["gram", "X.npz", "--array", "y", "-o", "K.npy"],
-            "X.npz has shape (6,), expected (",
-        ),
+        (["gram", "X.npz", "--array", "Z", "-o", "K.npy"], "array is 'Z', expected one of 'X'"),
+        (["gram", "X.npz", "--array", "y", "-o", "K.npy"], "X.npz has shape (6,), expected ("),
         (["gram", "text.npy", "-o", "K.npy"], "text.npy is not a readable .npy file"),
         (["gram", "X.npy", "-o", "K.txt"], "expected a name that ends in .npy"),
         (["gram", "X.npy", "-o", "no/folder/K.npy"], "expected a folder that is there"),
@@ -174,10 +168,7 @@ def damaged_files(folder, signals):
         (["gram", "huge.npy", "-o", "K.npy"], "huge.npy does not fit into memory: "),
         (["gram", "folder.npy", "-o", "K.npy"], "folder.npy is a folder, expected a .npy file"),
         (["gram", "broken.ts", "-o", "K.npy"], "broken.ts is not a readable .ts file: "),
-        (
-            ["gram", "X.npy", "-o", "X.npy"],
-            "output is X.npy, the file of signals, expected another file",
-        ),
+        (["gram", "X.npy", "-o", "X.npy"], "output is X.npy, the file of signals, expected"),
         (["gram", "X.npy", "-o", "./folder.npy"], "which cannot be written: Is a directory"),
         (["gram", "X.npy", "-o", "link.npy"], "output is link.npy, the file of signals"),
         (["gram", "X.npy", "-o", "K" * 300 + ".npy"], "which cannot be written: File name too"),
