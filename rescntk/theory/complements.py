@@ -21,8 +21,8 @@ enters by :math:`\kappa = K/K(x,x)` and :math:`\mu = \dot K \Sigma(x,x) / K(x,x)
 :math:`\mu_0 = 1`. No term is a difference of nearly equal numbers where pixels nearly agree.
 ``docs/theory/multisphere.md`` derives the formulas.
 
-A caller brings the means :math:`H_i, H_o`: `multisphere` moves windows along rows of pixel pairs,
-`paths` gives each tap a variable of its own, ``spectrum.grid`` rotates the axes of a tensor grid.
+A caller brings the means :math:`H_i, H_o`. `multisphere` moves windows along rows of pixel pairs.
+`paths` gives each tap a variable of its own. ``spectrum.grid`` rotates the axes of a tensor grid.
 """
 
 from __future__ import annotations

@@ -359,7 +359,7 @@ def _propagate(
     """Return 1 − (normalized equivariant kernel) of each network at each pixel of some rows.
 
     `delta`, (d, ...), are complements of dot products; the result is (n_networks, d, ...).
-    Networks differ in depth and α alone, and those of one α pass the layers once. `tick` is
+    Networks differ in depth and α alone, and networks of one α pass the layers once. `tick` is
     told how many more pairs, times layers, are done.
     """
     results = np.empty((len(networks), *delta.shape))

@@ -191,7 +191,7 @@ def _lower_coefficient(
     several = of_branch * network.branch_share * _of_window(series, network, pixels)
     if len(pixels) > 1:
         return several
-    unit = -next(iter(pixels)) % d  # the output at which the variable's pixel is the one given
+    unit = -next(iter(pixels)) % d  # the output at which `pixels` is the variable's pixel
     return max(several, of_features * _least(series.kernel[unit], series.limits[:, unit]))
 
 
