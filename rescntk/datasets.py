@@ -102,8 +102,8 @@ def _readable(path: Path) -> Iterator[None]:
     except MemoryError as error:  # also of a damaged file that names an impossible shape
         raise MemoryError(f"{path} does not fit into memory: {error}") from None
     except Exception as error:  # of NumPy, zipfile, zlib or aeon
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} is not a readable {path.suffix} file: {said}") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} is not a readable {path.suffix} file: {reason}") from None
 
 
 def bundled() -> list[str]:
@@ -177,8 +177,8 @@ def _bundled_folder() -> Path:
 def _ts_file(name: str, split: str) -> Path:
     """Return the file of a data set, preferably its version of equal length (suffix _eq)."""
     folder = _bundled_folder() / name
-    files = [folder / f"{name}{kind}_{split.upper()}.ts" for kind in ("_eq", "")]
-    return next((file for file in files if file.is_file()), files[-1])
+    equal = folder / f"{name}_eq_{split.upper()}.ts"
+    return equal if equal.is_file() else folder / f"{name}_{split.upper()}.ts"
 
 
 def _equal_length(name: str) -> bool:

@@ -180,11 +180,11 @@ class Network:
         trained: Iterable[str] = ("inner", "outer", "readout"),
         dilation: int | Iterable[int] = 1,
     ) -> None:
-        given = dict(locals())
+        parameters = dict(locals())
         if outer_filter_size is None:
-            given["outer_filter_size"] = filter_size
+            parameters["outer_filter_size"] = filter_size
         for name, check in _CONSTRAINTS.items():
-            object.__setattr__(self, name, check(given[name], name))
+            object.__setattr__(self, name, check(parameters[name], name))
         object.__setattr__(self, "dilation", _check_dilation(dilation, self.depth))
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
@@ -299,15 +299,15 @@ def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
     Dilations are integers of at least 1. Equal ones become one number.
     """
     try:
-        given = None if isinstance(value, str) else tuple(value)
+        values = () if isinstance(value, str) else tuple(value)
     except TypeError:
         return check_integer(value, "dilation", at_least=1)
-    if given is None or len(given) != depth:
+    if len(values) != depth:
         raise ValueError(
             f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
             f"for each layer"
         )
-    steps = tuple(check_integer(step, "dilation", at_least=1) for step in given)
+    steps = tuple(check_integer(step, "dilation", at_least=1) for step in values)
     return steps[0] if len(set(steps)) == 1 else steps
 
 
@@ -316,9 +316,7 @@ def _check_trained(trained: Iterable[str]) -> tuple[str, ...]:
     if isinstance(trained, str):
         trained = (trained,)
     try:
-        given = list(trained)
+        names = {check_choice(part, "trained", PARTS) for part in trained}
     except TypeError:
         raise ValueError(f"trained is {trained!r}, expected some of {PARTS}") from None
-    for part in given:
-        check_choice(part, "trained", PARTS)
-    return tuple(part for part in PARTS if part in given)
+    return tuple(part for part in PARTS if part in names)

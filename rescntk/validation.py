@@ -42,12 +42,12 @@ def check_depth(value: Any, name: str = "depth") -> int:
 def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
     try:
-        given = tuple(depths)
+        ladder = tuple(check_depth(depth, "depths") for depth in depths)
     except TypeError:
         raise ValueError(f"depths is {depths!r}, expected a sequence of integers") from None
-    if not given:
+    if not ladder:
         raise ValueError("depths is empty, expected at least one depth")
-    return tuple(check_depth(depth, "depths") for depth in given)
+    return ladder
 
 
 def check_filter_size(value: Any, name: str) -> int:
@@ -286,16 +286,16 @@ def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
         The head that the signals are for, or "pixels". "gap" alone takes different lengths.
     """
     lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
-    one, other = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
-    check_one_length(one, "X", head)
-    if other is None:
-        return one, None
-    check_one_length(other, "Z", head)
-    check_match(one, other, lists and head == "gap")
-    arrays = not any(isinstance(batch, SignalList) for batch in (one, other))
-    if arrays and channels_and_length(one) == channels_and_length(other):
-        return one, other
-    return SignalList.of(one), SignalList.of(other)
+    left, right = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
+    check_one_length(left, "X", head)
+    if right is None:
+        return left, None
+    check_one_length(right, "Z", head)
+    check_match(left, right, lists and head == "gap")
+    arrays = not any(isinstance(batch, SignalList) for batch in (left, right))
+    if arrays and channels_and_length(left) == channels_and_length(right):
+        return left, right
+    return SignalList.of(left), SignalList.of(right)
 
 
 def check_array(X: Any, name: str, reason: str) -> np.ndarray:

@@ -149,17 +149,17 @@ class Kernel:
         >>> rk.ResCNTK(depth=5).replace(depth=7, head="trace").network.depth
         7
         """
-        own: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in own:
-            own[name] = changes.pop(name, own[name])
+        names = [field.name for field in fields(self)]
+        parameters = {name: changes.pop(name, getattr(self, name)) for name in names}
         if changes:
-            own["network"] = own["network"].replace(**changes)
-        return Kernel(**own)
+            parameters["network"] = parameters["network"].replace(**changes)
+        return Kernel(**parameters)
 
     def __repr__(self) -> str:
-        names = [field.name for field in fields(self) if field.name != "network"]
-        own = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"Kernel({self.network!r}, {own})"
+        return (
+            f"Kernel({self.network!r}, kind={self.kind!r}, head={self.head!r}, "
+            f"normalized={self.normalized!r})"
+        )
 
 
 def ResCGPK(
