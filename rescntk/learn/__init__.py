@@ -13,10 +13,9 @@ if find_spec("sklearn") is None:
 
 from .classifier import ResidualKernelClassifier
 from .kernel import SignalKernel
-from .landmarks import LandmarkFeatures
-from .matrix import KernelMatrix
 from .regressor import ResidualKernelRegressor
 from .scaler import SignalScaler
+from .transformers import KernelMatrix, LandmarkFeatures
 
 __all__ = [
     "KernelMatrix",

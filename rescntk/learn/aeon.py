@@ -1,12 +1,12 @@
 """The classifier and the regressor as aeon estimators.
 
-Each has the parameters of the estimator of `rescntk.learn` to which it delegates its work;
-by aeon's convention there is one thread unless `n_jobs` says otherwise.
-aeon itself refuses missing values, with a ``ValueError``; the message is followed by a remedy.
+Each has the parameters of the estimator of `rescntk.learn` that does its work. By aeon's
+convention there is one thread unless `n_jobs` says otherwise.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 try:
@@ -17,10 +17,11 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
 from . import classifier, regressor
-from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
-from .parameters import same_parameters_as
+from .parameters import ClassifierParameters, Parameters
+from .wrappers import QUICK, Wrapper, refuse_missing_values
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
+
 
 _TAGS = {
     "capability:multivariate": True,
@@ -31,23 +32,29 @@ _TAGS = {
 }
 
 
-class HintsMixin:
-    """aeon's refusals of missing values, followed by a remedy."""
+class _AeonWrapper(Wrapper):
+    _tags = _TAGS
 
     def _check_X(self, X: Any) -> dict[str, Any]:
         get_type(X)  # refuses containers that aeon does not know
-        missing = self._get_X_metadata(X)["missing_values"]  # type: ignore[attr-defined]
-        with with_remedy(missing=missing):
-            return super()._check_X(X)  # type: ignore[misc]
+        refuse_missing_values(self._get_X_metadata(X)["missing_values"])  # type: ignore[attr-defined]
+        return super()._check_X(X)  # type: ignore[misc]
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
+        return QUICK
 
 
-@same_parameters_as(classifier.ResidualKernelClassifier, n_jobs=1)
-class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ResidualKernelClassifier(_AeonWrapper, ClassifierParameters, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
+
+    It has all parameters of `rescntk.learn.ResidualKernelClassifier`.
 
     Parameters
     ----------
-    {parameters}
+    n_jobs : int or None, default 1
+        Number of threads.
 
     Attributes
     ----------
@@ -64,21 +71,21 @@ class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier)
     True
     """
 
-    _tags = _TAGS
+    n_jobs: int | None = 1
+
     _model = classifier.ResidualKernelClassifier
 
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return QUICK
 
-
-@same_parameters_as(regressor.ResidualKernelRegressor, n_jobs=1)
-class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ResidualKernelRegressor(_AeonWrapper, Parameters, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
+
+    It has all parameters of `rescntk.learn.ResidualKernelRegressor`.
 
     Parameters
     ----------
-    {parameters}
+    n_jobs : int or None, default 1
+        Number of threads.
 
     Attributes
     ----------
@@ -94,9 +101,6 @@ class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
     (2,)
     """
 
-    _tags = _TAGS
-    _model = regressor.ResidualKernelRegressor
+    n_jobs: int | None = 1
 
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return QUICK
+    _model = regressor.ResidualKernelRegressor

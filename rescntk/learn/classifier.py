@@ -5,23 +5,20 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from ..arrays import Array
-from .arguments import check_class_weight
-from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
-from .batches import Signals
-from .cases import find_cases, of_positive_weight
-from .inputs import read_signals
-from .parameters import check_parameters, estimator, parameter
-from .readouts import calibrate, margins, one_against_rest, probabilities
+from .calibration import calibrate, margins, one_against_rest
+from .inputs import atomic, find_cases, of_positive_weight, read_signals
+from .parameters import ClassifierParameters
+from .views import Signals
 
 _FORGOTTEN = 0.1
 """Share of a class' signals found when left out, below which a warning says so. Raising it warns
@@ -32,8 +29,7 @@ _ENOUGH = 5
 fewer signals, none is often found by chance."""
 
 
-@estimator
-class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
+class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKernelEstimator):
     """Classify signals by the kernels of infinitely wide convolutional ResNets.
 
     Several passes are made over the signals. Each pass has a view of the signals and a network,
@@ -46,9 +42,74 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     `max_length`. On two cores a fit with the defaults takes about 10 µs for each pair of signals,
     pass and 100² pixel pairs.
 
+    A setting of the passes that is None is left to the plan; several values make a pass each.
+
     Parameters
     ----------
-    {parameters}
+    effort : {"fast", "default", "thorough"} or float, default "default"
+        Number of passes that are averaged, or a limit for the time of `fit` in seconds. Passes of
+        the greatest value for their time come first. Where signals are many, "fast" and "default"
+        leave out passes, and shorten signals more. With a limit, a pass is made if it is expected
+        to end in time; the first pass is always made, and the result depends on the speed of the
+        machine.
+    max_length : int or sequence, optional
+        Longest signals that stay unchanged. Longer signals are averaged over blocks of time
+        points. Time grows with the square of the length.
+    block_statistics : bool or sequence, optional
+        Whether standard deviation, minimum and maximum of each block of time points are appended
+        as channels. Where there are no blocks, False is taken.
+    standardize : bool or sequence, optional
+        Whether each channel is standardized, except with block statistics.
+    first_differences : bool, "only" or sequence, optional
+        Whether the first differences of each channel, from time point to time point, are appended
+        as a channel, or take the channel's place ("only").
+    constant : bool or sequence, optional
+        Whether a constant channel is appended, which gives the first layer a bias.
+    time_scale : float or sequence, optional
+        Scale of two channels that tell the relative time by its cosine and sine. At 0 the head
+        "gap" ignores when something happens. The larger the scale, the more counts the place of a
+        pattern; at 1 the time has as much energy as the signals.
+    filter_size, input_filter_size : int or sequence, optional
+        As for `rescntk.Network`. Filters that are longer than the (shortened) signals are cut to
+        the largest odd size that fits.
+    dilation : int or sequence, optional
+        Time points from one tap of a filter to the next, as for `rescntk.Network`: the same in all
+        layers.
+    head : {"equivariant", "trace", "gap"} or sequence, optional
+        As for `rescntk.Kernel`. "gap" ignores when something happens, "trace" does not. For each
+        pair of signals, the cost of "gap" grows with the square of the length, the cost of "trace"
+        with the length. Signals of different lengths have "gap" alone.
+    kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
+        As for `rescntk.Kernel`. A pass takes the mean of several kinds.
+    depth : int or sequence, default 2
+        Number of residual layers. A pass takes the mean of the kernels of several depths, at the
+        cost of the deepest. The mean of 1, 2 and 4 is hardly more accurate than 2, and takes twice
+        the time.
+    alpha : float, default 1.0
+        Weight α of the residual branches.
+    penalty : float or sequence, optional
+        Penalty of ridge regression, in units of the kernel's diagonal. Of several penalties each
+        pass takes the one with the least leave-one-out error. The default is the least penalty
+        that rounding errors allow.
+    landmarks : int or "all", optional
+        Number of signals, drawn at random, to which the solution is restricted. The time of `fit`
+        is proportional to this number times the number of signals. The default is "all" for up to
+        2000 signals, and 500 for more.
+    random_state : int, RandomState or None, default 0
+        Seed of the landmarks, and of the ten folds of `best_score_`.
+    engine : str, default "auto"
+        As for calling a `rescntk.Kernel`.
+    dtype : str, default "float32"
+        Precision of the kernels, as for calling a `rescntk.Kernel`.
+    n_jobs : int, optional
+        Number of threads; -1 is one for each core, -2 one less. The default is the choice of the
+        engine, usually a thread for each core. The number does not change results.
+    verbose : int, default 0
+        Not 0: print how long the passes will take, then a line for each pass.
+    class_weight : dict, "balanced" or None, default None
+        Weights of the classes, by label; "balanced" weighs classes inversely to their numbers of
+        signals. They weigh the errors of the passes, and move the borders between the classes
+        (`offsets_`). Probabilities are of signals drawn with these weights.
 
     Attributes
     ----------
@@ -92,15 +153,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     (True, 4)
     """
 
-    class_weight: Mapping[Any, float] | str | None = parameter(
-        default=None,
-        type='dict, "balanced" or None',
-        check=check_class_weight,
-        doc="""Weights of the classes, by label; "balanced" weighs classes inversely to their
-        numbers of signals. They weigh the errors of the passes, and move the borders between the
-        classes (`offsets_`). Probabilities are of signals drawn with these weights.""",
-    )
-
     @atomic
     def fit(
         self, X: Array, y: Array, sample_weight: Array | None = None
@@ -130,8 +182,12 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             message says what to do.
         """
         start = time.perf_counter()
-        checked = check_parameters(self)
-        signals, y = self._read(X, y)
+        check_given(self, y)
+        signals: Signals = read_signals(self, X, reset=True)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(signals, y)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
         signals, y, weights = of_positive_weight(signals, y, sample_weight)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -144,8 +200,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         counts = np.bincount(labels)
         # Without its only case a class is unknown: its errors say nothing about a kernel.
         counted = np.where(counts[labels] > 1, cases.weights, 0.0)
-        error_weights = self._class_weights(checked, labels, cases.weights)[labels] * counted
-        decisions, folds = self._average(checked, cases, error_weights)
+        error_weights = self._class_weights(labels, cases.weights)[labels] * counted
+        decisions, folds = self._average(cases, error_weights)
         self._calibrate(decisions, labels, counted, error_weights, folds)
         self._warn_of_forgotten(counts)
         self.fit_seconds_ = time.perf_counter() - start
@@ -157,14 +213,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             )
         return self
 
-    def _class_weights(
-        self, checked: dict[str, Any], labels: np.ndarray, case_weights: np.ndarray
-    ) -> np.ndarray:
+    def _class_weights(self, labels: np.ndarray, case_weights: np.ndarray) -> np.ndarray:
         """Return the weight of each class."""
-        if checked["class_weight"] == "balanced":
+        given = self.class_weight
+        if isinstance(given, str) and given == "balanced":
             return len(labels) / np.bincount(labels, case_weights) / len(self.classes_)
-        given, y = checked["class_weight"], self.classes_[labels]
-        return compute_class_weight(given, classes=self.classes_, y=y)
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
+        return compute_class_weight(given, classes=self.classes_, y=self.classes_[labels])
 
     def _calibrate(
         self,
@@ -190,7 +246,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         shifted = decisions.copy()
         for fold in np.unique(folds) if shift else ():
             others = np.where(folds == fold, 0.0, weights)
-            shifted[folds == fold] += calibrate(decisions, labels, others, shift=True).offsets
+            shifted[folds == fold] += calibrate(decisions, labels, others, shift=True)[1]
         right = margins(shifted).argmax(axis=1) == labels
         totals = np.bincount(labels, counted)
         with np.errstate(invalid="ignore"):
@@ -254,7 +310,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         ValueError, NotFittedError
             As for `decision_function`.
         """
-        return probabilities(self._decide(X) + self.offsets_, self.inverse_temperature_)
+        decisions = self._decide(X) + self.offsets_
+        return softmax(self.inverse_temperature_ * margins(decisions), axis=1)
 
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision.
@@ -275,13 +332,3 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """
         decisions = self._decide(X) + self.offsets_
         return self.classes_[margins(decisions).argmax(axis=1)]
-
-    def _read(self, X: Array, y: Array) -> tuple[Signals, np.ndarray]:
-        """Return signals and labels (n_cases,), checked."""
-        check_given(self, y)
-        signals = read_signals(self, X, reset=True, lists=True)
-        labels = column_or_1d(y, warn=True)
-        check_consistent_length(signals, labels)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        return signals, labels

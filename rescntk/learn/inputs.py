@@ -1,13 +1,18 @@
-"""Reading of signals: arrays of three axes, of two axes for one channel, lists of signals."""
+"""What a fit gets: signals in any of their forms, their weights, and cases without repetitions."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import hashlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ..validation import check_depth, check_signals, check_unmasked
+from ..validation import check_depth, check_shape, check_signals, check_unmasked
+from .views import Signals, take
 
 RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInterpolator"
 """Tools that give signals one length, for messages."""
@@ -21,10 +26,37 @@ UNNEST = "sktime.datatypes.convert_to(X, 'numpy3D') or np.array([list(row) for r
 _SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
 """Accepted shapes, for messages."""
 
+_RANGE = 1e12
+"""Largest ratio of two weights above 0.
 
-def read_signals(
-    estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, lists: bool = False
-) -> Any:
+A larger ratio leaves fewer digits to the light signals: their penalties grow as weights fall. At
+1e14 leave-one-out errors are of no use, at 1e30 decisions are NaN (16 signals, 12 time points).
+"""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def atomic(fit: F) -> F:
+    """Decorate a method that fits an estimator: all fitted attributes are set at once, at its end.
+
+    The method runs on a copy of the estimator without fitted attributes, whose names end in "_".
+    A fit that is interrupted or refused therefore leaves the estimator as it was.
+    """
+
+    @wraps(fit)
+    def run(self: Any, *arguments: Any, **options: Any) -> Any:
+        fresh = copy.copy(self)
+        for name in list(vars(fresh)):
+            if name.endswith("_") and not name.startswith("_"):
+                delattr(fresh, name)
+        result = fit(fresh, *arguments, **options)
+        self.__dict__ = vars(fresh)
+        return self if result is fresh else result
+
+    return cast(F, run)
+
+
+def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> Any:
     """Return `X` as signals, or say what is wrong with it.
 
     Parameters
@@ -40,8 +72,6 @@ def read_signals(
         remembered shape.
     n_channels : int, default 1
         Number of channels in arrays of two axes.
-    lists : bool, default False
-        Whether signals may have different lengths.
 
     Returns
     -------
@@ -51,12 +81,9 @@ def read_signals(
     ------
     ValueError
         For missing values, masked arrays, tables of whole signals and other shapes, and for
-        unequal lengths unless they are accepted; with a remedy.
+        other lengths than the one fitted; with a remedy.
     """
-    lists = lists and (reset or estimator.n_timepoints_ is None)
-    signals: Any = signals_of_cases(X, "X") if lists else None
-    if signals is None:
-        signals = three_axes(X, "X")
+    signals: Any = as_signals(X, "X", lists=reset or estimator.n_timepoints_ is None)
     if signals is None:
         signals = split_channels(_read_flat(estimator, X, reset), n_channels, "X")
     channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2]
@@ -64,61 +91,55 @@ def read_signals(
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
     elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
         raise ValueError(
-            f"X has {_say(channels, length)}, expected {type(estimator).__name__} to get the "
-            f"same as in fit: {_say(estimator.n_channels_, estimator.n_timepoints_)}; signals "
-            f"of other lengths can be resampled ({RESIZE})"
+            f"X has {_in_words(channels, length)}, expected {type(estimator).__name__} to get the "
+            f"same as in fit: {_in_words(estimator.n_channels_, estimator.n_timepoints_)}; "
+            f"signals of other lengths can be resampled ({RESIZE})"
         )
     return signals
 
 
-def signals_of_cases(X: Any, name: str) -> list[np.ndarray] | None:
-    """Return a list of signals of different lengths, checked; None for anything else."""
-    _refuse_nested(X, name)
-    X = _as_list(X)
+def as_signals(X: Any, name: str, *, lists: bool) -> Signals | None:
+    """Return `X` as checked signals; None if it has fewer than three axes.
+
+    With `lists`, signals of different lengths are returned as a list.
+    """
+    if hasattr(X, "iloc") and np.ndim(X) == 2 and 0 not in X.shape:
+        cell = X.iloc[0, 0]
+        if not isinstance(cell, str) and np.ndim(cell) > 0:
+            raise ValueError(
+                f"{name} is a nested table, whose cells hold whole signals, expected an array "
+                f"{_SHAPES}: convert it first ({UNNEST})"
+            )
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        X = X.tolist()  # an array of arrays
+    check_unmasked(X, name, _SHAPES, IMPUTE)
     shapes = _shapes_of_cases(X, name)
-    axes, channels = {len(shape) for shape in shapes}, {shape[:-1] for shape in shapes}
-    if len(shapes) < 2 or axes not in ({1}, {2}) or len(channels) > 1:
-        return None
-    check_unmasked(X, name, _SHAPES, IMPUTE)
-    signals = []
-    for i, case in enumerate(X):
-        signal = np.atleast_2d(_as_numbers(case, f"{name}[{i}]")).astype(np.float64)
-        if not np.isfinite(signal).all():
-            raise _missing(name, i)
-        signals.append(check_signals(signal[None], f"{name}[{i}]")[0])
-    return signals
-
-
-def is_flat(X: Any) -> bool:
-    """Return whether `X`, in a form that `read_signals` takes, has two axes: one channel."""
-    return signals_of_cases(X, "X") is None and _count_axes(_as_list(X), "X") < 3
-
-
-def three_axes(X: Any, name: str) -> np.ndarray | None:
-    """Return `X` as checked signals if it has three axes, None if it has fewer axes."""
-    _refuse_nested(X, name)
-    X = _as_list(X)
-    check_unmasked(X, name, _SHAPES, IMPUTE)
-    axes = _count_axes(X, name)
+    if len(shapes) > 1:
+        same_channels = len({shape[:-1] for shape in shapes}) == 1
+        if not (lists and same_channels and all(len(shape) in (1, 2) for shape in shapes)):
+            raise _unlike(shapes, name)
+        copies = [
+            np.array(_numbers(x, f"{name}[{i}]"), np.float64, ndmin=2) for i, x in enumerate(X)
+        ]
+        return [_checked(x[None], name, i)[0] for i, x in enumerate(copies)]
+    axes = 1 + len(shapes.pop()) if shapes else getattr(X, "ndim", 1)
     if axes < 3:
         return None
-    array = _as_numbers(X, name)
+    array = _numbers(X, name)
     if axes > 3:
         raise ValueError(f"{name} has shape {array.shape}, expected {_SHAPES}")
-    _check_finite(array, name)
-    return check_signals(array, name)
+    return _checked(array, name)
 
 
 def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
     """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
     channels = check_depth(n_channels, "n_channels")
-    _check_finite(flat, name)
     if flat.shape[1] % channels:
         raise ValueError(
             f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = "
             f"{channels}: one channel after the other"
         )
-    return flat.reshape(len(flat), channels, -1)
+    return _checked(flat.reshape(len(flat), channels, -1), name)
 
 
 def _read_flat(estimator: Any, X: Any, reset: bool) -> np.ndarray:
@@ -127,30 +148,10 @@ def _read_flat(estimator: Any, X: Any, reset: bool) -> np.ndarray:
     try:
         return validate_data(estimator, X, **options)
     except ValueError as error:
-        if reset or _count_columns(X) in (None, getattr(estimator, "n_features_in_", None)):
+        columns = np.shape(X)[1:]
+        if reset or columns in ((), (getattr(estimator, "n_features_in_", None),)):
             raise
         raise ValueError(f"{error}: signals of other lengths can be resampled ({RESIZE})") from None
-
-
-def _count_columns(X: Any) -> int | None:
-    """Return the number of columns of a table, None if `X` does not have two axes."""
-    shape = np.shape(X)
-    return shape[1] if len(shape) == 2 else None
-
-
-def _as_list(X: Any) -> Any:
-    """Return an array of arrays as a list of arrays, anything else unchanged."""
-    return X.tolist() if isinstance(X, np.ndarray) and X.dtype == object else X
-
-
-def _count_axes(X: Any, name: str) -> int:
-    """Return the number of axes; refuse a list whose cases differ in shape."""
-    if hasattr(X, "ndim"):
-        return int(X.ndim)
-    shapes = _shapes_of_cases(X, name)
-    if len(shapes) > 1:
-        _refuse(shapes, name)
-    return 1 + len(next(iter(shapes), ()))
 
 
 def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:
@@ -168,32 +169,21 @@ def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:
     return shapes
 
 
-def _refuse_nested(X: Any, name: str) -> None:
-    """Raise a ValueError if `X` is a table (pandas) whose cells are whole signals."""
-    if hasattr(X, "iloc") and np.ndim(X) == 2 and 0 not in X.shape:
-        cell = X.iloc[0, 0]
-        if not isinstance(cell, str) and np.ndim(cell) > 0:
-            raise ValueError(
-                f"{name} is a nested table, whose cells hold whole signals, expected an array "
-                f"{_SHAPES}: convert it first ({UNNEST})"
-            )
-
-
-def _refuse(shapes: set[tuple[int, ...]], name: str) -> None:
-    """Raise a ValueError that says in which axis the shapes of cases differ."""
+def _unlike(shapes: set[tuple[int, ...]], name: str) -> ValueError:
+    """Return the refusal of cases of several shapes: it names the axis in which they differ."""
     if len({len(shape) for shape in shapes}) > 1:
-        raise ValueError(f"{name} has cases of shapes {sorted(shapes)}, expected {_SHAPES}")
+        return ValueError(f"{name} has cases of shapes {sorted(shapes)}, expected {_SHAPES}")
     channels = sorted({shape[0] for shape in shapes if len(shape) == 2})
     if len(channels) > 1:
-        raise ValueError(f"{name} has signals of {channels} channels, expected one number")
+        return ValueError(f"{name} has signals of {channels} channels, expected one number")
     lengths = sorted({shape[-1] for shape in shapes})
-    raise ValueError(
+    return ValueError(
         f"{name} has signals of {lengths[0]} to {lengths[-1]} time points, expected one "
         f"length: pad, truncate or resample them ({RESIZE})"
     )
 
 
-def _as_numbers(X: Any, name: str) -> np.ndarray:
+def _numbers(X: Any, name: str) -> np.ndarray:
     """Return `X` as a NumPy array; None becomes NaN."""
     try:
         array = np.asarray(X)
@@ -207,20 +197,78 @@ def _as_numbers(X: Any, name: str) -> np.ndarray:
         ) from None
 
 
-def _check_finite(array: np.ndarray, name: str) -> None:
+def _checked(array: np.ndarray, name: str, case: int | None = None) -> np.ndarray:
+    """Return signals in float64; the refusal of missing values names the first case."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         good = np.isfinite(array).reshape(len(array), -1).all(axis=1)
-        raise _missing(name, int(np.argmin(good)))
+        raise ValueError(
+            f"{name} contains NaN or infinity (first in case "
+            f"{int(np.argmin(good)) if case is None else case}), expected finite numbers: fill "
+            f"in missing values first ({IMPUTE})"
+        )
+    return check_signals(array, name if case is None else f"{name}[{case}]")
 
 
-def _missing(name: str, case: int) -> ValueError:
-    """Return the refusal of signals that are not finite."""
-    return ValueError(
-        f"{name} contains NaN or infinity (first in case {case}), expected finite numbers: fill "
-        f"in missing values first ({IMPUTE})"
-    )
-
-
-def _say(channels: int, length: int | None) -> str:
+def _in_words(channels: int, length: int | None) -> str:
     number = "any number of" if length is None else length
     return f"signals of {channels} channel{'s' * (channels != 1)} × {number} time points"
+
+
+class Cases(NamedTuple):
+    """Signals with their targets and weights, each different pair of signal and target once.
+
+    Equal signals with equal targets are one case with the sum of their weights. A case that is
+    left out therefore leaves no copy behind, and leave-one-out errors stay honest where signals
+    are repeated. Cases are sorted by digests of the signals, equal signals by their targets:
+    nothing depends on the order in which signals come.
+    """
+
+    signals: Signals
+    targets: np.ndarray
+    """(n_cases, n_outputs)"""
+    weights: np.ndarray
+    """(n_cases,): positive, with mean 1."""
+    places: np.ndarray
+    """Place among the cases of each signal given, of weight above 0."""
+
+
+def find_cases(X: Signals, targets: np.ndarray, weights: np.ndarray) -> Cases:
+    """Return the different cases among signals X with targets (n_signals, n_outputs)."""
+    digests = np.array([_digest(np.asarray(x, dtype=np.float64)) for x in X])
+    # Among equal signals the targets decide, so that no unit of the targets changes the order.
+    rows = np.column_stack([np.unique(digests, return_inverse=True)[1], targets])
+    _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    places = places.reshape(-1)
+    # Divided by a power of two, so that sums are finite and digits stay.
+    sums = np.bincount(places, np.ldexp(weights, -np.frexp(weights.max())[1]))
+    return Cases(take(X, first), targets[first], sums / sums.mean(), places)
+
+
+def of_positive_weight(
+    X: Signals, y: Any, sample_weight: Any
+) -> tuple[Signals, np.ndarray, np.ndarray]:
+    """Return the signals, targets and weights of positive weight; weights are 1 by default."""
+    if sample_weight is None:
+        return X, y, np.ones(len(X))
+    n = len(X)
+    weights = check_shape(sample_weight, "sample_weight", f"({n},)", lambda s: s == (n,))
+    if (weights < 0).any() or not weights.any():
+        raise ValueError(
+            f"sample_weight has values from {weights.min():.3g} to {weights.max():.3g}, expected "
+            f"numbers of at least 0, and not all zero"
+        )
+    kept = np.flatnonzero(weights)
+    least = weights[kept].min()
+    if weights.max() / _RANGE > least:
+        raise ValueError(
+            f"sample_weight has values from {least:.3g} to {weights.max():.3g} above 0, expected "
+            f"a ratio of at most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
+        )
+    return take(X, kept), y[kept], weights[kept]
+
+
+def _digest(x: np.ndarray) -> bytes:
+    """Return a digest of a signal, its shape included."""
+    digest = hashlib.blake2b(repr((x.shape, x.dtype.str)).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(x).tobytes())
+    return digest.digest()

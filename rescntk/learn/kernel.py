@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from ..arrays import Array
 from ..kernels import Kernel
 from ..network import Network
-from .inputs import split_channels, three_axes
+from .inputs import as_signals, split_channels
 
 _OPTIONS = ("engine", "dtype", "threads")
 """Parameters that say how a kernel is computed, not which one."""
@@ -246,24 +246,17 @@ class SignalKernel(SklearnKernel):
         return False
 
     def __repr__(self) -> str:
-        defaults = {
-            name: parameter.default
-            for name, parameter in inspect.signature(type(self).__init__).parameters.items()
-        }
-        given = [
+        parameters = inspect.signature(type(self).__init__).parameters
+        changed = [
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if not np.array_equal(value, defaults[name])  # bounds may be an array
+            if not np.array_equal(value, parameters[name].default)  # bounds may be an array
         ]
-        return f"{type(self).__name__}({', '.join(sorted(given, key=self._place))})"
-
-    def _place(self, text: str) -> int:
-        names = list(inspect.signature(type(self).__init__).parameters)
-        return names.index(text.partition("=")[0])
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
         """Return `X` with three axes."""
-        signals = three_axes(X, name)
+        signals: Any = as_signals(X, name, lists=False)
         if signals is not None:
             return signals
         flat = np.asarray(X)

@@ -1,22 +1,22 @@
-"""Passes: each is a view of the signals and a network, whose kernels come from one recursion.
+"""Passes: each is a view of the signals and the kernels of a network that sees them.
 
-One pass of the recursion gives the GPK and the NTK at all depths. `MeanKernel` is their mean.
 `plan` lists the passes that an estimator averages over, in the order of their value for time.
+`affordable` and `in_time` leave passes out, by the work or by a limit in seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..kernels import gram
 from ..network import Network
-from .batches import Signals, lengths
-from .views import ONLY, View, block_size
+from .views import ONLY, Signals, View, block_size, lengths, take
 
 PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "block_statistics": True},
@@ -24,18 +24,8 @@ PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9, "max_length": 64},
     {"first_differences": ONLY, "head": "trace"},
     {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9},
-    {
-        "first_differences": ONLY,
-        "block_statistics": True,
-        "time_scale": 1.0,
-        "max_length": 32,
-    },
-    {
-        "first_differences": ONLY,
-        "block_statistics": True,
-        "filter_size": 3,
-        "max_length": 64,
-    },
+    {"first_differences": ONLY, "block_statistics": True, "time_scale": 1.0, "max_length": 32},
+    {"first_differences": ONLY, "block_statistics": True, "filter_size": 3, "max_length": 64},
     {"first_differences": True, "time_scale": 1.0},
     {"first_differences": ONLY, "block_statistics": True, "max_length": 256},
     {"first_differences": True, "block_statistics": True, "max_length": 256},
@@ -47,7 +37,7 @@ PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "block_statistics": True, "dilation": 2, "filter_size": 3},
     {"first_differences": ONLY, "input_filter_size": 9, "max_length": 512},
 )
-"""Passes by value for time. Settings that a pass does not name are in `_COMMON`.
+"""Passes by value for time. Settings that a pass does not name are in `COMMON`.
 
 Accuracies are means on random parts of the training sets of benchmarks/classification.py, measured
 by its option --design (classification_design.md). The first four are the best of 720 combinations
@@ -58,7 +48,7 @@ passes were not measured together with these."""
 EFFORTS = {"fast": 4, "default": 10, "thorough": len(PLAN)}
 """Number of passes of each effort, from the start of `PLAN`. Raising it takes more time."""
 
-_COMMON: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "max_length": 128,
     "block_statistics": False,
     "standardize": True,
@@ -72,51 +62,57 @@ _COMMON: dict[str, Any] = {
 }
 """Settings of the passes of `PLAN` unless they say otherwise."""
 
+_AFFORDABLE = 5e11
+"""Pixel pairs times layers that the passes of an effort may cost together. Beyond it the passes
+of least value are left out. Raising it averages more passes over many signals. Chosen as about ten
+minutes on two cores, at the 1.1 ns of benchmarks/results/cpu.md for float64."""
+
+_ALWAYS = 3
+"""Passes that are always made, whatever they cost: signals with differences, signals with time,
+and differences. Raising it costs time with many signals. Chosen as the least number that has all
+three."""
+
+_SHORTER = (1, 2, 4, 8)
+"""Factors by which many signals are shortened until the first passes are affordable. A factor of 2
+takes a quarter of the time. Chosen: eighths of 128 time points are short already."""
+
+_TRIED = 5e6
+"""Pixel pairs times layers of a first try, by which the time of all passes is estimated. Raising
+it makes the estimate better and later. Chosen: the try takes some 10 ms."""
+
 
 @dataclass(frozen=True)
-class MeanKernel:
-    """The mean of the normalized kernels of one network, over kinds and depths.
+class Pass:
+    """A view of the signals, and the mean of the normalized kernels of one network, which sees it.
 
-    The mean of kernels is a kernel: the inner product of all their features. Its diagonal is 1.
-
-    Attributes
-    ----------
-    network : Network
-        The deepest network.
-    head : str
-    kinds : tuple of str
-    depths : tuple of int
-        Depths of the networks, which are otherwise the same.
+    The mean is over kinds and depths; one recursion gives them all. The mean of kernels is a
+    kernel: the inner product of all their features. Its diagonal is 1.
     """
 
+    view: View
     network: Network
+    """The deepest network."""
     head: str
     kinds: tuple[str, ...]
     depths: tuple[int, ...]
+    """Depths of the networks, which are otherwise the same."""
 
-    def __call__(self, X: Signals, Z: Signals | None = None, **options: Any) -> np.ndarray:
-        """Return the matrix of X with Z, or of X with itself; options as for a `Kernel`."""
+    def kernel(self, X: Signals, Z: Signals | None = None, **options: Any) -> np.ndarray:
+        """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`."""
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
-        given: Any = (X, Z)
-        matrices = gram(self.network, *given, normalized=True, **options)
+        batches: Any = (X, Z)
+        matrices = gram(self.network, *batches, normalized=True, **options)
         mean = np.mean([matrix.mean(axis=0, dtype=np.float64) for matrix in matrices], axis=0)
         return mean.astype(matrices[0].dtype, copy=False)
 
-
-class Pass(NamedTuple):
-    """A view of the signals and the kernel that sees them."""
-
-    view: View
-    kernel: MeanKernel
-
     def settings(self) -> dict[str, Any]:
         """Return the settings in which the passes of a plan may differ, by name."""
-        values = vars(self.view) | vars(self.kernel.network) | vars(self.kernel)
-        return {name: values[name] for name in _COMMON}
+        values = vars(self.view) | vars(self.network) | vars(self)
+        return {name: values[name] for name in COMMON}
 
     def describe(self) -> str:
         """Return the pass in words."""
-        view, network = self.view, self.kernel.network
+        view, network = self.view, self.network
         signals = {False: "signals", True: "signals + differences", ONLY: "differences"}
         parts = [signals[view.first_differences]]
         parts += [f"{view.max_length} points"] * (view.max_length is not None)
@@ -125,18 +121,20 @@ class Pass(NamedTuple):
         parts += [f"time {view.time_scale:g}"] * (view.time_scale > 0)
         parts += [f"filters {network.input_filter_size} and {network.filter_size}"]
         parts += [f"dilation {network.dilation}"] * (network.dilation != 1)
-        return ", ".join([*parts, self.kernel.head])
+        return ", ".join([*parts, self.head])
 
-    def work(self, n_pairs: float, length: float) -> float:
-        """Return the pixel pairs, times layers, of pairs of signals of some length."""
+    def work(self, X: Signals, n_landmarks: int) -> float:
+        """Return the pixel pairs, times layers, of a fit to signals X with some landmarks."""
+        n, length = len(X), float(lengths(X).mean())
+        n_pairs = n * (n + 1) / 2 if n_landmarks == n else n * n_landmarks
         shortened = -(-length // block_size(int(length), self.view.max_length))
-        pixel_pairs = shortened * (shortened if self.kernel.head == "gap" else 1)
-        return float(n_pairs) * pixel_pairs * max(self.kernel.depths)
+        pixel_pairs = shortened * (shortened if self.head == "gap" else 1)
+        return float(n_pairs) * pixel_pairs * max(self.depths)
 
 
 def plan(
     count: int,
-    given: Mapping[str, tuple[Any, ...]],
+    settings: Mapping[str, tuple[Any, ...]],
     X: Signals,
     *,
     kinds: tuple[str, ...],
@@ -149,34 +147,41 @@ def plan(
     Parameters
     ----------
     count : int
-    given : mapping of str to tuple
+    settings : mapping of str to tuple
         Values that take the place of the plan's, by the name of a setting. Each pass is made with
         each combination of the values.
     X : signals
         Passes that do not suit the signals are changed (`_suited`), or left out: the heads
         "trace" and "equivariant" need signals of one length.
     kinds, depths, alpha
-        As for `MeanKernel` and `Network`.
+        As for `Pass` and `Network`.
     shorter : int, default 1
         Divisor of the plan's `max_length`.
     """
+
+    def fields_of(kind: type[View] | type[Network], values: dict[str, Any]) -> dict[str, Any]:
+        return {f.name: values[f.name] for f in fields(kind) if f.name in values}
+
     length, ragged = int(lengths(X).max()), isinstance(X, list)
-    found = []
+    passes = []
     for row in PLAN[:count]:
-        planned = _COMMON | row
+        planned = COMMON | row
         planned["max_length"] = max(1, planned["max_length"] // shorter)
-        settings = {name: (value,) for name, value in planned.items()} | dict(given)
-        for values in product(*settings.values()):
-            one = _suited(dict(zip(settings, values, strict=True)), length)
-            if one["head"] == "gap" or not ragged:
-                found.append(_pass_of(one, kinds, depths, alpha))
-    if not found:
+        choices = {name: (value,) for name, value in planned.items()} | dict(settings)
+        for combination in product(*choices.values()):
+            values = _suited(dict(zip(choices, combination, strict=True)), length)
+            if values["head"] != "gap" and ragged:
+                continue
+            network = Network(max(depths), alpha=alpha, **fields_of(Network, values))
+            view = View(**fields_of(View, values))
+            passes.append(Pass(view, network, values["head"], kinds, depths))
+    if not passes:
         raise ValueError(
             f"X has signals of different lengths, and head is "
-            f"{' or '.join(map(repr, given['head']))}, expected head='gap': the other heads need "
-            f"signals of one length"
+            f"{' or '.join(map(repr, settings['head']))}, expected head='gap': the other heads "
+            f"need signals of one length"
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(passes))
 
 
 def _suited(settings: dict[str, Any], length: int) -> dict[str, Any]:
@@ -199,13 +204,70 @@ def _suited(settings: dict[str, Any], length: int) -> dict[str, Any]:
     return settings
 
 
-def _pass_of(
-    settings: Mapping[str, Any], kinds: tuple[str, ...], depths: tuple[int, ...], alpha: float
-) -> Pass:
-    """Return the pass with these settings, the fields of `View` and `Network` by name."""
+def affordable(
+    passes_of: Callable[[int], Sequence[Pass]], X: Signals, n_landmarks: int
+) -> list[Pass]:
+    """Return the first passes, at least three, that are affordable together for signals X.
 
-    def own(kind: type[View] | type[Network]) -> dict[str, Any]:
-        return {f.name: settings[f.name] for f in fields(kind) if f.name in settings}
+    Where three passes are too many, signals are shortened to a half, a quarter or an eighth:
+    `passes_of` returns the passes over signals that are shortened by a factor.
+    """
+    for shorter in _SHORTER:
+        passes = passes_of(shorter)
+        total = np.cumsum([each_pass.work(X, n_landmarks) for each_pass in passes])
+        if total[:_ALWAYS].max() <= _AFFORDABLE:
+            break
+    return [p for i, p in enumerate(passes) if i < _ALWAYS or total[i] <= _AFFORDABLE]
 
-    network = Network(max(depths), alpha=alpha, **own(Network))
-    return Pass(View(**own(View)), MeanKernel(network, settings["head"], kinds, depths))
+
+def in_time(
+    passes: Sequence[Pass],
+    X: Signals,
+    n_landmarks: int,
+    limit: float,
+    report: Callable[[str], None] | None,
+    options: dict[str, Any],
+) -> Iterator[Pass]:
+    """Yield the passes that are expected to end within a limit, one after another.
+
+    Parameters
+    ----------
+    passes : sequence of Pass
+    X : signals
+    n_landmarks : int
+    limit : float
+        Seconds; may be infinite. The first pass is always yielded.
+    report : callable or None
+        Takes lines of text: the time of all passes, before they start, and each pass.
+    options : dict
+        Options of a call of a kernel.
+    """
+    start = time.perf_counter()
+    works = [each_pass.work(X, n_landmarks) for each_pass in passes]
+    if report:
+        report(f"about {_seconds_per_work(passes[0], X, options) * sum(works):.2g} s")
+    done = 0.0
+    for number, (next_pass, work) in enumerate(zip(passes, works, strict=True), 1):
+        line = f"[{number}/{len(passes)}] {next_pass.describe()}: "
+        begin = time.perf_counter()
+        if done and (begin - start) * (1 + work / done) > limit:
+            if report:
+                report(line + "left out, out of time")
+            continue
+        yield next_pass
+        done += work
+        if report:
+            now = time.perf_counter()
+            rest = (now - start) / done * sum(works[number:])
+            report(line + f"{now - begin:.1f} s, about {rest:.2g} s left")
+
+
+def _seconds_per_work(first: Pass, X: Signals, options: dict[str, Any]) -> float:
+    """Return the seconds that a pixel pair and layer takes, on a few signals."""
+    pairs = _TRIED / first.work(take(X, np.arange(1)), 1)
+    few = take(X, np.arange(min(len(X), int(np.sqrt(2 * pairs)) + 2)))
+    signals = first.view.fit(few)(few)
+    first.kernel(signals, **options)  # what these signals need is compiled, or loaded
+    begin = time.perf_counter()
+    first.kernel(signals, **options)
+    return (time.perf_counter() - begin) / first.work(few, len(few))

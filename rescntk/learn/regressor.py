@@ -8,23 +8,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from ..arrays import Array
 from ..validation import check_flag
-from .atomic import atomic
 from .base import ResidualKernelEstimator, check_given
-from .cases import find_cases, of_positive_weight
-from .inputs import read_signals
-from .moderate import moderate
-from .parameters import check_parameters, estimator
+from .inputs import atomic, find_cases, of_positive_weight, read_signals
+from .views import moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Default penalties beside the least one, in units of the kernels' diagonal. Chosen to reach from
 nearly interpolation to nearly the mean of the targets."""
 
 
-@estimator
 class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     """Predict numbers from signals by the kernels of infinitely wide convolutional ResNets.
 
@@ -38,7 +34,12 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Parameters
     ----------
-    {parameters}
+    effort, max_length, block_statistics, standardize, first_differences, constant, time_scale, \
+    filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks, random_state, \
+    engine, dtype, n_jobs, verbose
+        As for `ResidualKernelClassifier`.
+    penalty : float or sequence, optional
+        As for `ResidualKernelClassifier`; the default also has 1e-4, 1e-3 … 10.
 
     Attributes
     ----------
@@ -66,8 +67,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     True
     >>> mean, deviation = model.predict(X[40:], return_std=True)
     """
-
-    _variances = True
 
     @atomic
     def fit(
@@ -97,9 +96,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             message says what to do.
         """
         start = time.perf_counter()
-        checked = check_parameters(self)
         check_given(self, y)
-        signals = read_signals(self, X, reset=True, lists=True)
+        signals = read_signals(self, X, reset=True)
         values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(signals, values)
         signals, values, weights = of_positive_weight(signals, values, sample_weight)
@@ -116,7 +114,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.target_mean_ = np.ldexp(mean, self._exponents)
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         self._moderate_mean, self._moderate_scale = mean, np.where(varies, deviation, 1.0)
-        decisions, _ = self._average(checked, cases._replace(targets=Y), weights)
+        standardized = cases._replace(targets=Y)
+        decisions, _ = self._average(standardized, weights, _PENALTIES, variances=True)
         squares = ((decisions - Y) ** 2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
@@ -130,10 +129,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
                 flush=True,
             )
         return self
-
-    def _penalties(self, weights: np.ndarray) -> tuple[float, ...]:
-        """Return the default penalties for cases of these weights."""
-        return (*super()._penalties(weights), *_PENALTIES)
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Return predicted targets, and their standard deviations if asked for.
@@ -163,12 +158,26 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """
         if not check_flag(return_std, "return_std"):
             return self._unscaled(self._decide(X) * self._moderate_scale + self._moderate_mean)
-        check_is_fitted(self)
-        signals = read_signals(self, X, reset=False, lists=True)
-        mean, variance = self._fitted.mixture(signals, self._options())
+        mean, variance = self._mixture(X)
         deviation = np.sqrt(variance) * self._moderate_scale
         mean = mean * self._moderate_scale + self._moderate_mean
         return self._unscaled(mean), self._unscaled(deviation)
+
+    def _mixture(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        r"""Return mean and variance of the mixture of processes, (m_cases, n_outputs) each.
+
+        A pass has the mean f(x) of its decisions and the variance :math:`\sigma^2 (1 - k(x)^\top
+        (K + \lambda I)^{-1} k(x) + \lambda)` of a new observation, where 1 is K(x, x). With
+        weights w, the mixture has the mean :math:`\sum w f` and the variance
+        :math:`\sum w (v + f^2) - (\sum w f)^2`.
+        """
+        means, variances = [], []
+        for fitted, K in zip(self._fitted, self._matrices(X), strict=True):
+            means.append(fitted.decide(K))
+            variances.append(fitted.variance(K))
+        mean = np.tensordot(self._weights(), means, 1)
+        spread = np.tensordot(self._weights(), (np.array(means) - mean) ** 2, 1)
+        return mean, np.tensordot(self._weights(), variances, 1) + spread
 
     def _unscaled(self, values: np.ndarray) -> np.ndarray:
         """Return values, (n_cases, n_targets), in units of the targets and of their shape."""
@@ -211,6 +220,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
 
 def _moderate_columns(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each column of targets divided by a power of two (`moderate`), and the powers."""
-    columns = [moderate(column) for column in targets.T]
-    return np.stack([c for c, _ in columns], axis=1), np.array([e for _, e in columns])
+    """Return each column of targets divided by a power of two, and the exponents."""
+    exponents = np.array([moderate_exponent(column) for column in targets.T])
+    return np.ldexp(targets, -exponents), exponents

@@ -10,10 +10,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
-from .atomic import atomic
-from .batches import Signals, each, standard_scale
-from .inputs import is_flat, read_signals
-from .moderate import moderate
+from .inputs import as_signals, atomic, read_signals
+from .views import Signals, each, moderate_exponent, standard_scale
 
 
 class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -68,8 +66,10 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             If the signals are not as described.
         """
-        signals, exponent = moderate(read_signals(self, X, reset=True, lists=True))
-        mean, deviation = standard_scale(signals)
+        signals = read_signals(self, X, reset=True)
+        exponent = moderate_exponent(signals)
+        moderate = each(lambda Z: np.ldexp(Z, -exponent), signals)
+        mean, deviation = standard_scale(moderate, np.ones(len(signals)))
         varies = self.with_std & (deviation > 0)
         self.mean_ = np.ldexp(mean if self.with_mean else np.zeros(len(mean)), exponent)
         self.scale_ = np.where(varies, np.ldexp(deviation, exponent), 1.0)
@@ -122,8 +122,9 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _mapped(self, X: Array, function: Callable[[np.ndarray], np.ndarray]) -> Signals:
         """Return `function` of each signal, (n_channels, n_timepoints), in the shape of `X`."""
         check_is_fitted(self)
-        signals, flat = each(function, read_signals(self, X, reset=False, lists=True)), is_flat(X)
-        return signals[:, 0] if flat and isinstance(signals, np.ndarray) else signals
+        signals: Any = each(function, read_signals(self, X, reset=False))
+        flat = isinstance(signals, np.ndarray) and as_signals(X, "X", lists=True) is None
+        return signals[:, 0] if flat else signals
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns: the names in the fitted table.

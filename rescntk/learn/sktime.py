@@ -1,7 +1,6 @@
 """The classifier and the regressor as sktime estimators.
 
-Each has the parameters of the estimator of `rescntk.learn` to which it delegates its work.
-sktime itself refuses missing values, with a ``ValueError``; the message is followed by a remedy.
+Each has the parameters of the estimator of `rescntk.learn` that does its work.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.sktime needs sktime: pip install sktime") from None
 
 from . import classifier, regressor
-from ._delegating import QUICK, DelegatingClassifier, DelegatingEstimator, with_remedy
-from .inputs import signals_of_cases, three_axes
-from .parameters import same_parameters_as
+from .inputs import as_signals
+from .parameters import ClassifierParameters, Parameters
+from .wrappers import QUICK, Wrapper, refuse_missing_values
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
@@ -33,33 +32,30 @@ _TAGS = {
 }
 
 
-class HintsMixin:
-    """sktime's refusals of missing values, followed by a remedy; lists of arrays accepted."""
+class _SktimeWrapper(Wrapper):
+    def __post_init__(self) -> None:
+        if not hasattr(self, "fit_time_"):  # sktime's own __init__ calls this method once more
+            super().__post_init__()  # type: ignore[misc]
 
     def _internal_convert(self, X: Any, y: Any = None) -> Any:
         if isinstance(X, (list, tuple)) and all(isinstance(case, np.ndarray) for case in X):
-            signals = signals_of_cases(X, "X")
-            if signals is not None:
+            signals = as_signals(X, "X", lists=True)
+            if isinstance(signals, list):
                 X = [pd.DataFrame(case.T) for case in signals]
             else:
-                X = np.asarray(X) if (array := three_axes(X, "X")) is None else array
+                X = np.asarray(X) if signals is None else signals
         return super()._internal_convert(X, y)  # type: ignore[misc]
 
     def _check_capabilities(self, metadata: Any) -> None:
-        with with_remedy(missing=metadata["has_nans"]):
-            super()._check_capabilities(metadata)  # type: ignore[misc]
+        refuse_missing_values(metadata["has_nans"])
+        super()._check_capabilities(metadata)  # type: ignore[misc]
 
     def _signals(self, X: list[pd.DataFrame]) -> list[np.ndarray]:
         return [case.to_numpy().T for case in X]
 
 
-@same_parameters_as(classifier.ResidualKernelClassifier)
-class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier):
-    """`rescntk.learn.ResidualKernelClassifier` as a sktime classifier.
-
-    Parameters
-    ----------
-    {parameters}
+class ResidualKernelClassifier(_SktimeWrapper, ClassifierParameters, BaseClassifier):
+    """`rescntk.learn.ResidualKernelClassifier` as a sktime classifier, with its parameters.
 
     Attributes
     ----------
@@ -96,13 +92,8 @@ class ResidualKernelClassifier(HintsMixin, DelegatingClassifier, BaseClassifier)
         return [QUICK, QUICK | {"class_weight": "balanced"}]
 
 
-@same_parameters_as(regressor.ResidualKernelRegressor)
-class ResidualKernelRegressor(HintsMixin, DelegatingEstimator, BaseRegressor):
-    """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor.
-
-    Parameters
-    ----------
-    {parameters}
+class ResidualKernelRegressor(_SktimeWrapper, Parameters, BaseRegressor):
+    """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor, with its parameters.
 
     Attributes
     ----------

@@ -2,22 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
-from .batches import Signals, each, lengths, standard_scale, weighted_points
-from .moderate import moderate, scaled_down
+Signals: TypeAlias = np.ndarray | list[np.ndarray]
+"""Signals of one length, (n_cases, n_channels, n_timepoints), or a list of signals of different
+lengths, (n_channels, n_timepoints) each."""
 
 ONLY = "only"
 """Value of `first_differences` that drops the signals themselves."""
 
+_ROUNDING = 10
+"""Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
+Raising it leaves more channels undivided. Chosen as a margin over rounding errors, not measured."""
+
+_ORDINARY = 300
+"""Largest |exponent| of ordinary numbers, from 2^-300 to 2^300. Raising it divides fewer numbers by
+a power of two, and lets sums of squares leave float64, whose numbers end at 2^1024. Chosen by
+reasoning: squares of 2^300 leave room for 2^400 summands."""
+
+
+def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
+    """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
+    return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
+
+
+def take(X: Signals, cases: np.ndarray) -> Signals:
+    """Return copies of some signals, by their indices."""
+    return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
+
+
+def lengths(X: Signals) -> np.ndarray:
+    """Return the number of time points of each signal, (n_cases,)."""
+    if isinstance(X, np.ndarray):
+        return np.full(len(X), X.shape[2])
+    return np.array([x.shape[1] for x in X])
+
+
+def moderate_exponent(X: Signals) -> int:
+    """Return the exponent of the power of two that numbers are divided by; 0 for ordinary numbers.
+
+    ReLU networks are homogeneous, and so are views: a power of two changes no digit. Squares of
+    the quotients stay within float64.
+    """
+    largest = np.abs(X).max() if isinstance(X, np.ndarray) else max(np.abs(x).max() for x in X)
+    exponent = int(np.frexp(largest)[1])
+    return 0 if abs(exponent) <= _ORDINARY else exponent
+
+
+def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the standard deviation of each channel, (n_channels,) each.
+
+    They are taken over all cases, with their weights, and time points. A constant channel gets
+    the deviation 0.
+    """
+    points, weights = _weighted_points(X, case_weights)
+    mean = np.average(points, axis=1, weights=weights)
+    deviation = np.sqrt(np.average((points - mean[:, None]) ** 2, axis=1, weights=weights))
+    # The deviation of a constant channel is a rounding error of its mean.
+    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(points).max(axis=1)
+    return mean, np.where(deviation > rounding, deviation, 0.0)
+
 
 @dataclass(frozen=True)
 class View:
-    """Settings by which signals are prepared for the network.
+    """Settings by which signals are prepared for the network, and the scales that `fit` measures.
 
-    The defaults leave the signals unchanged.
+    The defaults leave the signals unchanged. Views with equal settings are equal.
 
     Attributes
     ----------
@@ -42,50 +96,10 @@ class View:
         s, at least 0: two channels s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d) are appended at time
         point j of d, for C channels of root mean square r. They tell the head "gap" where a
         pattern stands: 0 tells nothing, a large s only compares patterns of one place.
-    """
-
-    max_length: int | None = None
-    block_statistics: bool = False
-    standardize: bool = False
-    first_differences: bool | str = False
-    constant: bool = False
-    time_scale: float = 0.0
-
-    def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> FittedView:
-        """Measure the scales of training signals X, whose weights are 1 by default."""
-        weights = np.ones(len(X)) if case_weights is None else case_weights
-        block = block_size(int(lengths(X).max()), self.max_length)
-        X, exponent = moderate(X)
-        X = each(lambda Z: shorten(Z, block, self.block_statistics), X)
-        channels = len(X[0])
-        mean, scale, rise = np.zeros(channels), np.ones(channels), np.zeros(channels)
-        if self.block_statistics and block > 1:
-            scale = _root_mean_square(X, weights)
-        elif self.standardize:
-            mean, scale = standard_scale(X, weights)
-        scale = np.where(scale > 0, scale, 1.0)
-        X = each(lambda Z: (Z - mean[:, None]) / scale[:, None], X)
-        if self.first_differences:
-            rise = standard_scale(each(_first_differences, X), weights)[1]
-        ratio = standard_scale(X, weights)[1] / np.where(rise > 0, rise, 1)
-        difference_scale = np.where(rise > 0, ratio, 0.0)
-        fitted = FittedView(self, block, exponent, mean, scale, difference_scale, 1.0)
-        squares = _root_mean_square(each(fitted.own_channels, X), weights) ** 2
-        level = float(np.sqrt(np.mean(squares)))
-        return replace(fitted, level=level or 1.0)
-
-
-@dataclass(frozen=True)
-class FittedView:
-    """A `View` with the scales of the training signals.
-
-    Attributes
-    ----------
-    view : View
     block : int
         Number of time points that are averaged; 1 leaves signals unchanged.
     exponent : int
-        Signals are divided by 2 to this power first; 0 unless their squares would leave float64.
+        Signals are divided by 2 to this power first (`moderate_exponent`).
     mean, scale : ndarray, (n_channels,)
         Subtrahend and divisor of each channel, after shortening.
     difference_scale : ndarray, (n_channels,)
@@ -94,39 +108,65 @@ class FittedView:
         Value of the constant channel, and r of the channels of time.
     """
 
-    view: View
-    block: int
-    exponent: int
-    mean: np.ndarray
-    scale: np.ndarray
-    difference_scale: np.ndarray
-    level: float
+    max_length: int | None = None
+    block_statistics: bool = False
+    standardize: bool = False
+    first_differences: bool | str = False
+    constant: bool = False
+    time_scale: float = 0.0
+    block: int = field(default=1, compare=False)
+    exponent: int = field(default=0, compare=False)
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(1), compare=False)
+    scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
+    difference_scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
+    level: float = field(default=1.0, compare=False)
+
+    def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:
+        """Return the view with the scales of training signals X, whose weights are 1 by default."""
+        weights = np.ones(len(X)) if case_weights is None else case_weights
+        block = block_size(int(lengths(X).max()), self.max_length)
+        view = replace(self, block=block, exponent=moderate_exponent(X))
+        shortened = each(view._scaled, X)
+        mean, scale = np.zeros(len(shortened[0])), np.ones(len(shortened[0]))
+        if self.block_statistics and block > 1:
+            scale = _root_mean_square(shortened, weights)
+        elif self.standardize:
+            mean, scale = standard_scale(shortened, weights)
+        view = replace(view, mean=mean, scale=np.where(scale > 0, scale, 1.0))
+        scaled, rise = each(view._scaled, X), np.zeros(len(mean))
+        if self.first_differences:
+            rise = standard_scale(each(_first_differences, scaled), weights)[1]
+        ratio = standard_scale(scaled, weights)[1] / np.where(rise > 0, rise, 1)
+        view = replace(view, difference_scale=np.where(rise > 0, ratio, 0.0))
+        squares = _root_mean_square(each(view._with_differences, scaled), weights) ** 2
+        return replace(view, level=float(np.sqrt(np.mean(squares))) or 1.0)
 
     def __call__(self, X: Signals) -> Signals:
         """Return the signals as the network sees them: more channels, fewer time points."""
         return each(self._prepare, X)
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
-        """Return signals of one length, (n_cases, more channels, shorter)."""
-        view = self.view
-        X = shorten(scaled_down(X, self.exponent), self.block, view.block_statistics)
-        X = self.own_channels((X - self.mean[:, None]) / self.scale[:, None])
+        X = self._with_differences(self._scaled(X))
         parts, (n, channels, length) = [X], X.shape
-        if view.constant:
+        if self.constant:
             parts.append(np.full((n, 1, length), self.level))
-        if view.time_scale:
+        if self.time_scale:
             angle = np.pi * np.arange(length) / length
-            time = view.time_scale * self.level * np.sqrt(channels) * _circle(angle)
+            circle = np.stack([np.cos(angle), np.sin(angle)])
+            time = self.time_scale * self.level * np.sqrt(channels) * circle
             parts.append(np.broadcast_to(time, (n, 2, length)))
         return np.concatenate(parts, axis=1)
 
-    def own_channels(self, X: np.ndarray) -> np.ndarray:
-        """Return scaled signals, their first differences, or both, as channels."""
-        how = self.view.first_differences
-        if how is False:
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        X = shorten(np.ldexp(X, -self.exponent), self.block, self.block_statistics)
+        return (X - self.mean[:, None]) / self.scale[:, None]
+
+    def _with_differences(self, X: np.ndarray) -> np.ndarray:
+        if not self.first_differences:
             return X
         differences = _first_differences(X) * self.difference_scale[:, None]
-        return differences if how == ONLY else np.concatenate([X, differences], axis=1)
+        only = self.first_differences == ONLY
+        return differences if only else np.concatenate([X, differences], axis=1)
 
 
 def block_size(length: int, max_length: int | None) -> int:
@@ -154,13 +194,18 @@ def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.nda
     return np.concatenate([means, np.sqrt(variances), least, most], axis=1)
 
 
+def _weighted_points(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the time points of all signals, (n_channels, total number), and their weights."""
+    if isinstance(X, np.ndarray):
+        points = X.transpose(1, 0, 2).reshape(X.shape[1], -1)
+    else:
+        points = np.concatenate(X, axis=1)
+    return points, np.repeat(case_weights, lengths(X))
+
+
 def _root_mean_square(X: Signals, case_weights: np.ndarray) -> np.ndarray:
-    points, weights = weighted_points(X, case_weights)
+    points, weights = _weighted_points(X, case_weights)
     return np.sqrt(np.average(points**2, axis=1, weights=weights))
-
-
-def _circle(angle: np.ndarray) -> np.ndarray:
-    return np.stack([np.cos(angle), np.sin(angle)])
 
 
 def _first_differences(X: np.ndarray) -> np.ndarray:

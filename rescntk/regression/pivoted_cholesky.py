@@ -103,6 +103,20 @@ def pivoted_cholesky(
     >>> bool(np.isclose(error, low.residual))
     True
     """
+    low = pivoted_factor(kernel, X, rank, seed, options)
+    if len(low.landmarks) < rank:
+        warnings.warn(
+            f"pivoted_cholesky stopped at rank {len(low.landmarks)} of {rank}: the residual is a "
+            f"rounding error (equal signals, or a kernel matrix of lower rank)",
+            stacklevel=2,
+        )
+    return low
+
+
+def pivoted_factor(
+    kernel: Callable[..., np.ndarray], X: np.ndarray, rank: int, seed: int, options: dict[str, Any]
+) -> LowRank:
+    """Return the result of `pivoted_cholesky`, without a warning where it has fewer columns."""
     check_kernel(kernel)
     X = check_batch(X, "X")
     n, rank = len(X), check_depth(rank, "rank")
@@ -142,11 +156,6 @@ def pivoted_cholesky(
         diagonal[accepted] = 0.0
         found = new.stop
     if found < rank:
-        warnings.warn(
-            f"pivoted_cholesky stopped at rank {found} of {rank}: the residual is a rounding "
-            f"error (equal signals, or a kernel matrix of lower rank)",
-            stacklevel=2,
-        )
         factor = factor[:, :found].copy()
     return LowRank(landmarks[:found], factor, float(diagonal.sum()))
 

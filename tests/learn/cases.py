@@ -1,9 +1,11 @@
 """Signals, parameters and plain re-computations that several tests of this folder share."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 import rescntk as rk
-from rescntk.learn import readouts
+from rescntk.learn import calibration
 
 ONE = {
     "depth": (1, 2),
@@ -77,4 +79,24 @@ def refitted(K, Y, penalty):
 
 def targets_of(labels):
     """Return targets ±1 of labels 0, 1, …"""
-    return readouts.one_against_rest(labels, labels.max() + 1)
+    return calibration.one_against_rest(labels, labels.max() + 1)
+
+
+class KernelCall(NamedTuple):
+    """A call of a `rescntk.Kernel`."""
+
+    alpha: float
+    is_cross: bool
+    options: dict
+
+
+def kernel_calls(monkeypatch):
+    """Return a list that grows with each call of a `rescntk.Kernel`."""
+    calls, original = [], rk.Kernel.__call__
+
+    def counted(self, X, Z=None, **options):
+        calls.append(KernelCall(self.network.alpha, Z is not None, options))
+        return original(self, X, Z, **options)
+
+    monkeypatch.setattr(rk.Kernel, "__call__", counted)
+    return calls

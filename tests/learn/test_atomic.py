@@ -19,14 +19,9 @@ from tests.learn.cases import QUICK, waves
 MODELS = [ResidualKernelClassifier(**QUICK), ResidualKernelRegressor(**QUICK)]
 
 
-@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
-def model(request):
-    return type(request.param)(**request.param.get_params())
-
-
 def interrupt(monkeypatch, after):
     """Interrupt the fit as a person does, after some passes."""
-    kernel, made = passes.MeanKernel.__call__, []
+    kernel, made = passes.Pass.kernel, []
 
     def some(*arguments, **options):
         made.append(1)
@@ -34,28 +29,27 @@ def interrupt(monkeypatch, after):
             raise KeyboardInterrupt
         return kernel(*arguments, **options)
 
-    monkeypatch.setattr(passes.MeanKernel, "__call__", some)
+    monkeypatch.setattr(passes.Pass, "kernel", some)
 
 
-@pytest.mark.parametrize("after", [0, 2])
-def test_an_interrupted_first_fit_is_no_fit(after, model, rng, monkeypatch):
+@pytest.mark.parametrize("model", MODELS)
+def test_an_interrupted_fit(model, rng, monkeypatch):
+    """A first fit is no fit; a later fit keeps the former."""
     X, y = waves(rng, 12, 2)
-    interrupt(monkeypatch, after)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
+    with monkeypatch.context() as patch:
+        interrupt(patch, 2)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
     assert not [name for name in vars(model) if name.endswith("_")]
     with pytest.raises(NotFittedError):
         model.predict(X)
-
-
-def test_an_interrupted_fit_keeps_the_former_fit(model, rng, monkeypatch):
-    X, y = waves(rng, 12, 2)
     model.fit(X, y)
     before, predictions = dict(vars(model)), model.predict(X)
-    interrupt(monkeypatch, 3)
     other, labels = waves(rng, 15, 3, length=30)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(other, labels + 7)
+    with monkeypatch.context() as patch:
+        interrupt(patch, 3)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(other, labels + 7)
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())
     assert (model.predict(X) == predictions).all()
@@ -64,12 +58,14 @@ def test_an_interrupted_fit_keeps_the_former_fit(model, rng, monkeypatch):
 @pytest.mark.parametrize("model", [SignalScaler(), KernelMatrix(), *MODELS])
 def test_a_refused_fit_keeps_the_former_fit(model, rng):
     X, y = waves(rng, 12, 2)
+    model.note = "mine"
     model.fit(X, y)
     before = dict(vars(model))
     for bad in (X[:, :, :5] * np.nan, X[:, 0, 0]):
         with pytest.raises(ValueError, match="X|Expected 2D"):
             model.fit(bad, y)
     assert all(vars(model)[name] is value for name, value in before.items())
+    assert model.note == "mine"
 
 
 def test_a_second_fit_forgets_the_first(rng):
@@ -78,10 +74,3 @@ def test_a_second_fit_forgets_the_first(rng):
     assert model.n_features_in_ == 24
     assert model.fit(X) is model
     assert not hasattr(model, "n_features_in_")
-
-
-def test_other_attributes_stay(rng):
-    X, _ = waves(rng, 12, 2)
-    model = SignalScaler()
-    model.note = "mine"
-    assert model.fit(X).note == "mine"

@@ -10,9 +10,9 @@ from rescntk.learn import (
     ResidualKernelRegressor,
     average,
     base,
-    readouts,
+    calibration,
 )
-from rescntk.learn.cases import find_cases
+from rescntk.learn.inputs import find_cases
 from tests import tolerances
 from tests.learn.cases import ONE, QUICK, bordered, mean_of_kernels, refitted, targets_of, waves
 
@@ -50,8 +50,8 @@ def test_average_by_hand(rng):
     assert model.best_score_error_ == pytest.approx(right.std() / np.sqrt(22))
     np.testing.assert_allclose(model.class_scores_, [right[y == c].mean() for c in range(3)])
     assert model.balanced_score_ == pytest.approx(model.class_scores_.mean())
-    found = readouts.calibrate(out_of_fold, y, np.ones(22))
-    assert model.inverse_temperature_ == pytest.approx(found.inverse_temperature, rel=1e-4)
+    found, _ = calibration.calibrate(out_of_fold, y, np.ones(22))
+    assert model.inverse_temperature_ == pytest.approx(found, rel=1e-4)
 
 
 def test_left_out_against_refitting_everything(rng):
@@ -61,12 +61,12 @@ def test_left_out_against_refitting_everything(rng):
     X = X * np.exp(0.3 * rng.standard_normal((n, 1, 1))) + 0.5 * rng.standard_normal(X.shape)
     options = ONE | {"standardize": True, "constant": True, "depth": 2, "kind": "ntk"}
     model = ResidualKernelClassifier(penalty=0.1, **options).fit(X, y)
-    (member,) = model._fitted.members
+    (fitted,) = model._fitted
     errors, Y = np.empty(n), targets_of(y)
     for i in range(n):
         rest = np.delete(np.arange(n), i)
-        fitted = member.view.view.fit(X[rest])
-        K = member.source.kernel(fitted(X), fitted(X[rest]))
+        view = fitted.source.view.fit(X[rest])
+        K = fitted.source.kernel(view(X), view(X[rest]))
         coefficients, intercepts = bordered(K[rest], Y[rest], 0.1)
         errors[i] = (K[i] @ coefficients + intercepts - Y[i])[0] ** 2
     # A variance of 23 cases instead of 24 is another one by about 2/24.
@@ -74,19 +74,46 @@ def test_left_out_against_refitting_everything(rng):
 
 
 def test_weights_and_penalties_by_hand(rng):
-    """Weights of cases count in the choice of penalties and in the weights of members."""
+    """Weights of cases count in the choice of penalties and in the weights of passes."""
     n = 40
     factors = np.array([[2, 1, 1.5], [1, 1.01, 3], [4, 4, 0.9]])
     residuals = [rng.standard_normal((3, n, 2)) * row[:, None, None] for row in factors]
     case_weights = rng.uniform(size=n) * (rng.uniform(size=n) > 0.2)
-    found = average.weigh(residuals, case_weights)
+    penalties, errors, weights = average.weigh(residuals, case_weights)
     squares = np.array(residuals) ** 2 * case_weights[:, None]
     means = squares.sum(axis=(2, 3)) / (2 * case_weights.sum())
-    assert (found.penalties == means.argmin(axis=1)).all() and len(set(found.penalties)) > 1
-    np.testing.assert_allclose(found.errors, means.min(axis=1))
-    weights = found.errors**-4.0
-    np.testing.assert_allclose(found.weights, weights / weights.sum())
-    assert (average.weigh(residuals, np.zeros(n)).weights == 1 / 3).all()
+    assert (penalties == means.argmin(axis=1)).all() and len(set(penalties)) > 1
+    np.testing.assert_allclose(errors, means.min(axis=1))
+    np.testing.assert_allclose(weights, errors**-4.0 / np.sum(errors**-4.0))
+    assert (average.weigh(residuals, np.zeros(n))[2] == 1 / 3).all()
+
+
+@pytest.mark.parametrize("penalty", [1e-6, 1e-2, 10.0])
+def test_ridge_in_units_of_the_diagonal(penalty, rng):
+    """Normal equations, and refits without each case, whatever the diagonal is."""
+    X = rng.standard_normal((14, 1, 10))
+    X[3] *= 30
+    K, Y = rk.ResCNTK(2, head="trace")(X), rng.standard_normal((14, 2))
+    unit, spectrum = average.decompose_in_units(K)
+    coefficients, intercepts = bordered(K, Y, penalty)
+    found = spectrum.with_intercept(Y, penalty)
+    np.testing.assert_allclose(found[0] / unit, coefficients, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found[1], intercepts, rtol=1e-6, atol=1e-9)
+    left_out = Y - spectrum.leave_one_out(Y, penalty, intercept=True)
+    np.testing.assert_allclose(left_out, refitted(K, Y, penalty), rtol=1e-6, atol=1e-9)
+
+
+def test_float32_clips_what_rounding_made_negative(rng):
+    """Signals that nearly coincide, in float32: eigenvalues below 0 do no harm."""
+    X = rng.standard_normal((6, 1, 8)).repeat(3, axis=0)
+    X = X + 3e-8 * rng.standard_normal(X.shape)
+    K = rk.ResCNTK(2, head="trace")(X, dtype="float32")
+    assert np.linalg.eigvalsh(K.astype(float)).min() < -1e-9
+    Y, penalty = rng.standard_normal((18, 1)), 1e-6
+    _, spectrum = average.decompose_in_units(K)
+    assert spectrum.eigenvalues.min() == 0.0
+    coefficients, _ = spectrum.with_intercept(Y, penalty)
+    assert np.linalg.norm(coefficients) <= 2 * np.linalg.norm(Y) / penalty
 
 
 def test_a_penalty_is_chosen_for_numbers_alone(rng):
@@ -123,18 +150,21 @@ def test_all_landmarks_are_no_restriction(dtype, rng):
     assert (model.decision_function(X) == full.decision_function(X)).all()
     cases = find_cases(X[:20], y[:20, None], np.ones(20))
     cases = cases._replace(targets=targets_of(cases.targets[:, 0]))
-    members = [
-        average._fit_landmarks(one.source.kernel, cases._replace(signals=one.signals), [1e-2],
-                               np.arange(20), False, model._options())
-        for one in full._fitted.members
-    ]  # fmt: skip
-    for member, one in zip(members, full._fitted.members, strict=True):
-        K = one.source.kernel(X[20:], member.signals).astype(float)
-        expected = one.readouts[0](one.matrix(X[20:], model._options()))
-        # The condition number is at most 20/1e-2.
-        np.testing.assert_allclose(
-            member.readouts[0](K), expected, atol=2e3 * 20 * tolerances.EPS[dtype]
+    restricted, _ = average.fit_average(
+        [fitted.source for fitted in full._fitted],
+        cases,
+        [1e-2],
+        error_weights=np.ones(20),
+        folds=np.arange(20),
+        landmarks=np.arange(20),
+        options=model._options(),
+    )
+    for fitted, all_signals in zip(restricted, full._fitted, strict=True):
+        found, expected = (
+            f.decide(f.matrix(X[20:], model._options())) for f in (fitted, all_signals)
         )
+        # The condition number is at most 20/1e-2.
+        np.testing.assert_allclose(found, expected, atol=2e3 * 20 * tolerances.EPS[dtype])
 
 
 def test_landmarks_by_hand(rng):
@@ -151,7 +181,7 @@ def test_landmarks_by_hand(rng):
     system[:10, :10] += 1e-2 * K[np.ix_(S, S)]
     solution = np.linalg.solve(system, A.T @ Y)
     np.testing.assert_allclose(model.decision_function(X), (A @ solution)[:, 0], atol=1e-6)
-    assert len(model._fitted.members[0].signals) == 10
+    assert len(model._fitted[0].signals) == 10
     assert model.kernel_matrix(X[:3]).shape == (3, 10)
     for landmarks, n, count in ((None, 2000, 2000), (None, 2001, 500), ("all", 9999, 9999)):
         assert base.count_landmarks(landmarks, n) == count
@@ -195,12 +225,10 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     model = ResidualKernelRegressor(**QUICK).fit(X[:30], targets[:30])
     mean, deviation = model.predict(X[30:], return_std=True)
     assert mean.shape == deviation.shape == (10, 2)
-    means, second = [], 0
-    for place, member in enumerate(model._fitted.members):
-        alone = average.Average([member], model._fitted.penalties, average.Weighting(
-            model._fitted.weighting.penalties[[place]], np.ones(1), np.ones(1)))  # fmt: skip
-        own, variance = alone.mixture(X[30:], model._options())
-        means.append(own)
-        second = second + model.passes_["weight"][place] * (variance + own**2)
-    together = second - np.tensordot(model.passes_["weight"], means, 1) ** 2
+    weights, mean, second = model.passes_["weight"], 0, 0
+    for fitted, weight in zip(model._fitted, weights, strict=True):
+        K = fitted.matrix(X[30:], model._options())
+        mean = mean + weight * fitted.decide(K)
+        second = second + weight * (fitted.variance(K) + fitted.decide(K) ** 2)
+    together = second - mean**2
     np.testing.assert_allclose((deviation / model.target_scale_) ** 2, together, rtol=1e-9)

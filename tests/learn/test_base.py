@@ -26,7 +26,7 @@ def test_options_are_passed_on(model, rng, monkeypatch):
     assert len(calls) == 4  # fitting computes nothing twice
     fitted.predict(X)
     assert calls == [{"engine": "reference", "dtype": "float32", "threads": 2}] * 8
-    assert {one.source.kernel.network.alpha for one in fitted._fitted.members} == {0.3}
+    assert {one.source.network.alpha for one in fitted._fitted} == {0.3}
 
 
 def test_jobs_are_counted_as_by_scikit_learn():

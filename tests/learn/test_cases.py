@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, views
-from rescntk.learn.cases import find_cases
+from rescntk.learn.inputs import find_cases
 from tests.learn.cases import ONE, mean_of_kernels, waves
 
 VIEWED = ONE | {"standardize": True, "constant": True, "first_differences": True}

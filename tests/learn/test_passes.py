@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("sklearn")
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, base, passes, schedule, views
-from rescntk.learn.parameters import check_parameters
+from rescntk.learn import ResidualKernelClassifier, base, passes, views
+from rescntk.learn.parameters import check_several
 from tests import tolerances
 from tests.learn.cases import QUICK, waves
 
@@ -22,7 +22,7 @@ def plan(X, count=99, **given):
 def test_the_mean_of_normalized_kernels(rng):
     X, Z = rng.standard_normal((4, 2, 9)), rng.standard_normal((3, 2, 9))
     network = rk.Network(3, alpha=0.5)
-    mean = passes.MeanKernel(network, "gap", ("ntk", "gpk"), (3, 1))
+    mean = passes.Pass(views.View(), network, "gap", ("ntk", "gpk"), (3, 1)).kernel
     kernels = [
         rk.Kernel(network.replace(depth=depth), kind, "gap", True)
         for depth in (1, 3)
@@ -41,13 +41,13 @@ def test_plans_have_no_repetitions_and_filters_that_fit(length):
     found = plan(X)
     assert len(found) == len(set(found)) >= (1 if length < 3 else 5)
     for one in found:
-        view, network = one.view, one.kernel.network
+        view, network = one.view, one.network
         shortened = view.fit(X)(X).shape[2]
         assert shortened <= (view.max_length or length)
         assert max(network.filter_size, network.input_filter_size) <= shortened
         assert network.filter_size % 2 == 1
         assert not (view.block_statistics and length <= 128)
-        assert one.settings().keys() == passes._COMMON.keys()
+        assert one.settings().keys() == passes.COMMON.keys()
     counts = [len(plan(X, passes.EFFORTS[effort])) for effort in ("fast", "default", "thorough")]
     assert counts == sorted(counts)
     assert plan(X, 4) == found[: len(plan(X, 4))]  # the first are the same for all efforts
@@ -56,13 +56,13 @@ def test_plans_have_no_repetitions_and_filters_that_fit(length):
 def test_given_settings_take_the_place_of_the_plans():
     X = np.zeros((3, 2, 24))
     found = plan(X, head="trace", filter_size=(3, 5), first_differences=False, time_scale=0.0)
-    assert {(one.kernel.head, one.view.first_differences) for one in found} == {("trace", False)}
-    assert {one.kernel.network.filter_size for one in found} == {3, 5}
-    assert [one.kernel.network.filter_size for one in found[:2]] == [3, 5]
+    assert {(one.head, one.view.first_differences) for one in found} == {("trace", False)}
+    assert {one.network.filter_size for one in found} == {3, 5}
+    assert [one.network.filter_size for one in found[:2]] == [3, 5]
     alone = plan(X, head="gap", filter_size=99, input_filter_size=1, first_differences=False,
                  time_scale=0.5, standardize=True, constant=False, dilation=2)  # fmt: skip
-    assert len(alone) == 1 and alone[0].kernel.network.filter_size == 23
-    assert alone[0].kernel.network.dilation == 2
+    assert len(alone) == 1 and alone[0].network.filter_size == 23
+    assert alone[0].network.dilation == 2
     assert alone[0].describe() == "signals, time 0.5, filters 1 and 23, dilation 2, gap"
 
 
@@ -83,30 +83,30 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        monkeypatch.setattr(schedule.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(passes.time, "perf_counter", lambda: self.now)
 
 
 def test_a_limit_in_seconds(rng, monkeypatch):
     """Passes are skipped whose expected end is beyond the limit; cheap ones may still follow."""
     X = rng.standard_normal((10, 1, 20))
     found = plan(X, 6)
-    works = [schedule.amount_of_work(one, X, 10) for one in found]
+    works = [one.work(X, 10) for one in found]
     clock, said = Clock(monkeypatch), []
-    monkeypatch.setattr(schedule, "_try", lambda *_: 1.0)
+    monkeypatch.setattr(passes, "_seconds_per_work", lambda *_: 1.0)
     limit = works[0] + works[1] + 0.5 * works[2]
-    trace = [one.kernel.head for one in found].index("trace")
+    trace = [one.head for one in found].index("trace")
     assert trace > 2 and works[trace] < 0.5 * works[2]
     done = []
-    for one in schedule.in_time(found, X, 10, limit, said.append, {}):
+    for one in passes.in_time(found, X, 10, limit, said.append, {}):
         done.append(one)
         clock.now += works[found.index(one)]
     assert done == [found[0], found[1], found[trace]]
     assert said[0] == f"about {sum(works):.2g} s"
     assert sum("out of time" in line for line in said) == len(found) - 3
     assert f"about {sum(works[1:]):.2g} s left" in said[1]
-    assert next(schedule.in_time(found, X, 10, 1e-9, None, {})) == found[0]
+    assert next(passes.in_time(found, X, 10, 1e-9, None, {})) == found[0]
     clock.now = 0.0
-    assert list(schedule.in_time(found, X, 10, np.inf, None, {})) == found
+    assert list(passes.in_time(found, X, 10, np.inf, None, {})) == found
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_many_signals_have_fewer_passes_over_shorter_signals(n, length, block):
     def planned(shorter):
         return passes.plan(count, {}, X, shorter=shorter, **REST)
 
-    kept = schedule.affordable(planned, X, m)
-    work = [schedule.amount_of_work(one, X, m) for one in kept]
+    kept = passes.affordable(planned, X, m)
+    work = [one.work(X, m) for one in kept]
     assert len(kept) >= 3 and (len(kept) == len(planned(1))) == (n == 10)
     assert views.block_size(length, kept[0].view.max_length) == block
-    assert sum(work) <= schedule._AFFORDABLE
+    assert sum(work) <= passes._AFFORDABLE
     model = ResidualKernelClassifier(max_length=512)
-    found, _ = model._plan(check_parameters(model), X, m)
+    found, _ = model._plan(check_several(model), X, m)
     assert {one.view.max_length for one in found} == {None}  # a given length stays
 
 

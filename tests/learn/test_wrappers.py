@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("sklearn")
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.learn._delegating import with_remedy
 from tests.learn.cases import ONE
 
 pytestmark = pytest.mark.slow
@@ -30,7 +29,6 @@ def test_wrappers_say_what_to_do(library, kind, rng):
         targets, inner = np.sqrt(np.arange(8.0)), ResidualKernelRegressor
     jobs = {"n_jobs": 1 if library == "aeon" else None}  # the convention of aeon
     assert wrapper().get_params() == inner().get_params() | jobs
-    assert f"n_jobs : int, default {jobs['n_jobs']}" in wrapper.__doc__
     model = wrapper(**ONE)
     broken = X.copy()
     broken[5, 0, 7] = np.nan
@@ -74,14 +72,3 @@ def test_what_is_missing_is_said_in_one_line(module, missing, remedy):
     last = run.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: ")
     assert remedy in last
-
-
-def test_remedies_depend_on_the_signals_alone():
-    """Words of the refusal decide nothing; a refusal in parts becomes one sentence."""
-    with pytest.raises(ValueError, match=r"^missing length$"), with_remedy(missing=False):
-        raise ValueError("missing length")
-    with (
-        pytest.raises(ValueError, match=rf"^two parts: fill them in first .*{FILLED}"),
-        with_remedy(missing=True),
-    ):
-        raise ValueError("two ", "parts.")

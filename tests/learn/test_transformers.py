@@ -1,0 +1,168 @@
+"""KernelMatrix and LandmarkFeatures: in pipelines, searches and streams."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+from sklearn.base import clone
+from sklearn.decomposition import KernelPCA
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import RidgeClassifier, SGDClassifier
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+import rescntk as rk
+from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel
+from tests import tolerances
+from tests.learn.cases import kernel_calls, waves
+
+KERNEL = rk.ResCNTK(2, normalized=True)
+OPTIONS = {"engine": "reference"}
+
+
+def test_kernel_matrix_in_pipelines(rng):
+    X, y = waves(rng, 30, 2)
+    K, matrix = KERNEL(X), KernelMatrix(KERNEL)
+    assert (matrix.fit_transform(X) == K).all()
+    assert (matrix.transform(X[:3]) == K[:3]).all()
+    folds, machine = StratifiedKFold(3), SVC(kernel="precomputed", C=10.0)
+    scores = cross_val_score(make_pipeline(matrix, machine), X, y, cv=folds)
+    assert (scores == cross_val_score(machine, K, y, cv=folds)).all()  # slices rows and columns
+    ridge = make_pipeline(matrix, KernelRidge(kernel="precomputed", alpha=0.1)).fit(X[:20], y[:20])
+    expected = K[20:, :20] @ np.linalg.solve(K[:20, :20] + 0.1 * np.eye(20), y[:20])
+    np.testing.assert_allclose(ridge.predict(X[20:]), expected, rtol=1e-9)
+    pca = make_pipeline(matrix, KernelPCA(3, kernel="precomputed")).fit(X[:20])
+    assert pca.transform(X[20:]).shape == (10, 3)
+
+
+def test_grid_search_over_depth(rng):
+    X, folds = rng.standard_normal((24, 2, 9)), StratifiedKFold(3)
+    y = (X[:, 0] * X[:, 1]).sum(axis=1) > 0
+
+    def scores(depth, C):
+        K = rk.ResCNTK(depth, normalized=True)(X)
+        return cross_val_score(SVC(kernel="precomputed", C=C), K, y, cv=folds).mean()
+
+    pipeline = make_pipeline(KernelMatrix(SignalKernel()), SVC(kernel="precomputed"))
+    for model, prefix, svc in (
+        (SVC(kernel=SignalKernel()), "", ""),
+        (pipeline, "kernelmatrix__", "svc__"),
+    ):
+        grid = {f"{prefix}kernel__depth": [1, 20], f"{svc}C": [0.3, 10.0]}
+        results = GridSearchCV(model, grid, cv=folds).fit(X, y).cv_results_
+        expected = [scores(p[f"{prefix}kernel__depth"], p[f"{svc}C"]) for p in results["params"]]
+        assert len(set(expected)) > 2  # otherwise this says little
+        np.testing.assert_allclose(results["mean_test_score"], expected)
+
+
+def test_kernel_matrix_keeps_its_own_copy(rng):
+    X = rng.standard_normal((5, 1, 6))
+    for signals in (X, [X[0], X[1, :, :3], X[2]]):
+        matrix = KernelMatrix().fit(signals)
+        probe = [x.copy() for x in signals]
+        before = matrix.transform(probe)
+        for x in signals:
+            x[:] = 0.0
+        assert (matrix.transform(probe) == before).all()
+
+
+@pytest.mark.parametrize("kernel", [SignalKernel(2, kind="gpk", n_channels=3), SignalKernel(2)])
+def test_kernel_matrix_reads_flat_signals_like_its_kernel(kernel, rng):
+    F = rng.standard_normal((6, 12))
+    deep, matrix = F.reshape(6, kernel.n_channels or 1, -1), KernelMatrix(kernel)
+    K = kernel(deep)
+    assert (matrix.fit_transform(F) == K).all()
+    assert (matrix.transform(F[:2]) == K[:2]).all() and (matrix.transform(deep[:2]) == K[:2]).all()
+    assert (matrix.n_channels_, matrix.n_timepoints_) == deep.shape[1:]
+    assert (matrix.fit(deep).transform(F[:2]) == K[:2]).all()
+    if kernel.n_channels == 3:
+        with pytest.raises(ValueError, match="multiple of n_channels = 3"):
+            matrix.fit(F[:, :11])
+
+
+def test_options_of_a_matrix_of_its_own(rng, monkeypatch):
+    calls, X = kernel_calls(monkeypatch), rng.standard_normal((5, 1, 6))
+    options = {"engine": "reference", "dtype": "float32", "threads": 1}
+    KernelMatrix(rk.ResCNTK(2), **options).fit(X).transform(X)
+    assert [call.options for call in calls] == [options]
+    for name, value in options.items():
+        with pytest.raises(ValueError, match=f"{name} is .*, expected it .* of the SignalKernel"):
+            KernelMatrix(SignalKernel(2), **{name: value}).fit(X)
+
+
+def test_parameters_of_a_plain_kernel_are_not_searched():
+    for matrix in (KernelMatrix(), KernelMatrix(rk.ResCNTK(2))):
+        with pytest.raises(ValueError, match="^kernel__depth cannot be set.*a SignalKernel"):
+            matrix.set_params(kernel__depth=2)
+    matrix = KernelMatrix().set_params(kernel=SignalKernel(), kernel__depth=2)
+    assert matrix.kernel.depth == 2
+
+
+@pytest.mark.parametrize("selection", ["pivoted", "uniform"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_features_are_nystroms(rng, selection, dtype):
+    """Exact in rows of landmarks; the residual is the trace's."""
+    X, _ = waves(rng, 30, 2, length=16)
+    features = LandmarkFeatures(KERNEL, 12, selection=selection, dtype=dtype, **OPTIONS)
+    F = features.fit_transform(X)
+    K = KERNEL(X, engine="reference")
+    limit = 20 * np.sqrt(tolerances.EPS[dtype])
+    assert F.dtype == dtype and F.shape == (30, len(features.landmarks_))
+    assert (features.signals_ == X[features.landmarks_]).all()
+    assert np.abs((F @ F.T - K)[features.landmarks_]).max() <= limit
+    assert np.abs(features.transform(X[::-1])[::-1] - F).max() <= limit
+    if selection == "pivoted":
+        share = np.trace(K - F.astype(float) @ F.T) / np.trace(K)
+        assert abs(features.residual_ - share) <= limit and share < 0.2
+    else:
+        assert np.isnan(features.residual_)
+    same = pickle.loads(pickle.dumps(features))
+    assert (same.transform(X[:5]) == features.transform(X[:5])).all()
+    again = clone(features).fit(X)
+    assert (again.landmarks_ == features.landmarks_).all()
+    assert list(again.get_feature_names_out()[:2]) == ["landmarkfeatures0", "landmarkfeatures1"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("selection", ["pivoted", "uniform"])
+def test_landmarks_that_others_explain_are_left_out(selection, rng):
+    """Without a warning: the features are exact. Where none is left, that is said."""
+    X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
+    features = LandmarkFeatures(KERNEL, selection=selection, **OPTIONS)
+    F = features.fit_transform(X)
+    assert F.shape == (12, 6)
+    assert np.abs(F @ F.T - KERNEL(X, engine="reference")).max() <= 1e-12
+    with pytest.raises(ValueError, match="kernel is 0 at all landmarks"):
+        features.fit(np.zeros((4, 1, 5)))
+
+
+def test_pipelines_searches_and_streams(rng):
+    X, y = waves(rng, 40, 2, length=16)
+    kernel = SignalKernel(1, n_channels=1, engine="reference")
+    model = make_pipeline(LandmarkFeatures(kernel, 10), RidgeClassifier())
+    grid = {"landmarkfeatures__kernel__depth": [1, 2], "landmarkfeatures__n_landmarks": [1, 16]}
+    found = GridSearchCV(model, grid, cv=2).fit(X[:, 0], y)
+    assert found.best_params_["landmarkfeatures__n_landmarks"] == 16 and found.best_score_ > 0.9
+    features = LandmarkFeatures(KERNEL, 20, selection="uniform", **OPTIONS).fit(X[:20])
+    learner = SGDClassifier(random_state=0)
+    for rows in np.split(np.arange(40), 2):
+        learner.partial_fit(features.transform(X[rows]), y[rows], classes=[0, 1])
+    assert learner.score(features.transform(X), y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kernel": "rbf"}, "expected a rescntk.Kernel"),
+        ({"n_landmarks": 0}, "n_landmarks is 0"),
+        ({"n_landmarks": 2.5}, "n_landmarks is 2.5"),
+        ({"selection": "greedy"}, "selection is 'greedy', expected one of 'pivoted', 'uniform'"),
+        ({"dtype": "float16"}, "dtype"),
+    ],
+)
+def test_refusals(rng, changes, message):
+    with pytest.raises(ValueError, match=message):
+        LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
