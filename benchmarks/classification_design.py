@@ -19,8 +19,8 @@ import numpy as np
 from classification_methods import draw_signals, signals
 
 from rescntk.learn import average, base, passes
-from rescntk.learn.parameters import check_parameters
-from rescntk.learn.readouts import RidgePath, margins, one_against_rest
+from rescntk.learn.calibration import margins, one_against_rest
+from rescntk.vocabulary import KINDS
 
 SHARES = (0.1, 0.2, 0.4, 0.7)
 """Parts of a training set that train. Fewer than two signals a class are left out."""
@@ -45,7 +45,7 @@ class Split(NamedTuple):
 
     def accuracy(self, some: Sequence[int], power: float = 4.0) -> float:
         """Return the accuracy of the average of some passes, with weights 1/error**power."""
-        errors = average.weigh(self.residuals[some], self.counted).errors
+        errors = average.weigh(self.residuals[some], self.counted)[1]
         weights = (errors / errors.min()) ** -power
         decisions = np.tensordot(weights, self.decisions[some], 1)
         return float(np.mean(margins(decisions).argmax(axis=1) == self.truth))
@@ -53,8 +53,7 @@ class Split(NamedTuple):
 
 def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[str], list[Split]]:
     """Return the passes of an effort in words, and all splits of a training set."""
-    given = check_parameters(base.ResidualKernelEstimator())
-    networks = {"kinds": given["kind"], "depths": given["depth"], "alpha": given["alpha"]}
+    networks = {"kinds": KINDS, "depths": (2,), "alpha": 1.0}  # the estimators' defaults
     found = passes.plan(passes.EFFORTS[effort], {}, X, **networks)
     matrices = [one.kernel(one.view.fit(X)(X), **OPTIONS) for one in found]
     n_classes, made = len(np.unique(y)), []
@@ -72,9 +71,10 @@ def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[
             )
             decisions, residuals = [], []
             for K in matrices:
-                path = RidgePath(K[np.ix_(train, train)], Y)
-                decisions.append(path.fit(penalty)(K[np.ix_(test, train)].astype(np.float64)))
-                residuals.append(path.residuals([penalty]))
+                unit, spectrum = average.decompose_in_units(K[np.ix_(train, train)])
+                coefficients, intercepts = spectrum.with_intercept(Y, penalty)
+                decisions.append(K[np.ix_(test, train)] @ (coefficients / unit) + intercepts)
+                residuals.append(spectrum.leave_one_out(Y, [penalty], intercept=True))
             counted = (np.bincount(labels)[labels] > 1).astype(float)
             truth = np.searchsorted(classes, y[test])
             made.append(Split(np.array(decisions), np.array(residuals), counted, truth))

@@ -38,9 +38,9 @@ class FittedPass:
     """(n_signals, n_outputs)"""
     intercepts: np.ndarray
     """(n_outputs,)"""
-    spectrum: Decomposition | None
-    """Of the signals' kernel matrix; None unless variances are wanted."""
-    variance_scale: np.ndarray | None
+    spectrum: Any
+    """`Decomposition` of the signals' kernel matrix; None unless variances are wanted."""
+    variance_scale: Any
     """σ² of the Gaussian process, (n_outputs,); None unless variances are wanted."""
     seconds: float
     """Time of view, matrix and regression."""
@@ -60,8 +60,8 @@ class FittedPass:
 
     def variance(self, K: np.ndarray) -> np.ndarray:
         """Return the variance of new observations, (m_cases, n_outputs), from the `matrix` K."""
-        spectrum = cast(Decomposition, self.spectrum)
-        return unit_variance(spectrum, K, self.penalty)[:, None] * self.variance_scale
+        variance = self.spectrum.variance(K, 1.0, self.penalty) + self.penalty
+        return variance[:, None] * self.variance_scale
 
 
 def fit_average(
@@ -162,9 +162,10 @@ def _fit_pass(
             # made their mean squared leave-one-out residual.
             L = found.features.factor
             spectrum = decompose(L @ L.T, weights[found.features.landmarks])
+            spectrum = replace(spectrum, matrix=None)
             others = np.setdiff1d(np.arange(len(Y)), landmarks)[: len(landmarks)]
             K = source.kernel(take(signals, others), found.features.signals, **options)
-            variance = unit_variance(spectrum, K.astype(np.float64), penalties[choice])
+            variance = spectrum.variance(K, 1.0, penalties[choice]) + penalties[choice]
             squares = residuals[choice, others] ** 2
             scale = np.average(squares, axis=0, weights=weights[others]) / variance.mean()
         signals = found.features.signals
@@ -191,17 +192,8 @@ def decompose_in_units(
     """
     unit = float(np.mean(np.diagonal(K), dtype=np.float64)) or 1.0
     found = decompose(K / unit, case_weights)
-    values = np.maximum(found.eigenvalues, 0.0)
-    return unit, replace(found, eigenvalues=values, eps=float(np.finfo(np.float64).eps))
-
-
-def unit_variance(spectrum: Decomposition, K: np.ndarray, penalty: float) -> np.ndarray:
-    r"""Return the variance of new observations for σ = 1, from their matrix with the signals.
-
-    :math:`1 - k^\top (K + \lambda I)^{-1} k + \lambda`, where 1 is the prior variance.
-    """
-    explained = (K @ spectrum.eigenvectors) ** 2 @ (1.0 / (spectrum.eigenvalues + penalty))
-    return np.maximum(1.0 - explained, 0.0) + penalty
+    values, eps = np.maximum(found.eigenvalues, 0.0), float(np.finfo(np.float64).eps)
+    return unit, replace(found, eigenvalues=values, eps=eps, matrix=None)
 
 
 def weigh(
