@@ -17,7 +17,7 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
 from . import classifier, regressor
-from .parameters import ClassifierParameters, Parameters
+from .estimator_parameters import ClassifierParameters, EstimatorParameters
 from .wrappers import QUICK, Wrapper, refuse_missing_values
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
@@ -77,7 +77,7 @@ class ResidualKernelClassifier(_AeonWrapper, ClassifierParameters, BaseClassifie
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ResidualKernelRegressor(_AeonWrapper, Parameters, BaseRegressor):
+class ResidualKernelRegressor(_AeonWrapper, EstimatorParameters, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
 
     It has all parameters of `rescntk.learn.ResidualKernelRegressor`.

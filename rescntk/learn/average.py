@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..regression import Decomposition, decompose, restricted_ridge
-from .inputs import Cases
+from .inputs import DistinctCases
 from .passes import Pass
 from .views import Signals, take
 
@@ -66,7 +66,7 @@ class FittedPass:
 
 def fit_average(
     passes: Iterable[Pass],
-    cases: Cases,
+    cases: DistinctCases,
     penalties: Sequence[float],
     *,
     error_weights: np.ndarray,
@@ -77,28 +77,10 @@ def fit_average(
 ) -> tuple[list[FittedPass], np.ndarray]:
     """Fit each pass, and weigh the passes by their leave-one-out errors.
 
-    Parameters
-    ----------
-    passes : iterable of Pass
-        Each is made when the former one is done.
-    cases : Cases
-        Their weights count in the scales of views and in the regressions.
-    penalties : sequence of float
-        In units of the kernels' diagonal, which is 1.
-    error_weights, folds
-        As for `out_of_fold`.
-    landmarks : ndarray of int, optional
-        Indices of the signals to which the solution is restricted; default: all signals.
-    variances : bool
-        Whether passes keep the eigenvectors of their matrices: n² numbers each.
-    options : dict
-        Engine, dtype and threads, as for `rescntk.gram`.
-
-    Returns
-    -------
-    fitted : list of FittedPass
-    decisions : ndarray, (n_cases, n_outputs)
-        Decisions at each case by an average in which the case's fold had no part.
+    Decisions (n_cases, n_outputs) at each case by an average without the case's fold are returned
+    too (`out_of_fold`). Passes are made one after another. Penalties are in units of the kernels'
+    diagonal, which is 1. `landmarks` are indices of the signals to which the solution is
+    restricted. With `variances` passes keep the eigenvectors of their matrices: n² numbers each.
     """
     fitted, residuals = [], []
     for source in passes:
@@ -115,7 +97,7 @@ def fit_average(
 
 def _fit_pass(
     source: Pass,
-    cases: Cases,
+    cases: DistinctCases,
     penalties: Sequence[float],
     error_weights: np.ndarray,
     landmarks: np.ndarray | None,
@@ -201,15 +183,9 @@ def weigh(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return each pass' choice of a penalty, its error e and its weight, (n_passes,) each.
 
-    The choice is the place of the penalty with the least mean squared leave-one-out error. The
-    weight is proportional to e^-4.
-
-    Parameters
-    ----------
-    residuals : sequence of ndarray, (n_penalties, n_cases, n_outputs)
-        Leave-one-out residuals: targets minus decisions of the fit without each case.
-    error_weights : ndarray, (n_cases,)
-        Weight of each case in the errors; 0 for cases that do not count.
+    Leave-one-out residuals (n_penalties, n_cases, n_outputs) of a pass are targets minus decisions
+    of the fit without each case. The choice is the place of the penalty with the least mean square
+    e, where cases count with `error_weights`. The weight is proportional to e^-4.
     """
     shares = error_weights / (error_weights.sum() or 1.0)
     means = np.array([(left_out**2).mean(axis=2) @ shares for left_out in residuals])
@@ -225,15 +201,7 @@ def out_of_fold(
     """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
 
     At a case of a fold, the decision is the mean of the passes' leave-one-out decisions, with
-    the penalties and the weights that the other folds give.
-
-    Parameters
-    ----------
-    residuals, error_weights
-        As for `weigh`.
-    Y : ndarray, (n_cases, n_outputs)
-    folds : ndarray of int, (n_cases,)
-        The fold of each case.
+    the penalties and the weights that the other folds give (`weigh`).
     """
     decisions = Y.copy()
     for fold in np.unique(folds):

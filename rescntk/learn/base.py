@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -19,8 +19,8 @@ from ..network import Network
 from ..validation import check_integer, check_unmasked
 from ..vocabulary import KINDS
 from .average import FittedPass, fit_average
-from .inputs import Cases, read_signals
-from .parameters import SETTINGS, Parameters, check_effort, check_several
+from .estimator_parameters import SETTINGS, EstimatorParameters, check_effort, check_several
+from .inputs import DistinctCases, SignalEstimator, read_signals
 from .passes import EFFORTS, Pass, affordable, in_time, plan
 from .views import Signals
 
@@ -43,36 +43,23 @@ AMD EPYC: two threads are no faster up to 270 signals, and a third faster at 500
 the two threads wait for each other, up to a hundred times as long."""
 
 
-class ResidualKernelEstimator(Parameters, BaseEstimator):
+class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Average the decisions of several passes over the signals."""
 
     _fitted: list[FittedPass]
+    best_score_: float
+    best_score_error_: float
 
     def _average(
         self,
-        cases: Cases,
+        cases: DistinctCases,
         error_weights: np.ndarray,
         penalties: Sequence[float] = (),
         variances: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit the average to cases.
+        """Fit the average to cases; return decisions out of fold, and the fold of each case.
 
-        Parameters
-        ----------
-        cases : Cases
-        error_weights : ndarray, (n_cases,)
-            As for `average.weigh`.
-        penalties : sequence of float
-            Default penalties beside the least one.
-        variances : bool
-            As for `average.fit_average`.
-
-        Returns
-        -------
-        decisions : ndarray, (n_cases, n_outputs)
-            Decisions out of fold.
-        folds : ndarray of int, (n_cases,)
-            The fold of each case.
+        `penalties` are the default penalties beside the least one.
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
@@ -125,12 +112,15 @@ class ResidualKernelEstimator(Parameters, BaseEstimator):
             return affordable(passes, X, n_landmarks), np.inf
         return passes(1), np.inf if isinstance(effort, str) else effort
 
+    def _finish(self, score: str, start: float) -> None:
+        self.fit_seconds_ = time.perf_counter() - start
+        if self.verbose:
+            spread = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
+            print(f"{score} {spread}, {self.fit_seconds_:.1f} s", flush=True)
+
     def _options(self) -> dict[str, Any]:
-        return {
-            "engine": self.engine,
-            "dtype": self.dtype,
-            "threads": count_threads(self.n_jobs),
-        }
+        threads = count_threads(self.n_jobs)
+        return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
 
     def _weights(self) -> np.ndarray:
         return np.array([fitted.weight for fitted in self._fitted])
@@ -150,28 +140,12 @@ class ResidualKernelEstimator(Parameters, BaseEstimator):
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, weighted as the decisions.
 
-        Parameters
-        ----------
-        X : array, (m_cases, n_channels, n_timepoints) or (m_cases, n_timepoints)
-
-        Returns
-        -------
-        ndarray, (m_cases, n_cases)
-            In the order of the signals of `fit`, but for signals of weight 0, which have no
-            column. With landmarks, (m_cases, n_landmarks).
-
-        Raises
-        ------
-        ValueError, NotFittedError
-            As for `predict`.
+        X and errors are as for `predict`. The matrix (m_cases, n_cases) has the order of the
+        signals of `fit`, but for signals of weight 0, which have no column. With landmarks it is
+        (m_cases, n_landmarks).
         """
         pairs = zip(self._weights(), self._matrices(X), strict=True)
         return sum(weight * K for weight, K in pairs)[:, self._places]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:

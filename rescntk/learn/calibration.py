@@ -42,17 +42,8 @@ def calibrate(
     1/(n + 2). This is the estimate after one more right case and one more wrong case. For two
     classes it is Platt's (1999) rule.
 
-    Parameters
-    ----------
-    decisions : ndarray, (n_cases, n_outputs)
-        By readouts that were fitted without the case.
-    labels : ndarray of int, (n_cases,)
-    weights : ndarray, (n_cases,)
-        At least 0.
-    shift : bool, default False
-        Whether offsets are found; otherwise they are 0.
-
-    Where there are no cases, s is 1 and the offsets are 0.
+    Decisions (n_cases, n_outputs) are of fits without the case. Offsets are found with `shift`,
+    otherwise they are 0. Where no case has a weight, s is 1 and the offsets are 0.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape

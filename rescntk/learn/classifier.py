@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_consistent_length
 from ..arrays import Array
 from .base import ResidualKernelEstimator, check_given
 from .calibration import calibrate, margins, one_against_rest
+from .estimator_parameters import ClassifierParameters
 from .inputs import atomic, find_cases, of_positive_weight, read_signals
-from .parameters import ClassifierParameters
 from .views import Signals
 
 _FORGOTTEN = 0.1
@@ -157,7 +157,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     def fit(
         self, X: Array, y: Array, sample_weight: Array | None = None
     ) -> ResidualKernelClassifier:
-        """Fit the readouts of all passes, and weigh them.
+        """Fit all passes, weigh them, and return the classifier itself.
 
         Parameters
         ----------
@@ -169,11 +169,6 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             Weights of the signals, at least 0; only their ratios count. The fit is the same as
             with signals that are repeated as often. Signals of weight 0 are left out. Borders
             between classes move with `class_weight` alone.
-
-        Returns
-        -------
-        ResidualKernelClassifier
-            Itself.
 
         Raises
         ------
@@ -204,13 +199,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         decisions, folds = self._average(cases, error_weights)
         self._calibrate(decisions, labels, counted, error_weights, folds)
         self._warn_of_forgotten(counts)
-        self.fit_seconds_ = time.perf_counter() - start
-        if self.verbose:
-            print(
-                f"accuracy {self.best_score_:.3f} ± {self.best_score_error_:.3f}, "
-                f"{self.fit_seconds_:.1f} s",
-                flush=True,
-            )
+        self._finish("accuracy", start)
         return self
 
     def _class_weights(self, labels: np.ndarray, case_weights: np.ndarray) -> np.ndarray:
@@ -232,12 +221,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     ) -> None:
         """Set inverse temperature, offsets and scores from decisions out of fold.
 
-        Parameters
-        ----------
-        counted : ndarray, (n_cases,)
-            Weights of the cases in scores; 0 for cases that do not count.
-        weights : ndarray, (n_cases,)
-            The same, times the weights of classes.
+        `counted` are the weights of cases in scores; `weights` have those of classes as factors.
         """
         shift = self.class_weight is not None
         self.inverse_temperature_, self.offsets_ = calibrate(
@@ -292,43 +276,18 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict_proba(self, X: Array) -> np.ndarray:
-        """Return class probabilities, calibrated on held-out decisions.
+        """Return class probabilities, (n_cases, n_classes) in the order of `classes_`.
 
-        Decisions are multiplied by `inverse_temperature_`, then follows a softmax.
-
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-
-        Returns
-        -------
-        ndarray, (n_cases, n_classes)
-            In the order of `classes_`. The most probable class is the one predicted.
-
-        Raises
-        ------
-        ValueError, NotFittedError
-            As for `decision_function`.
+        They are the softmax of decisions times `inverse_temperature_`. The most probable class is
+        the one predicted. X and errors are as for `decision_function`.
         """
         decisions = self._decide(X) + self.offsets_
         return softmax(self.inverse_temperature_ * margins(decisions), axis=1)
 
     def predict(self, X: Array) -> np.ndarray:
-        """Return the class with the greatest decision.
+        """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-
-        Returns
-        -------
-        ndarray, (n_cases,)
-            Labels of the kind fitted.
-
-        Raises
-        ------
-        ValueError, NotFittedError
-            As for `decision_function`.
+        X and errors are as for `decision_function`.
         """
         decisions = self._decide(X) + self.offsets_
         return self.classes_[margins(decisions).argmax(axis=1)]

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..validation import check_depth, check_shape, check_signals, check_unmasked
@@ -56,32 +57,22 @@ def atomic(fit: F) -> F:
     return cast(F, run)
 
 
+class SignalEstimator(BaseEstimator):
+    """An estimator that takes signals of three axes."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
 def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> Any:
-    """Return `X` as signals, or say what is wrong with it.
+    """Return `X` as signals, or say what is wrong with it and what to do.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Reader of the signals. It remembers ``n_channels_`` and ``n_timepoints_``, which is None
-        for signals of different lengths.
-    X : array-like
-        (n_cases, n_channels, n_timepoints); or (n_cases, n_channels · n_timepoints) with one
-        channel after the other; or a list of signals of different lengths.
-    reset : bool
-        True in ``fit`` (an `atomic` method); False elsewhere, where signals must have the
-        remembered shape.
-    n_channels : int, default 1
-        Number of channels in arrays of two axes.
-
-    Returns
-    -------
-    ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray, (n_channels, n_timepoints)
-
-    Raises
-    ------
-    ValueError
-        For missing values, masked arrays, tables of whole signals and other shapes, and for
-        other lengths than the one fitted; with a remedy.
+    X has three axes; or two, (n_cases, n_channels · n_timepoints), with one channel after the
+    other; or is a list of signals of different lengths. With `reset`, in an `atomic` fit, the
+    estimator remembers ``n_channels_`` and ``n_timepoints_``, which is None for different lengths.
+    Elsewhere signals must have the remembered shape.
     """
     signals: Any = as_signals(X, "X", lists=reset or estimator.n_timepoints_ is None)
     if signals is None:
@@ -214,7 +205,7 @@ def _in_words(channels: int, length: int | None) -> str:
     return f"signals of {channels} channel{'s' * (channels != 1)} × {number} time points"
 
 
-class Cases(NamedTuple):
+class DistinctCases(NamedTuple):
     """Signals with their targets and weights, each different pair of signal and target once.
 
     Equal signals with equal targets are one case with the sum of their weights. A case that is
@@ -232,7 +223,7 @@ class Cases(NamedTuple):
     """Place among the cases of each signal given, of weight above 0."""
 
 
-def find_cases(X: Signals, targets: np.ndarray, weights: np.ndarray) -> Cases:
+def find_cases(X: Signals, targets: np.ndarray, weights: np.ndarray) -> DistinctCases:
     """Return the different cases among signals X with targets (n_signals, n_outputs)."""
     digests = np.array([_digest(np.asarray(x, dtype=np.float64)) for x in X])
     # Among equal signals the targets decide, so that no unit of the targets changes the order.
@@ -241,7 +232,7 @@ def find_cases(X: Signals, targets: np.ndarray, weights: np.ndarray) -> Cases:
     places = places.reshape(-1)
     # Divided by a power of two, so that sums are finite and digits stay.
     sums = np.bincount(places, np.ldexp(weights, -np.frexp(weights.max())[1]))
-    return Cases(take(X, first), targets[first], sums / sums.mean(), places)
+    return DistinctCases(take(X, first), targets[first], sums / sums.mean(), places)
 
 
 def of_positive_weight(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from ..arrays import Array
+from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network
 from .inputs import as_signals, split_channels
@@ -23,6 +24,7 @@ _KERNEL = ("kind", "head", "normalized")
 """Parameters of `rescntk.Kernel` other than its network."""
 
 
+@dataclass(eq=False, repr=False)
 class SignalKernel(SklearnKernel):
     r"""A kernel of an infinitely wide convolutional network for scikit-learn.
 
@@ -71,67 +73,35 @@ class SignalKernel(SklearnKernel):
     >>> mean, deviation = process.predict(X.reshape(20, -1), return_std=True)
     """
 
-    def __init__(
-        self,
-        depth: int = 3,
-        filter_size: int = 3,
-        *,
-        kind: str = "ntk",
-        head: str = "gap",
-        alpha: float = 1.0,
-        alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
-        normalized: bool = True,
-        n_channels: int | None = None,
-        outer_filter_size: int | None = None,
-        input_filter_size: int = 1,
-        dilation: int | Iterable[int] = 1,
-        skip: bool = True,
-        activation: str = "relu",
-        c_v: float = 2.0,
-        c_w: float = 1.0,
-        readout_scale: float = 1.0,
-        input_scale: float | None = None,
-        trained: Iterable[str] = ("inner", "outer", "readout"),
-        engine: str = "auto",
-        dtype: str = "float64",
-        threads: int | None = None,
-    ) -> None:
-        self.depth = depth
-        self.filter_size = filter_size
-        self.kind = kind
-        self.head = head
-        self.alpha = alpha
-        self.alpha_bounds = alpha_bounds
-        self.normalized = normalized
-        self.n_channels = n_channels
-        self.outer_filter_size = outer_filter_size
-        self.input_filter_size = input_filter_size
-        self.dilation = dilation
-        self.skip = skip
-        self.activation = activation
-        self.c_v = c_v
-        self.c_w = c_w
-        self.readout_scale = readout_scale
-        self.input_scale = input_scale
-        self.trained = trained
-        self.engine = engine
-        self.dtype = dtype
-        self.threads = threads
+    depth: int = 3
+    filter_size: int = 3
+    _: KW_ONLY
+    kind: str = "ntk"
+    head: str = "gap"
+    alpha: float = 1.0
+    alpha_bounds: tuple[float, float] | str = (1e-2, 1e1)
+    normalized: bool = True
+    n_channels: int | None = None
+    outer_filter_size: int | None = None
+    input_filter_size: int = 1
+    dilation: int | Iterable[int] = 1
+    skip: bool = True
+    activation: str = "relu"
+    c_v: float = 2.0
+    c_w: float = 1.0
+    readout_scale: float = 1.0
+    input_scale: float | None = None
+    trained: Iterable[str] = ("inner", "outer", "readout")
+    engine: str = "auto"
+    dtype: str = "float64"
+    threads: int | None = None
 
     @classmethod
     def of(cls, kernel: Kernel, **changes: Any) -> SignalKernel:
         """Return a `rescntk.Kernel` in scikit-learn's form, with some parameters changed.
 
-        Parameters
-        ----------
-        kernel : rescntk.Kernel
-        **changes
-            Parameters of `SignalKernel`, such as ``n_channels``.
-
-        Returns
-        -------
-        SignalKernel
-            A kernel whose attribute `kernel` equals the given `rescntk.Kernel`.
+        The attribute `kernel` of the result equals the given `rescntk.Kernel`. `changes` are
+        parameters of `SignalKernel`, such as ``n_channels``.
 
         Examples
         --------
@@ -153,13 +123,7 @@ class SignalKernel(SklearnKernel):
         return Kernel(Network(**network), **{name: getattr(self, name) for name in _KERNEL})
 
     def options(self) -> dict[str, Any]:
-        """Return the options with which the kernel is called.
-
-        Returns
-        -------
-        dict
-            ``engine``, ``dtype`` and ``threads``.
-        """
+        """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called."""
         return {name: getattr(self, name) for name in _OPTIONS}
 
     @property
@@ -200,57 +164,36 @@ class SignalKernel(SklearnKernel):
 
         Notes
         -----
-        Where α is learned, `eval_gradient` takes both matrices from
-        `rescntk.derivative.alpha_derivative`: five kernel matrices instead of one, by the
-        kernel's own engine. Both are float64, even where `dtype` is "float32": differences of
-        float32 kernels are a million times less accurate.
+        Where α is learned, both matrices come from `rescntk.derivative.alpha_derivative`. Both are
+        float64: differences of float32 kernels are a million times less accurate.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         others = None if Y is None or Y is X else self._signals(Y, "Y")
         if eval_gradient and Y is not None:
             raise ValueError("Y is given, expected eval_gradient without it")
         if eval_gradient and not self.hyperparameter_alpha.fixed:
-            from ..derivative import alpha_derivative
-
             found = alpha_derivative(kernel, signals, engine=self.engine, threads=self.threads)
             return found.kernel, (self.alpha * found.derivative)[:, :, None]
         K = kernel(signals, others, **self.options())
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 
     def diag(self, X: Array) -> np.ndarray:
-        """Return the kernel of each signal with itself.
+        """Return the kernel of each signal with itself, (n_cases,).
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
-
-        Returns
-        -------
-        ndarray, (n_cases,)
-
-        Raises
-        ------
-        ValueError, OverflowError
-            As by the call.
+        X and errors are as for the call.
         """
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
-        """Return whether the kernel depends on differences of signals alone.
-
-        Returns
-        -------
-        bool
-            False.
-        """
+        """Return False: the kernel does not depend on differences of signals alone."""
         return False
 
     def __repr__(self) -> str:
-        parameters = inspect.signature(type(self).__init__).parameters
+        defaults: dict[str, Any] = {field.name: field.default for field in fields(self)}
         changed = [
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if not np.array_equal(value, parameters[name].default)  # bounds may be an array
+            if not np.array_equal(value, defaults[name])  # bounds may be an array
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 

@@ -144,19 +144,9 @@ def plan(
 ) -> list[Pass]:
     """Return the first `count` passes of `PLAN` for signals X, without repetitions.
 
-    Parameters
-    ----------
-    count : int
-    settings : mapping of str to tuple
-        Values that take the place of the plan's, by the name of a setting. Each pass is made with
-        each combination of the values.
-    X : signals
-        Passes that do not suit the signals are changed (`_suited`), or left out: the heads
-        "trace" and "equivariant" need signals of one length.
-    kinds, depths, alpha
-        As for `Pass` and `Network`.
-    shorter : int, default 1
-        Divisor of the plan's `max_length`.
+    `settings` take the place of the plan's: a pass is made with each combination of the values.
+    `shorter` divides the plan's `max_length`. Passes that do not suit the signals are changed
+    (`_suited`), or left out: the heads "trace" and "equivariant" need signals of one length.
     """
 
     def fields_of(kind: type[View] | type[Network], values: dict[str, Any]) -> dict[str, Any]:
@@ -228,19 +218,10 @@ def in_time(
     report: Callable[[str], None] | None,
     options: dict[str, Any],
 ) -> Iterator[Pass]:
-    """Yield the passes that are expected to end within a limit, one after another.
+    """Yield the passes that are expected to end within a limit in seconds, one after another.
 
-    Parameters
-    ----------
-    passes : sequence of Pass
-    X : signals
-    n_landmarks : int
-    limit : float
-        Seconds; may be infinite. The first pass is always yielded.
-    report : callable or None
-        Takes lines of text: the time of all passes, before they start, and each pass.
-    options : dict
-        Options of a call of a kernel.
+    The first pass is always yielded. `report` takes lines of text: the time of all passes, before
+    they start, and each pass.
     """
     start = time.perf_counter()
     works = [each_pass.work(X, n_landmarks) for each_pass in passes]

@@ -72,7 +72,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def fit(
         self, X: Array, y: Array, sample_weight: Array | None = None
     ) -> ResidualKernelRegressor:
-        """Fit the readouts of all passes, and weigh them.
+        """Fit all passes, weigh them, and return the regressor itself.
 
         Parameters
         ----------
@@ -83,11 +83,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             Weights of the signals, at least 0, inverse to the variance of their noise; only
             their ratios count. The fit is the same as with signals that are repeated as often.
             Signals of weight 0 are left out.
-
-        Returns
-        -------
-        ResidualKernelRegressor
-            Itself.
 
         Raises
         ------
@@ -121,13 +116,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.best_score_ = 1.0 - error
         spread = weights * (squares - error)
         self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
-        self.fit_seconds_ = time.perf_counter() - start
-        if self.verbose:
-            print(
-                f"R² {self.best_score_:.3f} ± {self.best_score_error_:.3f}, "
-                f"{self.fit_seconds_:.1f} s",
-                flush=True,
-            )
+        self._finish("R²", start)
         return self
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
@@ -188,23 +177,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         return values[:, 0] if self._flat else values
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """Return R² of predictions, the mean over targets.
+        """Return R² of predictions, the mean over targets y, (n_cases,) or (n_cases, n_targets).
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-        y : array, (n_cases,) or (n_cases, n_targets)
-            Each target is divided by a power of two first if its squares would leave float64.
-        sample_weight : array, (n_cases,), optional
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        ValueError, NotFittedError, OverflowError
-            As for `predict`.
+        Each target is divided by a power of two first if its squares would leave float64. X and
+        errors are as for `predict`; `sample_weight` is (n_cases,).
         """
         check_given(self, y)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

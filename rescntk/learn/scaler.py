@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
-from .inputs import as_signals, atomic, read_signals
+from .inputs import SignalEstimator, as_signals, atomic, read_signals
 from .views import Signals, each, moderate_exponent, standard_scale
 
 
-class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     """Standardize each channel: subtract its mean, divide by its standard deviation.
 
     Mean and standard deviation are taken over all cases and time points of the fitted signals,
@@ -42,24 +44,18 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     (True, array([1., 1., 1., 1.]))
     """
 
-    def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
-        self.with_mean = with_mean
-        self.with_std = with_std
+    with_mean: bool = True
+    with_std: bool = True
 
     @atomic
     def fit(self, X: Array, y: Any = None) -> SignalScaler:
-        """Measure mean and standard deviation of each channel.
+        """Measure mean and standard deviation of each channel, and return the scaler itself.
 
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : ignored
-
-        Returns
-        -------
-        SignalScaler
-            Itself.
 
         Raises
         ------
@@ -76,17 +72,12 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Array) -> Signals:
-        """Return standardized signals.
+        """Return standardized signals, of the shape of `X`.
 
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            With the numbers of channels and time points of `fit`.
-
-        Returns
-        -------
-        ndarray or list of ndarray
-            Of the shape of `X`.
+            With the numbers of channels and time points of `fit`; or a list, if `fit` had one.
 
         Raises
         ------
@@ -100,22 +91,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def inverse_transform(self, X: Array) -> Signals:
         """Return the signals whose standardized version is `X`.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            With the numbers of channels and time points of `fit`.
-
-        Returns
-        -------
-        ndarray or list of ndarray
-            Of the shape of `X`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the signals are not as described.
+        Parameters, result and errors are as for `transform`.
         """
         return self._mapped(X, lambda Z: Z * self.scale_[:, None] + self.mean_[:, None])
 
@@ -127,23 +103,10 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return signals[:, 0] if flat else signals
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns: the names in the fitted table.
+        """Return the names of the columns, (n_timepoints,): the names in the fitted table.
 
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            The names, if the fitted table had no names; else they must equal the table's.
-
-        Returns
-        -------
-        ndarray of str, (n_timepoints,)
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the fitted signals have three axes, and so no columns.
+        If the table had no names they are `input_features`. Signals of three axes have no columns,
+        and are refused with a ValueError.
         """
         check_is_fitted(self)
         if not hasattr(self, "n_features_in_"):
@@ -152,8 +115,3 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "NumPy's, are for X of shape (n_cases, n_timepoints)"
             )
         return super().get_feature_names_out(input_features)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags

@@ -17,8 +17,8 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.sktime needs sktime: pip install sktime") from None
 
 from . import classifier, regressor
+from .estimator_parameters import ClassifierParameters, EstimatorParameters
 from .inputs import as_signals
-from .parameters import ClassifierParameters, Parameters
 from .wrappers import QUICK, Wrapper, refuse_missing_values
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
@@ -50,6 +50,11 @@ class _SktimeWrapper(Wrapper):
         refuse_missing_values(metadata["has_nans"])
         super()._check_capabilities(metadata)  # type: ignore[misc]
 
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameters for sktime's checks."""
+        return [QUICK, QUICK | {"first_differences": "only"}]
+
     def _signals(self, X: list[pd.DataFrame]) -> list[np.ndarray]:
         return [case.to_numpy().T for case in X]
 
@@ -76,23 +81,8 @@ class ResidualKernelClassifier(_SktimeWrapper, ClassifierParameters, BaseClassif
     _tags = _TAGS | {"capability:predict_proba": True}
     _model = classifier.ResidualKernelClassifier
 
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameters for sktime's checks.
 
-        Parameters
-        ----------
-        parameter_set : str
-            Ignored: there is one set.
-
-        Returns
-        -------
-        list of dict
-        """
-        return [QUICK, QUICK | {"class_weight": "balanced"}]
-
-
-class ResidualKernelRegressor(_SktimeWrapper, Parameters, BaseRegressor):
+class ResidualKernelRegressor(_SktimeWrapper, EstimatorParameters, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor, with its parameters.
 
     Attributes
@@ -111,18 +101,3 @@ class ResidualKernelRegressor(_SktimeWrapper, Parameters, BaseRegressor):
 
     _tags = _TAGS
     _model = regressor.ResidualKernelRegressor
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameters for sktime's checks.
-
-        Parameters
-        ----------
-        parameter_set : str
-            Ignored: there is one set.
-
-        Returns
-        -------
-        list of dict
-        """
-        return [QUICK, QUICK | {"first_differences": "only"}]

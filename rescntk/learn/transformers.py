@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,35 +15,28 @@ from ..kernels import Kernel, ResCNTK
 from ..regression import LandmarkMap, landmark_map
 from ..regression.pivoted_cholesky import pivoted_factor
 from ..validation import check_choice, check_depth
-from .inputs import atomic, read_signals
+from .inputs import SignalEstimator, atomic, read_signals
 from .kernel import SignalKernel
 from .views import take
 
-SELECTIONS = ("pivoted", "uniform")
-"""Ways to choose landmarks: randomly pivoted Cholesky, or any signals with equal probability."""
+DEFAULTS = {"engine": "auto", "dtype": "float64", "threads": None}
+"""Defaults of the options of a call of a kernel."""
 
 
-class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
     """A transformer with the parameters `kernel`, `engine`, `dtype` and `threads`."""
 
-    kernel: Kernel | SignalKernel | None
-    engine: str
-    dtype: str
-    threads: int | None
-    signals_: Any
+    kernel: Kernel | SignalKernel | None = None
+    _: KW_ONLY
+    engine: str = "auto"
+    dtype: str = "float64"
+    threads: int | None = None
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on.
 
-        Returns
-        -------
-        estimator
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            For an unknown parameter, or for a parameter of a kernel that is no `SignalKernel`.
+        A parameter of a kernel that is no `SignalKernel` is refused with a ValueError.
         """
         kernel = params.get("kernel", self.kernel)
         inner = [name for name in params if name.startswith("kernel__")]
@@ -55,7 +49,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     @atomic
     def fit(self, X: Array, y: Any = None) -> Any:
-        """Keep the signals that others are compared with.
+        """Keep the signals that others are compared with, and return the estimator itself.
 
         Parameters
         ----------
@@ -64,11 +58,6 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             (n_cases, n_channels · n_timepoints). Or, for the head "gap", a list of signals of
             different lengths, (n_channels, n_timepoints) each.
         y : ignored
-
-        Returns
-        -------
-        estimator
-            Itself.
 
         Raises
         ------
@@ -83,22 +72,10 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     @atomic
     def fit_transform(self, X: Array, y: Any = None) -> np.ndarray:
-        """Fit, and return the transformed signals; it computes no pair of signals twice.
+        """Fit, and return the transformed signals, (n_cases, n_features).
 
-        Parameters
-        ----------
-        X, y
-            As for `fit`.
-
-        Returns
-        -------
-        ndarray, (n_cases, n_features)
-            As by `transform`; a kernel matrix is exactly symmetric.
-
-        Raises
-        ------
-        ValueError, OverflowError
-            As by `fit`.
+        Parameters and errors are as for `fit`. No pair of signals is computed twice: a kernel
+        matrix is exactly symmetric.
         """
         return self._fit_transform(self._read(X))
 
@@ -141,14 +118,10 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _read(self, X: Array) -> Any:
         """Return the signals to be fitted; set kernel and options."""
         kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
-        options: dict[str, Any] = {
-            "engine": self.engine,
-            "dtype": self.dtype,
-            "threads": self.threads,
-        }
+        options = {name: getattr(self, name) for name in DEFAULTS}
         self._flat_channels = 1
         if isinstance(kernel, SignalKernel):
-            for name, default in (("engine", "auto"), ("dtype", "float64"), ("threads", None)):
+            for name, default in DEFAULTS.items():
                 if options[name] != default:
                     raise ValueError(
                         f"{name} is {options[name]!r}, expected it as a parameter of the "
@@ -166,11 +139,6 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     @property
     def _n_features_out(self) -> int:
         return len(self.signals_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 class KernelMatrix(KernelTransformer):
@@ -211,29 +179,7 @@ class KernelMatrix(KernelTransformer):
     >>> model = make_pipeline(matrix, SVC(kernel="precomputed", C=100.0)).fit(X, y)
     >>> model.predict(X[:4])
     array([0, 1, 0, 1])
-
-    Parameters are searched where the kernel is a `SignalKernel`:
-
-    >>> from rescntk.learn import SignalKernel
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> model = make_pipeline(KernelMatrix(SignalKernel()), SVC(kernel="precomputed"))
-    >>> grid = {"kernelmatrix__kernel__depth": [1, 2], "svc__C": [1.0, 100.0]}
-    >>> sorted(GridSearchCV(model, grid, cv=2).fit(X, y).best_params_)
-    ['kernelmatrix__kernel__depth', 'svc__C']
     """
-
-    def __init__(
-        self,
-        kernel: Kernel | SignalKernel | None = None,
-        *,
-        engine: str = "auto",
-        dtype: str = "float64",
-        threads: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.engine = engine
-        self.dtype = dtype
-        self.threads = threads
 
     def _fit(self, signals: Any) -> None:
         # A copy, so that later changes of the array do not change the fitted signals.
@@ -247,6 +193,7 @@ class KernelMatrix(KernelTransformer):
         return self.kernel_(self.signals_, **self._options)  # half of the pairs
 
 
+@dataclass(eq=False, repr=False)
 class LandmarkFeatures(KernelTransformer):
     r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
 
@@ -261,9 +208,7 @@ class LandmarkFeatures(KernelTransformer):
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
-        `SignalKernel` can be searched, as ``kernel__depth`` and so on; the parameters of a
-        `Kernel` cannot. Its ``n_channels`` is the number of channels in arrays of two axes.
+        As for `KernelMatrix`.
     n_landmarks : int, default 100
         Most landmarks, and so features. Fewer signals are all landmarks. Landmarks that others
         explain up to rounding errors, such as equal signals, are left out.
@@ -274,8 +219,7 @@ class LandmarkFeatures(KernelTransformer):
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
     engine, dtype, threads
-        As for calling a `Kernel`; features have this dtype. With a `SignalKernel` they must stay
-        at their defaults: it has parameters of the same names.
+        As for `KernelMatrix`; features have this dtype.
 
     Attributes
     ----------
@@ -296,7 +240,7 @@ class LandmarkFeatures(KernelTransformer):
     >>> import numpy as np
     >>> import rescntk as rk
     >>> from rescntk.learn import LandmarkFeatures
-    >>> from sklearn.linear_model import RidgeClassifierCV, SGDClassifier
+    >>> from sklearn.linear_model import RidgeClassifierCV
     >>> from sklearn.pipeline import make_pipeline
     >>> X = np.random.default_rng(0).standard_normal((60, 3, 30))
     >>> y = (X[:, 0].mean(axis=1) > 0).astype(int)
@@ -304,38 +248,17 @@ class LandmarkFeatures(KernelTransformer):
     >>> model = make_pipeline(features, RidgeClassifierCV()).fit(X, y)
     >>> model[0].transform(X[:4]).shape, 0 < model[0].residual_ < 0.2
     ((4, 20), True)
-
-    A stream of signals:
-
-    >>> features = features.set_params(selection="uniform").fit(X)
-    >>> model = SGDClassifier()
-    >>> for rows in (slice(0, 30), slice(30, 60)):
-    ...     model = model.partial_fit(features.transform(X[rows]), y[rows], classes=[0, 1])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | SignalKernel | None = None,
-        n_landmarks: int = 100,
-        *,
-        selection: str = "pivoted",
-        random_state: int | np.random.RandomState | None = 0,
-        engine: str = "auto",
-        dtype: str = "float64",
-        threads: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.selection = selection
-        self.random_state = random_state
-        self.engine = engine
-        self.dtype = dtype
-        self.threads = threads
+    n_landmarks: int = 100
+    _: KW_ONLY
+    selection: str = "pivoted"
+    random_state: int | np.random.RandomState | None = 0
 
     def _fit(self, signals: Any) -> np.ndarray | None:
         """Choose the landmarks; return the features of the signals where they come for free."""
         count = min(check_depth(self.n_landmarks, "n_landmarks"), len(signals))
-        selection = check_choice(self.selection, "selection", SELECTIONS)
+        selection = check_choice(self.selection, "selection", ("pivoted", "uniform"))
         generator, factor = check_random_state(self.random_state), None
         self.residual_ = np.nan
         if selection == "uniform":

@@ -71,41 +71,12 @@ def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np
 class View:
     """Settings by which signals are prepared for the network, and the scales that `fit` measures.
 
-    The defaults leave the signals unchanged. Views with equal settings are equal.
-
-    Attributes
-    ----------
-    max_length : int or None
-        Longest signal that stays unchanged. Longer signals are replaced by means over blocks of
-        time points. The longest training signal decides the length of a block for all signals.
-    block_statistics : bool
-        Whether each block's standard deviation, minimum and maximum are appended as channels.
-        All channels, the means too, are then scaled to a root mean square of 1. Without blocks
-        nothing is appended or scaled.
-    standardize : bool
-        Whether each channel is standardized: the mean and the standard deviation over all
-        training signals become 0 and 1. Block statistics have a scale of their own instead.
-    first_differences : bool or "only"
-        Whether the first differences of each channel are appended as a channel, or take the
-        channel's place ("only"). They are scaled to the standard deviation of the channel
-        itself. Inside a signal they are central differences.
-    constant : bool
-        Whether a constant channel is appended, at the signals' root mean square. It gives the
-        first layer a bias. Without a bias, ReLU networks see only directions of signals.
-    time_scale : float
-        s, at least 0: two channels s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d) are appended at time
-        point j of d, for C channels of root mean square r. They tell the head "gap" where a
-        pattern stands: 0 tells nothing, a large s only compares patterns of one place.
-    block : int
-        Number of time points that are averaged; 1 leaves signals unchanged.
-    exponent : int
-        Signals are divided by 2 to this power first (`moderate_exponent`).
-    mean, scale : ndarray, (n_channels,)
-        Subtrahend and divisor of each channel, after shortening.
-    difference_scale : ndarray, (n_channels,)
-        Factor of each channel's first differences.
-    level : float
-        Value of the constant channel, and r of the channels of time.
+    The settings are documented by `ResidualKernelClassifier`; their defaults leave the signals
+    unchanged. Views with equal settings are equal. The longest training signal decides the length
+    of a block for all signals. First differences, central inside a signal, are scaled to the
+    standard deviation of their channel. The constant channel has the root mean square r of the
+    signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d) at time point j of d,
+    for C channels and the `time_scale` s.
     """
 
     max_length: int | None = None
@@ -115,11 +86,17 @@ class View:
     constant: bool = False
     time_scale: float = 0.0
     block: int = field(default=1, compare=False)
+    """Number of time points that are averaged; 1 leaves signals unchanged."""
     exponent: int = field(default=0, compare=False)
+    """Signals are divided by 2 to this power first (`moderate_exponent`)."""
     mean: np.ndarray = field(default_factory=lambda: np.zeros(1), compare=False)
+    """Subtrahend of each channel, after shortening. Block statistics have 0."""
     scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
+    """Divisor of each channel. Block statistics, the means too, get a root mean square of 1."""
     difference_scale: np.ndarray = field(default_factory=lambda: np.ones(1), compare=False)
+    """Factor of each channel's first differences."""
     level: float = field(default=1.0, compare=False)
+    """Value r of the constant channel."""
 
     def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:
         """Return the view with the scales of training signals X, whose weights are 1 by default."""

@@ -82,7 +82,7 @@ def targets_of(labels):
     return calibration.one_against_rest(labels, labels.max() + 1)
 
 
-class KernelCall(NamedTuple):
+class Call(NamedTuple):
     """A call of a `rescntk.Kernel`."""
 
     alpha: float
@@ -95,7 +95,7 @@ def kernel_calls(monkeypatch):
     calls, original = [], rk.Kernel.__call__
 
     def counted(self, X, Z=None, **options):
-        calls.append(KernelCall(self.network.alpha, Z is not None, options))
+        calls.append(Call(self.network.alpha, Z is not None, options))
         return original(self, X, Z, **options)
 
     monkeypatch.setattr(rk.Kernel, "__call__", counted)

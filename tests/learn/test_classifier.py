@@ -62,19 +62,6 @@ def test_same_result_every_time_and_inputs_untouched(rng):
     assert third.inverse_temperature_ != one.inverse_temperature_  # other folds
 
 
-def test_two_axes_are_one_channel(rng):
-    X, y = waves(rng, 20, 2)
-    flat = ResidualKernelClassifier(**ONE).fit(X[:, 0], y)
-    deep = ResidualKernelClassifier(**ONE).fit(X, y)
-    assert (flat.decision_function(X) == deep.decision_function(X[:, 0])).all()
-
-
-def test_any_depth(rng):
-    X, y = waves(rng, 12, 2, length=6)
-    model = ResidualKernelClassifier(**ONE | {"depth": (1, 1500), "head": "trace"}).fit(X, y)
-    assert np.isfinite(model.passes_["error"]).all()
-
-
 def test_float32_needs_a_larger_penalty(rng):
     """Signals that nearly coincide: float32 decisions are close to float64 decisions."""
     X, y = waves(rng, 40, 2)

@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -110,15 +109,6 @@ def test_gradient_against_central_differences(name, X):
     assert error.max() <= 4.0**7 * h**6 / 140 + 2 * tolerances.KERNEL["float64"] / h
 
 
-def test_gradient_within_sums_and_products(X):
-    kernel = ConstantKernel(2.0) * SignalKernel(2, n_channels=2) + WhiteKernel(0.1)
-    gradient = kernel(flat(X), eval_gradient=True)[1]
-    assert gradient.shape == (12, 12, 3)
-    names = [h.name for h in kernel.hyperparameters]
-    alone = SignalKernel(2, n_channels=2)(flat(X), eval_gradient=True)[1][:, :, 0]
-    np.testing.assert_allclose(gradient[:, :, names.index("k1__k2__alpha")], 2.0 * alone)
-
-
 def test_models_that_take_kernels(X):
     kernel, y = SignalKernel(2, n_channels=2), X[:, 1].sum(axis=1)
     K = kernel.kernel(X)
@@ -147,20 +137,6 @@ def test_regression_process_learns_alpha(rng):
     mean, deviation = process.predict(flat(X[:5]), return_std=True)
     np.testing.assert_allclose(mean, y[:5], atol=0.05)
     assert (deviation < 0.05).all()
-
-
-def test_classification_process(rng):
-    """Decisions of a process with a learned α, from the Laplace approximation's own formula."""
-    X = rng.standard_normal((60, 2, 8))
-    true = SignalKernel(3, kind="gpk", head="trace", alpha=0.5, n_channels=2)
-    y = rng.multivariate_normal(np.zeros(60), true(X) + 1e-9 * np.eye(60)) > 0
-    kernel = ConstantKernel(30.0, "fixed") * true.clone_with_theta(np.log([2.0]))
-    process = GaussianProcessClassifier(kernel).fit(flat(X[:40]), y[:40])
-    start = process.log_marginal_likelihood(np.log([2.0]))
-    assert process.log_marginal_likelihood_value_ >= start
-    K = process.kernel_.k2.kernel(X)
-    mean = K[40:, :40] @ (y[:40] - process.base_estimator_.pi_)  # Rasmussen and Williams (3.21)
-    assert (process.predict(flat(X[40:])) == (mean > 0)).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"engine": "reference", "dtype": "float32", "threads": 1}])

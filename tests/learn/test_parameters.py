@@ -8,7 +8,12 @@ import pytest
 
 pytest.importorskip("sklearn")
 from rescntk import Network
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, parameters, passes
+from rescntk.learn import (
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    estimator_parameters,
+    passes,
+)
 from rescntk.learn.views import View
 from tests.learn.cases import QUICK, waves
 
@@ -57,6 +62,7 @@ def test_signature_and_documentation_agree(cls):
 def test_settings_are_fields_of_views_networks_and_passes():
     """A plan reads the value of a setting from these, by the name of the setting."""
     known = {f.name for kind in (View, Network, passes.Pass) for f in dataclasses.fields(kind)}
-    assert parameters.SETTINGS.keys() == passes.COMMON.keys() <= known
-    assert {f.name for f in dataclasses.fields(View) if f.compare} <= parameters.SETTINGS.keys()
-    assert all(row.keys() <= parameters.SETTINGS.keys() for row in passes.PLAN)
+    settings = estimator_parameters.SETTINGS.keys()
+    assert settings == passes.COMMON.keys() <= known
+    assert {f.name for f in dataclasses.fields(View) if f.compare} <= settings
+    assert all(row.keys() <= settings for row in passes.PLAN)

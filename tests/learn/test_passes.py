@@ -6,9 +6,9 @@ import pytest
 pytest.importorskip("sklearn")
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, base, passes, views
-from rescntk.learn.parameters import check_several
+from rescntk.learn.estimator_parameters import check_several
 from tests import tolerances
-from tests.learn.cases import QUICK, waves
+from tests.learn.cases import waves
 
 REST = {"kinds": ("gpk", "ntk"), "depths": (2,), "alpha": 1.0}
 
@@ -64,15 +64,6 @@ def test_given_settings_take_the_place_of_the_plans():
     assert len(alone) == 1 and alone[0].network.filter_size == 23
     assert alone[0].network.dilation == 2
     assert alone[0].describe() == "signals, time 0.5, filters 1 and 23, dilation 2, gap"
-
-
-def test_a_filter_longer_than_the_signals_is_cut(rng):
-    X, y = waves(rng, 12, 2, length=8)
-    long, short = (
-        ResidualKernelClassifier(**QUICK | {"filter_size": q}).fit(X, y) for q in (99, 7)
-    )
-    assert set(long.passes_["filter_size"]) == {7}
-    assert (long.decision_function(X) == short.decision_function(X)).all()
 
 
 # -- time

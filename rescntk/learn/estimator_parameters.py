@@ -1,7 +1,4 @@
-"""Parameters of classifier and regressor, declared once, and their checks.
-
-aeon's and sktime's estimators inherit the same declarations.
-"""
+"""Parameters of classifier and regressor, also those of aeon and sktime, and their checks."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from .views import ONLY
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Parameters:
+class EstimatorParameters:
     """Parameters of the regressor; `ResidualKernelClassifier` documents them."""
 
     effort: str | float = "default"
@@ -55,14 +52,10 @@ class Parameters:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClassifierParameters(Parameters):
-    """Parameters of the classifier."""
+class ClassifierParameters(EstimatorParameters):
+    """EstimatorParameters of the classifier."""
 
     class_weight: Mapping[Any, float] | str | None = None
-
-
-Check = Callable[[Any, str], Any]
-"""Check of one value: (value, name) → the value in its final type, or a ValueError."""
 
 
 def _check_first_differences(value: Any, name: str) -> bool | str:
@@ -73,7 +66,7 @@ def _check_first_differences(value: Any, name: str) -> bool | str:
     raise ValueError(f"{name} is {value!r}, expected True, False or {ONLY!r}")
 
 
-SETTINGS: dict[str, Check] = {
+SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     "max_length": check_depth,
     "block_statistics": check_flag,
     "standardize": check_flag,
@@ -87,7 +80,7 @@ SETTINGS: dict[str, Check] = {
 }
 """Checks of the settings in which passes differ; None leaves a setting to the plan."""
 
-SEVERAL: dict[str, Check] = SETTINGS | {
+SEVERAL = SETTINGS | {
     "kind": partial(check_choice, choices=KINDS),
     "depth": check_depth,
     "penalty": check_positive,
@@ -95,20 +88,19 @@ SEVERAL: dict[str, Check] = SETTINGS | {
 """Checks of the parameters that take a sequence of values beside a single value."""
 
 
-def check_several(parameters: Parameters) -> dict[str, tuple[Any, ...] | None]:
+def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...] | None]:
     """Return the checked values of the parameters of `SEVERAL`, by name, without repetitions.
 
     None stays None where it is the default.
     """
-    checked: dict[str, tuple[Any, ...] | None] = {}
+    checked: dict[str, Any] = dict.fromkeys(SEVERAL)
     for name, check in SEVERAL.items():
-        values: Any = getattr(parameters, name)
+        values = getattr(parameters, name)
         if values is None and getattr(type(parameters), name) is None:
-            checked[name] = None
             continue
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            values = (values,)
-        checked[name] = tuple(dict.fromkeys(check(value, name) for value in values))
+        single = isinstance(values, str) or not isinstance(values, Iterable)
+        given = (values,) if single else values
+        checked[name] = tuple(dict.fromkeys(check(value, name) for value in given))
         if not checked[name]:
             raise ValueError(f"{name} is empty, expected at least one value")
     return checked
