@@ -8,8 +8,15 @@ import numpy as np
 
 from .inputs import IMPUTE
 
-QUICK: dict[str, Any] = {"effort": "fast", "depth": 1}
-"""Parameters of an average of few passes, for the checks of aeon and sktime themselves."""
+QUICK: dict[str, Any] = {
+    "effort": "fast",
+    "depth": 1,
+    "filter_size": 3,
+    "input_filter_size": 1,
+    "first_differences": False,
+    "time_scale": 0.0,
+}
+"""Parameters of an average of two passes, for the checks of aeon and sktime themselves."""
 
 
 class Wrapper:
