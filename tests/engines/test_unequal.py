@@ -75,7 +75,7 @@ def test_near_parallel_signals_of_different_lengths(network, lengths, rng, monke
     direction = rng.standard_normal((2, 1))
     again = [count_calls(monkeypatch, unequal.UnequalGram, "repeat")]
     if "numba" in CPU:
-        again.append(count_calls(monkeypatch, numba_run(), "_repeat"))
+        again.append(count_calls(monkeypatch, numba_run(), "_in_deficits"))
     # Windows of exponentials are nearly parallel, and differ in amplitude.
     x, z = (
         1.5 ** np.arange(d) * direction * (1 + 1e-7 * rng.standard_normal((2, d))) for d in lengths
@@ -200,7 +200,7 @@ CUTS = {
 }
 SIZES = {
     "reference": ("reference._TILE_ENTRIES", "reference._TABLE_BYTES"),
-    "numba": tuple(f"cpu.sizes.{name}" for name in ("TABLE_BYTES", "TASK_PAIRS", "TASK_RESULTS")),
+    "numba": tuple(f"cpu.plan.{name}" for name in ("TABLE_BYTES", "TASK_PAIRS", "TASK_RESULTS")),
 }
 
 

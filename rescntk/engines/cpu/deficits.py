@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..layer import correlate, dual
 from .arguments import (
+    FilterSum,
     FlatTables,
     GroupRows,
     LeftPixels,
@@ -37,14 +38,14 @@ from .rows import (
     scratch_of_sums,
 )
 from .sums import (
+    address_of_sum,
     aligned_zeros,
     box,
     fill_halo,
     gather_rows,
     moving_sum,
-    next_taps,
-    piece_count,
     shortened,
+    taps_of_step,
 )
 from .vectors import (
     VECTOR_BYTES,
@@ -146,54 +147,41 @@ def write_merged(
 
 
 @compiled
-def thirds(place: int, shift: int) -> Taps:
-    """Return the three places `place`, `place` + `shift` and `place` + 2 `shift`."""
-    return Taps(place, place + shift, place + 2 * shift, False)
-
-
-@compiled
 def merged_window(
     memory: Numbers, ring: int, left: int, right: int, left_pieces: int, right_pieces: int,
-    size: int, step: int, group: RowGroup, room: int, length: int, twice: float, tiny: float,
+    window: FilterSum, step: int, group: RowGroup, room: int, length: int, twice: float,
+    tiny: float,
 ) -> MergedTaps:  # fmt: skip
     """Return the last three parts of a filter's windows: `sums.moving_sum` of deficits.
 
     `left` and `right` are the rings of single pixels' root masses.
     """
-    if size == 1:
-        start = group.start
-        one, other = left + start, right + start
+    start = group.start
+    if window.size == 1:
         return MergedTaps(
             Taps(ring + start, ring + start, ring + start, True),
-            Taps(one, one, one, True),
-            Taps(other, other, other, True),
+            Taps(left + start, left + start, left + start, True),
+            Taps(right + start, right + start, right + start, True),
         )
-    fill_halo(memory, ring, group, step * (size // 2))
-    rows, levels, width = step * group.rows, 0, 1
-    shift = group.start - size // 2 * rows
-    first, first_left, first_right = ring + shift, left + shift, right + shift
-    left_pieces, right_pieces = left_pieces + shift, right_pieces + shift
-    window, one, other = first, first_left, first_right
-    while 3 * width < size:
-        gap = width * rows
-        parts = MergedTaps(thirds(window, gap), thirds(one, gap), thirds(other, gap))
-        window = room + levels * length
-        one, other = left_pieces + levels * length, right_pieces + levels * length
-        count = group.size + (size - 3 * width) * rows
-        write_merged(memory, parts, one, other, window, twice, tiny, count)
-        width, levels = 3 * width, levels + 1
-    pieces = levels
+    fill_halo(memory, ring, group, step * (window.size // 2))
+    rows = step * group.rows
+    first = start - window.size // 2 * rows
+    last, one, other = ring + first, left + first, right + first
+    left_pieces, right_pieces = left_pieces + first, right_pieces + first
+    number = 0
     while True:
-        taps, wider = next_taps(window, width, size, rows, first, room, length)
-        one_taps, _ = next_taps(one, width, size, rows, first_left, left_pieces, length)
-        other_taps, _ = next_taps(other, width, size, rows, first_right, right_pieces, length)
-        parts, width = MergedTaps(taps, one_taps, other_taps), wider
-        if width == size:
+        parts = MergedTaps(
+            taps_of_step(window, number, last, ring + first, rows, room, length),
+            taps_of_step(window, number, one, left + first, rows, left_pieces, length),
+            taps_of_step(window, number, other, right + first, rows, right_pieces, length),
+        )
+        if number == window.pieces:
             return parts
-        window = room + levels * length
-        one, other = left_pieces + pieces * length, right_pieces + pieces * length
-        write_merged(memory, parts, one, other, window, twice, tiny, group.size)
-        pieces += 1
+        last = room + min(number, window.levels) * length
+        one, other = left_pieces + number * length, right_pieces + number * length
+        size = group.size + window.steps[5 * number + 4] * rows
+        write_merged(memory, parts, one, other, last, twice, tiny, size)
+        number += 1
 
 
 @compiled
@@ -323,15 +311,15 @@ def pass_layers(
     """Take the pairs of a group through all layers, and write the results."""
     layers, network = constants.layers, constants.numbers
     p, r = numbers_of(constants.p), numbers_of(constants.r)
-    inner_size, outer_size = network.inner_size, network.outer_size
-    inner, outer, length = piece_count(inner_size), piece_count(outer_size), places.length
+    inner, outer = address_of_sum(constants.inner), address_of_sum(constants.outer)
+    length = places.length
     one, other, start = left, right, group.start
     summed = network.linear_apart and network.gpk
-    sum_factor = outer_size if summed else 1
+    sum_factor = outer.size if summed else 1
     for side, units in ((left, places.left_units), (right, places.right_units)):
         gather_units(memory, places, units, side, group)
         gather_ring(memory, side.features, side.tables.features, 0, side, group)
-        gather_window(memory, 1, side, group, length, inner, outer)
+        gather_window(memory, 1, side, group, length, inner.pieces, outer.pieces)
     pixels = LeftPixels(
         memory, memory, memory, places.left_units, length, one.features + start,
         one.inverse, one.window + start, one.inverse, False,
@@ -351,19 +339,19 @@ def pass_layers(
         after = features_of(one, other, number, group, length)
         if number > 1:
             if with_linear and step != boxed:
-                box_linear_part(memory, places, group, inner_size, step)
+                box_linear_part(memory, places, group, inner, step)
                 boxed = step
             for side in (left, right):
-                gather_window(memory, number, side, group, length, inner, outer)
+                gather_window(memory, number, side, group, length, inner.pieces, outer.pieces)
             parts = merged_window(
                 memory, places.distance, before.first - start, before.second - start, one.inner,
-                other.inner, inner_size, step, group, places.room1, length,
+                other.inner, inner, step, group, places.room1, length,
                 layer.one + layer.one, layer.tiny,
             )  # fmt: skip
             tangents = parts.deficits
             if network.ntk:
                 tangents = moving_sum(
-                    memory, places.tangent, inner_size, step, group, places.room2, length
+                    memory, places.tangent, inner, step, group, places.room2, length
                 )
             inner_layer(
                 memory, places, group, one, other, parts, tangents, network.ntk, with_linear,
@@ -374,11 +362,11 @@ def pass_layers(
             gather_ring(memory, ring, side.tables.features, number, side, group)
         parts = merged_window(
             memory, places.branch_distance, one.window, other.window, one.outer, other.outer,
-            outer_size, outer_step, group, places.room1, length, layer.factor, layer.tiny,
+            outer, outer_step, group, places.room1, length, layer.factor, layer.tiny,
         )  # fmt: skip
         add_branch_deficit(memory, places, group, parts, before, after, layer)
         if network.ntk:
-            add_tangent_branch(memory, places, group, outer_size, outer_step, layer)
+            add_tangent_branch(memory, places, group, outer, outer_step, layer)
         if slot >= 0:
             if network.gpk and not summed:
                 set_features(memory, places, group, after)
@@ -403,8 +391,8 @@ def compute_in_deficits(
     left_table, right_table = len(like) // layers, len(right.half_root) // layers
     group = group_of(like, lefts.period[0] + 2 * network.margin, group_rows, network)
     length = length_of(like, group)
-    places = places_of(length, len(left.units) // left_table, rooms_of(network), 0)
-    inner, outer = piece_count(network.inner_size), piece_count(network.outer_size)
+    places = places_of(length, len(left.units) // left_table, rooms_of(constants), 0)
+    inner, outer = constants.inner.pieces, constants.outer.pieces
     per_side = (4 + inner + outer) * length
     held = aligned_zeros(places.tables + 2 * per_side + length, like)
     memory, left_tables, right_tables = numbers_of(held), addresses(left), addresses(right)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
@@ -63,23 +62,12 @@ def _say(error: Exception) -> str:
 
 
 def _cached_files() -> Iterator[Path]:
-    """Yield numba's files of compiled functions of this package."""
-    folders, stems = set(), set()
-    for module in _own_modules():
-        stems.add(module.__name__.rpartition(".")[2])
-        for value in vars(module).values():
-            folder = getattr(getattr(value, "stats", None), "cache_path", None)
-            if folder:
-                folders.add(Path(folder))
-    for folder in folders:
-        for stem in stems:
-            yield from folder.glob(f"{stem}.*.nb[ic]")
-
-
-def _own_modules() -> list[ModuleType]:
-    """Return the imported modules of this package."""
-    own = f"{_PACKAGE}."
-    return [module for name, module in sys.modules.items() if name.startswith(own)]
+    """Yield numba's files of the loops that are kept on disk."""
+    for module, loop in (("rows", "compute"), ("deficits", "compute_in_deficits")):
+        function = getattr(sys.modules.get(f"{_PACKAGE}.{module}"), loop, None)
+        folder = getattr(getattr(function, "stats", None), "cache_path", None)
+        if folder:
+            yield from Path(folder).glob(f"{module}.*.nb[ic]")
 
 
 def _is_damaged(path: Path) -> bool:

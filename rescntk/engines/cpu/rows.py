@@ -8,6 +8,7 @@ import numpy as np
 
 from .arguments import (
     SEVERAL,
+    FilterSum,
     FlatTables,
     GroupRows,
     LeftCases,
@@ -26,11 +27,11 @@ from .heads import find_grids, take_doubts, write_results
 from .layers import first_layer, inner_layer, write_own_squares, write_squares
 from .sums import (
     add_branch,
+    address_of_sum,
     aligned_zeros,
     gather_rows,
     moving_sum,
     padded_size,
-    piece_levels,
     repeat_over_rows,
     shortened,
     write_box,
@@ -88,9 +89,9 @@ def scratch_of_sums(results: Results, rows: int) -> tuple[np.ndarray, np.ndarray
 
 
 @compiled
-def rooms_of(network: RunNumbers) -> int:
+def rooms_of(constants: RunConstants) -> int:
     """Return the quantities that the moving sums of a filter need (`sums.moving_sum`)."""
-    return piece_levels(max(network.inner_size, network.outer_size, network.window)) + 1
+    return max(constants.inner.levels, constants.outer.levels, constants.window.levels) + 1
 
 
 @compiled
@@ -121,16 +122,18 @@ def gather_tables(
 
 
 @compiled
-def box_linear_part(memory: Numbers, places: Places, group: RowGroup, size: int, step: int) -> None:
-    """Set `linear_box` to the sums of (t + r) F⁰ over windows of `size` taps, `step` apart."""
+def box_linear_part(
+    memory: Numbers, places: Places, group: RowGroup, inner: FilterSum, step: int
+) -> None:
+    """Set `linear_box` to the sums of (t + r) F⁰ over the inner filter's windows."""
     room, length = places.room2, places.length
-    taps = moving_sum(memory, places.linear, size, step, group, room, length)
+    taps = moving_sum(memory, places.linear, inner, step, group, room, length)
     write_box(memory, taps, places.linear_box + group.start, group.size)
 
 
 @compiled
 def add_tangent_branch(
-    memory: Numbers, places: Places, group: RowGroup, outer: int, step: int, layer: Any
+    memory: Numbers, places: Places, group: RowGroup, outer: FilterSum, step: int, layer: Any
 ) -> None:
     """Add the residual branch of a layer to A, behind its outer filter."""
     room, length = places.room1, places.length
@@ -140,12 +143,12 @@ def add_tangent_branch(
 
 @compiled
 def add_to_states(
-    memory: Numbers, places: Places, group: RowGroup, outer: int, step: int, layer: Any,
+    memory: Numbers, places: Places, group: RowGroup, outer: FilterSum, step: int, layer: Any,
     with_distance: bool, with_tangent: bool, with_features: bool,
 ) -> None:  # fmt: skip
     """Add the residual branch of a layer to some of D, A and F, behind its outer filter.
 
-    The filter has `outer` taps, `step` pixels apart.
+    The filter's taps are `step` pixels apart.
     """
     start, size = group.start, group.size
     room, length, scale = places.room1, places.length, layer.skip_scale
@@ -217,10 +220,11 @@ def pass_layers(
     """
     layers, network = constants.layers, constants.numbers
     p, r = numbers_of(constants.p), numbers_of(constants.r)
-    inner_size, outer_size, itemsize = network.inner_size, network.outer_size, memory.itemsize
+    inner, outer = address_of_sum(constants.inner), address_of_sum(constants.outer)
+    itemsize = memory.itemsize
     length, depth = places.length, len(layers) - 1
     right_layers = places.tables + 4 * length
-    sum_factor = outer_size if network.summed else 1
+    sum_factor = outer.size if network.summed else 1
     with_linear = network.linear_apart and network.ntk
     ring, group = places.squares, whole
     if squares_together:
@@ -231,7 +235,9 @@ def pass_layers(
     squares = Taps(ring + whole.start, 0, 0, True)
     if network.window > 0:
         group = shortened(whole, network.window // 2, itemsize)
-        squares = moving_sum(memory, ring, network.window, 1, group, places.room1, length)
+        squares = moving_sum(
+            memory, ring, address_of_sum(constants.window), 1, group, places.room1, length
+        )
     pixels = left_pixels(memory, places, group, left, lefts, case, depth + 1, 1)
     K = group.start + (places.features if network.summed else places.K)
     right_input = right_layers + skipped(group) * group.rows
@@ -245,28 +251,26 @@ def pass_layers(
         layer = layers[number]
         slot, step, outer_step = layer.slot, layer.inner_step, layer.outer_step
         if number > 1:
-            group = shortened(group, step * (inner_size // 2), itemsize)
+            group = shortened(group, step * (inner.size // 2), itemsize)
             if with_linear and step != boxed:
-                box_linear_part(memory, places, group, inner_size, step)
+                box_linear_part(memory, places, group, inner, step)
                 boxed = step
             pixels = left_pixels(memory, places, group, left, lefts, case, depth + 1, number)
             room1, room2 = places.room1, places.room2
-            distances = moving_sum(memory, places.distance, inner_size, step, group, room1, length)
+            distances = moving_sum(memory, places.distance, inner, step, group, room1, length)
             tangents = distances
             if network.ntk:
-                tangents = moving_sum(
-                    memory, places.tangent, inner_size, step, group, room2, length
-                )
+                tangents = moving_sum(memory, places.tangent, inner, step, group, room2, length)
             K = group.start + (places.features if network.summed else places.K)
             right_root = right_layers + 2 * number * length + skipped(group) * group.rows
             doubtful |= inner_layer(
                 memory, places, pixels, right_root, group, K, distances, tangents, network.ntk,
                 with_linear, layer, p, r,
             )  # fmt: skip
-        group = shortened(group, outer_step * (outer_size // 2), itemsize)
+        group = shortened(group, outer_step * (outer.size // 2), itemsize)
         with_features = not network.summed and network.gpk and (network.skip or slot >= 0)
         add_to_states(
-            memory, places, group, outer_size, outer_step, layer, number < depth, network.ntk,
+            memory, places, group, outer, outer_step, layer, number < depth, network.ntk,
             with_features,
         )  # fmt: skip
         if slot >= 0:
@@ -314,7 +318,7 @@ def compute(
     few = channels < MANY_CHANNELS and network.window == 0
     together = group_rows % (VECTOR_BYTES // like.itemsize) == 0 and not few
     several = SEVERAL if together else (1 if network.window > 0 else 0)
-    places = places_of(length, channels, rooms_of(network), several)
+    places = places_of(length, channels, rooms_of(constants), several)
     right_layers = places.tables + 4 * length
     held = aligned_zeros(right_layers + 2 * layers * length, like)
     memory, left_tables, right_tables = numbers_of(held), addresses(left), addresses(right)

@@ -17,9 +17,19 @@ from __future__ import annotations
 import numpy as np
 
 from ..layer import add
-from .arguments import RowGroup, RowPlaces, Taps
+from .arguments import FilterSum, RowGroup, RowPlaces, Taps
 from .compilation import compiled
-from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, Vector, load, load_line, repeat_like, store
+from .vectors import (
+    LINE_BYTES,
+    VECTOR_BYTES,
+    Numbers,
+    Vector,
+    load,
+    load_line,
+    numbers_of,
+    repeat_like,
+    store,
+)
 
 
 @compiled
@@ -150,90 +160,73 @@ def add_compensated(total: Vector, lost: Vector, term: Vector) -> tuple[Vector, 
     return new, (new - total) - term
 
 
-@compiled
-def piece_levels(size: int) -> int:
-    """Return how many of the widths 3, 9, 27, … are below `size`."""
-    levels, width = 0, 1
+def filter_sum(size: int) -> FilterSum:
+    """Return how the taps of a filter of an odd `size` are added.
+
+    The first pieces have 3, 9, 27, … taps, each three times the one before. The widest one begins
+    the window, and pairs of pieces fill up the rest. The additions are the same at every pixel
+    and for both signals: a kernel does not change with the pixel that counts as first.
+    """
+    steps, width, levels = [], 1, 0
     while 3 * width < size:
-        levels, width = levels + 1, 3 * width
-    return levels
+        steps.append((levels, width, levels, 2 * width, size - 3 * width))
+        width, levels = 3 * width, levels + 1
+    while width < size:
+        second = _widest_piece(size - width - 1)
+        reached = width + 3**second
+        third = _widest_piece(size - reached)
+        steps.append((second, width, third, reached, 0))
+        width = reached + 3**third
+    table = np.array(steps, np.int64).reshape(-1, 5)
+    return FilterSum(size, levels, max(0, len(table) - 1), table)
+
+
+def _widest_piece(size: int) -> int:
+    """Return the k of the widest piece of 3^k taps that fits in `size`."""
+    return max(k for k in range(size.bit_length()) if 3**k <= size)
 
 
 @compiled
-def piece_count(size: int) -> int:
-    """Return how many pieces and parts of a window `moving_sum` makes for `size` pixels."""
-    if size == 1:
-        return 0
-    count = piece_levels(size)
-    width = 3**count
-    while True:
-        second = widest_piece(size - width - 1)[1]
-        width += second + widest_piece(size - width - second)[1]
-        if width == size:
-            return count
-        count += 1
+def address_of_sum(window: FilterSum) -> FilterSum:
+    return FilterSum(window.size, window.levels, window.pieces, numbers_of(window.steps))
 
 
 @compiled
-def widest_piece(size: int) -> tuple[int, int]:
-    """Return the level and the width of the widest of 1, 3, 9, … pixels that fit in `size`."""
-    level, width = 0, 1
-    while 3 * width <= size:
-        level, width = level + 1, 3 * width
-    return level, width
+def taps_of_step(
+    window: FilterSum, number: int, last: int, first: int, rows: int, room: int, length: int
+) -> Taps:
+    """Return the places of the three parts that a step adds.
+
+    `last` is the place of the sum so far, and `first` that of the first tap. Pieces lie in `room`,
+    `length` apart. Neighbouring taps are `rows` numbers apart.
+    """
+    at, steps = 5 * number, window.steps
+    second = first if steps[at] == 0 else room + (steps[at] - 1) * length
+    third = first if steps[at + 2] == 0 else room + (steps[at + 2] - 1) * length
+    return Taps(last, second + steps[at + 1] * rows, third + steps[at + 3] * rows, False)
 
 
 @compiled
 def moving_sum(
-    memory: Numbers, ring: int, size: int, step: int, group: RowGroup, room: int, length: int
-) -> Taps:
-    """Return three places whose sum is the sum over the window of a filter at each pixel.
+    memory: Numbers, ring: int, window: FilterSum, step: int, group: RowGroup, room: int,
+    length: int,
+) -> Taps:  # fmt: skip
+    """Return three places whose sum is the sum over a filter's taps, `step` pixels apart.
 
-    The filter has `size` taps, `step` pixels apart. Pieces of 3, 9, 27, … taps are sums of three
-    smaller pieces. The widest piece begins the window, and pairs of pieces fill up the rest. The
-    additions are the same at every pixel and for both signals: a kernel does not change with the
-    pixel that counts as first.
-
-    `room` is scratch space of `piece_levels` + 1 quantities, `length` apart.
+    `room` is scratch space of `levels` + 1 quantities, `length` apart.
     """
-    if size == 1:
-        pixels = ring + group.start
-        return Taps(pixels, pixels, pixels, True)
-    reach, rows = step * (size // 2), step * group.rows
-    fill_halo(memory, ring, group, reach)
-    first = ring + group.start - size // 2 * rows
-    window, width, levels = first, 1, 0
-    while 3 * width < size:
-        piece, count = room + levels * length, group.size + (size - 3 * width) * rows
-        shift = width * rows
-        thirds = Taps(window, window + shift, window + 2 * shift, False)
-        write_box(memory, thirds, piece, count)
-        window, width, levels = piece, 3 * width, levels + 1
-    while True:
-        taps, width = next_taps(window, width, size, rows, first, room, length)
-        if width == size:
-            return taps
-        window = room + levels * length
-        write_box(memory, taps, window, group.size)
-
-
-@compiled
-def next_taps(
-    window: int, width: int, size: int, rows: int, first: int, room: int, length: int
-) -> tuple[Taps, int]:
-    """Return the places of a window and of two pieces that widen it, and the new width.
-
-    Neighbouring taps are `rows` numbers apart. Pieces of 1 tap begin at the place `first`,
-    wider ones in `room`. `window` lies at its first tap. The window's widths `size` and `width`
-    are odd, and `width` is smaller.
-    """
-    level, second_width = widest_piece(size - width - 1)
-    second = first if level == 0 else room + (level - 1) * length
-    level, third_width = widest_piece(size - width - second_width)
-    third = first if level == 0 else room + (level - 1) * length
-    reached = width + second_width
-    taps = Taps(window, second + width * rows, third + reached * rows, False)
-    return taps, reached + third_width
+    last = ring + group.start
+    if window.size == 1:
+        return Taps(last, last, last, True)
+    rows = step * group.rows
+    fill_halo(memory, ring, group, step * (window.size // 2))
+    last -= window.size // 2 * rows
+    first = last
+    for number in range(window.pieces):
+        taps = taps_of_step(window, number, last, first, rows, room, length)
+        last = room + min(number, window.levels) * length
+        write_box(memory, taps, last, group.size + window.steps[5 * number + 4] * rows)
+    return taps_of_step(window, window.pieces, last, first, rows, room, length)
 
 
 @compiled

@@ -27,7 +27,7 @@ CUTS = {
     ],
 }
 
-MODULES = {"reference": "reference", "numba": "cpu.sizes", "cuda": "cuda.compiler"}
+MODULES = {"reference": "reference", "numba": "cpu.plan", "cuda": "cuda.compiler"}
 
 
 def results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monkeypatch, rng):

@@ -1,0 +1,403 @@
+"""The plan of a request: how work is cut into blocks, tasks and groups of rows, from shapes alone.
+
+- A *block* of left signals, whose tables are held at once, meets blocks of right signals.
+- A *task*, computed by one thread, has some left and some right signals of two blocks.
+- A *group* has as many rows of pixel pairs as the second-level cache holds.
+
+Signals come from the longest to the shortest. Signals of one length, an array, have closed rows.
+Signals of different lengths have open rows along the longer signals: an open row has a margin at
+both ends, and long rows have the least of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from ..geometry import longest_reach, receptive_reach
+from ..protocol import Request, blocks, cut
+from ..scaling import Scaling
+from .layers import CHANNELS
+from .vectors import LINE_BYTES, VECTOR_BYTES
+
+_GROUP_BYTES = 25600
+"""Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
+
+With fewer bytes loops spend their time starting; with more they wait for the second-level cache.
+Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache): GAP in float64
+is flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; GAP in float32 is best at 25.6
+kB; trace gains up to 38 kB, and float32 with q = 9 loses 7 % at 12.8 kB.
+"""
+
+_LEAST_SHARE = 8
+"""Groups fill whole vectors where this many times the repeated rows are at most all rows.
+
+A larger number repeats fewer rows, but copies the left tables to all rows more often. Copies cost
+a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5, AMD EPYC Zen 4).
+"""
+
+_DEFICIT_GROUP_BYTES = 51200
+"""Bytes of one quantity in a group of the recursion of deficits; about twenty are in use.
+
+Measured with depth 5, d = 100, q = 3 on the same machine: half as many bytes take 8 % more time
+for GAP and 6 to 9 % for trace; a quarter takes 18 % more for GAP.
+"""
+
+_GROUP_TABLE_BYTES = 16 * 2**20
+"""Most bytes of a group's own tables of all layers; it makes groups of deep networks shorter.
+
+More bytes make longer groups, at the cost of memory for each thread. On the same machine, at
+depth 1000 (GAP), 4 MiB cost 29 % more time and 64 MiB 14 % more; at depth 300 (trace), 4 MiB
+cost 12 % more, and 64 MiB are level.
+"""
+
+TASK_PAIRS = 4_000_000
+"""Pixel pairs in a task of few left cases; with many, `_TASK_GROUPS` makes the task larger.
+
+More pairs make starting a task cheaper. Fewer pairs let threads finish together, and show
+progress sooner. On the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to
+38 % more.
+"""
+
+_TASK_GROUPS = 20
+"""Groups of rows that a task needs, so that few rows are repeated to fill the last group.
+
+More groups repeat a smaller share of the rows, and copy left tables less often. Fewer groups make
+shorter tasks. With one right case of d = 100 (two groups in float32, four in float64) a pair
+takes 27 and 32 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4). From 8 cases on, 13 and
+25 groups, times are level within 3 %.
+"""
+
+_LONGEST_TASK = 2_000_000_000
+"""Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES` left cases.
+
+They take about 3 s in float32 and 7 s in float64. Raising it makes tables of right cases less
+often. Lowering it shows progress sooner, and ends an interrupted call sooner. Chosen by reasoning.
+"""
+
+_FEWEST_LEFT_CASES = 500
+"""Left cases of a block, whatever the length of their tasks.
+
+More left cases make longer tasks. With fewer, tables of right cases are made again more often,
+and threads wait more often for the last task of a block. Chosen by reasoning: tables of a right
+case take 0.4 ms, and 500 pairs of d = 100 and depth 5 take 30 ms.
+"""
+
+TASK_RESULTS = 400_000
+"""Most pairs of cases times depths in a task, whose sums are held in four numbers a kernel.
+
+More take more memory: 26 MB for each thread with both kernels. Fewer make more blocks of left
+cases, for each of which tables of right cases are made again. Chosen by reasoning.
+"""
+
+TABLE_BYTES = 64 * 2**20
+"""Most bytes of the tables of all left signals of a block.
+
+More bytes take more memory. With fewer, tables of right signals are made again for more blocks.
+On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
+"""
+
+_ENTRIES_OF_ONE_THREAD = 200_000
+"""Pixel pairs times layers up to which one thread computes them all.
+
+They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). Raising it leaves threads
+without work.
+"""
+
+_TASK_ENTRIES = 6_000_000
+"""Pixel pairs times layers of a task, where this leaves each thread between one task and four.
+
+They take 20 ms. A task spends 0.7 ms in Python, where other threads wait. Raising it makes fewer
+tasks, so that threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5,
+GAP) 12 × 12 signals take 14.7 ms instead of 17.1 with four tasks a thread, and 20 × 20 signals
+35.6 instead of 41.3. With 3 million here, the latter take 43.4.
+"""
+
+_TASKS_OF_A_THREAD = 4
+"""Most tasks of a thread that are made for threads to finish together; large Grams have more.
+
+Raising it makes more and smaller tasks. Chosen by reasoning: the last task is an eighth of all
+with two threads.
+"""
+
+FEW_CASES = 32
+"""Most right cases whose tables are made at once, before the tasks, if X and Z differ.
+
+Each task of more right cases makes its own tables, so that all threads make tables. Raising it
+leaves threads without work while one thread makes tables. Lowering it costs 0.5 ms of Python for
+each task of a small Gram.
+"""
+
+_DIAGONAL_RESULTS = 64**2
+"""Most pairs of cases times depths in a task that computes cases with themselves.
+
+With more cases fewer tasks are started, at 0.5 ms of Python each; but each holds sums for all
+pairs of its cases. Chosen by reasoning.
+"""
+
+
+_SIMILAR = 1.5
+"""The longest of the left signals of a task has at most this many times the pixels of the last.
+
+The longest one decides how many rows a group has. A larger number lets more left signals share
+the right tables of a group; a smaller one keeps the groups of short signals large. Chosen by
+reasoning: groups are flat in time over a factor 2 (`_GROUP_BYTES`).
+"""
+
+
+class TaskCases(NamedTuple):
+    """Signals of X and of Z, by their places in order. `swapped`: Z has the left signals."""
+
+    rows: slice
+    columns: slice
+    swapped: bool = False
+
+
+class Plan:
+    """The plan of a Gram matrix, or of a diagonal.
+
+    Parameters
+    ----------
+    request : Request
+    n_channels : int
+        Channels of each signal.
+    closed : bool
+        Whether all signals have one length. Otherwise the head is "gap".
+    rows, columns : array (cases,), int
+        Lengths of X and of Z, from the longest to the shortest. The same array for a symmetric
+        Gram, whose upper triangle is computed. No columns for the diagonal.
+
+    Attributes
+    ----------
+    window, margin, halo : int
+        As in `arguments.RunNumbers`.
+    all_offsets : bool
+        Whether the head needs all offsets of a pair, not the offset 0 alone.
+    threads : int
+        Threads that compute the request.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        n_channels: int,
+        closed: bool,
+        rows: np.ndarray,
+        columns: np.ndarray | None = None,
+    ) -> None:
+        net, head = request.network, request.head
+        self.request, self.n_channels, self.closed = request, n_channels, closed
+        self.rows, self.columns = rows, rows if columns is None else columns
+        self.symmetric = columns is rows
+        self.longest = int(max(self.rows[0], self.columns[0]))
+        self.depth, self.n_depths = request.depths[-1], len(request.depths)
+        self.dtype = np.dtype(request.dtype)
+        self.all_offsets = head in ("gap", "pixels")
+        size = net.input_filter_size
+        sums = size > 1 and n_channels * size > CHANNELS and head in ("trace", "gap")
+        self.window = size if sums else 0
+        reach = self.window // 2
+        self.margin = self.halo = 0
+        if closed:
+            reach = max(reach, net.filter_size // 2)
+            self.halo = max(reach, longest_reach(net, self.depth, self.longest))
+        else:
+            self.margin = receptive_reach(net, self.depth) + reach
+        self._scalings = {self.longest: Scaling(request, n_channels, self.longest)}
+        offsets = self.offsets(self.columns)
+        pairs = rows * offsets if columns is None else rows.sum() * offsets
+        self.pixel_pairs = int(pairs.sum())
+        several = request.threads or numba.config.NUMBA_NUM_THREADS
+        self.threads = several if self.pixel_pairs * self.depth > _ENTRIES_OF_ONE_THREAD else 1
+
+    def scaling(self, length: int) -> Scaling:
+        """Return the constants of the layers for signals of a length.
+
+        Lengths differ in bounds, and in the number of pixel pairs, alone.
+        """
+        if length not in self._scalings:
+            self._scalings[length] = self._scalings[self.longest].of_length(length)
+        return self._scalings[length]
+
+    def offsets(self, lengths: np.ndarray) -> np.ndarray:
+        """Return the number of rows of pairs with right cases of these lengths."""
+        return lengths if self.all_offsets else np.ones_like(lengths)
+
+    # -- blocks
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield blocks of left signals."""
+        return self._blocks(self.rows)
+
+    def right_blocks(self, left: slice) -> Iterator[slice]:
+        """Yield the blocks of right signals that a block of left signals meets.
+
+        Right signals of one length are one block: each task makes its own tables.
+        """
+        if self.closed:
+            yield slice(left.start if self.symmetric else 0, len(self.columns))
+            return
+        for right in self._blocks(self.columns):
+            if not (self.symmetric and right.start < left.start):
+                yield right
+
+    def is_shared(self, right: slice) -> bool:
+        """Return whether the tables of a block of right signals are made before its tasks."""
+        few = right.stop - right.start <= min(FEW_CASES, self.left_cases)
+        return not self.closed or (few and not self.symmetric)
+
+    def diagonal_tasks(self, block: slice) -> Iterator[slice]:
+        """Yield the signals of each task that computes kernels of signals with themselves."""
+        most = math.isqrt(_DIAGONAL_RESULTS // self.n_depths)
+        n, threads = len(self.rows), self.threads
+        even = -(-n // (2 * threads)) if threads > 1 else n
+        return blocks(block.start, block.stop, max(1, min(most, even)))
+
+    def _blocks(self, lengths: np.ndarray) -> Iterator[slice]:
+        if self.closed:
+            return blocks(0, len(lengths), self.left_cases)
+        taken = [self.scaling(int(d)).bytes_per_case(self.n_channels) for d in lengths]
+        return cut(np.array(taken), TABLE_BYTES)
+
+    @property
+    def layer_entries(self) -> int:
+        """Pixel pairs times layers of a pair of the longest signals."""
+        return self.longest * self.scaling(self.longest).offsets * self.depth
+
+    @property
+    def right_cases(self) -> int:
+        """Right cases, of the longest signals, that fill a task.
+
+        Of short signals fewer suffice, so that a block can have many left cases.
+        """
+        filled = -(-self._rows_of_task(self.longest) // self.scaling(self.longest).offsets)
+        return max(1, min(filled, TASK_RESULTS // (_FEWEST_LEFT_CASES * self.n_depths)))
+
+    @property
+    def left_cases(self) -> int:
+        """Left cases, of the longest signals, whose tables are held at once."""
+        few_tables = TABLE_BYTES // self.scaling(self.longest).bytes_per_case(self.n_channels)
+        few_results = TASK_RESULTS // (self.right_cases * self.n_depths)
+        short = _LONGEST_TASK // (self.right_cases * self.layer_entries)
+        return max(1, min(few_tables, few_results, max(_FEWEST_LEFT_CASES, short)))
+
+    # -- tasks
+
+    def tasks(self, left: slice, right: slice) -> Iterator[TaskCases]:
+        """Yield the tasks of two blocks of signals, by their places among all signals."""
+        for rows in self._similar(self.rows, left):
+            first = max(rows.start, right.start) if self.symmetric else right.start
+            rest = slice(first, right.stop)
+            one_part = self.symmetric or self.closed  # no right case is longer
+            for columns in [rest] if one_part else self._similar(self.columns, rest):
+                if self.rows[rows.start] >= self.columns[columns.start]:
+                    for some in self._cut(self.rows[rows], self.columns, columns):
+                        yield TaskCases(rows, some)
+                else:
+                    for some in self._cut(self.columns[columns], self.rows, rows):
+                        yield TaskCases(some, columns, swapped=True)
+
+    def _similar(self, lengths: np.ndarray, cases: slice) -> Iterator[slice]:
+        """Yield left cases of tasks, held together by `_SIMILAR`."""
+        start = cases.start
+        while start < cases.stop:
+            some = lengths[start : min(start + self.left_cases, cases.stop)]
+            stop = start + int(np.count_nonzero(some * _SIMILAR >= some[0]))
+            yield slice(start, stop)
+            start = stop
+
+    def _cut(self, lefts: np.ndarray, lengths: np.ndarray, cases: slice) -> Iterator[slice]:
+        """Yield the right cases of each task with left cases of the lengths `lefts`.
+
+        `lengths` are those of all right signals, of which `cases` are to be cut.
+        """
+        if self.closed:
+            yield from self._cut_evenly(len(lefts), cases)
+            return
+        entries = int(lefts.sum()) * lengths[cases]
+        filled = lengths[cases] / self._rows_of_task(int(lefts[0]))
+        shares = np.minimum(entries / TASK_PAIRS, filled)
+        shares = np.maximum(shares, entries * (8 * self.threads / self.pixel_pairs))
+        shares = np.maximum(shares, len(lefts) * self.n_depths / TASK_RESULTS)
+        for some in cut(shares, 1.0):
+            yield slice(cases.start + some.start, cases.start + some.stop)
+
+    def _cut_evenly(self, n: int, cases: slice) -> Iterator[slice]:
+        """Yield right cases of one length for `n` left cases; if symmetric, the longest first."""
+        m, threads = cases.stop - cases.start, self.threads
+        offsets = self.scaling(self.longest).offsets
+        few_pairs = TASK_PAIRS // (n * self.longest * offsets)
+        few_results = TASK_RESULTS // (n * self.n_depths)
+        most = max(1, min(max(few_pairs, self.right_cases), few_results, self.left_cases // 2))
+        least = self._least_tasks(m, n * m * self.layer_entries)
+        size = -(-m // max(least, threads * -(-m // (threads * most))))
+        vector = VECTOR_BYTES // self.dtype.itemsize
+        if offsets == 1 and vector <= min(most, m // (2 * threads)):
+            size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
+        return reversed(list(blocks(cases.start, cases.stop, size)))
+
+    def _least_tasks(self, m: int, entries: int) -> int:
+        """Return the least number of tasks for `m` right cases.
+
+        All pairs have `entries` pixel pairs times layers. Columns of a symmetric Gram differ in
+        work. Two tasks for each thread, the longest first, give all threads the same.
+        """
+        if self.threads == 1:
+            return 1
+        least, threads = (2 if self.symmetric else 1), self.threads
+        enough = entries // (threads * _TASK_ENTRIES), m // (threads * self.right_cases)
+        return threads * max(least, min(_TASKS_OF_A_THREAD, *enough))
+
+    def _rows_of_task(self, length: int) -> int:
+        """Return the rows that fill the groups of a task whose left cases have this length.
+
+        Cases of one row fill a group wholly.
+        """
+        groups = _TASK_GROUPS if self.scaling(length).offsets > 1 else 1
+        return groups * max(1, self._numbers_in_group // (length + 2 * self.margin))
+
+    def repeats(self, lefts: np.ndarray, rights: np.ndarray) -> Iterator[slice]:
+        """Yield pairs that are computed again together, whose left cases have one length.
+
+        `lefts` and `rights` are the lengths of the signals of each pair.
+        """
+        edges = [0, *(np.flatnonzero(np.diff(lefts)) + 1).tolist(), len(lefts)]
+        for start, stop in pairwise(edges):
+            for some in cut(lefts[start:stop] * self.offsets(rights[start:stop]), TASK_PAIRS):
+                yield slice(start + some.start, start + some.stop)
+
+    # -- groups
+
+    def group_rows(self, total: int, pixels: int) -> int:
+        """Return the number of rows of `pixels` in a group, of `total` rows that a task has."""
+        itemsize, numbers = self.dtype.itemsize, self._numbers_in_group
+        line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
+        wanted = max(1, numbers // pixels)
+        several = max(1, round(wanted / vector)) * vector
+        repeated = -total % several  # rows of the last group
+        if 2 * wanted >= vector and _LEAST_SHARE * repeated <= total:  # left tables are not copied
+            return several
+        groups = max(1, round(total / wanted))
+        rows = -(-total // groups)
+        whole = -(-rows // line) * line  # pixels begin on cache lines
+        few = total < 4 * line or whole * pixels > 2 * numbers
+        return rows if few else whole  # of many rows, the last group repeats few
+
+    def group_rows_of_deficits(self, total: int, length: int) -> int:
+        """Return the same for the recursion of deficits, of left cases of a length."""
+        line, pixels = LINE_BYTES // self.dtype.itemsize, length + 2 * self.margin
+        rows = max(1, _DEFICIT_GROUP_BYTES // (pixels * self.dtype.itemsize))
+        if rows > line:
+            rows = rows // line * line
+        return min(rows, total)
+
+    @property
+    def _numbers_in_group(self) -> int:
+        """The most numbers of one quantity in a group, which copies 2 (L + 1 + C) tables."""
+        tables = 2 * (self.depth + 1 + self.n_channels)
+        return min(_GROUP_BYTES, _GROUP_TABLE_BYTES // tables) // self.dtype.itemsize
