@@ -30,6 +30,7 @@ from .layers import first_layer, write_tangent_branch
 from .rows import (
     add_tangent_branch,
     box_linear_part,
+    gather_units,
     group_of,
     length_of,
     places_of,
@@ -265,25 +266,10 @@ def gather_ring(
 
 
 @compiled
-def gather_units(
-    memory: Numbers, places: Places, units: int, side: MassSide, group: RowGroup
-) -> None:
-    """Copy û of all channels to the place `units`."""
-    for channel in range(places.channels):
-        at, table = units + channel * places.length, channel * side.per_table
-        gather_rows(memory, at, side.tables.units, table, side.rows, group)
-
-
-@compiled
 def gather_window(
-    memory: Numbers,
-    number: int,
-    side: MassSide,
-    group: RowGroup,
-    length: int,
-    inner: int,
+    memory: Numbers, number: int, side: MassSide, group: RowGroup, length: int, inner: int,
     outer: int,
-) -> None:
+) -> None:  # fmt: skip
     """Copy the tables of a layer's pre-activations and of the pieces of its windows."""
     tables, per_table = side.tables, side.per_table
     gather_ring(memory, side.window, tables.half_root, number, side, group)
@@ -317,7 +303,7 @@ def pass_layers(
     summed = network.linear_apart and network.gpk
     sum_factor = outer.size if summed else 1
     for side, units in ((left, places.left_units), (right, places.right_units)):
-        gather_units(memory, places, units, side, group)
+        gather_units(memory, places, units, side.tables, side.rows, side.per_table, group)
         gather_ring(memory, side.features, side.tables.features, 0, side, group)
         gather_window(memory, 1, side, group, length, inner.pieces, outer.pieces)
     pixels = LeftPixels(

@@ -116,9 +116,18 @@ def gather_tables(
         at = right_layers + 2 * layer * length
         gather_rows(memory, at, right.half_root, layer * per_table, rows, group)
         gather_rows(memory, at + length, right.inverse, layer * per_table, rows, group)
+    gather_units(memory, places, places.right_units, right, rows, per_table, group)
+
+
+@compiled
+def gather_units(
+    memory: Numbers, places: Places, units: int, tables: FlatTables, rows: RowPlaces,
+    per_table: int, group: RowGroup,
+) -> None:  # fmt: skip
+    """Copy û of all channels to the place `units`."""
     for channel in range(places.channels):
-        at = places.right_units + channel * length
-        gather_rows(memory, at, right.units, channel * per_table, rows, group)
+        at = units + channel * places.length
+        gather_rows(memory, at, tables.units, channel * per_table, rows, group)
 
 
 @compiled
@@ -174,37 +183,26 @@ def left_pixels(
     case: int, layers: int, number: int,
 ) -> LeftPixels:  # fmt: skip
     """Return the left case's tables for a layer, copied to all rows where vectors need it."""
-    d, first = lefts.pixels[case], skipped(group)
-    root, inverse = places.tables, places.tables + places.length
-    input_root, input_inverse = places.tables + 2 * places.length, places.tables + 3 * places.length
+    d, first, length, tables = lefts.pixels[case], skipped(group), places.length, places.tables
     unit = lefts.first[case] * places.channels + first
     table = lefts.first[case] * layers + first
+    at = table + number * d
     if group.rows % (VECTOR_BYTES // memory.itemsize) == 0:
-        at = table + number * d
         return LeftPixels(
             left.units, left.half_root, left.inverse, unit, d, table, table, at, at, True
         )
     if number == 1:
         for channel in range(places.channels):
-            at = places.left_units + channel * places.length
-            repeat_over_rows(memory, at, left.units, unit + channel * d, group)
-        repeat_over_rows(memory, input_root, left.half_root, table, group)
-        repeat_over_rows(memory, input_inverse, left.inverse, table, group)
-    repeat_over_rows(memory, inverse, left.inverse, table + number * d, group)
-    repeat_over_rows(memory, root, left.half_root, table + number * d, group)
-    step = places.length
+            ring = places.left_units + channel * length
+            repeat_over_rows(memory, ring, left.units, unit + channel * d, group)
+        repeat_over_rows(memory, tables + 2 * length, left.half_root, table, group)
+        repeat_over_rows(memory, tables + 3 * length, left.inverse, table, group)
+    repeat_over_rows(memory, tables, left.half_root, at, group)
+    repeat_over_rows(memory, tables + length, left.inverse, at, group)
     return LeftPixels(
-        memory,
-        memory,
-        memory,
-        places.left_units,
-        step,
-        input_root,
-        input_inverse,
-        root,
-        inverse,
-        False,
-    )
+        memory, memory, memory, places.left_units, length, tables + 2 * length,
+        tables + 3 * length, tables, tables + length, False,
+    )  # fmt: skip
 
 
 @inlined

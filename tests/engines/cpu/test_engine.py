@@ -1,6 +1,7 @@
-"""The engine "numba" against the reference engine; its threads and its progress."""
+"""The engine "numba" against the reference engine, with and without deficits; its threads."""
 
 import tracemalloc
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.engines.protocol import Request, silent
+from rescntk.engines.scaling import Scaling
 from rescntk.vocabulary import DTYPES, HEADS, KINDS
 from tests import tolerances
+from tests.difficult_signals import UNEVEN
 from tests.engine_names import needs_numba
 from tests.engines.bodies import properties
 from tests.processes import run
@@ -20,6 +23,15 @@ engine = pytest.importorskip("rescntk.engines.cpu.engine")
 pytestmark = needs_numba
 
 odd = st.integers(0, 40).map(lambda k: 2 * k + 1)
+relu_networks = networks(activations=("relu",), max_depth=3)
+FILTERS = ((1, 1), (1, 3), (3, 1), (3, 5), (7, 9), (11, 13), (15, 17), (31, 3))
+
+
+@contextmanager
+def all_pairs_in_deficits():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scaling, "allowed_doubt", lambda self, pixel_pairs: -1.0 + 0 * pixel_pairs)
+        yield
 
 
 def test_threads_follow_the_environment_and_the_caller():
@@ -35,25 +47,70 @@ def test_threads_follow_the_environment_and_the_caller():
     assert run(code, NUMBA_NUM_THREADS="3") == "[3, 5, 2, 3] 3"
 
 
-def test_progress_counts_every_pair(capsys, monkeypatch):
-    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
-    signals = np.random.default_rng(0).standard_normal((30, 1, 4))
-    rk.ResCGPK(2)(signals, progress=True, engine="numba")
-    assert "465/465" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 200])
 @pytest.mark.parametrize("head", ["trace", "gap"])
 def test_every_length_and_filter(d, head, rng):
     """Against the reference engine, where rows and filters fit badly."""
     Z = rng.standard_normal((3, 2, d))
-    for q, outer in ((1, 3), (3, 1), (3, 5), (7, 9), (11, 13), (15, 17), (31, 3)):
+    for q, outer in FILTERS:
         network = rk.Network(3, q, outer_filter_size=outer)
+        theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference")
         for dtype, bar in tolerances.KERNEL.items():
             ours = rk.gram(network, Z[:2], Z, head=head, engine="numba", dtype=dtype)
-            theirs = rk.gram(network, Z[:2], Z, head=head, engine="reference", dtype=dtype)
             for A, B in zip(ours, theirs, strict=True):
                 assert np.abs(A - B).max() <= bar * np.abs(B).max()
+
+
+def assert_deficits_are_right(network, X, dtype):
+    """Compare Grams, diagonals and pixel pairs in deficits with the reference engine's."""
+    depths = (1, network.depth) if network.depth > 1 else (1,)
+    bar, options = tolerances.KERNEL[dtype], {"engine": "numba", "dtype": dtype}
+    with all_pairs_in_deficits():
+        for head in HEADS:
+            exact = rk.gram(network, X, head=head, depths=depths, engine="reference")
+            computed = rk.gram(network, X, head=head, depths=depths, **options)
+            for kind, ours, theirs in zip(KINDS, computed, exact, strict=True):
+                for K, P in zip(ours, theirs, strict=True):
+                    size = np.sqrt(np.outer(P.diagonal(), P.diagonal()))
+                    assert (np.abs(K - P) <= bar * size).all()
+                kernel = rk.Kernel(network, kind, head)
+                assert (kernel(X, X[:1], **options) == ours[-1][:, :1]).all()
+                assert (kernel.diag(X, **options) == ours[-1].diagonal()).all()
+        ours = rk.pixel_pairs(network, X, X[:1], **options)
+    own = rk.pixel_pairs(network, X, engine="reference")
+    largest = np.sqrt([own[i, i].max() for i in range(len(X))])
+    error = np.abs(ours - own[:, :1])[:, 0].max(axis=(1, 2))
+    assert (error <= bar * largest * largest[0]).all()
+
+
+@pytest.mark.slow
+@given(networks(activations=("relu",)), odd, odd, signals())
+def test_deficits_of_any_network_on_any_signals(network, inner, outer, X):
+    network = network.replace(filter_size=inner, outer_filter_size=outer)
+    assert_deficits_are_right(network, X, "float64")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", UNEVEN)
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (1, 5), (9, 3), (17, 27), (35, 1)])
+def test_deficits_of_uneven_amplitudes(make, sizes, dtype, rng):
+    network = rk.Network(3, sizes[0], outer_filter_size=sizes[1])
+    assert_deficits_are_right(network, make(2, 11, rng), dtype)
+
+
+@given(relu_networks, odd, odd, signals(batches=2), kinds, st.integers(-9, 9), st.integers(-9, 9))
+def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
+    """Symmetric, without an order, and free of shifts, to the bit; in deficits, too."""
+    network = network.replace(filter_size=inner, outer_filter_size=outer)
+    X, Z = batches
+    for recursion in (nullcontext, all_pairs_in_deficits):
+        with recursion():
+            properties.shifts("numba", network, batches, kind, one, other)
+            for head in HEADS:
+                kernel = rk.Kernel(network, kind, head)
+                K = kernel(X, Z, engine="numba")
+                assert (kernel(Z, X, engine="numba") == K.T).all()
+                assert (kernel(X[::-1], Z[-1:], engine="numba") == K[::-1, -1:]).all()
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -75,22 +132,6 @@ def test_the_diagonal_of_many_signals(d, dtype, head, rng):
             cut = [x[:, : max(1, d - k % 7)] for k, x in enumerate(X)]
             alone = [kernel.diag(cut[k][None], **options)[0] for k in some]
             assert (kernel.diag(cut, **options)[some] == alone).all()
-
-
-@given(
-    networks(activations=("relu",), max_depth=3), odd, odd, signals(batches=2), kinds,
-    st.integers(-9, 9), st.integers(-9, 9),
-)  # fmt: skip
-def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
-    """Symmetric, without an order, and free of shifts, to the bit."""
-    network = network.replace(filter_size=inner, outer_filter_size=outer)
-    properties.shifts("numba", network, batches, kind, one, other)
-    X, Z = batches
-    for head in HEADS:
-        kernel = rk.Kernel(network, kind, head)
-        K = kernel(X, Z, engine="numba")
-        assert (kernel(Z, X, engine="numba") == K.T).all()
-        assert (kernel(X[::-1], Z[-1:], engine="numba") == K[::-1, -1:]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -10,40 +10,38 @@ from rescntk.engines import exact_sum
 from rescntk.engines.cpu.arguments import RowGroup
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.heads import sum_pixels
+from rescntk.vocabulary import DTYPES
 from tests import tolerances
 
 
 @njit(**OPTIONS)
-def on_grids(memory, group, grids, sums, one):
-    sum_pixels(memory, 0, group, grids, 0, 0, sums, one)
+def on_grids(memory, group, grids, sums):
+    sum_pixels(memory, 0, group, grids, 0, 0, sums, 1.0)
 
 
 def row_sums(terms, grids):
     """Return sums of `terms`, (d, rows), over d, from the parts on each grid."""
     d, rows = terms.shape
-    memory = np.concatenate([terms.ravel(), np.zeros(64, terms.dtype)])
     sums = np.zeros((len(grids), rows + 64))
-    of_rows = np.zeros((len(grids), 2, 1, rows + 64))
-    of_rows[:] = np.reshape(grids, (-1, 1, 1, 1))
-    on_grids(memory, RowGroup(d, rows, 0, 0, d * rows, True), of_rows, sums, 1.0)
+    of_rows = np.tile(np.reshape(grids, (-1, 1, 1, 1)), (1, 2, 1, rows + 64))
+    memory = np.concatenate([terms.ravel(), np.zeros(64, terms.dtype)])
+    on_grids(memory, RowGroup(d, rows, 0, 0, d * rows, True), of_rows, sums)
     return exact_sum.total(sums)[:rows]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [3, 16])
-@pytest.mark.parametrize("count", [12, 2**18, 2**26, 2**32])
-def test_sums_are_exact_in_any_order(rows, dtype, count, rng):
+@pytest.mark.parametrize(("count", "several"), [(12, 2), (2**18, 3), (2**26, 4), (2**32, 5)])
+def test_sums_are_exact_in_any_order(rows, dtype, count, several, rng):
     """Terms as small as the bound over the number of terms have their digits too."""
     terms = (4.0 / count * rng.uniform(0.5, 1, (40, rows))).astype(dtype)
     terms[0] = 4.0
     grids = np.array(exact_sum.grids(np, 4.0, count))
-    assert len(grids) == {12: 2, 2**18: 3, 2**26: 4, 2**32: 5}[count]
-    ours = row_sums(terms, grids)
+    assert len(grids) == several
+    ours, wide = row_sums(terms, grids), terms.astype(float)
     assert (ours == row_sums(rng.permutation(terms), grids)).all()
-    wide = terms.astype(float)
     parts = exact_sum.split(np, wide, grids, np.empty_like(wide), np.empty_like(wide))
     assert (ours == exact_sum.total([part.sum(axis=0) for part in parts])).all()
-    small = row_sums(terms[1:], grids)
-    for row in range(rows):
-        exact = math.fsum(wide[1:, row])
-        assert abs(small[row] - exact) <= 2 * tolerances.EPS["float64"] * exact
+    for small, column in zip(row_sums(terms[1:], grids), wide[1:].T, strict=True):
+        exact = math.fsum(column)
+        assert abs(small - exact) <= 2 * tolerances.EPS["float64"] * exact

@@ -1,4 +1,4 @@
-"""Moving sums of a group of rows, against sums over shifted arrays."""
+"""Moving sums of a group of rows, and tables copied to rows, against shifted arrays."""
 
 import numpy as np
 import pytest
@@ -8,23 +8,24 @@ from rescntk.engines.cpu import sums
 from rescntk.engines.cpu.arguments import RowGroup, RowPlaces
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
+from rescntk.vocabulary import DTYPES
 from tests import tolerances
 
 
 @njit(**OPTIONS)
-def moving(values, size, step, group, length):
+def moving(values, window, step, group, length):
     """Return moving sums. Open rows have sums at pixels with all taps alone."""
-    rooms = sums.piece_levels(size) + 1
-    memory = sums.aligned_zeros((rooms + 2) * length, values)
+    memory = sums.aligned_zeros((window.levels + 3) * length, values)
     for at in range(len(values)):
         memory[group.start + at] = values[at]
-    group = sums.shortened(group, step * (size // 2), values.itemsize)
-    taps = sums.moving_sum(memory, 0, size, step, group, 2 * length, length)
+    group = sums.shortened(group, step * (window.size // 2), values.itemsize)
+    window = sums.address_of_sum(window)
+    taps = sums.moving_sum(memory, 0, window, step, group, 2 * length, length)
     sums.write_box(memory, taps, length, group.size)
     return memory[length : length + group.d * group.rows]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 5, 16, 64])
 @pytest.mark.parametrize("d", [1, 2, 7, 20])
 def test_moving_sums(d, rows, dtype, rng):
@@ -32,24 +33,24 @@ def test_moving_sums(d, rows, dtype, rng):
     width = VECTOR_BYTES // values.itemsize
     filters = [(size, 1) for size in (1, 3, 5, 7, 9, 11, 13, 15, 17, 31, 35, 63, 83, 245)]
     for size, step in [*filters, (3, 2), (5, 20), (7, 3), (9, 4), (31, 2), (35, 7)]:
-        reach = step * (size // 2)
+        window, reach = sums.filter_sum(size), step * (size // 2)
         halo = reach + size % 2
         padded = -(-d * rows // width) * width
         group = RowGroup(d, rows, halo, halo * rows, padded, True)
         length = (padded + 2 * halo * rows + 3 * width) // width * width
-        computed = moving(values.ravel(), size, step, group, length).reshape(d, rows)
+        computed = moving(values.ravel(), window, step, group, length).reshape(d, rows)
         wide = values.astype(np.longdouble)
         taps = range(-reach, reach + 1, step)
         exact = sum(np.roll(wide, -k, axis=0) for k in taps)
         terms = sum(np.roll(np.abs(wide), -k, axis=0) for k in taps)
         turned = np.roll(values, 3, axis=0).ravel()
-        shifted = moving(turned, size, step, group, length).reshape(d, rows)
+        shifted = moving(turned, window, step, group, length).reshape(d, rows)
         assert (shifted == np.roll(computed, 3, axis=0)).all()
         assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
         extended = np.take(values, np.arange(-reach, d + reach) % d, axis=0)
         padded = -(-len(extended) * rows // width) * width
         group = RowGroup(len(extended), rows, 0, 0, padded, False)
-        opened = moving(extended.ravel(), size, step, group, padded + 3 * width)
+        opened = moving(extended.ravel(), window, step, group, padded + 3 * width)
         assert (opened.reshape(d, rows) == computed).all()
 
 
@@ -66,63 +67,49 @@ def test_memory_begins_on_a_cache_line():
 
 
 @njit(**OPTIONS)
-def spread(values, group, out):
-    sums.repeat_over_rows(out, 0, values, 5 * group.d, group)
-
-
-@njit(**OPTIONS)
 def gather(values, table, rows, group, out):
     sums.gather_rows(out, 0, values, table, rows, group)
 
 
 @pytest.mark.parametrize("rows", [3, 8, 32])
 def test_tables_are_copied_to_rows(rows, rng):
-    d = 6
-    group, out = RowGroup(d, rows, 1, rows, d * rows, True), np.zeros(d * rows)
-    left = rng.standard_normal((2, 3, d))
-    spread(left.ravel(), group, out)
-    assert (out.reshape(d, rows) == left[1, 2][:, None]).all()
-    right, begin = rng.standard_normal(800), np.sort(rng.integers(0, 90, rows))
-    begin[: rows // 2] = np.arange(rows // 2)  # some neighbours, some equal, some neither
+    """Some rows are neighbours in the table, some equal, some neither."""
+    group, out = RowGroup(6, rows, 1, rows, 6 * rows, True), np.zeros(6 * rows)
+    table, begin = rng.standard_normal(800), np.sort(rng.integers(0, 90, rows))
+    begin[: rows // 2] = np.arange(rows // 2)
     begin[-rows // 4 :] = begin[-1]
     nothing, long = np.zeros_like(begin), np.full(rows, 100)
     for stride in (1, 40):
-        gather(right, 200, RowPlaces(rows, nothing, begin, nothing, long, stride), group, out)
-        expected = right[200 + begin[None, :] + stride * np.arange(d)[:, None]]
-        assert (out.reshape(d, rows) == expected).all()
+        gather(table, 200, RowPlaces(rows, nothing, begin, nothing, long, stride), group, out)
+        expected = table[200 + begin[None, :] + stride * np.arange(6)[:, None]]
+        assert (out.reshape(6, rows) == expected).all()
 
 
 @pytest.mark.parametrize("first", [0, -1, -10])
 def test_rows_of_different_periods_are_copied(first, rng):
     """All rows of right cases of 3, 1, 1 and 5 pixels, whose tables have 2d' − 1 pixels."""
     d, lengths = 12, np.array([3, 1, 1, 5])
-    pixels = 2 * lengths - 1
-    case = np.repeat(np.arange(4), lengths)
+    pixels, case = 2 * lengths - 1, np.repeat(np.arange(4), lengths)
     offset = np.concatenate([np.arange(n) for n in lengths])
     signals = [rng.standard_normal(n) for n in lengths]
-    table = np.concatenate(
-        [signal[np.arange(2 * len(signal) - 1) % len(signal)] for signal in signals]
-    )
-    table = np.concatenate([table, np.zeros(64)])
+    repeated = [np.resize(x, 2 * len(x) - 1) for x in signals]
+    table = np.concatenate([*repeated, np.zeros(64)])
     begin, shifted = (np.cumsum(pixels) - pixels)[case], (offset + first) % lengths[case]
-    rows = RowPlaces(10, case, begin, shifted, lengths[case], 1)
     group, out = RowGroup(d, 10, 0, 0, d * 10, False), np.zeros(d * 10)
-    gather(table, 0, rows, group, out)
+    gather(table, 0, RowPlaces(10, case, begin, shifted, lengths[case], 1), group, out)
     for row, (k, shift) in enumerate(zip(case, offset, strict=True)):
         expected = signals[k][(np.arange(first, first + d) + shift) % lengths[k]]
         assert (out.reshape(d, 10)[:, row] == expected).all()
 
 
 @njit(**OPTIONS)
-def reload(values, out):
-    for at in range(0, len(values), VECTOR_BYTES // values.itemsize):
-        total, lost = sums.add_compensated(load(values, at), 0.0 * load(values, at), 1e-17)
-        total, lost = sums.add_compensated(total, lost, 1e-16)
-        store(out, at, total - lost)
+def reload(values):
+    total, lost = sums.add_compensated(load(values, 0), 0.0 * load(values, 0), 1e-17)
+    total, lost = sums.add_compensated(total, lost, 1e-16)
+    store(values, 0, total - lost)
 
 
 def test_additions_are_compensated():
     values = np.ones(VECTOR_BYTES // 8)
-    out = np.empty_like(values)
-    reload(values, out)
-    assert (out >= 1.0).all()
+    reload(values)
+    assert (values >= 1.0).all()

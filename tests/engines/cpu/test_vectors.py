@@ -6,6 +6,7 @@ from numba import njit
 
 from rescntk.engines.cpu import vectors as v
 from rescntk.engines.cpu.compilation import OPTIONS
+from rescntk.vocabulary import DTYPES
 
 
 @njit(**OPTIONS)
@@ -21,13 +22,8 @@ def arithmetic(a, b, out):
 
 
 @njit(**OPTIONS)
-def any_less(a, bound):
-    return v.any_less(v.load(a, 0), bound)
-
-
-@njit(**OPTIONS)
-def any_negative(a):
-    return v.any_negative(v.load(a, 0))
+def any_below(a):
+    return v.any_less(v.load(a, 0), 0.0), v.any_negative(v.load(a, 0))
 
 
 @njit(**OPTIONS)
@@ -43,52 +39,37 @@ def widen(a, out):
     v.store(out, 0, v.load_like(a, 1, v.load_line(out, 0)))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_vectors_are_numbers_side_by_side(dtype, rng):
     count = 3 * v.VECTOR_BYTES // np.dtype(dtype).itemsize
     a, b = rng.standard_normal((2, count)).astype(dtype)
     a[1] = np.nan
     out = np.empty((6, count), dtype)
     arithmetic(a, b, out)
-    expected = [a + b, 2 - a, a * 0.5, np.sqrt(np.abs(a)), np.where(a < b, a, 7), a * 0 + a[0]]
-    expected[5][:] = a[0]
+    first = np.full_like(a, a[0])
+    expected = [a + b, 2 - a, a * 0.5, np.sqrt(np.abs(a)), np.where(a < b, a, 7), first]
     for ours, theirs in zip(out, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs.astype(dtype))
+    wide = np.zeros(8)
+    widen(b, wide)
+    assert (wide == b[1:9]).all()
 
 
-def test_any_less_finds_the_one_and_ignores_nan():
-    a = np.ones(v.VECTOR_BYTES // 8)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_negative_numbers_are_found_at_each_place(dtype):
+    a = np.ones(v.VECTOR_BYTES // np.dtype(dtype).itemsize, dtype)
     a[3] = np.nan
-    assert not any_less(a, 1.0)
-    a[-1] = 0.5
-    assert any_less(a, 1.0)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_load_like_widens(dtype, rng):
-    a, out = rng.standard_normal(32).astype(dtype), np.zeros(8)
-    widen(a, out)
-    assert (out == a[1:9]).all()
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_any_negative_finds_each_place(dtype):
-    count = v.VECTOR_BYTES // np.dtype(dtype).itemsize
-    a = np.ones(count, dtype)
-    assert not any_negative(a)
-    for place in range(count):
+    assert any_below(a) == (False, False)
+    for place in range(len(a)):
         a[:] = 0.0
         a[place] = -1e-30
-        assert any_negative(a)
+        assert any_below(a) == (True, True)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_numbers_are_read_and_written(dtype):
-    a = np.arange(64, dtype=dtype)
-    a[0] = 3.0
-    line = 64 // a.itemsize
-    expected = a.copy()
-    expected[1] = 3.0 + a[20]
-    expected[2 : 2 + line] = a[20 : 20 + line]
+    a = np.arange(3, 67, dtype=dtype)
+    expected, line = a.copy(), 64 // a.itemsize
+    expected[1], expected[2 : 2 + line] = a[0] + a[20], a[20 : 20 + line]
     assert sum_of_some(a, 20) == 3.0 * a.itemsize
     assert (a == expected).all()
