@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
-from rescntk.engines.cpu.layers import coefficients, p_poly, r_poly
-from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, sqrt, store
+from rescntk.activations import arc
+from rescntk.engines.cpu.layers import coefficients
+from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, numbers_of, sqrt, store
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
@@ -22,12 +23,12 @@ def _limit(
     root1: np.ndarray, root2: np.ndarray, w: np.ndarray, tangent: np.ndarray, out: np.ndarray,
     p: np.ndarray, r: np.ndarray, repeats: int,
 ) -> None:  # fmt: skip
+    polynomials = numbers_of(p), numbers_of(r)
     for _ in range(repeats):
         for at in range(0, len(out), VECTOR_BYTES // out.itemsize):
             a = load(w, at)
-            s = sqrt(a)
-            k1 = load(root1, at) * load(root2, at) * (s * a * r_poly(a, r))
-            store(out, at, s * p_poly(a, p) * load(tangent, at) + k1)
+            k0, k1 = arc(a, sqrt(a), polynomials)
+            store(out, at, k0 * load(tangent, at) + load(root1, at) * load(root2, at) * k1)
 
 
 def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 40_000) -> float:

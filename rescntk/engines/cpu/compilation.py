@@ -5,7 +5,7 @@ more accurate, and leaves alone NaN, infinity and the order of sums.
 
 numba keeps a compiled function on disk until the function's own file changes. It ignores changes
 in the functions that are called. Therefore only two functions are kept on disk, `rows.compute`
-and `deficits.compute_in_deficits`. The contents of all source files are part of their keys
+and `merged.compute_in_deficits`. The contents of all source files are part of their keys
 (`source_stamp`).
 """
 

@@ -4,7 +4,7 @@ A run has three acts:
 
 - plan.py: how the work is cut, from shapes alone.
 - tables.py: the numbers of the signals of one side.
-- run.py: a task, which the loops of rows.py compute. Doubtful pairs go through deficits.py again.
+- run.py: a task, which the loops of rows.py compute. Doubtful pairs go through merged.py again.
 
 Threads take tasks from a queue, so that no thread waits for another.
 """

@@ -231,7 +231,6 @@ class Plan:
     # -- blocks
 
     def blocks(self) -> Iterator[slice]:
-        """Yield blocks of left signals."""
         return self._blocks(self.rows)
 
     def right_blocks(self, left: slice) -> Iterator[slice]:
@@ -293,8 +292,8 @@ class Plan:
         for rows in self._similar(self.rows, left):
             first = max(rows.start, right.start) if self.symmetric else right.start
             rest = slice(first, right.stop)
-            one_part = self.symmetric or self.closed  # no right case is longer
-            for columns in [rest] if one_part else self._similar(self.columns, rest):
+            whole = self.symmetric or self.closed  # no right case is longer
+            for columns in [rest] if whole else self._similar(self.columns, rest):
                 if self.rows[rows.start] >= self.columns[columns.start]:
                     for some in self._cut(self.rows[rows], self.columns, columns):
                         yield TaskCases(rows, some)

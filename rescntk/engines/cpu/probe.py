@@ -63,7 +63,7 @@ def _say(error: Exception) -> str:
 
 def _cached_files() -> Iterator[Path]:
     """Yield numba's files of the loops that are kept on disk."""
-    for module, loop in (("rows", "compute"), ("deficits", "compute_in_deficits")):
+    for module, loop in (("rows", "compute"), ("merged", "compute_in_deficits")):
         function = getattr(sys.modules.get(f"{_PACKAGE}.{module}"), loop, None)
         folder = getattr(getattr(function, "stats", None), "cache_path", None)
         if folder:

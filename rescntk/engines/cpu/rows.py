@@ -82,7 +82,6 @@ def places_of(length: int, channels: int, rooms: int, several: int) -> Places:
 
 @compiled
 def scratch_of_sums(results: Results, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the arrays `grids` and `sums` of `GroupRows`."""
     grids, _, depths = results.grids.shape[:3]
     padded = rows + LINE_BYTES
     return np.zeros((grids, 2, depths, padded)), np.zeros((grids, padded))

@@ -12,9 +12,9 @@ from ..layer import constants_dtype
 from ..protocol import ScaledKernel
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE
 from .arguments import Results, RunConstants, RunNumbers
-from .deficits import compute_in_deficits
 from .heads import CODES
 from .layers import coefficients
+from .merged import compute_in_deficits
 from .plan import Plan
 from .rows import compute
 from .sums import filter_sum
@@ -51,7 +51,6 @@ class NumbaRun:
         self._weights = self.scaling.doubt_weights()
 
     def _layers(self) -> np.ndarray:
-        """Return the constants of layers 0 … L."""
         net, dtype, scaling = self.request.network, self.request.dtype, self.scaling
         ring = scaling.d if self.plan.closed else None
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
@@ -97,7 +96,7 @@ class NumbaRun:
         shift = n if shift is None else shift
         lefts, offsets = left.left_cases, right.offsets
         group_rows = self.plan.group_rows(int(offsets.sum()), int(lefts.pixels[0]))
-        rights = right.block.rows(np.arange(right.start, right.stop), offsets, group_rows)
+        rights = right.block.rows(np.arange(right.start, right.start + m), offsets, group_rows)
         lengths = left.lengths[np.unique(lefts.length, return_index=True)[1]]
         pixels = values if self.has_pixels else np.zeros((0,) * 6)
         first = left.cases.start, right.cases.start

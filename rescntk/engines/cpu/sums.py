@@ -46,7 +46,6 @@ def aligned_zeros(size: int, like: np.ndarray) -> np.ndarray:
 
 @compiled
 def padded_size(numbers: int, itemsize: int) -> int:
-    """Return a number of numbers rounded up to whole vectors."""
     width = VECTOR_BYTES // itemsize
     return (numbers + width - 1) // width * width
 
@@ -85,7 +84,6 @@ def repeat_over_rows(
 def gather_rows(
     memory: Numbers, out: int, values: Numbers, table: int, rows: RowPlaces, group: RowGroup
 ) -> None:
-    """Copy the flat table at `table` to rows."""
     line, number = LINE_BYTES // memory.itemsize, group.rows
     row = 0
     while row < number:
@@ -147,7 +145,6 @@ def fill_halo(memory: Numbers, ring: int, group: RowGroup, reach: int) -> None:
 
 @compiled
 def write_box(memory: Numbers, taps: Taps, out: int, size: int) -> None:
-    """Write moving sums to `size` places from `out` on."""
     for at in range(0, size, VECTOR_BYTES // memory.itemsize):
         store(memory, out + at, box(memory, taps, at))
 

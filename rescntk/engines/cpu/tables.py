@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from threading import RLock
-from typing import NamedTuple
 
 import numpy as np
 
@@ -84,7 +83,6 @@ class SignalBlock:
         return len(self.lengths)
 
     def contains(self, cases: slice) -> bool:
-        """Return whether all of the cases lie in the block."""
         return self.cases.start <= cases.start and cases.stop <= self.cases.stop
 
     def part(self, cases: slice) -> Part:
@@ -105,7 +103,6 @@ class SignalBlock:
 
     @cached_property
     def _each_length(self) -> list[tuple[Scaling, Array]]:
-        """The constants and the signals of each length."""
         signals = self._signals.of_each_length(self.cases)
         return [(self._plan.scaling(some.shape[2]), some) for some in signals]
 
@@ -240,45 +237,30 @@ class SignalBlock:
         return np.asarray(vectors * factor)
 
 
-class Part(NamedTuple):
-    """Some cases of a block, from the place `start` to `stop` in it."""
+class Part:
+    """Some cases of a block, from the place `start` to `stop` in it.
 
-    block: SignalBlock
-    start: int
-    stop: int
+    Attributes
+    ----------
+    here, cases : slice
+        Their places in the block, and among all signals of the side.
+    places : array (cases,), int
+        Their places in the batch.
+    lengths, offsets : array (cases,), int
+        Lengths, and rows of pairs with the cases on the right.
+    """
+
+    def __init__(self, block: SignalBlock, start: int, stop: int) -> None:
+        self.block, self.start, self.here = block, start, slice(start, stop)
+        self.cases = slice(block.cases.start + start, block.cases.start + stop)
+        self.places, self.lengths = block.places[self.here], block.lengths[self.here]
+        self.offsets = block.offsets[self.here]
 
     def __len__(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def here(self) -> slice:
-        """The places in the block."""
-        return slice(self.start, self.stop)
-
-    @property
-    def cases(self) -> slice:
-        """The places among all signals of the side."""
-        first = self.block.cases.start
-        return slice(first + self.start, first + self.stop)
-
-    @property
-    def places(self) -> np.ndarray:
-        """(cases,), the places in the batch."""
-        return self.block.places[self.here]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """(cases,), the lengths of the signals."""
-        return self.block.lengths[self.here]
-
-    @property
-    def offsets(self) -> np.ndarray:
-        """(cases,), the number of rows of pairs with the signals on the right."""
-        return self.block.offsets[self.here]
+        return len(self.lengths)
 
     @property
     def means(self) -> Array:
-        """(channels, cases), the means of `SignalTables.means`."""
         return self.block.means[:, self.here]
 
     @property

@@ -109,7 +109,6 @@ def difference(a: Vector, b: Vector, other_a: Vector, other_b: Vector, scale: Ve
 
 @compiled
 def load_taps(memory: Numbers, taps: Taps, at: int) -> tuple[Vector, Vector, Vector]:
-    """Read vectors at three places."""
     first, second = load(memory, taps.first + at), load(memory, taps.second + at)
     return first, second, load(memory, taps.third + at)
 
