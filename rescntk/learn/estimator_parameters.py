@@ -53,7 +53,7 @@ class EstimatorParameters:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassifierParameters(EstimatorParameters):
-    """EstimatorParameters of the classifier."""
+    """Parameters of the classifier."""
 
     class_weight: Mapping[Any, float] | str | None = None
 

@@ -85,7 +85,6 @@ def targets_of(labels):
 class Call(NamedTuple):
     """A call of a `rescntk.Kernel`."""
 
-    alpha: float
     is_cross: bool
     options: dict
 
@@ -95,7 +94,7 @@ def kernel_calls(monkeypatch):
     calls, original = [], rk.Kernel.__call__
 
     def counted(self, X, Z=None, **options):
-        calls.append(Call(self.network.alpha, Z is not None, options))
+        calls.append(Call(Z is not None, options))
         return original(self, X, Z, **options)
 
     monkeypatch.setattr(rk.Kernel, "__call__", counted)

@@ -158,17 +158,6 @@ def test_options_and_symmetry_reach_the_kernel(options, X, monkeypatch):
     assert {str(r.dtype) for r in results} == {options.get("dtype", "float64")}
 
 
-def test_derivative_comes_with_its_matrix(X, monkeypatch):
-    """The kernel and its four neighbours in α, on the engine and the threads asked for."""
-    calls = kernel_calls(monkeypatch)
-    kernel = SignalKernel(2, engine="reference", dtype="float32", threads=3)
-    K, gradient = kernel(X, eval_gradient=True)
-    assert sorted(call.alpha for call in calls) == [1 + k / 1024 for k in (-2, -1, 0, 1, 2)]
-    options = {"engine": "reference", "dtype": "float64", "threads": 3}
-    assert [call.options for call in calls] == [options] * 5
-    assert K.dtype == gradient.dtype == np.float64
-
-
 def test_refusals(X):
     broken = X.copy()
     broken[3, 0, 2] = np.nan

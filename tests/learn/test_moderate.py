@@ -44,7 +44,7 @@ def test_targets(rng):
     y = np.stack([X[:, 0, :5].sum(axis=1), X[:, 0, 5:9].sum(axis=1)], axis=1) / 10
     expected = ResidualKernelRegressor(**QUICK).fit(X[:20], y[:20])
     assert 0 < expected.best_score_ < 1
-    for factor in (1e-320, 1e-300, 1e-170, 1e155, 1e200, 1e307):
+    for factor in (1e-320, 1e-170, 1e200, 1e307):
         targets, bar = y * factor, 1e-8 if factor > 1e-310 else 0.05  # subnormal: few digits
         model = ResidualKernelRegressor(**QUICK).fit(X[:20], targets[:20])
         assert model.best_score_ == pytest.approx(expected.best_score_, rel=bar)
