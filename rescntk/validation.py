@@ -123,15 +123,8 @@ def check_kernel(kernel: Any) -> None:
 def check_real(values: Any, name: str, expected: str, finite: bool = True) -> Any:
     """Return `values`, real numbers, as a float64 array.
 
-    Parameters
-    ----------
-    values : array_like
-    name : str
-        The argument's name in messages.
-    expected : str
-        The rest of "expected real numbers …" in messages: "(n, n)" or "of at least 0", say.
-    finite : bool, default True
-        Whether infinity is refused besides NaN.
+    `expected` is the rest of "expected real numbers …" in messages: "(n, n)" or "of at least 0",
+    say. With `finite`, infinity is refused besides NaN.
 
     Raises
     ------
@@ -231,12 +224,8 @@ def check_signals(X: ArrayT, name: str) -> ArrayT:
 def check_batch(X: Any, name: str) -> Any:
     """Return a batch of signals, real and finite, as a float64 array or as a `SignalList`.
 
-    Parameters
-    ----------
-    X : array (n_cases, n_channels, n_timepoints), or list or tuple of arrays
-        A list has signals (n_channels, n_timepoints_i). Signals of equal length become an array.
-    name : str
-        The argument's name in messages.
+    `X` is an array (n_cases, n_channels, n_timepoints), or a list or tuple of signals
+    (n_channels, n_timepoints_i). Signals of equal length become an array.
     """
     if isinstance(X, SignalList):
         signals = list(X)
@@ -278,12 +267,8 @@ def _check_list(X: Any, name: str) -> list[Any]:
 def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
     """Return checked batches X and Z, which match; both are lists if they differ in length.
 
-    Parameters
-    ----------
-    X, Z : batches as `check_batch` takes them
-        Z may be None, or the same object as X: None is then returned for Z.
-    head : str
-        The head that the signals are for, or "pixels". "gap" alone takes different lengths.
+    Where Z is None, or the same object as X, None is returned for Z. The head "gap" alone takes
+    different lengths.
     """
     lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
     left, right = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
