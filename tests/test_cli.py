@@ -69,7 +69,7 @@ def test_limits(tmp_path, capsys):
     report = depth.check(families.resnet(1.0), depths=[2**k for k in range(3, 9)])
     printed = capsys.readouterr().out
     assert printed.startswith(str(report) + "\nwritten: ")
-    assert "verdict: converges as predicted" in printed
+    assert "verdict: agrees" in printed
     with open(tmp_path / "new" / "limits.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["distance"]) for row in rows] == report.column("distance").tolist()

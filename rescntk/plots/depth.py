@@ -51,12 +51,12 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         exponent, quantity = report.exponent, "distance from the predicted limit (rms over pairs)"
         known = np.isfinite(distance).any()
         if not known:
-            distance, exponent = report.column("spread"), report.spread_exponent
+            distance, exponent = report.column("spread"), report.step_exponent
             quantity = "spread of the pairs (standard deviation)"
         quantities.add(quantity)
         name = f"{_mathtext(report.family)}, {report.kind.upper()}: {report.verdict}"
         if np.isfinite(exponent.uncertainty):
-            name += f" ({'' if known else 'spread, '}exponent {_rounded(exponent)})"
+            name += f" ({'' if known else 'steps, '}exponent {_rounded(exponent)})"
         shown = np.where(distance > 0, distance, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, label=name, zorder=4)
         law, rate = report.law, _mathtext(report.predicted_rate)

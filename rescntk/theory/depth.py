@@ -6,9 +6,8 @@ predictions are in theory/limits.py, their derivations in docs/theory/depth_limi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,20 +18,16 @@ from ..validation import check_choice, check_constant, check_depth, check_depths
 from ..vocabulary import HEADS, KINDS
 from . import multisphere
 from .arguments import check_cases, check_distinct, check_ladder
-from .evidence import TOLERANCE
-from .extrapolation import extrapolate_limit
 from .families import Family
-from .findings import Findings, Row, judge
-from .limits import FAR, ROUNDING, Prediction, dot_product
+from .limits import Prediction
 from .power_law import LEAST_DEPTHS, root_mean_square
-from .verdict import AS_PREDICTED, DEGENERATES, ELSEWHERE, UNDECIDED, VERDICTS
+from .verdict import AGREES, CONTRADICTS, OPEN, TOLERANCE, VERDICTS, Report, Row, judge
 
 __all__ = [
-    "AS_PREDICTED",
+    "AGREES",
+    "CONTRADICTS",
     "DEFAULT_DEPTHS",
-    "DEGENERATES",
-    "ELSEWHERE",
-    "UNDECIDED",
+    "OPEN",
     "VERDICTS",
     "Profile",
     "Report",
@@ -44,10 +39,10 @@ __all__ = [
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
 """Depths of the ladder (layers): 8, 16, …, 16384. More depths resolve slower rates.
 
-Chosen by hand: at γ = 0.6, L^-0.2 falls from 0.66 to 0.14, and the verdict is right (tests)."""
+Chosen by hand: at γ = 0.6, L^-0.2 falls from 0.66 to 0.14."""
 
 _CASES, _CHANNELS, _PIXELS = 6, 4, 5
-"""Shape of the signals that are drawn: 15 pairs. Larger shapes cost more and tell the same."""
+"""Shape of the signals that are drawn: 15 pairs."""
 
 _LEAST_RATIO = 1.25
 """Least ratio of neighbouring depths. Larger: fewer ladders are taken. Smaller: differences of
@@ -57,54 +52,7 @@ _ROUNDINGS = 20
 """Rounding errors of a kernel value apart from its layers, in units of eps. Larger: small
 distances count as rounding errors earlier. The bar of tests/tolerances.py for complements."""
 
-_FEW_LAYERS = 0.5
-"""Effective layers, L/s, from which on a power series in L/s is followed to L/s = 0. Larger: limits
-of slow families are decided, and printed, earlier. Chosen by hand: at γ = 0.55 the default ladder
-ends at 0.38, and its exponent is right within 16 % (tests)."""
-
 _EPS = float(np.finfo(np.float64).eps)
-
-
-@dataclass(frozen=True)
-class Report(Findings):
-    """The result of `check`: a verdict, fits and a `Row` for each depth, given by iterating."""
-
-    family: str
-    kind: str
-    head: str
-    n_cases: int
-    n_channels: int
-    n_timepoints: int
-    route: str
-    """The computation: complements on the multi-sphere, or normalized kernel matrices."""
-
-    def __str__(self) -> str:
-        """Return the whole report as text."""
-        cells = self._cells([name.replace("_", "-") for name in Row._fields])
-        table = ["  ".join(line) for line in cells]
-        said = self.prediction
-        if self.predicted_exponent > 0:
-            known = not math.isnan(self.predicted_constant)
-            constant = f"{self.predicted_constant:.4g} " if known else ""
-            said += f"; distance ~ {constant}{self.predicted_rate}"
-        lines = [
-            f"{self.family}: {self.kind.upper()}, {self.head} head; {self.n_cases} signals, "
-            f"{self.n_channels} channels × {self.n_timepoints} pixels; {self.route}",
-            f"prediction: {said}",
-            table[0],
-            "-" * len(table[0]),
-            *table[1:],
-            f"step      exponent {self.step_exponent}",
-            f"spread    exponent {self.spread_exponent}, left {self.spread_remainder}",
-        ]
-        if not math.isnan(self.rows[-1].distance):
-            lines += [
-                f"distance  exponent {self.exponent}, left {self.remainder}, "
-                f"constant {self.constant}"
-            ]
-        agrees = {True: " (as predicted)", False: " (not as predicted)", None: ""}
-        note = "" if self.verdict == AS_PREDICTED else agrees[self.as_predicted]
-        return "\n".join([*lines, f"verdict: {self.verdict}{note}: {self.reason}"])
 
 
 def check(
@@ -122,18 +70,17 @@ def check(
 ) -> Report:
     """Check whether a family of kernels converges at infinite depth, to what, and how fast.
 
-    Distances between the normalized kernel matrix and the predicted limit are taken over a
-    ladder of depths, and extrapolated pair by pair (theory/extrapolation.py). The worst pair
-    counts. There are four verdicts:
+    The limit of each pair of signals, the exponent of the distance from the predicted limit, and
+    its constant are fitted over a ladder of depths, with error bars (docs/theory/depth_checker.md).
+    There are three verdicts:
 
-    * *converges as predicted*: all distances fall to 0, with the predicted exponent and
-      constant. A larger exponent agrees, too: theorems are upper bounds.
-    * *converges to something else*: the kernels converge, and the distance of a pair stays
-      positive. It is longer than the way that the pair may still move, or it is resolved beyond
-      doubt.
-    * *degenerates*: the limit is the same for all pairs of different signals. It may be the
-      predicted limit or not (`Report.as_predicted`).
-    * *undecided*: the ladder does not tell. The reason names a depth that would.
+    * *agrees*: limit, exponent and constant are within their error bars, as far as they are
+      predicted, and the bars are short enough to tell.
+    * *contradicts*: one of them is outside its error bar. A prediction that is off by more, in the
+      same direction, is contradicted, too.
+    * *open*: otherwise. The ladder is too short, or nothing is predicted.
+
+    Each finding has the largest error of the prediction that would have passed.
 
     Parameters
     ----------
@@ -149,12 +96,10 @@ def check(
         As for `Kernel`. "auto" takes the multi-sphere recursion where it can.
     prediction : Prediction, Kernel, float or ndarray, optional
         Instead of the family's own; the last three are a limit without a rate.
-    tolerance : float, default 0.01
-        Largest relative difference of a constant from the predicted constant, beside the
-        uncertainty of the fit: a constant that the fit resolves to a thousandth is refuted where
-        it is off by more than 1 %. 0 leaves the uncertainty alone. An exponent is confirmed where
-        the distance over the predicted rate tends to a constant. It is refuted where it is off by
-        more than its uncertainty, 5 %, and the tolerance.
+    tolerance : float, default 0.1
+        Longest error bar of an exponent or a constant that tells, relative to the prediction. The
+        bar of a limit tells if it is no longer than the distance at the deepest network, or than
+        `tolerance` times the distance at the shallowest.
     rng : Generator or int, default 0
         For drawing signals.
 
@@ -176,30 +121,31 @@ def check(
     >>> from rescntk.theory import depth, families
     >>> report = depth.check(families.resnet(gamma=1.0), depths=[2**k for k in range(3, 11)])
     >>> report.verdict
-    'converges as predicted'
+    'agrees'
     >>> linear = families.resnet(gamma=1.0).predict("ntk")  # the dot product
     >>> family, depths = families.resnet(gamma=0.5), [2**k for k in range(3, 11)]
     >>> depth.check(family, depths=depths, prediction=linear).verdict
-    'converges to something else'
+    'contradicts'
     """
     ladder = check_ladder(depths, LEAST_DEPTHS, _LEAST_RATIO)
     tolerance = check_constant(tolerance, "tolerance")
     check_choice(kind, "kind", KINDS)
     check_choice(head, "head", HEADS)
     networks = [_network(family, depth) for depth in ladder]
-    prediction = _prediction(family, kind, prediction)
-    X, on_sphere = _signals(X, networks[0], prediction, rng)
+    known = family.predict(kind) if isinstance(family, Family) else None
+    if prediction is None or isinstance(prediction, Prediction):
+        told = known if prediction is None else prediction
+    else:
+        told = Prediction(prediction)
+    X, on_sphere = _signals(X, networks[0], told, rng)
     above = np.triu_indices(len(X), 1)
-    dots = 1.0 - dot_product(networks[0]).replace(head=head)(X, engine="reference")[above]
-    if len(dots) > 1 and np.ptp(dots) <= ROUNDING:
-        raise ValueError(
-            f"X of shape {X.shape} has the same dot product for all pairs of signals, expected "
-            f"pairs that differ: else nothing tells whether a limit forgets the signals"
-        )
-    limit = None
-    if prediction is not None:
-        prediction = prediction.at(X, head)
-        limit = prediction.complements(X, head)[above]
+    limit, constant = None, None
+    if told is not None:
+        told = told.at(X, head)
+        if known is not None and told.correction is None and on_sphere:
+            told = told.approached_like(known.at(X, head))
+        limit = told.complements(X, head)[above]
+        constant = told.distance_constant(X, head)
     if engine == "auto" and on_sphere and _on_dot_products(networks):
         route = "complements on the multi-sphere"
         complements = multisphere.gram_complements(
@@ -212,24 +158,10 @@ def check(
         roundings, absolute = _ROUNDINGS + np.asarray(ladder, dtype=np.float64), 8 * _EPS
     values = complements[:, above[0], above[1]]
     noise = roundings * _EPS * root_mean_square(values)
-    if limit is not None:
-        noise += 4 * _EPS * np.abs(limit).max()
-    if prediction is not None:
-        noise += prediction.error
-    constant = prediction.distance_constant(X, head) if prediction else None
-    needed = _depth_of_law(networks, X, head, dots, on_sphere)
-    found = judge(ladder, values, noise + absolute, limit, prediction, constant, needed, tolerance)
-    n_cases, n_channels, n_timepoints = X.shape
-    return Report(
-        **vars(found),
-        family=_name(family),
-        kind=kind,
-        head=head,
-        n_cases=n_cases,
-        n_channels=n_channels,
-        n_timepoints=n_timepoints,
-        route=route,
-    )
+    if told is not None and limit is not None:
+        noise += 4 * _EPS * np.abs(limit).max() + told.error
+    report = judge(ladder, values, noise + absolute, told, limit, constant, tolerance)
+    return replace(report, family=_name(family), kind=kind, head=head, shape=X.shape, route=route)
 
 
 class Profile(NamedTuple):
@@ -288,7 +220,7 @@ def profile(
     values = 1.0 - multisphere.gram_complements(networks, X, kind=kind, head="trace")[:, -1]
     prediction = family.predict(kind) if isinstance(family, Family) else None
     limit = None
-    if prediction is not None and prediction.exponent != 0:
+    if prediction is not None:
         limit = 1.0 - prediction.complements(X, "trace")[-1]
         limit[-1] = 1.0
     return Profile(_name(family), kind, depths, np.cos(angle), values, limit)
@@ -313,17 +245,6 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
     return network
 
 
-def _prediction(
-    family: Callable[[int], Network],
-    kind: str,
-    given: Prediction | Kernel | float | np.ndarray | None,
-) -> Prediction | None:
-    """Return the prediction that was handed in, or the family's own, or None."""
-    if given is None:
-        return family.predict(kind) if isinstance(family, Family) else None
-    return given if isinstance(given, Prediction) else Prediction(given)
-
-
 def _signals(
     X: np.ndarray | None,
     network: Network,
@@ -332,18 +253,14 @@ def _signals(
 ) -> tuple[np.ndarray, bool]:
     """Return the signals, given or drawn, and whether they are on the multi-sphere."""
     if X is None:
-        X = _sample(network, rng)
-    else:
-        X = check_signals(X, "X")
-        if prediction is None:
-            check_cases(
-                X,
-                3,
-                "without a prediction, whether a limit forgets the signals shows in how their "
-                "pairs differ",
-            )
-        check_cases(X, 2, "a distance is taken over pairs of signals")
-        check_distinct(X, "the limits are about different signals")
+        sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
+        X = multisphere.sample(_CASES, _CHANNELS, _PIXELS if max(sizes) > 1 else 1, rng)
+    X = check_signals(X, "X")
+    if prediction is None:
+        reason = "without a prediction, pairs that differ show whether a limit forgets the signals"
+        check_cases(X, 3, reason)
+    check_cases(X, 2, "a distance is taken over pairs of signals")
+    check_distinct(X, "the limits are about different signals")
     # Normalized ReLU kernels do not depend on the lengths of vectors, signals of one pixel.
     on_sphere = multisphere.contains(X) or (network.activation == "relu" and X.shape[2] == 1)
     if on_sphere:
@@ -354,54 +271,6 @@ def _signals(
             f'"{prediction.source}" requires (multisphere.project makes it so)'
         )
     return X, on_sphere
-
-
-def _depth_of_law(
-    networks: list[Network], X: np.ndarray, head: str, dots: np.ndarray, on_sphere: bool
-) -> float:
-    """Return the depth from which on all pairs of pixels follow the law of fixed α.
-
-    Parameters
-    ----------
-    dots : ndarray, (n_pairs,)
-        Complements of the dot products of different signals.
-
-    Returns
-    -------
-    float
-        Where the number of effective layers, L/s, grows: 3πs/√(2δ) layers, δ the least
-        complement 1 − t of two pixels (docs/theory/depth_limits.md, section 4), times `FAR`.
-        Until then pixels that nearly agree seem to agree for ever. Where L/s falls to 0: the
-        depth at which it is ½. Before, all powers of it matter. Where it tends to another
-        number: 0.
-    """
-    depths = np.array([network.depth for network in networks], dtype=np.float64)
-    layers = depths * [network.branch_share for network in networks]
-    if not layers.all():
-        return 0.0
-    growth = math.log(layers[-1] / layers[-2]) / math.log(depths[-1] / depths[-2])
-    bound = extrapolate_limit(depths, layers, 4 * _EPS * layers)
-    if growth == 0 or bound.uncertainty < 0.1 * bound.value:
-        return 0.0
-    if growth < 0:
-        more = min(1.0, _FEW_LAYERS / float(layers[-1]))
-    elif networks[0].activation != "relu":
-        return 0.0
-    else:
-        least = float(dots[dots > 0].min(initial=np.inf))
-        if on_sphere and networks[0].input_filter_size == 1:
-            least = multisphere.closest(networks[0], X, head)[0]
-        more = FAR * 3.0 * math.pi / math.sqrt(2.0 * least) / float(layers[-1])
-        if more == 0:
-            return 0.0
-    if more == 1.0:
-        return 0.0
-    return float(depths[-1]) * math.exp(min(math.log(more) / growth, 600.0))  # within float64
-
-
-def _sample(network: Network, rng: np.random.Generator | int) -> np.ndarray:
-    sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
-    return multisphere.sample(_CASES, _CHANNELS, _PIXELS if max(sizes) > 1 else 1, rng)
 
 
 def _on_dot_products(networks: list[Network]) -> bool:

@@ -1,47 +1,36 @@
-r"""Extrapolation of sequences over depth to infinite depth, with uncertainties.
+r"""Richardson extrapolation of sequences over depth to infinite depth, with standard errors.
 
-A sequence :math:`v(L) = v_\infty + a L^{-p} + \dots` is free of chance. Its extrapolation errs
-by the terms that a fit leaves out, and the residuals of the fit do not show these terms. So the
-curve through three neighbouring depths removes the first term exactly, and the next term is
-removed from the result in the same way. The change made by the last removal is the uncertainty.
-The derivation is in docs/theory/depth_checker.md.
+A sequence :math:`v(L) = v_\infty + a L^{-q} + \dots` is free of chance. Its extrapolation errs by
+the terms that are not removed, and a removal shows by its change how large they may be. The
+derivation is in docs/theory/depth_checker.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-# The constants below were chosen by hand. "Sweep" is the measurement of
-# docs/theory/depth_checker.md: each constant alone was changed to 0.5 and to 1.5 times its value.
+STANDARD_ERRORS = 3.0
+"""Standard errors in an error bar. Larger: fewer predictions are contradicted, more are open.
 
-# Uncertainty of a limit, in units of the change made by the last removal. Larger: more ladders
-# are undecided. 1 would do for corrections of one kind. Sweep: of 422 ladders 2 become undecided
-# with 1.0, and 5 with 3.0; of 775 limits 2 are outside their uncertainty, 9 with 0.2.
-_SAFETY_FACTOR = 2.0
+Measured (docs/theory/depth_checker.md): no bar of a right prediction misses it with 3; with 2,
+some do."""
 
-# Most removals of a term, a count. Larger: more terms are removed, and rounding errors grow
-# 3-fold. Sweep: 10 ladders become undecided with 2, and 56 with 1. 4 and 5 change no ladder.
-_MOST_ACCELERATIONS = 3
+_WINDOWS = 3
+"""Last depths whose largest change is the standard error of a removal. Larger: larger errors.
 
-# Least and largest exponent p that a curve through three values is given. Flatter curves have no
-# limit; steeper curves end at their last value. Wider: no effect. Sweep: no ladder changes, not
-# even with factors 0.1 and 10.
-_LEAST_EXPONENT, _LARGEST_EXPONENT = 1e-6, 40.0
-
-# Largest ratio of the exponents of neighbouring curves: above it a sequence is at a turn, and is
-# not extrapolated. Sweep (of the excess above 1): 1.125 makes 6 ladders undecided; 1.375 and 1.875
-# decide 2 more, rightly.
-_MOST_EXPONENT_GROWTH = 1.25
+Chosen by hand: a change that is about to change its sign is small at one depth, not at three."""
 
 
 class Estimate(NamedTuple):
-    """A number with its uncertainty; infinity is an unknown uncertainty."""
+    """A number with its error bar; an infinite bar is a number that is not known."""
 
     value: float
     uncertainty: float
+    """The error bar: `STANDARD_ERRORS` standard errors."""
 
     def __str__(self) -> str:
         value, uncertainty = self
@@ -55,162 +44,54 @@ class Estimate(NamedTuple):
         shown = math.floor(math.log10(abs(value) / uncertainty)) + 2 if value else 1
         return f"{value:.{min(max(shown, 1), 12)}g} ± {uncertainty:.1e}"
 
-    def admits(self, value: float, slack: float = 0.0) -> bool:
-        """Return whether `value` is within the uncertainty, or within `slack`."""
-        return bool(abs(self.value - value) <= max(self.uncertainty, slack))
-
-    def exceeds(self, value: float) -> bool:
-        """Return whether the estimate less its uncertainty is above `value`."""
-        return bool(self.value - self.uncertainty > value)
+    def admits(self, value: float) -> bool:
+        """Return whether `value` is within the error bar."""
+        return bool(abs(self.value - value) <= self.uncertainty)
 
 
 UNKNOWN = Estimate(math.nan, math.inf)
 
 
-def extrapolate_limit(depths: np.ndarray, values: np.ndarray, noise: np.ndarray) -> Estimate:
-    """Return the limit of a sequence at infinite depth.
-
-    Parameters
-    ----------
-    depths : ndarray, (n,)
-        Increasing.
-    values, noise : ndarray, (n,)
-        The sequence and its rounding errors.
-
-    Returns
-    -------
-    Estimate
-        Of infinite uncertainty where neighbouring values do not approach each other, or approach
-        each other more slowly than any power of depth.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rescntk.theory.extrapolation import extrapolate_limit
-    >>> depths = 2.0 ** np.arange(3, 13)
-    >>> limit = extrapolate_limit(depths, 0.25 + depths**-0.5 - 3 / depths, np.full(10, 1e-16))
-    >>> print(limit)
-    0.249 ± 0.013
-    """
-    limits, uncertainties = extrapolate_limits(depths, np.asarray(values)[:, None], noise)
-    return Estimate(float(limits[0]), float(uncertainties[0]))
+def estimate(value: float, error: float) -> Estimate:
+    """Return a number with `STANDARD_ERRORS` times its standard error as the bar."""
+    if not (math.isfinite(value) and math.isfinite(error)):
+        return UNKNOWN
+    return Estimate(float(value), STANDARD_ERRORS * float(error))
 
 
-def extrapolate_limits(
-    depths: np.ndarray, values: np.ndarray, noise: np.ndarray
+def extrapolate(
+    depths: np.ndarray, values: np.ndarray, noise: np.ndarray, exponents: Iterable[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the limits of many sequences at infinite depth, and their uncertainties.
+    """Return the limits of sequences at infinite depth, and their standard errors.
 
-    Parameters
-    ----------
-    depths : ndarray, (n,)
-        Increasing.
-    values : ndarray, (n, n_sequences)
-    noise : ndarray, (n,)
-        Rounding errors of all sequences.
+    The terms L^-q are removed one after another: neighbouring depths L < M give
+    (v(M) − r v(L))/(1 − r) with r = (L/M)^q. The standard error of a removal is the largest
+    change that it makes at the last three depths, and the rounding error. The removal with the
+    least standard error gives the limit.
 
-    Returns
-    -------
-    limits, uncertainties : ndarray, (n_sequences,)
-        As from `extrapolate_limit`, for each sequence on its own.
+    `values` are (n_depths, n_sequences). An exponent that occurs twice removes (a log L + b) L^-q.
+    Errors are infinite where there are too few depths.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from rescntk.theory.extrapolation import extrapolate_limits
+    >>> from rescntk.theory.extrapolation import extrapolate
     >>> depths = 2.0 ** np.arange(3, 13)
-    >>> pairs = np.array([0.25, 0.5]) + 1 / depths[:, None]
-    >>> extrapolate_limits(depths, pairs, np.full(10, 1e-16))[0].round(9)
-    array([0.25, 0.5 ])
+    >>> pairs = np.array([0.25, 0.5]) + 1 / depths[:, None] - 3 / depths[:, None] ** 2
+    >>> limits, errors = extrapolate(depths, pairs, np.full(10, 1e-16), (1, 1, 2, 2))
+    >>> limits.round(9), bool((errors < 1e-4).all())
+    (array([0.25, 0.5 ]), True)
     """
-    logs = np.log(depths)
-    start = np.array(values, dtype=np.float64)
-    noise = np.repeat(np.asarray(noise, dtype=np.float64)[:, None], start.shape[1], axis=1)
-    best, least = start[-1].copy(), np.full(start.shape[1], np.inf)
-    active = np.ones(start.shape[1], dtype=bool)
-    values = start
-    for _ in range(_MOST_ACCELERATIONS):
-        limits, exponents = _accelerate(logs, values, noise)
-        if len(limits) < 2:
+    values, noise = np.asarray(values, np.float64), np.asarray(noise, np.float64)
+    limits, errors = values[-1].copy(), np.full(values.shape[1], np.inf)
+    for exponent in exponents:
+        if len(values) <= _WINDOWS:
             break
-        active &= np.isfinite(limits[-2:]).all(axis=0)
-        active &= ~(exponents[-1] > _MOST_EXPONENT_GROWTH * exponents[-2])
-        uncertainty = _uncertainty(logs, values, noise, limits, exponents)
-        uncertainty += _unseen(start, limits[-1])
-        better = active & (uncertainty < least)
-        best[better], least[better] = limits[-1][better], uncertainty[better]
-        # A removal triples rounding errors. Curves that are broken spoil the next removal alone.
-        values, logs, noise = limits, logs[2:], 3.0 * noise[2:]
-    return best, least
-
-
-def _unseen(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the error from terms that a ladder does not show.
-
-    A sequence has covered the share 1 − w of its way. Corrections of relative size w, whose
-    square is left after two removals, are w² of the way to go.
-    """
-    first, last = np.abs(values[0] - limits), np.abs(values[-1] - limits)
-    share = np.divide(last, first, out=np.ones_like(last), where=first > last)
-    return last * share * share
-
-
-def _uncertainty(
-    logs: np.ndarray,
-    values: np.ndarray,
-    noise: np.ndarray,
-    limits: np.ndarray,
-    exponents: np.ndarray,
-) -> np.ndarray:
-    """Return the uncertainties of the last `limits`, which `_accelerate` made from `values`."""
-    # A change that is about to change its sign is small by chance: half of the previous change
-    # counts, too.
-    previous, change = np.abs(limits[-2:] - values[-2:])
-    difference = np.abs(limits[-1] - limits[-2])
-    uncertainty = _SAFETY_FACTOR * np.maximum(change, 0.5 * previous) + difference + noise[-1]
-    if len(limits) < 3:
-        return uncertainty
-    # Where depths double, a term that falls as L^-p changes by 1 − 2^-p of itself. So the range
-    # of three limits bounds the terms that are left, even two terms that cancel in one limit.
-    relative_step = -np.expm1(-exponents[-3:].min(axis=0) * (logs[-1] - logs[-2]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.ptp(limits[-3:], axis=0) / relative_step**2 + noise[-1]
-    known = (relative_step > 0) & np.isfinite(bound)
-    return np.where(known, np.minimum(uncertainty, _SAFETY_FACTOR * bound), uncertainty)
-
-
-def _accelerate(
-    logs: np.ndarray, values: np.ndarray, noise: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return c and p of the curves c + a·L^-p, p > 0, through three neighbours each, or NaN.
-
-    With steps h, k of log L and r the ratio of the two differences of values, p solves
-    (1 − exp(−pk))/(exp(ph) − 1) = r; the left side falls from k/h to 0.
-    """
-    steps, changes = np.diff(logs), np.diff(values, axis=0)
-    h, k = (part[:, None] for part in (steps[:-1], steps[1:]))
-    first, second = changes[:-1], changes[1:]
-    last = values[2:]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        stopped = np.abs(second) <= noise[1:-1] + noise[2:]  # any p fits
-        r = np.where(first != 0, second / first, np.inf)
-        p = _exponents(h, k, r)
-        limits = last + second / np.expm1(p * k)
-    limits[stopped], p[stopped] = last[stopped], np.nan
-    return limits, p
-
-
-def _exponents(h: np.ndarray, k: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Return the p that solves (1 − exp(−pk))/(exp(ph) − 1) = r, by bisection; NaN: no p."""
-
-    def surplus(p: np.ndarray) -> np.ndarray:
-        return -np.expm1(-p * k) / np.expm1(p * h) - r
-
-    low, high = np.full(r.shape, _LEAST_EXPONENT), np.full(r.shape, _LARGEST_EXPONENT)
-    solvable = (r > 0) & (surplus(low) > 0)
-    steep = surplus(high) >= 0
-    for _ in range(56):
-        middle = 0.5 * (low + high)
-        above = surplus(middle) > 0
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return np.where(solvable, np.where(steep, _LARGEST_EXPONENT, 0.5 * (low + high)), np.nan)
+        r = (depths[:-1] / depths[1:]) ** exponent
+        removed = (values[1:] - r[:, None] * values[:-1]) / (1.0 - r)[:, None]
+        noise = (noise[1:] + r * noise[:-1]) / (1.0 - r)
+        error = np.abs(removed - values[1:])[-_WINDOWS:].max(axis=0) + noise[-1]
+        better = error < errors
+        limits[better], errors[better] = removed[-1][better], error[better]
+        values, depths = removed, depths[1:]
+    return limits, errors

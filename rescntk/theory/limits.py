@@ -31,11 +31,6 @@ from .power_law import root_mean_square
 LimitFunction = Callable[[np.ndarray, str], np.ndarray]
 ConstantFunction = Callable[[np.ndarray, str], "float | None"]
 
-FAR = 10.0
-"""Depth at which a law is seen, in units of the depth where the law sets in. Larger: fewer
-predictions are refuted, more ladders are undecided. Chosen by hand. A multiple of the depth needed
-by the signals, 0.1 to 10 times, changes no ladder (docs/theory/depth_checker.md)."""
-
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """Largest difference of two correlations that counts as a rounding error. Larger: more pairs
 count as equal, or as opposite. Chosen by hand: some 40 roundings of a dot product, with slack."""
@@ -54,26 +49,24 @@ class Prediction:
         The normalized kernel at infinite depth. A number stands for all pairs of different
         signals. A callable takes signals and a head and returns *complements*, 1 − limit.
     exponent : float, optional
-        p, not negative. With 0 the limit is compared with, and not expected to be reached.
+        p, positive.
     log_power : {0, 1}, default 0
         k.
     constant : float or callable, optional
         C, or a function of signals and head that returns it.
     source : str
         Whose prediction it is, in a few words.
-    degenerate : bool, default False
-        Whether the limit is the same for all pairs of signals whose pixels all differ. The
-        depth checker also compares the limits of the pairs at hand.
     requires_multisphere : bool, default False
         Whether the prediction holds for signals on the multi-sphere only.
-    onset : float, default 0
-        The depth below which the rate is not seen.
-    rate_at : callable, optional
+    correction : float, optional
+        q of the corrections to the law: the first has the relative size
+        :math:`(\text{onset}/L)^q`. The default is the fitted p, 1 at most.
+    onset : float, default 1
+        The depth at which the law sets in.
+    law_at : callable, optional
         A function of signals and head that returns p and `onset`, where they depend on both.
     error : float, default 0
         Largest error of an entry of the limit.
-    correction : float, optional
-        q of the first correction to the law, of relative size :math:`L^{-q}`. The default is p.
 
     Examples
     --------
@@ -87,16 +80,15 @@ class Prediction:
     log_power: int = 0
     constant: float | ConstantFunction | None = None
     source: str = "handed in"
-    degenerate: bool = False
     requires_multisphere: bool = False
-    onset: float = 0.0
-    rate_at: Callable[[np.ndarray, str], tuple[float, float]] | None = None
-    error: float = 0.0
     correction: float | None = None
+    onset: float = 1.0
+    law_at: Callable[[np.ndarray, str], tuple[float | None, float]] | None = None
+    error: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.exponent is not None:
-            check_constant(self.exponent, "exponent")
+        if self.exponent is not None and check_constant(self.exponent, "exponent") == 0:
+            raise ValueError("exponent is 0, expected a positive number, or None for no rate")
         if self.log_power not in (0, 1):
             raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
         if callable(self.limit):
@@ -139,16 +131,21 @@ class Prediction:
 
     def at(self, X: np.ndarray, head: str) -> Prediction:
         """Return the prediction with p and `onset` of these signals."""
-        if self.rate_at is None:
+        if self.law_at is None:
             return self
-        exponent, onset = self.rate_at(X, head)
-        return replace(self, exponent=exponent, onset=onset, rate_at=None)
+        exponent, onset = self.law_at(X, head)
+        return replace(self, exponent=exponent, onset=onset, law_at=None)
+
+    def approached_like(self, known: Prediction) -> Prediction:
+        """Return the prediction with the corrections of a known law, and without a p its k."""
+        log_power = known.log_power if self.exponent is None else self.log_power
+        return replace(self, log_power=log_power, correction=known.correction, onset=known.onset)
 
     @property
     def rate(self) -> str:
         """The predicted rate in words, such as "log(L) L^-1"."""
-        if not self.exponent:
-            return "unknown" if self.exponent is None else "none"
+        if self.exponent is None:
+            return "unknown"
         return ("log(L) " if self.log_power else "") + f"L^-{self.exponent:g}"
 
 
@@ -229,19 +226,12 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     >>> limits.fixed(rk.Network(1), "gpk").rate
     'L^-2'
     """
-    share = network.branch_share
-    if share == 0:
+    if network.branch_share == 0:
         raise ValueError(
             f"alpha, c_v, c_w are {network.alpha!r}, {network.c_v!r}, {network.c_w!r}, expected "
             f"positive numbers: without a residual branch depth changes nothing"
         )
-    if not _has_law(network):
-        return None
-    if _is_gpk(network, kind):
-        return _ones(network, 2.0, share, "(9π²/2) s²/L² (sharper than lemma E.2)")
-    if not _trains_layers(network):
-        return None
-    return _quarter(network, 1.0, 1, degeneracy.LOG_RATE)
+    return _degenerate(network, 0.0, kind)
 
 
 def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
@@ -276,9 +266,15 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     if gamma == 0:
         return fixed(network, kind)
     if gamma < 0.5:
-        return _slowed(network, gamma, kind)
-    if gamma == 0.5:
-        return _flow(network, kind)
+        return _degenerate(network, gamma, kind)
+    if gamma == 0.5:  # layers are steps of Euler's method, of error O(1/L)
+        return Prediction(
+            lambda X, head: flow.complements(network, kind, X, head),
+            1.0,
+            source="the flow dF/dt = a² box K(box F) at time 1",
+            correction=1.0,
+            error=flow.ERROR,
+        )
     frozen = kind == "ntk" and network.parts.initial == 0
     one_window = 1 in (network.filter_size, network.input_filter_size) and not _dilates(network)
     if frozen and not one_window:
@@ -297,41 +293,34 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
         change = branch / root - 0.5 * start / root * np.add.outer(growth, growth)
         return network.alpha**2 * _over_pairs(change)
 
+    exponent = 2.0 * gamma - 1.0
     return Prediction(
         limit,
-        2.0 * gamma - 1.0,
+        exponent,
         constant=constant if one_window else None,
         source="Barzilai et al., theorem 6.1: the dot product",
+        correction=min(exponent, 1.0),
     )
-
-
-def _flow(network: Network, kind: str) -> Prediction:
-    """Return the prediction for γ = ½: layers are steps of Euler's method, of error O(1/L)."""
-
-    def complements(X: np.ndarray, head: str) -> np.ndarray:
-        return flow.complements(network, kind, X, head)
-
-    source = "the flow dF/dt = a² box K(box F) at time 1"
-    return Prediction(complements, 1.0, source=source, error=flow.ERROR)
 
 
 def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
     """Return the prediction for a frozen readout and γ > ½."""
     # The first layer sees single pixels, all others windows: an error of O(1/L).
     first_layer = 1.0 if network.filter_size > 1 else math.inf
+    power = 2.0 * gamma - 1.0
+    exponent = min(power, first_layer)
+    apart = abs(power - first_layer)  # of the two errors; where they are one power, there is none
     relu = network.activation == "relu"
     source = "Huang et al., theorem 7" if network.filter_size == 1 else "Barzilai et al., app. F"
 
-    def rate(X: np.ndarray, head: str) -> tuple[float, float]:
+    def law(X: np.ndarray, head: str) -> tuple[float, float]:
         if not (relu and multisphere.contains(X)):
-            return min(2.0 * gamma - 1.0, first_layer), 0.0
+            return exponent, 1.0
         to_opposite = multisphere.closest(network, X, head)[1]  # the least 1 + u
         if to_opposite == 0:
-            return min(gamma - 0.5, first_layer), 0.0
+            return min(gamma - 0.5, first_layer), 1.0
         # κ0 has a square root at u = −1, whose reach is Lα² = 1 + u.
-        exponent = 2.0 * gamma - 1.0
-        onset = (FAR * network.branch_gain / to_opposite) ** (1.0 / exponent)
-        return min(exponent, first_layer), onset
+        return exponent, max(1.0, (network.branch_gain / to_opposite) ** (1.0 / power))
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
@@ -344,28 +333,37 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
     huang = relu and network.trained == ("inner", "outer") and network.input_filter_size == 1
     return Prediction(
         limit,
-        min(2.0 * gamma - 1.0, first_layer),
+        exponent,
         constant=constant if huang and network.filter_size == 1 else None,
         source=f"{source}: the two-layer NTK",
-        rate_at=rate,
+        correction=min(power, apart or 1.0, 1.0),
+        law_at=law,
     )
 
 
-def _slowed(network: Network, gamma: float, kind: str) -> Prediction | None:
-    """Return the prediction for 0 < γ < ½: fixed α with L^(1−2γ) effective layers."""
-    if not _has_law(network):
+def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
+    """Return the prediction for 0 ≤ γ < ½, L/s effective layers: all ones, or 1/4."""
+    if network.activation != "relu" or network.input_filter_size > 1:
         return None
-    if _is_gpk(network, kind):
-        exponent, source = 2.0 - 4.0 * gamma, "(9π²/2) s²/L², s = 1/α²"
-        found = _ones(network, exponent, network.branch_gain, source)
-    elif _trains_layers(network):
-        found = _quarter(network, 1.0 - 2.0 * gamma, 0, None)
+    parts = network.parts
+    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
+    correction = min(2.0 * gamma, 1.0 - 2.0 * gamma) if gamma else 1.0
+    share = network.branch_gain if gamma else network.branch_share
+    growth = 1.0 - 2.0 * gamma  # of the effective layers L/s = share·L^growth
+    if kind == "gpk" or (parts.readout == 1 and sum(parts) == 1):
+        found = _ones(network, 2.0 * growth, share, gamma)
+    elif parts.inner + parts.outer > 0:
+        found = _quarter(network, growth, 0 if gamma else 1)
     else:
         return None
-    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of 1/(effective layers).
-    correction = min(2.0 * gamma, 1.0 - 2.0 * gamma)
-    onset = math.exp(min(math.log(FAR) / correction, 600.0))  # within float64
-    return replace(found, correction=correction, onset=onset)
+
+    def law(X: np.ndarray, head: str) -> tuple[float | None, float]:
+        # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
+        layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
+        logarithm = math.log(max(layers / share, 1.0)) / growth
+        return found.exponent, math.exp(min(logarithm, 600.0))  # within float64
+
+    return replace(found, correction=correction, law_at=law)
 
 
 def _dilates(network: Network) -> bool:
@@ -373,20 +371,7 @@ def _dilates(network: Network) -> bool:
     return network.filter_size > 1 and network.dilation != 1
 
 
-def _has_law(network: Network) -> bool:
-    return network.activation == "relu" and network.input_filter_size == 1
-
-
-def _is_gpk(network: Network, kind: str) -> bool:
-    parts = network.parts
-    return kind == "gpk" or (parts.readout == 1 and sum(parts) == 1)
-
-
-def _trains_layers(network: Network) -> bool:
-    return network.parts.inner + network.parts.outer > 0
-
-
-def _ones(network: Network, exponent: float, share: float, source: str) -> Prediction:
+def _ones(network: Network, exponent: float, share: float, gamma: float) -> Prediction:
     """Return the limit of all ones: the law of `conditioning.asymptotic_complement`, s = 1/share.
 
     Complements follow the law at different pixels, and are 0 at equal pixels.
@@ -401,39 +386,36 @@ def _ones(network: Network, exponent: float, share: float, source: str) -> Predi
         tiny = 2.0**-40
         return law / tiny * _over_pairs(_where_different(network, X, head, tiny))
 
+    slowdown = "s = 1/α²" if gamma else "sharper than lemma E.2"
     return Prediction(
         complements,
         exponent,
         constant=constant,
-        source=f"all ones at {source}",
-        degenerate=True,
+        source=f"all ones at (9π²/2) s²/L² ({slowdown})",
         requires_multisphere=True,
     )
 
 
-def _quarter(network: Network, exponent: float, log_power: int, factor: float | None) -> Prediction:
+def _quarter(network: Network, exponent: float, log_power: int) -> Prediction:
     """Return the limit that is 1/4 at different pixels, 1 at equal ones."""
     limit = 1.0 - degeneracy.FFNET_LIMIT
 
     def complements(X: np.ndarray, head: str) -> np.ndarray:
         return _where_different(network, X, head, limit)
 
-    def constant(X: np.ndarray, head: str) -> float | None:
-        if factor is None:
-            return None
+    def constant(X: np.ndarray, head: str) -> float:
         # Central difference for GAP, whose normalization is not linear. It errs by tiny² = 1e-12
         # and by rounding errors, eps/tiny = 2e-10.
         tiny = 2.0**-20
-        one, other = (_where_different(network, X, head, limit + e) for e in (-tiny, tiny))
-        return factor * _over_pairs(one - other) / (2.0 * tiny)
+        below, above = (_where_different(network, X, head, limit + e) for e in (-tiny, tiny))
+        return degeneracy.LOG_RATE * _over_pairs(below - above) / (2.0 * tiny)
 
     return Prediction(
         complements,
         exponent,
         log_power,
-        constant=constant,
+        constant=constant if log_power else None,
         source="1/4 at different pixels (sharper than Huang et al., theorem 6)",
-        degenerate=True,
         requires_multisphere=True,
     )
 

@@ -1,129 +1,279 @@
-"""The verdict on a family of kernels, as tables of conditions.
+"""The verdict on kernels over a ladder of depths: fits beside predictions, in one table.
 
-`decide` looks a verdict up in `_VERDICTS`: the first row whose condition holds counts. The
-conditions are properties of `Evidence`.
+One rule judges the limit, the exponent and the constant. A prediction outside the error bar is
+contradicted. A prediction inside agrees if the bar is short enough to tell, and is open otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from .evidence import Evidence, always
+import numpy as np
 
-AS_PREDICTED = "converges as predicted"
-ELSEWHERE = "converges to something else"
-DEGENERATES = "degenerates"
-UNDECIDED = "undecided"
-VERDICTS = (AS_PREDICTED, ELSEWHERE, DEGENERATES, UNDECIDED)
-
-
-class _Verdict(NamedTuple):
-    """A row of the table of verdicts."""
-
-    applies: Callable[[Evidence], bool]
-    verdict: str
-    if_limit_forgets: str
-    """The verdict where the predicted limit is the same for all pairs of different signals."""
-    as_predicted: Callable[[Evidence], bool | None]
-    reason: str
-    """A sentence with the `Evidence` e in braces."""
-
-
-def _refuted_if_predicted(e: Evidence) -> bool | None:
-    return False if e.predicted else None
-
-
-# The first row that applies gives the verdict.
-_VERDICTS = (
-    # The distance from the predicted limit falls to 0 …
-    # … at the predicted rate.
-    _Verdict(
-        lambda e: e.reaches_prediction and e.agrees is True,
-        AS_PREDICTED,
-        DEGENERATES,
-        always(True),
-        "{e.reached}",
-    ),
-    # … to rounding errors, too fast for a rate to be seen.
-    _Verdict(
-        lambda e: e.reaches_prediction and e.agrees is None and e.distance_fit.vanished,
-        AS_PREDICTED,
-        DEGENERATES,
-        always(None),
-        "{e.reached}; {e.objection}",
-    ),
-    # … at a rate that is not resolved, or differs where the networks are not deep enough.
-    _Verdict(
-        lambda e: e.reaches_prediction and (e.agrees is None or e.rate_needs != ""),
-        UNDECIDED,
-        DEGENERATES,
-        always(None),
-        "{e.reached}; {e.objection}{e.rate_needs}",
-    ),
-    # … at another rate than the predicted one.
-    _Verdict(
-        lambda e: e.reaches_prediction,
-        UNDECIDED,
-        DEGENERATES,
-        always(False),
-        "{e.reached}; but {e.objection}",
-    ),
-    # All pairs converge to the same value …
-    # … and the predicted limit is another one.
-    _Verdict(
-        lambda e: e.spread_falls and e.misses_prediction,
-        DEGENERATES,
-        DEGENERATES,
-        _refuted_if_predicted,
-        "{e.fades}; {e.missed}",
-    ),
-    # … and nothing speaks against the predicted limit, or none is predicted.
-    _Verdict(lambda e: e.spread_falls, DEGENERATES, DEGENERATES, always(None), "{e.fades}"),
-    # The kernels converge to another limit than the predicted one …
-    # … which remembers the signals.
-    _Verdict(
-        lambda e: e.converges and e.misses_prediction and (e.spread_stays or e.spread_is_unknown),
-        ELSEWHERE,
-        ELSEWHERE,
-        _refuted_if_predicted,
-        "{e.missed}",
-    ),
-    # … which may or may not remember the signals.
-    _Verdict(
-        lambda e: e.converges and e.misses_prediction,
-        UNDECIDED,
-        UNDECIDED,
-        _refuted_if_predicted,
-        "{e.missed}; whether the limit forgets the signals is open: of the spread is left "
-        "{e.spread_fit.remainder}",
-    ),
-    # Without a prediction, the kernels converge to a limit that remembers the signals.
-    _Verdict(
-        lambda e: e.converges and e.prediction is None and e.spread_stays,
-        ELSEWHERE,
-        ELSEWHERE,
-        always(None),
-        "without a prediction to compare with: steps fall, exponent {e.step_fit.exponent}, and "
-        "a spread of {e.spread_fit.remainder} is left",
-    ),
-    _Verdict(lambda e: True, UNDECIDED, UNDECIDED, always(None), "{e.fits}{e.needs}"),
+from .extrapolation import STANDARD_ERRORS, UNKNOWN, Estimate, estimate
+from .limits import Prediction
+from .power_law import (
+    LEAST_DEPTHS,
+    Corrections,
+    above_rounding,
+    fit_constants,
+    fit_exponent,
+    fit_limits,
+    root_mean_square,
+    step_rates,
 )
+from .report_table import ReportTable
+
+AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
+VERDICTS = (AGREES, CONTRADICTS, OPEN)
+
+TOLERANCE = 0.1
+"""Longest error bar that tells an exponent or a constant, relative to the prediction. Larger: more
+predictions agree, of which less is known."""
 
 
-class Decision(NamedTuple):
-    """A verdict, whether all is as predicted, and the reason."""
-
-    verdict: str
-    as_predicted: bool | None
-    reason: str
+_ROUNDING_BAR = 30.0
+"""Longest error bar of a limit that tells nothing but rounding errors, in units of these."""
 
 
-def decide(evidence: Evidence) -> Decision:
-    """Decide on a verdict: the first row of `_VERDICTS` whose condition holds."""
-    row = next(row for row in _VERDICTS if row.applies(evidence))
-    return Decision(
-        row.if_limit_forgets if evidence.limit_forgets else row.verdict,
-        row.as_predicted(evidence),
-        row.reason.format(e=evidence),
+class Finding(NamedTuple):
+    """A fitted number beside the predicted number."""
+
+    quantity: str
+    found: Estimate
+    predicted: float
+    resolution: float
+    """Longest error bar that tells."""
+
+    @property
+    def verdict(self) -> str:
+        """One of `VERDICTS`."""
+        if not self.found.admits(self.predicted) and math.isfinite(self.found.uncertainty):
+            return CONTRADICTS
+        return AGREES if self.found.uncertainty <= self.resolution else OPEN
+
+    @property
+    def largest_error(self) -> float:
+        """The largest error of a prediction that the fit would not have contradicted."""
+        return abs(self.found.value - self.predicted) + self.found.uncertainty
+
+    def __str__(self) -> str:
+        text = f"{self.quantity} {self.found}, predicted {self.predicted:.6g}: {self.verdict}"
+        if self.verdict == CONTRADICTS or not math.isfinite(self.largest_error):
+            return text
+        return f"{text}; an error of up to {self.largest_error:.2g} passes"
+
+
+class Row(NamedTuple):
+    """Statistics of the pairs of different signals at one depth of a `Report`."""
+
+    depth: int
+    off_diagonal: float
+    """The mean of the normalized kernel over pairs."""
+    complement: float
+    """1 − off_diagonal, with all its digits."""
+    spread: float
+    """The standard deviation of the normalized kernel over pairs."""
+    step: float
+    """The change since the previous depth, in root mean square over pairs."""
+    distance: float
+    """The distance from the predicted limit, in root mean square over pairs."""
+    largest: float
+    """The largest distance of a pair."""
+    predicted: float
+    """The predicted distance; NaN where its constant is not predicted."""
+    slope: float
+    """Minus the slope of log distance over log depth since the previous depth."""
+
+
+@dataclass(frozen=True)
+class Report(ReportTable[Row]):
+    """The result of ``depth.check``: a verdict, fits and a `Row` for each depth, by iterating."""
+
+    prediction: Prediction | None
+    predicted_exponent: float
+    """NaN where none is predicted, as for the constant."""
+    predicted_constant: float
+    step_exponent: Estimate
+    """Exponent of the change per unit of log depth: the kernels converge where it is positive."""
+    remainder: Estimate
+    """The distance from the predicted limit at infinite depth, of the pair that is the worst."""
+    exponent: Estimate
+    """p of the distance, L^-p (log L)^k."""
+    constant: Estimate
+    """The constant beside the predicted rate."""
+    spread_remainder: Estimate
+    """The deviation from the pairs' mean at infinite depth, of the pair that is the worst."""
+    forgets: bool | None
+    """Whether the limit is the same for all pairs of different signals. None: open."""
+    findings: tuple[Finding, ...]
+    """Limit, exponent and constant, as far as they are predicted."""
+    family: str = ""
+    kind: str = ""
+    head: str = ""
+    shape: tuple[int, ...] = ()
+    """Signals: (n_cases, n_channels, n_timepoints)."""
+    route: str = ""
+    """The computation: complements on the multi-sphere, or normalized kernel matrices."""
+
+    @property
+    def verdict(self) -> str:
+        """Contradicts if any finding does, agrees if all findings do, is open otherwise."""
+        verdicts = {finding.verdict for finding in self.findings}
+        if CONTRADICTS in verdicts:
+            return CONTRADICTS
+        return AGREES if verdicts == {AGREES} else OPEN
+
+    @property
+    def reason(self) -> str:
+        """The findings, or why there are none, in words."""
+        if self.prediction is None:
+            return "nothing is predicted"
+        if self.prediction.onset >= self.rows[-1].depth:
+            return f"the law sets in at depth {self.prediction.onset:.1e}, deeper than this ladder"
+        return "\n".join(map(str, self.findings))
+
+    @property
+    def predicted_rate(self) -> str:
+        """The predicted rate in words, such as "log(L) L^-1"."""
+        return "unknown" if self.prediction is None else self.prediction.rate
+
+    @property
+    def law(self) -> np.ndarray:
+        """The predicted distance at each depth, (n_depths,).
+
+        Where the constant is not predicted, the law passes through the deepest distance. NaN
+        where no rate is predicted.
+        """
+        predicted, depths = self.column("predicted"), self.column("depth")
+        if np.isfinite(predicted).any() or self.prediction is None:
+            return predicted
+        if self.prediction.exponent is None:
+            return predicted
+        power = _power(depths, self.prediction)
+        return self.rows[-1].distance * power / power[-1]
+
+    def __str__(self) -> str:
+        """Return the whole report as text."""
+        cells = self._cells([name.replace("_", "-") for name in Row._fields])
+        table = ["  ".join(line) for line in cells]
+        n_cases, n_channels, n_timepoints = self.shape
+        predicted = "none"
+        if self.prediction is not None:
+            predicted = self.prediction.source
+            if self.prediction.exponent is not None:
+                known = not math.isnan(self.predicted_constant)
+                constant = f"{self.predicted_constant:.4g} " if known else ""
+                predicted += f"; distance ~ {constant}{self.predicted_rate}"
+        forgets = {True: "yes", False: "no", None: "open"}[self.forgets]
+        return "\n".join(
+            [
+                f"{self.family}: {self.kind.upper()}, {self.head} head; {n_cases} signals, "
+                f"{n_channels} channels × {n_timepoints} pixels; {self.route}",
+                f"prediction: {predicted}",
+                table[0],
+                "-" * len(table[0]),
+                *table[1:],
+                f"steps: exponent {self.step_exponent}",
+                f"spread: {self.spread_remainder} left; limit forgets the signals: {forgets}",
+                self.reason,
+                f"verdict: {self.verdict}",
+            ]
+        )
+
+
+def judge(
+    depths: tuple[int, ...],
+    values: np.ndarray,
+    noise: np.ndarray,
+    prediction: Prediction | None = None,
+    limit: np.ndarray | None = None,
+    constant: float | None = None,
+    tolerance: float = TOLERANCE,
+) -> Report:
+    """Judge whether kernels over a ladder of depths converge as predicted.
+
+    `values` are complements, (n_depths, n_pairs), with rounding errors `noise`, (n_depths,). The
+    prediction comes with its complements, `limit`, and its constant for these signals.
+    """
+    L = np.array(depths, dtype=np.float64)
+    corrections = _corrections(prediction, L, values, noise)
+    step, limits, errors = fit_limits(L, values, noise, corrections)
+    deviations = limits - limits.mean()
+    spread = _worst(deviations, errors + errors.mean())
+    first_spread = float(values[0].std())
+    forgets = None
+    if values.shape[1] > 1:
+        told = Finding("spread", spread, 0.0, TOLERANCE * first_spread).verdict
+        forgets = {AGREES: True, CONTRADICTS: False, OPEN: None}[told]
+    distance = largest = law = np.full(len(L), np.nan)
+    remainder, exponent, fitted_constant, findings = UNKNOWN, UNKNOWN, UNKNOWN, []
+    if prediction is not None and limit is not None:
+        distances = values - limit
+        distance, largest = root_mean_square(distances), np.abs(distances).max(axis=1)
+        remainder = _worst(limits - limit, errors)
+        longest = max(tolerance * distance[0], distance[-1], _ROUNDING_BAR * noise[-1])
+        findings.append(Finding("limit", remainder, 0.0, float(longest)))
+        exponent = estimate(*fit_exponent(L, distance, noise, corrections))
+    if prediction is not None and prediction.exponent is not None:
+        p = prediction.exponent
+        findings.append(Finding("exponent", exponent, p, tolerance * exponent.value))
+        end = above_rounding(distance, noise)
+        # Beside another power than the distance's own a constant means nothing.
+        if end >= LEAST_DEPTHS and findings[-1].verdict == AGREES:
+            fitted = fit_constants(L[:end], distances[:end], noise[:end], p, corrections)
+            fitted_constant = estimate(*fitted)
+        if constant is not None:
+            law = constant * _power(L, prediction)
+            resolution = tolerance * fitted_constant.value
+            findings.append(Finding("constant", fitted_constant, constant, resolution))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
+    slope[~np.isfinite(slope)] = np.nan
+    mean = values.mean(axis=1)
+    steps = np.append(np.nan, root_mean_square(np.diff(values, axis=0)))
+    columns = (1.0 - mean, mean, values.std(axis=1), steps, distance, largest, law, slope)
+    rows = zip(depths, *(column.tolist() for column in columns), strict=True)
+    known_exponent = None if prediction is None else prediction.exponent
+    return Report(
+        rows=tuple(Row._make(row) for row in rows),
+        prediction=prediction,
+        predicted_exponent=math.nan if known_exponent is None else known_exponent,
+        predicted_constant=math.nan if constant is None else float(constant),
+        step_exponent=estimate(*step),
+        remainder=remainder,
+        exponent=exponent,
+        constant=fitted_constant,
+        spread_remainder=spread,
+        forgets=forgets,
+        findings=tuple(findings),
     )
+
+
+def _corrections(
+    prediction: Prediction | None, depths: np.ndarray, values: np.ndarray, noise: np.ndarray
+) -> Corrections:
+    """Return the predicted corrections, or q = p of the last steps, 1 at most."""
+    onset, log_power = (prediction.onset, prediction.log_power) if prediction else (1.0, 0)
+    q = prediction.correction if prediction else None
+    if q is None:
+        places, rates, _ = step_rates(depths, values, noise)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.log(rates[-2] / rates[-1]) / np.log(places[-1] / places[-2])
+        q = min(float(slope), 1.0) if slope > 0 else 1.0
+    return Corrections.of(q, onset, float(depths[-1]), log_power)
+
+
+def _worst(values: np.ndarray, errors: np.ndarray) -> Estimate:
+    """Return the absolute value that is outside its bar by most, or else the largest with it."""
+    sizes, bars = np.abs(values), STANDARD_ERRORS * errors
+    outside = sizes - bars
+    worst = int(np.argmax(outside)) if outside.max() > 0 else int(np.argmax(sizes + bars))
+    return estimate(float(sizes[worst]), float(errors[worst]))
+
+
+def _power(depths: np.ndarray, prediction: Prediction) -> np.ndarray:
+    """Return L^-p (log L)^k."""
+    return depths ** -(prediction.exponent or 0.0) * np.log(depths) ** prediction.log_power

@@ -29,7 +29,7 @@ def test_limit_distances():
     assert len(points) == 5
     assert len({line.get_marker() for line in points}) == 5
     for line, report in zip(points, reports, strict=True):
-        name = "spread" if report.prediction == "none" else "distance"
+        name = "spread" if report.prediction is None else "distance"
         assert (line.get_xdata() == LADDER).all()
         assert (line.get_ydata() == report.column(name)).all()
         assert report.verdict in line.get_label()

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import rescntk as rk
 from rescntk.theory import conditioning, depth, families, limits, multisphere
-from rescntk.theory.extrapolation import extrapolate_limit
+from rescntk.theory.extrapolation import extrapolate
 from tests import tolerances
 from tests.ladders import pairs, powers
 from tests.oracles.papers import _row_box, kappa0, kappa1
@@ -177,12 +177,10 @@ def test_at_gamma_one_half_there_is_a_flow():
             [trained(n) for n in ladder], X, kind=kind, head="trace"
         )
         values = np.array([pairs(1 - complement) for complement in complements])
-        for k, expected in enumerate(limit):
-            found = extrapolate_limit(
-                np.array(ladder, float), values[:, k], np.full(len(ladder), 1e-15)
-            )
-            assert found.uncertainty <= 1e-7
-            assert found.admits(expected, 1e-11)
+        depths, noise = np.array(ladder, float), np.full(len(ladder), 1e-15)
+        found, errors = extrapolate(depths, values, noise, (1, 2, 3, 4))
+        assert errors.max() <= 1e-7
+        assert (np.abs(found - limit) <= errors + 1e-11).all()
 
 
 def test_refusals():
@@ -192,6 +190,7 @@ def test_refusals():
         (lambda: limits.fixed(rk.Network(1, alpha=0), "ntk"), "without a residual branch"),
         (lambda: limits.fixed(rk.Network(1, c_v=0), "ntk"), "alpha, c_v, c_w are 1.0, 0.0, 1.0"),
         (lambda: limits.Prediction(0.5, exponent=-1), "exponent is -1"),
+        (lambda: limits.Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),
         (lambda: limits.Prediction(0.5, log_power=2), "log_power is 2"),
     ):
         with pytest.raises(ValueError, match=says):
