@@ -9,6 +9,8 @@ from rescntk.theory import depth, limits
 from rescntk.theory.verdict import judge
 from tests.ladders import powers
 
+pytestmark = pytest.mark.slow
+
 PATTERN = np.linspace(-1, 1, 10)
 LIMIT = 0.7 + 0.1 * PATTERN
 
