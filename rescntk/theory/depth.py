@@ -145,7 +145,6 @@ def check(
         if known is not None and told.correction is None and on_sphere:
             told = told.approached_like(known.at(X, head))
         limit = told.complements(X, head)[above]
-        constant = told.distance_constant(X, head)
     if engine == "auto" and on_sphere and _on_dot_products(networks):
         route = "complements on the multi-sphere"
         complements = multisphere.gram_complements(
@@ -160,6 +159,7 @@ def check(
     noise = roundings * _EPS * root_mean_square(values)
     if told is not None and limit is not None:
         noise += 4 * _EPS * np.abs(limit).max() + told.error
+        constant = told.distance_constant(X, head)
     report = judge(ladder, values, noise + absolute, told, limit, constant, tolerance)
     return replace(report, family=_name(family), kind=kind, head=head, shape=X.shape, route=route)
 

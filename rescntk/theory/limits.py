@@ -64,7 +64,8 @@ class Prediction:
     onset : float, default 1
         The depth at which the law sets in.
     law_at : callable, optional
-        A function of signals and head that returns p and `onset`, where they depend on both.
+        A function of signals and head that returns p, `onset` and `correction`, where they depend
+        on both.
     error : float, default 0
         Largest error of an entry of the limit.
 
@@ -83,7 +84,7 @@ class Prediction:
     requires_multisphere: bool = False
     correction: float | None = None
     onset: float = 1.0
-    law_at: Callable[[np.ndarray, str], tuple[float | None, float]] | None = None
+    law_at: Callable[[np.ndarray, str], tuple[float | None, float, float]] | None = None
     error: float = 0.0
 
     def __post_init__(self) -> None:
@@ -130,11 +131,11 @@ class Prediction:
         return self.constant(X, head) if callable(self.constant) else self.constant
 
     def at(self, X: np.ndarray, head: str) -> Prediction:
-        """Return the prediction with p and `onset` of these signals."""
+        """Return the prediction with p, `onset` and `correction` of these signals."""
         if self.law_at is None:
             return self
-        exponent, onset = self.law_at(X, head)
-        return replace(self, exponent=exponent, onset=onset, law_at=None)
+        exponent, onset, correction = self.law_at(X, head)
+        return replace(self, exponent=exponent, onset=onset, correction=correction, law_at=None)
 
     def approached_like(self, known: Prediction) -> Prediction:
         """Return the prediction with the corrections of a known law, and without a p its k."""
@@ -294,12 +295,22 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
         return network.alpha**2 * _over_pairs(change)
 
     exponent = 2.0 * gamma - 1.0
+    correction = min(exponent, 1.0)
+
+    def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
+        if kind == "gpk" or network.activation != "relu" or not multisphere.contains(X):
+            return exponent, 1.0, correction
+        # κ0 has a square root at u = −1: half the power.
+        opposite = multisphere.closest(network, X, head)[1] == 0
+        return exponent, 1.0, min(0.5 * exponent, correction) if opposite else correction
+
     return Prediction(
         limit,
         exponent,
         constant=constant if one_window else None,
         source="Barzilai et al., theorem 6.1: the dot product",
-        correction=min(exponent, 1.0),
+        correction=correction,
+        law_at=law,
     )
 
 
@@ -310,17 +321,19 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
     power = 2.0 * gamma - 1.0
     exponent = min(power, first_layer)
     apart = abs(power - first_layer)  # of the two errors; where they are one power, there is none
+    correction = min(power, apart or 1.0, 1.0)
     relu = network.activation == "relu"
     source = "Huang et al., theorem 7" if network.filter_size == 1 else "Barzilai et al., app. F"
 
-    def law(X: np.ndarray, head: str) -> tuple[float, float]:
+    def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
         if not (relu and multisphere.contains(X)):
-            return exponent, 1.0
+            return exponent, 1.0, correction
         to_opposite = multisphere.closest(network, X, head)[1]  # the least 1 + u
         if to_opposite == 0:
-            return min(gamma - 0.5, first_layer), 1.0
+            root = min(gamma - 0.5, first_layer)
+            return root, 1.0, min(root, correction)
         # κ0 has a square root at u = −1, whose reach is Lα² = 1 + u.
-        return exponent, max(1.0, (network.branch_gain / to_opposite) ** (1.0 / power))
+        return exponent, max(1.0, (network.branch_gain / to_opposite) ** (1.0 / power)), correction
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
@@ -336,7 +349,7 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
         exponent,
         constant=constant if huang and network.filter_size == 1 else None,
         source=f"{source}: the two-layer NTK",
-        correction=min(power, apart or 1.0, 1.0),
+        correction=correction,
         law_at=law,
     )
 
@@ -357,11 +370,12 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
     else:
         return None
 
-    def law(X: np.ndarray, head: str) -> tuple[float | None, float]:
+    def law(X: np.ndarray, head: str) -> tuple[float | None, float, float]:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
         layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
         logarithm = math.log(max(layers / share, 1.0)) / growth
-        return found.exponent, math.exp(min(logarithm, 600.0))  # within float64
+        onset = math.exp(min(logarithm, 600.0))  # within float64
+        return found.exponent, onset, correction
 
     return replace(found, correction=correction, law_at=law)
 
