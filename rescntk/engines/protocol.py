@@ -104,12 +104,6 @@ def cut(sizes: np.ndarray, most: float) -> Iterator[slice]:
         start = stop
 
 
-def pairs_above(rows: tuple[int, int], columns: tuple[int, int]) -> int:
-    """Return the number of pairs of a tile on and above the diagonal of a Gram, for a `Tick`."""
-    height = rows[1] - rows[0]
-    return sum(min(height, max(0, k + 1 - rows[0])) for k in range(*columns))
-
-
 class Engine(Protocol):
     """A module that computes kernels.
 
