@@ -32,8 +32,7 @@ LimitFunction = Callable[[np.ndarray, str], np.ndarray]
 ConstantFunction = Callable[[np.ndarray, str], "float | None"]
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
-"""Largest difference of two correlations that counts as a rounding error. Larger: more pairs
-count as equal, or as opposite. Chosen by hand: some 40 roundings of a dot product, with slack."""
+"""Largest 1 + t of vectors that count as opposite: some 40 roundings of a dot product."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +126,6 @@ class Prediction:
         return values
 
     def distance_constant(self, X: np.ndarray, head: str) -> float | None:
-        """Return C for these signals; None where it is not predicted."""
         return self.constant(X, head) if callable(self.constant) else self.constant
 
     def at(self, X: np.ndarray, head: str) -> Prediction:
@@ -386,10 +384,7 @@ def _dilates(network: Network) -> bool:
 
 
 def _ones(network: Network, exponent: float, share: float, gamma: float) -> Prediction:
-    """Return the limit of all ones: the law of `conditioning.asymptotic_complement`, s = 1/share.
-
-    Complements follow the law at different pixels, and are 0 at equal pixels.
-    """
+    """Return the limit of all ones: `conditioning.asymptotic_complement` with s = 1/share."""
     law = conditioning.asymptotic_complement(1, skip=False) / share**2
 
     def complements(X: np.ndarray, head: str) -> np.ndarray:
@@ -400,12 +395,12 @@ def _ones(network: Network, exponent: float, share: float, gamma: float) -> Pred
         tiny = 2.0**-40
         return law / tiny * _over_pairs(_where_different(network, X, head, tiny))
 
-    slowdown = "s = 1/α²" if gamma else "sharper than lemma E.2"
+    law_of = "s = 1/α²" if gamma else "sharper than lemma E.2"
     return Prediction(
         complements,
         exponent,
         constant=constant,
-        source=f"all ones at (9π²/2) s²/L² ({slowdown})",
+        source=f"all ones at (9π²/2) s²/L² ({law_of})",
         requires_multisphere=True,
     )
 
@@ -418,8 +413,7 @@ def _quarter(network: Network, exponent: float, log_power: int) -> Prediction:
         return _where_different(network, X, head, limit)
 
     def constant(X: np.ndarray, head: str) -> float:
-        # Central difference for GAP, whose normalization is not linear. It errs by tiny² = 1e-12
-        # and by rounding errors, eps/tiny = 2e-10.
+        # GAP's normalization is not linear. Errors are tiny² = 1e-12 and eps/tiny = 2e-10.
         tiny = 2.0**-20
         below, above = (_where_different(network, X, head, limit + e) for e in (-tiny, tiny))
         return degeneracy.LOG_RATE * _over_pairs(below - above) / (2.0 * tiny)
@@ -435,10 +429,8 @@ def _quarter(network: Network, exponent: float, log_power: int) -> Prediction:
 
 
 def _where_different(network: Network, X: np.ndarray, head: str, value: float) -> np.ndarray:
-    """Return the head's complements of pixel pairs: `value` at different pixels, 0 at equal ones.
-
-    Filters mix the pixel pairs of a row: one different pair makes the whole row different.
-    """
+    """Return the head's complements: of pixel pairs `value` where pixels differ, or else 0."""
+    # Filters mix the pixel pairs of a row: one different pair makes the whole row different.
     mixes = max(network.filter_size, network.outer_filter_size) > 1
     check_one_dilation(network)
 
@@ -455,5 +447,4 @@ def _where_different(network: Network, X: np.ndarray, head: str, value: float) -
 
 
 def _over_pairs(A: np.ndarray) -> float:
-    """Return the root mean square of a matrix (n, n) over its pairs of different signals."""
     return float(root_mean_square(A[np.triu_indices(len(A), 1)]))
