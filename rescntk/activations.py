@@ -42,7 +42,7 @@ class Pixels(NamedTuple):
 
 
 class DualInput(NamedTuple):
-    """Correlated Gaussians (u, v) at the pixel pairs of a tile: arrays of the tile's shape."""
+    """Correlated Gaussians (u, v) at the pixel pairs of a tile."""
 
     w: Array
     """w = 1 − ρ."""
@@ -53,10 +53,10 @@ class DualInput(NamedTuple):
     half_g: Array
     """g/2 = √(q1 q2)/2, in the unit of q."""
 
-    z: Array
+    z: Array | float
     """z = (√q1 − √q2)²/2, in the unit of q."""
 
-    covariance: Array | None = None
+    covariance: Any = None
     """S, in the unit of q: wanted by activations that are not homogeneous."""
 
 
@@ -69,24 +69,13 @@ class DualResult(NamedTuple):
     branch_distance: Array
     """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 − E[σ(u)σ(v)]."""
 
-    K_dot: Array | None
-    """E[σ'(u)σ'(v)] times the unit of q; None if it was not wanted."""
+    K_dot: Array
+    """E[σ'(u)σ'(v)] times the unit of q."""
 
     opposite_distance: Array | None = None
     """The half squared distance to −σ(v): (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)].
 
     Given by odd activations alone: for them σ(−v) = −σ(v)."""
-
-
-class Workspace(NamedTuple):
-    """Arrays of the tile's shape that `Activation.dual` may overwrite; None: allocate them."""
-
-    K_dot: Array | None = None
-    """The array that `DualResult.K_dot` becomes."""
-
-    spare: Array | None = None
-    one: Array | None = None
-    two: Array | None = None
 
 
 class Activation(Protocol):
@@ -102,16 +91,7 @@ class Activation(Protocol):
         """Return the tables of single pixels that `dual` wants besides √q."""
 
     def dual(
-        self,
-        xp: ModuleType,
-        left: Pixels,
-        right: Pixels,
-        given: DualInput,
-        workspace: Workspace,
-        *,
-        unit: float,
-        factor: float,
-        with_slope: bool,
+        self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
         """Return the dual activations of pixels `left` and `right`.
 
@@ -119,17 +99,12 @@ class Activation(Protocol):
         ----------
         left, right : Pixels
             Tables that broadcast to the tile's shape.
-        given : DualInput
-            The correlated Gaussians. All of its arrays are overwritten: the result `K` takes
-            the memory of `half_g`, and `branch_distance` the memory of `z`.
-        workspace : Workspace
-            Further memory.
+        pair : DualInput
+            The correlated Gaussians.
         unit : float
             The unit of q: variances are `unit` times the numbers in the tables.
         factor : float
             Multiplies all results.
-        with_slope : bool
-            Whether `K_dot` is wanted.
         """
 
 
@@ -150,30 +125,11 @@ class Relu:
         return ()
 
     def dual(
-        self,
-        xp: ModuleType,
-        left: Pixels,
-        right: Pixels,
-        given: DualInput,
-        workspace: Workspace,
-        *,
-        unit: float,
-        factor: float,
-        with_slope: bool,
+        self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
         factor *= unit
-        K_dot, spare, one, two = workspace
-        angle, k1 = angle_and_kappa1_excess(xp, given.w, given.v, spare, K_dot, (one, two))
-        complement = xp.subtract(given.w, k1, out=given.w)  # 1 − κ1
-        half_g = xp.multiply(given.half_g, factor, out=given.half_g)
-        scaled = xp.multiply(complement, half_g, out=complement)  # g (1 − κ1) / 2
-        K = xp.subtract(half_g, scaled, out=half_g)  # g κ1 / 2
-        distance = xp.multiply(given.z, 0.5 * factor, out=given.z)
-        distance = xp.add(distance, scaled, out=distance)
-        if not with_slope:
-            return DualResult(K, distance, None)
-        K_dot = xp.multiply(angle, -0.5 * factor / math.pi, out=angle)
-        return DualResult(K, distance, xp.add(K_dot, 0.5 * factor, out=K_dot))
+        relu = dual(pair.half_g, pair.w, pair.v, ReluConstants(factor, 0.5 * factor))
+        return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, relu.K_dot)
 
 
 class Erf:
@@ -198,46 +154,27 @@ class Erf:
         return 0.5 + 0.5 * four_q, four_q / (1.0 + xp.sqrt(1.0 + four_q))
 
     def dual(
-        self,
-        xp: ModuleType,
-        left: Pixels,
-        right: Pixels,
-        given: DualInput,
-        workspace: Workspace,
-        *,
-        unit: float,
-        factor: float,
-        with_slope: bool,
+        self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
-        covariance = xp.asarray(given.covariance)
+        covariance = pair.covariance
+        xp = array_module(covariance)
         ahead = covariance >= 0  # else −v is the nearer one, and w and v change places
-        near = xp.where(ahead, given.w, given.v)
-        two_g = xp.multiply(given.half_g, 4.0 * unit, out=given.half_g)
-        two_S = xp.multiply(covariance, 2.0 * unit, out=covariance)
-        two_z = xp.multiply(given.z, 2.0 * unit, out=given.z)
-        two_gw = xp.multiply(near, two_g, out=near)
-        size = xp.abs(two_S, out=given.v)
-        root = xp.add(two_g, size, out=workspace.spare)
-        root = xp.multiply(root, two_gw, out=root)  # 4 (g² − S²)
-        m = xp.add(left.extra[0], right.extra[0], out=given.w)  # 1 + 2 q1 + 2 q2
-        root = xp.add(root, m, out=root)
-        root = xp.sqrt(root, out=root)  # √Δ
-        spare = xp.multiply(two_g, two_g, out=workspace.one)
-        m = xp.add(m, spare, out=m)
+        two_g, two_z = (4.0 * unit) * pair.half_g, (2.0 * unit) * pair.z
+        two_S = (2.0 * unit) * covariance
+        two_gw, size = two_g * xp.where(ahead, pair.w, pair.v), xp.abs(two_S)
+        m = left.extra[0] + right.extra[0]  # 1 + 2 q1 + 2 q2
+        root = xp.sqrt((two_g + size) * two_gw + m)  # √Δ
+        m = two_g * two_g + m
         distance = _angle(xp, left.extra[1], right.extra[1], two_z, two_g, two_gw, size, root, m)
-        distance = xp.multiply(distance, 2.0 / math.pi * factor, out=distance)
-        K = xp.divide(two_S, root, out=two_g)
-        K = xp.arctan(K, out=K)
-        K = xp.multiply(K, 2.0 / math.pi * factor, out=K)
-        far = xp.abs(K, out=size)
-        far = xp.multiply(far, 2.0, out=far)
-        far = xp.add(far, distance, out=far)
-        opposite = xp.where(ahead, far, distance)
-        two_z[...] = xp.where(ahead, distance, far)
-        K_dot = None
-        if with_slope:
-            K_dot = xp.divide(4.0 / math.pi * factor * unit, root, out=workspace.K_dot)
-        return DualResult(K, two_z, K_dot, opposite)
+        distance = (2.0 / math.pi * factor) * distance
+        K = (2.0 / math.pi * factor) * xp.arctan(two_S / root)
+        far = 2.0 * xp.abs(K) + distance
+        return DualResult(
+            K,
+            xp.where(ahead, distance, far),
+            (4.0 / math.pi * factor * unit) / root,
+            xp.where(ahead, far, distance),
+        )
 
 
 def _angle(
@@ -262,38 +199,18 @@ def _angle(
 
        \tan &= \frac{X \, (p + 4|S|) \, m}
              {(p\sqrt\Delta + 2|S| s)(s\sqrt\Delta + 2|S| p)} .
-
-    The memory of `two_gw` and `m` is overwritten.
     """
     tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, the angle is 0
-    s, p = left + right, left * right
-    p += s
-    s += 2.0
-    X = 2.0 * two_g
-    below = X + p
-    X += two_z
-    below += tiny
-    X /= below  # first: products of tiny variances would leave the range
-    X *= two_z
-    X /= s
-    X /= s
-    X *= 16.0
-    two_gw *= 2.0
-    X += two_gw
-    below = xp.multiply(p, root, out=below)
-    spare = xp.multiply(size, s, out=two_gw)
-    below += spare
-    below += tiny
-    X /= below
-    s *= root
-    spare = xp.multiply(size, p, out=spare)
-    s += spare
-    m /= s
-    X *= m
-    spare = xp.multiply(size, 2.0, out=spare)
-    p += spare
-    X *= p
-    return xp.arctan(X, out=X)
+    s = left + right
+    p = left * right + s
+    s = s + 2.0
+    # Divided first: products of tiny variances would leave the range.
+    X = (2.0 * two_g + two_z) / (2.0 * two_g + p + tiny)
+    X = X * two_z / s / s * 16.0 + 2.0 * two_gw
+    X = X / (p * root + size * s + tiny)
+    X = X * (m / (s * root + size * p))
+    X = X * (p + 2.0 * size)
+    return xp.arctan(X)
 
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
@@ -324,14 +241,7 @@ _SERIES = _series(8)
 """Coefficients of the series of k1 in w."""
 
 
-def angle_and_kappa1_excess(
-    xp: ModuleType,
-    w: Array,
-    v: Array,
-    root: Array | None = None,
-    angle: Array | None = None,
-    spare: tuple[Array | None, Array | None] = (None, None),
-) -> tuple[Array, Array]:
+def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, Array]:
     r"""Return :math:`\theta = \arccos\rho` and :math:`k_1 = \kappa_1 - \rho`.
 
     ReLU needs no more: :math:`\kappa_0 = 1 - \theta/\pi` and
@@ -343,11 +253,6 @@ def angle_and_kappa1_excess(
         numpy or cupy.
     w, v : array
         w = 1 − ρ and v = 1 + ρ. Each has lost its digits where the other is near 2.
-        `v` is overwritten.
-    root, angle : array, optional
-        Memory for the results: `angle` becomes θ, `root` becomes k1.
-    spare : two arrays, optional
-        Further memory.
 
     Returns
     -------
@@ -363,31 +268,27 @@ def angle_and_kappa1_excess(
     >>> theta, k1
     (array([1.57079633]), array([0.31830989]))
     """
-    root = xp.multiply(w, v, out=root)
-    root = xp.sqrt(root, out=root)  # √(1 − ρ²)
-    rho = xp.subtract(1.0, w, out=v)
-    angle = xp.arctan2(root, rho, out=angle)
-    rho = xp.multiply(rho, angle, out=rho)
-    if float(w.min()) >= _SERIES_END:
-        k1 = xp.subtract(root, rho, out=root)
-        return angle, xp.multiply(k1, 1.0 / math.pi, out=k1)
-    series, small = spare
-    series = xp.multiply(w, _SERIES[-1], out=series)
-    for coefficient in _SERIES[-2:0:-1]:
-        series = xp.add(series, coefficient, out=series)
-        series = xp.multiply(series, w, out=series)
-    series = xp.add(series, _SERIES[0], out=series)
-    series = xp.multiply(series, w, out=series)
-    series = xp.multiply(series, root, out=series)
-    k1 = xp.subtract(root, rho, out=root)
-    k1 = xp.multiply(k1, 1.0 / math.pi, out=k1)
-    # k1 + (series − k1) where w is small, k1 + 0 elsewhere: cheaper than a masked copy.
-    series = xp.subtract(series, k1, out=series)
-    if small is None:
-        small = xp.empty_like(series)
-    small[...] = w < _SERIES_END
-    series = xp.multiply(series, small, out=series)
-    return angle, xp.add(k1, series, out=k1)
+    root = xp.sqrt(w * v)  # √(1 − ρ²)
+    rho = 1.0 - w
+    angle = xp.arctan2(root, rho)
+    k1 = (root - rho * angle) * (1.0 / math.pi)
+    if float(w.min()) < _SERIES_END:
+        small = w < _SERIES_END
+        near = w[small]
+        series = near * _SERIES[-1]
+        for coefficient in _SERIES[-2:0:-1]:
+            series = (series + coefficient) * near
+        k1[small] = (series + _SERIES[0]) * near * root[small]
+    return angle, k1
+
+
+class ReluConstants(NamedTuple):
+    """The constants of `dual`; the engines have them among a layer's constants."""
+
+    factor: float
+    """The factor on E[σσ], times the unit of variances."""
+
+    half_factor: float
 
 
 class Dual(NamedTuple):

@@ -65,14 +65,11 @@ def run_dual(name, q1, q2, covariance, unit=1.0, factor=1.0):
         covariance=None if activation.homogeneous else covariance.copy(),
     )
     return activation.dual(
-        np,
         pixels(q1),
         pixels(q2),
         given,
-        activations.Workspace(),
         unit=unit,
         factor=factor,
-        with_slope=True,
     )
 
 
@@ -116,7 +113,6 @@ def test_distances_of_erf_keep_relative_accuracy(root, other, w, flip):
     half_g = roots[0] * roots[1]
     S = 2 * half_g * (1 - near)
     result = activation.dual(
-        np,
         *pixels,
         activations.DualInput(
             *((far, near) if flip else (near, far)),
@@ -124,10 +120,8 @@ def test_distances_of_erf_keep_relative_accuracy(root, other, w, flip):
             z=(roots[0] - roots[1]) ** 2,
             covariance=-S if flip else S,
         ),
-        activations.Workspace(),
         unit=1.0,
         factor=1.0,
-        with_slope=False,
     )
     a, b, s = 2 * one**2, 2 * two**2, 2 * one * two * (1 - wide.mpf(w))
     own = [wide.asin(2 * q / (1 + 2 * q)) for q in (a, b)]
@@ -157,10 +151,7 @@ def run_erf_ties(q, sign):
     w, v = np.full_like(q, 1 - sign), np.full_like(q, 1 + sign)
     g = 2 * half_root**2
     given = activations.DualInput(w, v, g / 2, np.zeros_like(q), sign * g)
-    workspace = activations.Workspace()
-    return activation.dual(
-        np, pixels, pixels, given, workspace, unit=1.0, factor=1.0, with_slope=True
-    )
+    return activation.dual(pixels, pixels, given, unit=1.0, factor=1.0)
 
 
 @pytest.mark.parametrize("name", activations.BY_NAME)
@@ -188,35 +179,3 @@ def test_duals_are_expectations(name, rng):
     for sample, value in zip(products, (K, K_dot), strict=True):
         error = sample.std() / np.sqrt(len(sample))
         assert abs(sample.mean() - value[0]) <= tolerances.STANDARD_ERRORS * error
-
-
-@pytest.mark.parametrize("name", activations.BY_NAME)
-@pytest.mark.parametrize("with_slope", [False, True])
-def test_results_take_the_memory_that_the_interface_names(name, with_slope, rng):
-    """With a workspace or without, to the bit; `K` is in `half_g`, the distance in `z`."""
-    activation = activations.BY_NAME[name]
-    q1, q2 = rng.uniform(0.5, 2.0, (2, 50))
-    w = np.concatenate([rng.uniform(0, 2, 30), np.geomspace(1e-12, 1e-2, 20)])
-
-    def run(workspace):
-        g = np.sqrt(q1 * q2)
-        z = (np.sqrt(q1) - np.sqrt(q2)) ** 2 / 2
-        covariance = None if activation.homogeneous else g * (1 - w)
-        given = activations.DualInput(w.copy(), 2 - w, g / 2, z, covariance)
-        sides = [
-            activations.Pixels(np.sqrt(q / 2), 1 / np.sqrt(q), activation.extra(np, q, 1.0))
-            for q in (q1, q2)
-        ]
-        result = activation.dual(
-            np, *sides, given, workspace, unit=1.0, factor=0.3, with_slope=with_slope
-        )
-        assert result.K is given.half_g and result.branch_distance is given.z
-        return result
-
-    arrays = activations.Workspace(*np.full((4, 50), np.nan))
-    ours, theirs = run(arrays), run(activations.Workspace())
-    assert (ours.K == theirs.K).all() and (ours.branch_distance == theirs.branch_distance).all()
-    if with_slope:
-        assert ours.K_dot is arrays.K_dot and (ours.K_dot == theirs.K_dot).all()
-    else:
-        assert ours.K_dot is None and theirs.K_dot is None

@@ -26,10 +26,11 @@ import numpy as np
 from ..activations import DualInput, DualResult
 from ..arrays import Array
 from ..network import Filter
-from ..rings import circular_sum, shifted
+from .boxes import circular_sum, shifted
 from .geometry import OFFSETS, RowAxis
+from .layer import add, correlate
 from .protocol import Request
-from .recursion import Buffers, Recursion, Side
+from .recursion import Recursion, Side
 from .scaling import Scaling
 
 
@@ -47,7 +48,7 @@ class Merge(NamedTuple):
 class Step(NamedTuple):
     """A merge within a window: `second` lies `shift` pixels after `first`.
 
-    A window is grown from pieces of 1, 2, 4, 8, … pixels, as in `rings.moving_sum`. The step
+    A window is grown from pieces of 1, 2, 4, 8, … pixels, as in `boxes.circular_sum`. The step
     either doubles the piece, or appends the piece to the window (`appends`).
     """
 
@@ -91,10 +92,10 @@ class RootMasses:
 
     def skip(self, layer: int) -> Merge:
         """Return the merge of the identity path with the branch, before and after a layer."""
-        xp, scaling = self._xp, self._scaling
+        scaling = self._scaling
         identity = scaling.step(layer) * self._layers[layer - 1][1]
         branch = self._branch_pixels(layer)
-        window = circular_sum(xp, branch, *scaling.network.outer_filter(layer))
+        window = circular_sum(branch, *scaling.network.outer_filter(layer))
         return self._merge(identity, window, self._layers[layer][1])
 
     def inner_window(self, layer: int) -> Iterator[Step]:
@@ -113,16 +114,16 @@ class RootMasses:
 
     def _steps(self, mass: Array, taps: Filter) -> Iterator[Step]:
         """Yield the merges of a filter's windows of the given masses (d, cases)."""
-        xp, size, step = self._xp, *taps
+        size, step = taps
         window, piece = mass, mass
         reached, width = 1, 1
         while 2 * width <= size:
-            other = shifted(xp, piece, width * step)
+            other = shifted(piece, width * step)
             both = piece + other
             yield Step(False, width * step, self._merge(piece, other, both))
             piece, width = both, 2 * width
             if size & width:
-                other = shifted(xp, piece, reached * step)
+                other = shifted(piece, reached * step)
                 both = window + other
                 yield Step(True, reached * step, self._merge(window, other, both))
                 window, reached = both, reached + width
@@ -137,7 +138,7 @@ class RootMasses:
 
 
 class DeficitRecursion(Recursion):
-    """The way of one tile through the layers of a ReLU network, in deficits.
+    """The recursion on one tile, for ReLU networks in deficits.
 
     `distance` holds the deficit u in the place of D.
     """
@@ -146,77 +147,68 @@ class DeficitRecursion(Recursion):
         self,
         request: Request,
         scaling: Scaling,
-        buffers: Buffers,
         sides: tuple[Side, Side],
         masses: tuple[Masses, Masses],
         rows: RowAxis = OFFSETS,
     ) -> None:
-        super().__init__(request, scaling, buffers, *sides, rows)
+        super().__init__(request, scaling, *sides, rows)
         self._masses = masses
 
-    def _enter(self) -> None:
-        """Set F, u = g w and A of the input, and w and v of its pixels."""
-        super()._enter()
+    def _enter(self, w: Array, v: Array) -> None:
+        """Set F, u = g w and A of the input."""
+        super()._enter(w, v)
         left, right = (side.layers[0].half_root for side in (self.left, self.right))
-        self.xp.multiply(2.0 * left * right, self._w, out=self.distance)
+        self.distance = 2.0 * left * right * w
+
+    def _input_pair(self, w: Array, v: Array) -> DualInput:
+        """Return the correlations of layer 1, with z = 0: D_K is then u_K."""
+        return super()._input_pair(w, v)._replace(z=0.0)
 
     def _correlate(self, layer: int) -> DualInput:
-        """Return the correlations of the pre-activations, with z = 0: D_K is then u_K."""
-        xp, w = self.xp, self._w
+        """Return the correlations of the pre-activations of layers 2, 3, …, with z = 0."""
         left, right = self.left.layers[layer], self.right.layers[layer]
-        half_g = xp.multiply(left.half_root, right.half_root, out=self._half_g)
-        self._z[...] = 0.0
-        if layer > 1:
-            one, other = (masses.inner_window(layer) for masses in self._masses)
-            deficit = self._merged(self.distance, one, other, self.network.inner_filter(layer))
-            xp.multiply(deficit, left.inverse * right.inverse, out=w)
-            xp.clip(w, 0.0, 2.0, out=w)
-            xp.subtract(2.0, w, out=self._v)
-        return DualInput(w, self._v, half_g, self._z)
+        left_steps, right_steps = (masses.inner_window(layer) for masses in self._masses)
+        window = self.network.inner_filter(layer)
+        deficit = self._merged(self.distance, left_steps, right_steps, window)
+        w = correlate(deficit, left.inverse * right.inverse)
+        return DualInput(w, 2.0 - w, left.half_root * right.half_root, 0.0)
 
-    def _add_branch(self, layer: int, dual: DualResult, tangent_g: Array | None) -> None:
-        """Add the residual branch to A and u, and set F where it is asked for."""
-        xp, deficit = self.xp, self.distance
-        if tangent_g is not None:
-            self._add_tangent_branch(layer, dual, tangent_g)
-        one, other = (masses.outer_window(layer) for masses in self._masses)
+    def _add_branch(self, layer: int, branch: DualResult) -> None:
+        """Add the residual branch to u, and set F where it is asked for."""
+        left_steps, right_steps = (masses.outer_window(layer) for masses in self._masses)
         outer = self.network.outer_filter(layer)
-        branch = self._merged(dual.branch_distance, one, other, outer)
+        deficit = self._merged(branch.branch_distance, left_steps, right_steps, outer)
         if self.network.skip:
             left, right = (masses.skip(layer) for masses in self._masses)
-            deficit *= self.scaling.step(layer)
-            deficit += branch
-            deficit += cross_term(xp, left, right)
-        else:
-            deficit[...] = branch
+            deficit = add(self.distance, deficit, self.constants[layer].skip_scale)
+            deficit = deficit + cross_term(left, right)
+        self.distance = deficit
         if self.want_gpk and self.scaling.linear_apart:
-            self._add_features_branch(layer)
+            self.features = self._add(self.features, branch.K, layer)
         elif self.want_gpk and layer in self.request.depths:
-            root1, root2 = (masses.features(layer) for masses in self._masses)
-            xp.subtract(2.0 * root1 * root2, deficit, out=self.features)
+            left_root, right_root = (masses.features(layer) for masses in self._masses)
+            self.features = 2.0 * left_root * right_root - deficit
 
     def _merged(
         self, deficits: Array, left_steps: Iterator[Step], right_steps: Iterator[Step], taps: Filter
     ) -> Array:
         """Return the deficits of a filter's windows centred at each pixel."""
-        xp, seam = self.xp, self.rows.seam
+        seam = self.rows.seam
         window, piece = deficits, deficits
         for left, right in zip(left_steps, right_steps, strict=True):
             first = window if left.appends else piece
-            both = first + shifted(xp, piece, left.shift, seam)
-            both += cross_term(xp, left.masses, right.masses)
+            both = first + shifted(piece, left.shift, seam) + cross_term(left.masses, right.masses)
             if left.appends:
                 window = both
             else:
                 piece = both
-        return window if taps.size == 1 else shifted(xp, window, -taps.reach, seam)
+        return window if taps.size == 1 else shifted(window, -taps.reach, seam)
 
 
-def cross_term(xp: ModuleType, left: Merge, right: Merge) -> Array:
+def cross_term(left: Merge, right: Merge) -> Array:
     """Return N = (a b' − a' b)² / (A B + a b + a' b'), the deficit that a merge adds."""
     difference = left.first * right.second - left.second * right.first
     total = left.merged * right.merged + (left.first * right.first + left.second * right.second)
-    total += np.finfo(total.dtype).tiny  # where both parts are 0, N is 0
-    difference *= 2.0 * difference  # roots are divided by √2, hence the 2
-    difference /= total
-    return difference
+    total = total + np.finfo(total.dtype).tiny  # where both parts are 0, N is 0
+    term: Array = difference * (2.0 * difference) / total  # roots are divided by √2, hence the 2
+    return term

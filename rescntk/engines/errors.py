@@ -17,7 +17,7 @@ c units (`_ROUNDING`): 0 for equal and for opposite features, which therefore st
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 
 import numpy as np
@@ -25,8 +25,9 @@ import numpy as np
 from ..activations import BY_NAME, DualInput, DualResult
 from ..arrays import Array, array_module
 from .geometry import OFFSETS, RowAxis
+from .layer import add, correlate
 from .protocol import Request
-from .recursion import Buffers, Recursion, Side
+from .recursion import Recursion, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables
 
@@ -152,8 +153,115 @@ class ErrorSums:
                 )
 
 
-class ErrorRecursion(Recursion):
-    """The way of one tile through the layers of an erf network, with estimates of its errors.
+class OddRecursion(Recursion):
+    """The recursion on one tile for an odd activation (erf): F → −F is a symmetry.
+
+    Besides F, D and A the recursion carries, like D, ::
+
+        D⁺ = (q1 + q2)/2 + F    half the squared distance to the negated features
+        v = 1 + ρ = (box(D⁺) − z) / g
+
+    Attributes
+    ----------
+    opposite : array
+        D⁺ after the last layer.
+    """
+
+    opposite: Array
+
+    def __init__(
+        self, request: Request, scaling: Scaling, left: Side, right: Side, rows: RowAxis = OFFSETS
+    ) -> None:
+        super().__init__(request, scaling, left, right, rows)
+        self._branches: Array | None = None  # F without the part of F⁰, where F is wanted too
+
+    def _kernel(self, kind: str) -> Array:
+        if kind == "gpk" and self._branches is not None:
+            return self._branches
+        return super()._kernel(kind)
+
+    def _enter(self, w: Array, v: Array) -> None:
+        """Set F, D, D⁺ and A of the input."""
+        super()._enter(w, v)
+        left, right = self.left.layers[0].half_root, self.right.layers[0].half_root
+        self.opposite = (left - right) ** 2 + 2.0 * (left * right) * v
+
+    def _set_linear_part_apart(self) -> None:
+        """Keep F besides its branches: the activation depends on F itself."""
+        features = self.features
+        super()._set_linear_part_apart()
+        self._branches, self.features = self.features, features
+
+    def _input_pair(self, w: Array, v: Array) -> DualInput:
+        features = self._box(self.features, self.network.inner_filter(1))
+        return super()._input_pair(w, v)._replace(covariance=features)
+
+    def _correlate(self, layer: int) -> DualInput:
+        """Return the correlations of the pre-activations of layers 2, 3, …."""
+        left, right = self.left.layers[layer], self.right.layers[layer]
+        window, inverse = self.network.inner_filter(layer), left.inverse * right.inverse
+        z = (left.half_root - right.half_root) ** 2
+        w, v = (
+            correlate(self._box(distance, window) - z, inverse)
+            for distance in (self.distance, self.opposite)
+        )
+        features = self._box(self.features, window)
+        return DualInput(w, v, left.half_root * right.half_root, z, features)
+
+    def _add_tangent(self, layer: int, pair: DualInput, branch: DualResult) -> None:
+        """Add box(K̇ ⊙ A_g + (o + r) K) to A, and take out the powers of two of its growth."""
+        weight = self.network.parts.outer_plus_readout
+        tangent = branch.K_dot * self._tangent_g(layer, pair)
+        tangent = tangent + (weight * branch.K) * self._tangent_scale(layer - 1)
+        self.tangent = self._add_and_rescale(self.tangent, tangent, layer)
+
+    def _tangent_g(self, layer: int, pair: DualInput) -> Array:
+        """Return A_g = (i − r) Σ + box(A)."""
+        scale = self._tangent_scale(layer - 1)
+        tangent = self._box(self.tangent, self.network.inner_filter(layer))
+        if self._linear is not None:
+            tangent = tangent + self._box_of_linear(self._linear, layer) * scale
+        return tangent + (self.network.parts.inner_minus_readout * pair.covariance) * scale
+
+    def _add_branch(self, layer: int, branch: DualResult) -> None:
+        """Add box(D_K) to D and D⁺, and box(K) to F."""
+        if layer < self.request.depths[-1]:
+            self.distance = self._add(self.distance, branch.branch_distance, layer)
+            self.opposite = self._add(
+                self.opposite, self.xp.asarray(branch.opposite_distance), layer
+            )
+        box = self._box(branch.K, self.network.outer_filter(layer))
+        skip_scale = self.constants[layer].skip_scale
+        self.features = add(self.features, box, skip_scale)
+        if self._branches is not None:
+            self._branches = add(self._branches, box, skip_scale)
+
+    def _add_and_rescale(self, state: Array, branch: Array, layer: int) -> Array:
+        """Return A after a layer, divided by the powers of two that A has grown by."""
+        return self._add(state, branch, layer) * self._tangent_scale(layer, layer - 1)
+
+    def _tangent_scale(self, layer: int, since: int = 0) -> Array:
+        """Return the power of two by which A is multiplied after a layer, over that `since`."""
+        sides = self.left.tangent_exponents, self.right.tangent_exponents
+        return tangent_scale(self.xp, sides, layer, since).astype(self.scaling.dtype)
+
+
+def tangent_scale(
+    xp: ModuleType, sides: Iterable[list[Array] | None], layer: int, since: int = 0
+) -> Array:
+    """Return the power of two by which A is multiplied after a layer, over the layer `since`.
+
+    `sides` has the `tangent_exponents` of the left and of the right side.
+    """
+    exponents = xp.zeros((1, 1, 1), dtype=np.int64)
+    for side in sides:
+        if side is not None:
+            exponents = exponents + side[since] - side[layer]
+    return xp.ldexp(xp.ones(1), exponents)
+
+
+class ErrorRecursion(OddRecursion):
+    """The recursion of an odd activation with estimates of its errors.
 
     Attributes
     ----------
@@ -161,88 +269,74 @@ class ErrorRecursion(Recursion):
         e and e_A after the last layer, in rounding units.
     """
 
+    error: Array
+    tangent_error: Array
+
     def __init__(
         self,
         request: Request,
         scaling: Scaling,
-        buffers: Buffers,
         left: Side,
         right: Side,
         sums: ErrorSums,
         rows: RowAxis = OFFSETS,
     ) -> None:
-        super().__init__(request, scaling, buffers, left, right, rows)
-        self.want_slope = True
-        self._sums = sums
-        self._error_ring, self.error = self._ring("error")
-        self._moved_ring, self._moved = self._ring("moved error")
-        self._tangent_error_ring, self.tangent_error = self._ring("tangent error")
-        self._moved_tangent_ring, self._moved_tangent = self._ring("moved tangent error")
+        super().__init__(request, scaling, left, right, rows)
+        self._sums, self._eps = sums, float(np.finfo(scaling.dtype).eps)
 
-    def _enter(self) -> None:
+    def _enter(self, w: Array, v: Array) -> None:
         """Set e and e_A of the input besides F, D, D⁺ and A."""
-        super()._enter()
-        left, right = self.left.layers[0].half_root, self.right.layers[0].half_root
-        difference, g = left - right, 2.0 * left * right
-        z = difference * difference
-        distance, opposite = z + g * self._w, z + g * self._v
+        super()._enter(w, v)
         # Rounded, vectors that differ may have become equal: D is then unknown up to eps² q.
-        least = float(np.finfo(self._w.dtype).eps) ** 2 * (distance + opposite)
-        for array, tied in zip((distance, opposite), self._ties(), strict=True):
-            self.xp.maximum(array, self.xp.where(tied, 0.0, least), out=array)
-        self.error[...] = _change(self.xp, distance, opposite)
-        if self.want_ntk:
-            self.xp.multiply(self.error, self.network.parts.initial, out=self.tangent_error)
+        least = self._eps**2 * (self.distance + self.opposite)
+        distance, opposite = (
+            self.xp.maximum(distance, self.xp.where(tied, 0.0, least))
+            for distance, tied in zip((self.distance, self.opposite), self._ties(), strict=True)
+        )
+        self.error = _change(self.xp, distance, opposite)
+        self.tangent_error = self.network.parts.initial * self.error
 
     def _ties(self) -> tuple[Array, Array]:
         """Return where the vectors of two pixels are equal, and where they are opposite."""
-        xp = self.xp
-        equal, opposite = xp.ones(self.shape, dtype=bool), xp.ones(self.shape, dtype=bool)
-        assert self.left.vectors is not None and self.right.vectors is not None
-        for one, other in zip(self.left.vectors, self.right.vectors, strict=True):
-            equal &= one == other
-            opposite &= one == -other
+        equal, opposite = (self.xp.ones(self.distance.shape, dtype=bool) for _ in range(2))
+        vectors = (side.vectors or () for side in (self.left, self.right))
+        for left, right in zip(*vectors, strict=True):
+            equal &= left == right
+            opposite &= left == -right
         return equal, opposite
 
-    def _tangent_g(self, layer: int, given: DualInput) -> Array:
-        """Return A_g in memory of its own: boxes of errors follow."""
-        return super()._tangent_g(layer, given).copy()
-
-    def _activate(self, layer: int, given: DualInput) -> DualResult:
-        """Return the dual activations, and keep |Σ|."""
-        self._size = self.scaling.unit(layer) * self.xp.abs(given.covariance)
-        return super()._activate(layer, given)
-
-    def _add_branch(self, layer: int, dual: DualResult, tangent_g: Array | None) -> None:
-        """Add the residual branch to all states, and the errors of a depth asked for to `sums`."""
-        xp, parts = self.xp, self.network.parts
-        unit = self.scaling.unit(layer)
-        entering = self._box(self._error_ring, self.network.inner_filter(layer)).copy()
-        K_dot = xp.asarray(dual.K_dot)
-        xp.multiply(K_dot, entering, out=self._moved)
-        if tangent_g is not None:
+    def _activate(self, layer: int, pair: DualInput) -> DualResult:
+        """Return the dual activations, and carry e and e_A past the layer."""
+        branch = super()._activate(layer, pair)
+        inner = self.network.inner_filter(layer)
+        entering = self._box(self.error, inner)
+        moved = branch.K_dot * entering
+        if self.want_ntk:
+            unit, parts, scale = (
+                self.scaling.unit(layer), self.network.parts, self._tangent_scale(layer - 1)
+            )  # fmt: skip
             # 4/Δ, from K̇ = (4/π)/√Δ.
-            root = K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
-            per_error = (self._size * unit) * (root * root)
-            scale, inner = self._tangent_scale(layer - 1), self.network.inner_filter(layer)
-            error = self._box(self._tangent_error_ring, inner).copy()
-            error += (abs(parts.inner_minus_readout) * scale) * entering
-            error += per_error * entering * xp.abs(tangent_g)
-            error *= K_dot
-            error += (parts.outer_plus_readout * scale) * self._moved
-            self._moved_tangent[...] = error
-        super()._add_branch(layer, dual, tangent_g)
-        self._add(self._moved_ring, layer, self.error)
-        if tangent_g is not None:
-            self._add_to_tangents(self._moved_tangent_ring, layer, self.tangent_error)
+            root = branch.K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
+            per_error = (unit * unit * abs(pair.covariance)) * (root * root)
+            error = self._box(self.tangent_error, inner)
+            error = error + (abs(parts.inner_minus_readout) * scale) * entering
+            error = error + per_error * entering * abs(self._tangent_g(layer, pair))
+            error = error * branch.K_dot + (parts.outer_plus_readout * scale) * moved
+            self.tangent_error = self._add_and_rescale(self.tangent_error, error, layer)
+        self.error = self._add(self.error, moved, layer)
+        return branch
+
+    def _add_branch(self, layer: int, branch: DualResult) -> None:
+        """Add the residual branch to all states, and the errors of a depth asked for to `sums`."""
+        super()._add_branch(layer, branch)
         if layer in self.request.depths:
             errors = {"gpk": self.error, "ntk": self.tangent_error}
             for kind in self.request.kinds:
                 self._sums.add(kind, layer, errors[kind], self.rows)
         if layer < self.request.depths[-1]:
-            most = (self.distance + self.opposite) / float(np.finfo(self._w.dtype).eps)
-            self.error += _change(xp, self.distance, self.opposite)
-            xp.minimum(self.error, most, out=self.error)
+            most = (self.distance + self.opposite) / self._eps
+            change = _change(self.xp, self.distance, self.opposite)
+            self.error = self.xp.minimum(self.error + change, most)
 
 
 def _change(xp: ModuleType, distance: Array, opposite: Array) -> Array:

@@ -64,25 +64,18 @@ def _number_of_grids(headroom: Any) -> Any:
     return -(-(53 + headroom) // (53 - headroom))
 
 
-def split(
-    xp: ModuleType, terms: Array, grids: Sequence[Array], part: Array, rest: Array
-) -> Iterator[Array]:
-    """Yield float64 `terms` rounded to each grid in turn: parts that add up to the terms.
-
-    `part` is yielded each time, with other values; `rest` is memory of the same shape.
-    """
+def split(terms: Array, grids: Sequence[Array]) -> Iterator[Array]:
+    """Yield float64 `terms` rounded to each grid in turn: parts that add up to the terms."""
     for grid in grids:
-        xp.add(terms, grid, out=part)
-        xp.subtract(part, grid, out=part)
+        part = (terms + grid) - grid
         yield part
-        terms = xp.subtract(terms, part, out=rest)
+        terms = terms - part
 
 
 def mean(xp: ModuleType, terms: Array) -> Array:
     """Return the mean of float64 `terms` over axis 0, whatever their order."""
     steps = grids(xp, xp.abs(terms).max(axis=0), len(terms))
-    parts = split(xp, terms, steps, xp.empty_like(terms), xp.empty_like(terms))
-    return total([part.sum(axis=0) for part in parts]) / len(terms)
+    return total([part.sum(axis=0) for part in split(terms, steps)]) / len(terms)
 
 
 def total(sums: Sequence[Array]) -> Array:

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from ..network import Filter, Network
-from ..rings import Seam, circular_sum, step_on_ring
+from .boxes import Seam, circular_sum, step_on_ring
 
 __all__ = [
     "OFFSETS",
@@ -227,6 +227,6 @@ def receptive_field(network: Network, depth: int, length: int) -> np.ndarray:
     for window in (*network.replace(depth=depth).filters(), network.input_filter):
         if reached.all():
             break
-        ways = circular_sum(np, reached.astype(np.float64), *on_ring(window, length))
+        ways = circular_sum(reached.astype(np.float64), *on_ring(window, length))
         reached = ways > 0
     return np.asarray(reached)

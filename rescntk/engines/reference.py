@@ -6,7 +6,7 @@ A convolution moves both pixels of a pair together, so it never mixes two offset
 alone, GAP needs all rows. Nothing of the size of all pixel pairs of all cases is stored.
 
 Arrays have the axes ``(pixel j, left case, offset δ, right case)``, so that a shift by one
-pixel is a slice (rings.py). A *tile* is a set of cases and offsets small enough for the cache.
+pixel is a slice (boxes.py). A *tile* is a set of cases and offsets small enough for the cache.
 It goes through all layers (recursion.py) before the next one starts; its arrays are allocated
 once per thread.
 """
@@ -25,21 +25,20 @@ from ..signals import Batch, SignalList, library
 from . import unequal
 from .deficits import RootMasses
 from .errors import check_pooled, may_cancel
+from .geometry import OFFSETS
 from .pool import pool_of
 from .protocol import Request, ScaledKernel, Tick, blocks, silent
-from .recursion import OFFSETS, Buffers
 from .scaling import Scaling
 from .signal_tables import SignalTables, read_input, signal_tables, wrap
 from .tile import Axes, RowBlock, Tile, TilePlan
 
-_TILE_ENTRIES = 96_000
+_TILE_ENTRIES = 48_000
 """Entries (pixel pairs) of a tile.
 
-A layer makes about fifty passes over a dozen arrays of this size. With more entries the arrays
-leave the cache; with fewer the calls, and the threads' waiting for Python's lock, cost more
-than the arithmetic. Measured on two cores with 1 MiB of second-level cache each and 32 MiB of
-third-level cache, for GAP and trace, both precisions, d = 32 … 200: the best values lie between
-64 000 and 130 000.
+A layer makes about sixty passes over two dozen arrays of this size. With more entries the arrays
+leave the cache; with fewer the calls, and the threads' waiting for Python's lock, cost more than
+the arithmetic. Measured on an AMD EPYC (one thread, GAP and trace, both precisions, d = 100):
+32 000 to 96 000 are level within 15 %, 16 000 costs 20 to 70 % more.
 """
 
 _THREADS = min(4, os.cpu_count() or 1)
@@ -63,6 +62,12 @@ _TABLE_BYTES = 64 * 2**20
 More bytes take more memory; fewer make the tables of right signals more often, once for each
 block of left signals. Chosen by reasoning.
 """
+
+
+# glibc keeps freed memory of up to twice the largest block that was freed, if that block had at
+# most 32 MiB. Without this block it gives the memory of a tile's arrays back to the system at each
+# step, which costs half of the time again (depth 5, d = 100, GAP and trace; AMD EPYC).
+np.empty(31 * 2**20, np.uint8)
 
 
 def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
@@ -168,7 +173,6 @@ class ReferenceGram:
         self.scaling = Scaling(request, n_channels, self.d)
         self.offsets = self.scaling.offsets
         self.cases_per_block = max(1, _TABLE_BYTES // self.scaling.bytes_per_case(n_channels))
-        self._buffers = Buffers(self.xp, request.dtype)
 
     def results(self, shape: tuple[int, ...]) -> dict[str, Array]:
         """Return arrays for the results, (depths, *shape) for each kind."""
@@ -254,7 +258,7 @@ class ReferenceGram:
         views = self._offsets(len(right.scale))
         blocks = (RowBlock(axes, view, offsets) for offsets, view in views)
         plan = TilePlan(blocks, self.d * self.offsets, OFFSETS, paired)
-        return Tile(self.request, self.scaling, self._buffers, left, right, plan)
+        return Tile(self.request, self.scaling, left, right, plan)
 
     def repeat(
         self, values: dict[str, Array], X: Array, Z: Array, pairs: tuple[Array, Array], some: slice

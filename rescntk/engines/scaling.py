@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from copy import copy
 from fractions import Fraction
+from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ import numpy as np
 
 from ..activations import BY_NAME
 from ..arrays import Array
-from ..rings import circular_mean, circular_sum
+from .boxes import circular_mean, circular_sum
 from .geometry import longest_reach
+from .layer import constants_dtype
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -129,6 +131,8 @@ class Scaling:
         The factor on inner products of the input's pixels.
     equivariant : bool
         True for the head "equivariant".
+    sums_features : bool
+        Whether F is wanted as a sum over pixels alone (`Request.summed`).
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
     common_bounds : dict or None
@@ -143,7 +147,7 @@ class Scaling:
     def __init__(self, request: Request, n_channels: int, d: int) -> None:
         self.network = net = request.network
         self.depths, self.depth = request.depths, request.depths[-1]
-        self.request_head = request.head
+        self.request_head, self.sums_features = request.head, request.summed
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
         self.activation = BY_NAME[net.activation]
@@ -190,6 +194,31 @@ class Scaling:
         net, unit = self.network, self.unit(layer)
         factor = self.step(layer) * (net.alpha**2 * net.c_v / net.outer_filter_size)
         return float(self.dtype.type(factor * unit)) / unit if unit > 0 else factor
+
+    @cached_property
+    def constants(self) -> np.ndarray:
+        """The constants of layers 0 … L, (L + 1,), of `layer.constants_dtype`.
+
+        Means of variances and doubt are those of homogeneous activations.
+        """
+        net = self.network
+        layers = np.zeros(self.depth + 1, constants_dtype(self.dtype.name))
+        for number, layer in enumerate(layers[1:], start=1):
+            factor = self.factor(number) * self.unit(number)
+            skip_scale = self.step(number) * net.skip
+            layer["factor"], layer["half_factor"] = factor, 0.5 * factor
+            layer["skip_scale"] = skip_scale
+            layer["sum_scale"] = skip_scale * self.sums_features
+            if self.linear_apart:
+                layer["linear_scale"] = 2.0 ** -self.exponents[number - 1]
+            if self.mean_variances:
+                layer["mean"] = self.mean_variances[number]
+                layer["doubtful"] = DOUBTFUL * self.mean_variances[number]
+        layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
+        layers["outer_plus_readout"] = net.parts.outer_plus_readout
+        layers["tiny"] = np.finfo(self.dtype).tiny
+        layers["one"] = 1
+        return layers
 
     def correction(self, depth: int) -> float:
         """Return the factor that takes the rounding of the network's constants out of a result.
@@ -250,21 +279,21 @@ class Scaling:
         yield state(features)
         for layer in range(1, self.depth + 1):
             inner, outer = net.inner_filter(layer), net.outer_filter(layer)
-            window = circular_sum(xp, features, *inner)
+            window = circular_sum(features, *inner)
             K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
             skip_scale = self.step(layer) * net.skip
-            branch = circular_sum(xp, K, *outer)
+            branch = circular_sum(K, *outer)
             features = skip_scale * features + branch
             own_features = skip_scale * own_features + branch
             if with_tangent:
                 share = parts.inner_minus_readout * scale
-                tangent_g = share * window + circular_sum(xp, tangent, *inner)
+                tangent_g = share * window + circular_sum(tangent, *inner)
                 branch = parts.outer_plus_readout * scale * K + K_dot * tangent_g
-                branch = circular_sum(xp, branch, *outer)
+                branch = circular_sum(branch, *outer)
                 tangent = skip_scale * tangent + branch
                 own_tangent = skip_scale * own_tangent + branch
             if grows:
-                moved = circular_sum(xp, K_dot * circular_sum(xp, amplification, *inner), *outer)
+                moved = circular_sum(K_dot * circular_sum(amplification, *inner), *outer)
                 amplification = xp.minimum(net.skip * amplification + moved, _MOST_AMPLIFICATION)
                 shift = _half_bits(xp, tangent)
                 exponent = exponent + shift

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..activations import Pixels
 from ..arrays import Array, array_module
-from ..rings import circular_sum
+from .boxes import circular_sum
 from .exact_sum import mean, pairwise
 from .geometry import receptive_field
 from .scaling import Scaling
@@ -181,7 +181,7 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         X = _windows(xp, X, net.input_filter_size)
         energy = _energy(X)
     else:
-        energy = circular_sum(xp, _energy(X), net.input_filter_size)
+        energy = circular_sum(_energy(X), net.input_filter_size)
         X = X[:0]
     if not homogeneous:
         scaling.check_energy(bool(xp.isfinite(energy).all()))

@@ -6,18 +6,19 @@ A tile's rows go through all layers block by block (recursion.py), and heads are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
 from ..activations import Pixels
-from ..arrays import Array
+from ..arrays import Array, array_module
 from . import exact_sum
 from .deficits import DeficitRecursion, Masses
-from .errors import ErrorRecursion, ErrorSums, may_be_unresolved
+from .errors import ErrorRecursion, ErrorSums, OddRecursion, may_be_unresolved, tangent_scale
 from .geometry import OFFSETS, RowAxis
 from .protocol import Request
-from .recursion import Buffers, Recursion, Side, tangent_scale
+from .recursion import Recursion, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables, map_pixels
 
@@ -58,8 +59,6 @@ class Tile:
         The kernels wanted.
     scaling : Scaling
         The constants of the layers, for the length of the left signals.
-    buffers : Buffers
-        Memory of the thread.
     left, right : SignalTables
         Tables of either side; the plan's blocks know the axes of their pixels.
     plan : TilePlan
@@ -70,12 +69,11 @@ class Tile:
         self,
         request: Request,
         scaling: Scaling,
-        buffers: Buffers,
         left: SignalTables,
         right: SignalTables,
         plan: TilePlan,
     ) -> None:
-        self.request, self.scaling, self._buffers, self.xp = request, scaling, buffers, buffers.xp
+        self.request, self.scaling, self.xp = request, scaling, array_module(left.scale)
         self.left, self.right, self.plan = left, right, plan
 
     def compute(
@@ -131,13 +129,14 @@ class Tile:
         other = [self._of_rows(table) for table in self.right.tangent_exponents] or None
         left = self._side(self.left, block.left, own)
         right = self._side(self.right, block.right, other)
-        given = self.request, self.scaling, self._buffers
+        request, scaling = self.request, self.scaling
         if errors is not None:
-            return ErrorRecursion(*given, left, right, errors, rows)
+            return ErrorRecursion(request, scaling, left, right, errors, rows)
         if masses is None:
-            return Recursion(*given, left, right, rows)
+            kind = Recursion if scaling.activation.homogeneous else OddRecursion
+            return kind(request, scaling, left, right, rows)
         one, two = masses[0](block.left), masses[1](block.right)
-        return DeficitRecursion(*given, (left, right), (one, two), rows)
+        return DeficitRecursion(request, scaling, (left, right), (one, two), rows)
 
     def _side(self, tables: SignalTables, axes: Axes, exponents: list[Array] | None) -> Side:
         vectors = None if tables.vectors is None else _Channels(tables.vectors, axes)
@@ -154,7 +153,7 @@ class Tile:
 
     def _means(self, out: dict[str, Array]) -> PixelMeans:
         """Return the means of all kernels, which have begun."""
-        means = PixelMeans(self._buffers, self.scaling.d, self.plan)
+        means = PixelMeans(self.xp, self.scaling.d, self.plan)
         for kind in self.request.kinds:
             for t, depth in enumerate(self.request.depths):
                 bound, other = self.left.bounds[kind, depth], self.right.bounds[kind, depth]
@@ -227,9 +226,8 @@ class _Channels(Sequence[Any]):
 class PixelMeans:
     """Means of a tile's kernels over all pixel pairs, whatever the order of the terms."""
 
-    def __init__(self, buffers: Buffers, d: int, plan: TilePlan) -> None:
-        self._buffers, self._xp, self._plan = buffers, buffers.xp, plan
-        self._ones = buffers.xp.ones(d)
+    def __init__(self, xp: ModuleType, d: int, plan: TilePlan) -> None:
+        self._xp, self._plan, self._ones = xp, plan, xp.ones(d)
         self._sums: dict[tuple[str, int], _Sum] = {}
 
     def start(self, kind: str, t: int, bound: Array | float, out: Array) -> None:
@@ -240,14 +238,8 @@ class PixelMeans:
 
     def add(self, kind: str, t: int, terms: Array) -> None:
         """Add the sum of `terms`, (j, left case, row, right case), over j and rows, exactly."""
-        array, shape = self._buffers.array, terms.shape
-        if terms.dtype != np.float64:
-            wide = array("wide", shape, np.float64)
-            wide[...] = terms
-            terms = wide
-        sums = self._sums[kind, t]
-        part, rest = (array(name, shape, np.float64) for name in ("part", "rest"))
-        parts = exact_sum.split(self._xp, terms, sums.grids, part, rest)
+        sums, shape = self._sums[kind, t], terms.shape
+        parts = exact_sum.split(terms.astype(np.float64), sums.grids)
         for total, part in zip(sums.totals, parts, strict=True):
             over_pixels = self._ones @ part.reshape(shape[0], -1)
             total += self._plan.rows.total(over_pixels.reshape(shape[1:]))

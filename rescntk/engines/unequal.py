@@ -19,7 +19,6 @@ from .geometry import Rows
 from .joined_tables import JoinedMasses, JoinedTables, join
 from .pool import pool_of
 from .protocol import Request, ScaledKernel, Tick, blocks, cut
-from .recursion import Buffers
 from .scaling import Scaling
 from .signal_tables import SignalTables, read_input, signal_tables
 from .tile import Axes, RowBlock, Tile, TilePlan
@@ -149,7 +148,6 @@ class UnequalGram:
         self.request, self.xp, self._work = request, X.xp, work
         self._n_channels = X.n_channels
         self._scalings = {X.longest: Scaling(request, X.n_channels, X.longest)}
-        self._buffers = Buffers(self.xp, request.dtype)
         self.left = SortedSignals(X, self)
         self.right = self.left if Z is X else SortedSignals(Z, self)
         shape = len(X), len(Z)
@@ -281,7 +279,7 @@ class UnequalGram:
         )
 
     def _tile(self, length: int, left: SignalTables, right: SignalTables, plan: TilePlan) -> Tile:
-        return Tile(self.request, self.scaling(length), self._buffers, left, right, plan)
+        return Tile(self.request, self.scaling(length), left, right, plan)
 
     def _write(self, out: dict[str, Array], rows: slice, columns: slice) -> None:
         """Write a tile to the places of its signals in the batch; twice, if symmetric."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..engines.boxes import circular_sum
 from ..network import Filter, Network, check_network, check_relu
-from ..rings import circular_sum
 from ..validation import check_real
 from .arguments import check_dot_products, check_length
 from .complements import activate, add_branch, check_nonzero
@@ -69,7 +69,7 @@ def counts(network: Network, d: int) -> np.ndarray:
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
     for window in _convolutions(network):
-        ways = np.asarray(circular_sum(np, ways, *window))
+        ways = np.asarray(circular_sum(ways, *window))
     return ways
 
 

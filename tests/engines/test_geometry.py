@@ -1,13 +1,16 @@
 """Rows and seams against the torus of pixel pairs, pair by pair."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk import rings
+from rescntk.engines import boxes
 from rescntk.engines.geometry import Rows, Torus, longest_reach, receptive_reach
+from tests import tolerances
 
 lengths = st.integers(1, 12)
 
@@ -46,12 +49,9 @@ def test_halos_and_shifts_follow_the_seam(d, others, halo, shift):
     expected = np.array(
         [[1000 * c + 30 * j + k for c, j, k in names(p)] for p in range(-halo, d + halo)]
     )
-    ring = np.full((d + 2 * halo, len(rows.case)), -1)
-    ring[halo : halo + d] = code
-    rings.fill_halo(ring, halo, seam)
-    assert (ring == expected).all()
+    assert (boxes.with_halo(code, halo, seam) == expected).all()
     moved = [[1000 * c + 30 * j + k for c, j, k in names(p + shift)] for p in range(d)]
-    assert (rings.shifted(np, code, shift, seam) == np.array(moved)).all()
+    assert (boxes.shifted(code, shift, seam) == np.array(moved)).all()
     flat = np.concatenate([1000 * c + np.arange(other) for c, other in enumerate(others)])
     assert (flat[rows.pixels()] == code - 30 * np.arange(d)[:, None]).all()
     assert rows.pixel_pairs.tolist() == [d * other for other in others]
@@ -71,3 +71,12 @@ def test_reach_of_filters(network, halo, reach):
     assert longest_reach(network, network.depth) == halo
     assert receptive_reach(network, network.depth) == reach
     assert receptive_reach(network, 1) == network.outer_filter(1).reach
+
+
+@given(lengths, st.sampled_from([1, 3, 5, 7, 9, 11, 15, 31]), st.integers(1, 20))
+def test_circular_sums(d, size, step):
+    pixels = np.random.default_rng(d * size).standard_normal((d, 2))
+    taps = range(-step * (size // 2), step * (size // 2) + 1, step)
+    expected = [[math.fsum(pixels[(j + k) % d, c] for k in taps) for c in (0, 1)] for j in range(d)]
+    bar = size * tolerances.EPS["float64"] * np.abs(pixels).sum()
+    assert np.abs(boxes.circular_sum(pixels, size, step) - expected).max() <= bar

@@ -8,9 +8,8 @@ from ...arrays import Array
 from ...vocabulary import KINDS
 from .. import exact_sum
 from ..geometry import on_ring
-from ..layer import constants_dtype
 from ..protocol import ScaledKernel
-from ..scaling import DOUBTFUL, NEARLY_OPPOSITE
+from ..scaling import NEARLY_OPPOSITE
 from .arguments import Results, RunConstants, RunNumbers
 from .heads import CODES
 from .layers import coefficients
@@ -51,29 +50,18 @@ class NumbaRun:
         self._weights = self.scaling.doubt_weights()
 
     def _layers(self) -> np.ndarray:
-        net, dtype, scaling = self.request.network, self.request.dtype, self.scaling
+        net, scaling = self.request.network, self.scaling
         ring = scaling.d if self.plan.closed else None
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
-        fields = np.dtype([*constants_dtype(dtype).descr, *whole], align=True)
-        layers = np.zeros(self.plan.depth + 1, fields)
+        shared = scaling.constants
+        layers = np.zeros(len(shared), np.dtype([*shared.dtype.descr, *whole], align=True))
+        for name in shared.dtype.names or ():
+            layers[name] = shared[name]
         for number, layer in enumerate(layers[1:], start=1):
-            factor = scaling.factor(number) * scaling.unit(number)
-            skip_scale = scaling.step(number) * net.skip
-            layer["factor"], layer["half_factor"] = factor, 0.5 * factor
-            layer["skip_scale"] = skip_scale
-            layer["sum_scale"] = skip_scale * self.request.summed
-            if scaling.linear_apart:
-                layer["linear_scale"] = 2.0 ** -scaling.exponents[number - 1]
-            layer["mean"] = scaling.mean_variances[number]
-            layer["doubtful"] = DOUBTFUL * scaling.mean_variances[number]
             layer["inner_step"] = on_ring(net.inner_filter(number), ring).step
             layer["outer_step"] = on_ring(net.outer_filter(number), ring).step
         layers["slot"] = -1
         layers["slot"][list(self.request.depths)] = range(len(self.request.depths))
-        layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
-        layers["outer_plus_readout"] = net.parts.outer_plus_readout
-        layers["tiny"] = np.finfo(dtype).tiny
-        layers["one"] = 1
         return layers
 
     # -- the kernels of a task

@@ -1,0 +1,99 @@
+"""Circular sums over windows along axis 0, the pixels of a row.
+
+A row that closes in itself repeats its own pixels beyond its ends. A row that goes on in another
+row has the other row's pixels there (geometry.py): a `Seam` names the rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, ArrayT, array_module
+
+
+class Seam(NamedTuple):
+    """The rows in which rows go on; rows lie along one axis of an array."""
+
+    following: Array
+    """(rows,), the row that goes on after a row's last pixel."""
+
+    preceding: Array
+    """(rows,), the row that ends before a row's first pixel."""
+
+    axis: int
+    """The axis of the rows in an array whose axis 0 are pixels."""
+
+    def after(self, pixels: Array) -> Array:
+        """Return the same pixels of the rows that follow."""
+        return pixels.take(self.following, axis=self.axis)
+
+    def before(self, pixels: Array) -> Array:
+        """Return the same pixels of the rows that precede."""
+        return pixels.take(self.preceding, axis=self.axis)
+
+
+def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
+    """Return rows with the `halo` pixels before their first and after their last pixel.
+
+    Without a `seam`, rows close in themselves. A halo may be longer than a row.
+    """
+    xp, d = array_module(pixels), len(pixels)
+    before, after, parts = pixels, pixels, [pixels]
+    for done in range(0, halo, d):
+        if seam is not None:
+            before, after = seam.before(before), seam.after(after)
+        size = min(d, halo - done)
+        parts = [before[d - size :], *parts, after[:size]]
+    joined: ArrayT = xp.concatenate(parts)
+    return joined
+
+
+def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = None) -> ArrayT:
+    """Return the sum over the window of `size` (odd) taps, `step` pixels apart, at each pixel.
+
+    Sums over windows of 2, 4, 8, … taps come from one another by one addition each. The window of
+    `size` is cut into windows of these lengths. Together this takes about 2 log2(size) additions,
+    in the same order for every pixel. For `size` 1 the result is `pixels` itself.
+    """
+    if size == 1:
+        return pixels
+    d = len(pixels)
+    step = step if seam is not None else step_on_ring(step, d)
+    piece: ArrayT = with_halo(pixels, step * (size // 2), seam)
+    total, reached, width = piece[:d], 1, 1
+    while 2 * width <= size:
+        shift = width * step
+        piece = piece[:-shift] + piece[shift:]
+        width *= 2
+        if size & width:
+            total = total + piece[reached * step : reached * step + d]
+            reached += width
+    return total
+
+
+def circular_mean(pixels: np.ndarray, size: int, step: int = 1) -> np.ndarray:
+    """Return the mean over the window of `size` taps around each pixel of axis 0.
+
+    Taps are `step` pixels apart. For `size` 1 the result is `pixels` itself.
+    """
+    return circular_sum(pixels, size, step) / size if size > 1 else pixels
+
+
+def step_on_ring(step: int, length: int) -> int:
+    """Return the step from 1 to `length` that leads to the same pixels of a closed ring."""
+    return (step - 1) % length + 1
+
+
+def shifted(pixels: Array, shift: int, seam: Seam | None = None) -> Array:
+    """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
+    xp = array_module(pixels)
+    if seam is None:
+        rolled: Array = xp.roll(pixels, -shift, axis=0)
+        return rolled
+    rounds, shift = divmod(shift, len(pixels))
+    for _ in range(abs(rounds)):
+        pixels = seam.after(pixels) if rounds > 0 else seam.before(pixels)
+    joined: Array = xp.concatenate([pixels[shift:], seam.after(pixels[:shift])])
+    return joined
