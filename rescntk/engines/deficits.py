@@ -17,17 +17,16 @@ All terms are positive, so that u and w = U/(A B) keep their relative accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import ModuleType
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..activations import DualInput, DualResult
-from ..arrays import Array
+from ..arrays import Array, array_module
 from ..network import Filter
 from .boxes import circular_sum, shifted
-from .geometry import OFFSETS, RowAxis
+from .geometry import Rows
 from .layer import add, correlate
 from .protocol import Request
 from .recursion import Recursion, Side
@@ -57,84 +56,86 @@ class Step(NamedTuple):
     masses: Merge
 
 
-class Masses(Protocol):
-    """The root masses of one side of a tile: `RootMasses`, or several joined."""
-
-    def features(self, layer: int) -> Array: ...
-    def skip(self, layer: int) -> Merge: ...
-    def inner_window(self, layer: int) -> Iterator[Step]: ...
-    def outer_window(self, layer: int) -> Iterator[Step]: ...
-
-
 class RootMasses:
     """The root masses of the cases on one side of a tile, as far as merges need them.
 
     Parameters
     ----------
-    scaling : Scaling
-        The constants of the layers.
-    variance : array, (d, cases), float64
-        F⁰ at x = z, j = j' (`Input.variance`).
-    show : callable
-        Gives a table (d, cases) the axes of the tile.
+    parts : sequence of (Scaling, array)
+        For signals of each length the constants of the layers and F⁰ at x = z, j = j'
+        (`Input.variance`), (d, cases), float64.
+    axes : callable
+        Gives a table whose signals' pixels follow one another the axes of the tile.
     """
 
     def __init__(
-        self, scaling: Scaling, xp: ModuleType, variance: Array, show: Callable[[Array], Array]
+        self, parts: Sequence[tuple[Scaling, Array]], axes: Callable[[Array], Array]
     ) -> None:
-        self._scaling, self._xp, self._show = scaling, xp, show
-        recursion = scaling.variances(xp, variance, with_tangent=False)
-        self._layers = [(at.window, at.features) for at in recursion]
+        self._xp, self._axes = array_module(parts[0][1]), axes
+        self._scalings = [scaling for scaling, _ in parts]
+        recursions = [
+            scaling.variances(self._xp, variance, with_tangent=False) for scaling, variance in parts
+        ]
+        tables = [[(at.window, at.features) for at in recursion] for recursion in recursions]
+        self._windows, self._features = (
+            [[layers[layer][k] for layers in tables] for layer in range(len(tables[0]))]
+            for k in range(2)
+        )
 
     def features(self, layer: int) -> Array:
         """Return the root masses of the features after a layer."""
-        return self._root(self._layers[layer][1])
+        return self._root(self._features[layer])
 
     def skip(self, layer: int) -> Merge:
         """Return the merge of the identity path with the branch, before and after a layer."""
-        scaling = self._scaling
-        identity = scaling.step(layer) * self._layers[layer - 1][1]
-        branch = self._branch_pixels(layer)
-        window = circular_sum(branch, *scaling.network.outer_filter(layer))
-        return self._merge(identity, window, self._layers[layer][1])
+        scaling = self._scalings[0]
+        outer = scaling.network.outer_filter(layer)
+        identity = [scaling.step(layer) * mass for mass in self._features[layer - 1]]
+        windows = [circular_sum(mass, *outer) for mass in self._branch_pixels(layer)]
+        return self._merge(identity, windows, self._features[layer])
 
     def inner_window(self, layer: int) -> Iterator[Step]:
         """Yield the merges of the inner filter's window of features before a layer."""
-        return self._steps(self._layers[layer - 1][1], self._scaling.network.inner_filter(layer))
+        window = self._scalings[0].network.inner_filter(layer)
+        return self._steps(self._features[layer - 1], window)
 
     def outer_window(self, layer: int) -> Iterator[Step]:
         """Yield the merges of the outer filter's window of K of a layer."""
-        return self._steps(self._branch_pixels(layer), self._scaling.network.outer_filter(layer))
+        window = self._scalings[0].network.outer_filter(layer)
+        return self._steps(self._branch_pixels(layer), window)
 
-    def _branch_pixels(self, layer: int) -> Array:
+    def _branch_pixels(self, layer: int) -> list[Array]:
         """Return K at x = z, j = j' of a layer."""
-        scaling, window = self._scaling, self._layers[layer][0]
-        unit, factor = scaling.unit(layer), scaling.factor(layer)
-        return scaling.activation.diagonal(self._xp, window, unit, factor)[0]
+        return [
+            scaling.activation.diagonal(
+                self._xp, window, scaling.unit(layer), scaling.factor(layer)
+            )[0]
+            for scaling, window in zip(self._scalings, self._windows[layer], strict=True)
+        ]
 
-    def _steps(self, mass: Array, taps: Filter) -> Iterator[Step]:
-        """Yield the merges of a filter's windows of the given masses (d, cases)."""
+    def _steps(self, masses: list[Array], taps: Filter) -> Iterator[Step]:
+        """Yield the merges of a filter's windows of the given masses, each (d, cases)."""
         size, step = taps
-        window, piece = mass, mass
+        window, piece = masses, masses
         reached, width = 1, 1
         while 2 * width <= size:
-            other = shifted(piece, width * step)
-            both = piece + other
-            yield Step(False, width * step, self._merge(piece, other, both))
+            second = [shifted(mass, width * step) for mass in piece]
+            both = [a + b for a, b in zip(piece, second, strict=True)]
+            yield Step(False, width * step, self._merge(piece, second, both))
             piece, width = both, 2 * width
             if size & width:
-                other = shifted(piece, reached * step)
-                both = window + other
-                yield Step(True, reached * step, self._merge(window, other, both))
+                second = [shifted(mass, reached * step) for mass in piece]
+                both = [a + b for a, b in zip(window, second, strict=True)]
+                yield Step(True, reached * step, self._merge(window, second, both))
                 window, reached = both, reached + width
 
-    def _merge(self, first: Array, second: Array, merged: Array) -> Merge:
+    def _merge(self, first: list[Array], second: list[Array], merged: list[Array]) -> Merge:
         return Merge(self._root(first), self._root(second), self._root(merged))
 
-    def _root(self, mass: Array) -> Array:
+    def _root(self, masses: list[Array]) -> Array:
         """Return √(mass/2) in the working precision, with the axes of the tile."""
-        root = self._xp.sqrt(0.5 * mass)
-        return self._show(self._xp.asarray(root, dtype=self._scaling.dtype))
+        flat = [self._xp.sqrt(0.5 * mass).swapaxes(0, 1).reshape(-1) for mass in masses]
+        return self._axes(self._xp.concatenate(flat).astype(self._scalings[0].dtype))
 
 
 class DeficitRecursion(Recursion):
@@ -148,8 +149,8 @@ class DeficitRecursion(Recursion):
         request: Request,
         scaling: Scaling,
         sides: tuple[Side, Side],
-        masses: tuple[Masses, Masses],
-        rows: RowAxis = OFFSETS,
+        masses: tuple[RootMasses, RootMasses],
+        rows: Rows,
     ) -> None:
         super().__init__(request, scaling, *sides, rows)
         self._masses = masses
@@ -193,7 +194,7 @@ class DeficitRecursion(Recursion):
         self, deficits: Array, left_steps: Iterator[Step], right_steps: Iterator[Step], taps: Filter
     ) -> Array:
         """Return the deficits of a filter's windows centred at each pixel."""
-        seam = self.rows.seam
+        seam = self.seam
         window, piece = deficits, deficits
         for left, right in zip(left_steps, right_steps, strict=True):
             first = window if left.appends else piece

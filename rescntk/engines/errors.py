@@ -24,7 +24,7 @@ import numpy as np
 
 from ..activations import BY_NAME, DualInput, DualResult
 from ..arrays import Array, array_module
-from .geometry import OFFSETS, RowAxis
+from .geometry import Rows
 from .layer import add, correlate
 from .protocol import Request
 from .recursion import Recursion, Side
@@ -110,28 +110,27 @@ class ErrorSums:
     ----------
     scaling : Scaling
         The constants of the layers.
-    pixel_pairs : int or array (right cases,)
-        The number of pixel pairs of a left with a right case.
+    pixel_pairs : array (right cases,)
+        The number of pixel pairs of a left with a right case, over which the head averages.
     """
 
-    def __init__(self, scaling: Scaling, pixel_pairs: Array | int) -> None:
+    def __init__(self, scaling: Scaling, pixel_pairs: Array) -> None:
         self._scaling, self._pixel_pairs = scaling, pixel_pairs
         self._sums: dict[tuple[str, int], Array] = {}
 
-    def add(self, kind: str, depth: int, error: Array, rows: RowAxis) -> None:
-        """Add the errors of a kernel at pixel pairs, (j, left case, δ, right case)."""
-        head = self._scaling.request_head
+    def add(self, kind: str, depth: int, error: Array, rows: Rows) -> None:
+        """Add the errors of a kernel at pixel pairs, (j, left case, row, 1)."""
+        xp, head = array_module(error), self._scaling.request_head
+        before = self._sums.get((kind, depth), 0.0)
+        if head == "pixels":
+            largest = rows.total(error.max(axis=0), "maximum")
+            self._sums[kind, depth] = xp.maximum(largest, before)
+            return
         if head == "equivariant":
-            self._sums[kind, depth] = error[0, :, 0].astype(np.float64)
-        elif head == "pixels":
-            largest = error.max(axis=(0, 2)).astype(np.float64)
-            self._sums[kind, depth] = array_module(error).maximum(
-                largest, self._sums.get((kind, depth), 0.0)
-            )
+            error = error[0].astype(np.float64)
         else:
-            total = rows.total(error.sum(axis=0, dtype=np.float64))
-            before = self._sums.get((kind, depth), 0.0)
-            self._sums[kind, depth] = before + total / self._pixel_pairs
+            error = error.sum(axis=0, dtype=np.float64)
+        self._sums[kind, depth] = before + rows.total(error) / self._pixel_pairs
 
     def check(self, left: SignalTables, right: SignalTables, paired: bool) -> None:
         """Raise a ValueError if a kernel has lost more than half of its digits."""
@@ -170,7 +169,7 @@ class OddRecursion(Recursion):
     opposite: Array
 
     def __init__(
-        self, request: Request, scaling: Scaling, left: Side, right: Side, rows: RowAxis = OFFSETS
+        self, request: Request, scaling: Scaling, left: Side, right: Side, rows: Rows
     ) -> None:
         super().__init__(request, scaling, left, right, rows)
         self._branches: Array | None = None  # F without the part of F⁰, where F is wanted too
@@ -253,7 +252,7 @@ def tangent_scale(
 
     `sides` has the `tangent_exponents` of the left and of the right side.
     """
-    exponents = xp.zeros((1, 1, 1), dtype=np.int64)
+    exponents = xp.zeros((1, 1), dtype=np.int64)
     for side in sides:
         if side is not None:
             exponents = exponents + side[since] - side[layer]
@@ -279,7 +278,7 @@ class ErrorRecursion(OddRecursion):
         left: Side,
         right: Side,
         sums: ErrorSums,
-        rows: RowAxis = OFFSETS,
+        rows: Rows,
     ) -> None:
         super().__init__(request, scaling, left, right, rows)
         self._sums, self._eps = sums, float(np.finfo(scaling.dtype).eps)

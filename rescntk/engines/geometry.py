@@ -15,13 +15,11 @@ is gcd(d, d') closed rings of lcm(d, d') pixel pairs.
 
 Several right signals lie side by side. `Rows` numbers the rows of all of them, with one length d
 on the left. Images will have two axes of pixels: a row becomes a plane, and δ a pair of offsets.
-Each axis has a torus, and a seam, of its own. `Rows.following` will be one permutation of the
-planes for each axis.
+Each axis has a torus, and a seam, of its own.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import NamedTuple
@@ -31,58 +29,6 @@ import numpy as np
 from ..arrays import Array, array_module
 from ..network import Filter, Network
 from .boxes import Seam, circular_sum, step_on_ring
-
-__all__ = [
-    "OFFSETS",
-    "Filter",
-    "RowAxis",
-    "Rows",
-    "Torus",
-    "longest_reach",
-    "on_ring",
-    "receptive_field",
-    "receptive_reach",
-]
-
-
-class Torus(NamedTuple):
-    """The pixel pairs of a signal of `left` = d pixels with a signal of `right` = d' pixels."""
-
-    left: int
-    right: int
-
-    @property
-    def pixel_pairs(self) -> int:
-        """d·d', the number of pixel pairs."""
-        return self.left * self.right
-
-    @property
-    def seam(self) -> int:
-        """s = d mod d': the change of the offset where a row goes on; 0 where rows are closed."""
-        return self.left % self.right
-
-    @property
-    def rings(self) -> int:
-        """gcd(d, d'), the number of closed rings of rows."""
-        return math.gcd(self.left, self.right)
-
-    @property
-    def rows_per_ring(self) -> int:
-        """d'/gcd(d, d'), the number of rows of a closed ring."""
-        return self.right // self.rings
-
-    @property
-    def ring_length(self) -> int:
-        """lcm(d, d'), the number of pixel pairs of a closed ring."""
-        return self.left * self.rows_per_ring
-
-    def pixel(self, j: int, offset: int) -> int:
-        """Return j' = (j + δ) mod d', the right pixel that row δ pairs with the left pixel j."""
-        return (j + offset) % self.right
-
-    def following(self, offset: int, rounds: int = 1) -> int:
-        """Return the offset at which row δ goes on after `rounds` rounds (back, if negative)."""
-        return (offset + rounds * self.left) % self.right
 
 
 def first_places(counts: np.ndarray) -> np.ndarray:
@@ -97,9 +43,10 @@ def numbered(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Rows(NamedTuple):
-    """All rows of left signals of one length with several right signals, side by side.
+    """Rows of left signals of one length with several right signals, side by side.
 
-    The rows of a right signal follow one another, in the order of their offsets.
+    The rows of a right signal follow one another, in the order of their offsets. In a tile rows
+    have the axis 2: (pixel j, left case, row, 1).
     """
 
     left: int
@@ -114,22 +61,14 @@ class Rows(NamedTuple):
     offset: np.ndarray
     """(rows,), the offset δ of each row."""
 
-    first: np.ndarray
-    """(cases,), the row of offset 0 of each right signal."""
-
-    following: np.ndarray
-    """(rows,), the row that goes on after a row's last pixel."""
-
-    preceding: np.ndarray
-    """(rows,), the row that ends before a row's first pixel."""
-
     @classmethod
-    def of(cls, left: int, rights: Sequence[int] | np.ndarray) -> Rows:
-        """Return the rows of left signals of `left` pixels with right signals of given lengths."""
+    def of(cls, left: int, rights: Sequence[int] | np.ndarray, all_offsets: bool = True) -> Rows:
+        """Return the rows of left signals of `left` pixels with right signals of given lengths.
+
+        Without `all_offsets`, a right signal has the row of offset 0 alone.
+        """
         lengths = np.asarray(rights, dtype=np.int64)
-        first, (case, offset) = first_places(lengths), numbered(lengths)
-        after, before = ((offset + turn) % lengths[case] for turn in (left, -left))
-        return cls(left, lengths, case, offset, first, first[case] + after, first[case] + before)
+        return cls(left, lengths, *numbered(lengths if all_offsets else np.ones_like(lengths)))
 
     @property
     def closed(self) -> bool:
@@ -138,8 +77,12 @@ class Rows(NamedTuple):
 
     @property
     def pixel_pairs(self) -> np.ndarray:
-        """(cases,), the number d·d' of pixel pairs of a left signal with each right signal."""
-        return self.left * self.rights
+        """(cases,), the number of pixel pairs of a left signal with each right signal."""
+        return self.left * np.bincount(self.case, minlength=len(self.rights))
+
+    def some(self, rows: slice) -> Rows:
+        """Return some of the rows, which have to be closed; the right signals are the same."""
+        return self._replace(case=self.case[rows], offset=self.offset[rows])
 
     def pixels(self) -> np.ndarray:
         """Return the right pixel of each pixel pair, (d, rows), among all right signals' pixels.
@@ -147,50 +90,31 @@ class Rows(NamedTuple):
         The pixels of the right signals follow one another.
         """
         inside = (np.arange(self.left)[:, None] + self.offset) % self.rights[self.case]
-        return np.asarray(self.first[self.case] + inside)
+        return np.asarray(first_places(self.rights)[self.case] + inside)
 
-    def seam(self, xp: ModuleType, axis: int) -> Seam | None:
-        """Return the seam of arrays of the module `xp` with rows along `axis`; None if closed."""
+    def seam(self, xp: ModuleType) -> Seam | None:
+        """Return the seam of arrays of the module `xp`; None if rows are closed."""
         if self.closed:
             return None
-        return Seam(xp.asarray(self.following), xp.asarray(self.preceding), axis)
+        first, length = first_places(self.rights)[self.case], self.rights[self.case]
+        after, before = ((self.offset + turn) % length for turn in (self.left, -self.left))
+        return Seam(xp.asarray(first + after), xp.asarray(first + before), axis=2)
 
-    def axis(self, xp: ModuleType) -> RowAxis:
-        """Return the axis of the rows in tiles of the module `xp`."""
-        return RowAxis(self.seam(xp, 2), xp.asarray(self.case), xp.asarray(self.first))
+    def total(self, table: Array, combine: str = "add") -> Array:
+        """Return sums (or "maximum") over the rows of each right signal, (left, right case).
 
-
-class RowAxis(NamedTuple):
-    """The axis of rows in a tile, (pixel j, left case, row, right case).
-
-    Right cases of one length share an axis of offsets δ. Right cases of several lengths have
-    their rows side by side, and the axis of right cases has length 1 (`Rows`).
-    """
-
-    seam: Seam | None = None
-    """Where rows go on; None: in themselves."""
-
-    case: Array | None = None
-    """(rows,), the right case of each row."""
-
-    first: Array | None = None
-    """(right cases,), the first row of each right case."""
-
-    def total(self, table: Array) -> Array:
-        """Return sums over the rows of each right case, from (left case, row, right case)."""
-        if self.first is None:
-            summed: Array = table.sum(axis=1)
-            return summed
-        parts: Array = array_module(table).add.reduceat(table[..., 0], self.first, axis=1)
-        return parts
+        `table` has the axes (left case, row, 1). A right signal without rows has 0.
+        """
+        xp = array_module(table)
+        starts = np.flatnonzero(np.diff(self.case, prepend=-1))
+        sums: Array = xp.zeros((len(table), len(self.rights)))
+        present = xp.asarray(self.case[starts])
+        sums[:, present] = getattr(xp, combine).reduceat(table[..., 0], xp.asarray(starts), axis=1)
+        return sums
 
     def spread(self, table: Array) -> Array:
-        """Return numbers of pairs, (left case, 1, right case), for each row."""
-        return table if self.case is None else table[..., 0, self.case][..., None]
-
-
-OFFSETS = RowAxis()
-"""Rows that are offsets, the same for all right cases, and that close in themselves."""
+        """Return numbers of pairs of signals, (left case, right case), for each row."""
+        return table[:, array_module(table).asarray(self.case), None]
 
 
 def on_ring(window: Filter, length: int | None) -> Filter:

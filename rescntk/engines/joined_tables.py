@@ -1,21 +1,27 @@
-"""Tables of signals of different lengths: the pixels of the signals follow one another.
+"""`SortedSignals`: one side of a Gram, from the longest signal to the shortest, with its tables.
 
-A tile gathers the pixels of its rows from them (`geometry.Rows.pixels`).
+A tile gathers the pixels of its rows from tables in which the signals' pixels follow one another
+(`geometry.Rows.pixels`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ..activations import Pixels
 from ..arrays import Array, array_module
-from .deficits import Merge, RootMasses, Step
-from .signal_tables import SignalTables
-from .tile import Axes
+from ..signals import Batch, Run, SignalList
+from .scaling import Scaling
+from .signal_tables import Input, SignalTables, read_input, signal_tables
+
+
+class Scalings(Protocol):
+    """Gives the constants of the layers for signals of a length."""
+
+    def __call__(self, length: int, /) -> Scaling: ...
 
 
 class JoinedTables(NamedTuple):
@@ -27,14 +33,9 @@ class JoinedTables(NamedTuple):
     lengths: np.ndarray
     """(cases,)."""
 
-    @property
-    def ends(self) -> np.ndarray:
-        """(cases + 1,), the places of the signals' first pixels, and the number of pixels."""
-        return np.concatenate([[0], np.cumsum(self.lengths)])
-
     def cases(self, cases: slice) -> JoinedTables:
         """Return the tables of some consecutive signals."""
-        ends = self.ends
+        ends = np.concatenate([[0], np.cumsum(self.lengths)])
         pixels = slice(int(ends[cases.start]), int(ends[cases.stop]))
         selected = _map_tables(
             self.tables, lambda table: table[..., pixels], lambda table: table[..., cases]
@@ -52,11 +53,59 @@ class JoinedTables(NamedTuple):
         return _map_tables(self.tables, apart, lambda table: table)
 
 
+class SortedSignals:
+    """Signals from the longest to the shortest, equal lengths together.
+
+    Attributes
+    ----------
+    order : array, (cases,), int
+        The signals' places in the batch.
+    lengths : array, (cases,), int
+    scale, exponents : array, (cases,) and (depths, cases)
+        The scale and the tangents' exponents of each signal, by its place in the batch; known
+        where tables were made.
+    """
+
+    def __init__(self, signals: Batch, scaling: Scalings, depths: tuple[int, ...]) -> None:
+        if isinstance(signals, SignalList):
+            self.order, self._runs, xp = signals.order, signals.runs(), signals.xp
+        else:
+            self.order, self._runs = np.arange(len(signals)), [Run(0, signals)]
+            xp = array_module(signals)
+        self.lengths = np.repeat(
+            [run.length for run in self._runs], [len(run.signals) for run in self._runs]
+        )
+        self._scaling, self._depths, self._xp = scaling, depths, xp
+        self.scale = xp.empty(len(self.order))
+        self.exponents = xp.zeros((len(depths), len(self.order)), dtype=np.int64)
+
+    def tables(self, cases: np.ndarray) -> JoinedTables:
+        """Return the tables of signals by their places (`_parts`)."""
+        joined = join([signal_tables(*part) for part in self._parts(cases)])
+        here = self._xp.asarray(self.order[cases])
+        self.scale[here] = joined.tables.scale
+        joined.tables.write_exponents(self._depths, self.exponents, here)
+        return joined
+
+    def inputs(self, cases: np.ndarray) -> list[tuple[Scaling, Input]]:
+        """Return the input's pixels of the signals of each length (`_parts`)."""
+        return [(scaling, read_input(scaling, some)) for scaling, some in self._parts(cases)]
+
+    def _parts(self, cases: np.ndarray) -> Iterator[tuple[Scaling, Array]]:
+        """Yield the signals of each length, of the places `cases`: the longest come first."""
+        for run in self._runs:
+            inside = cases[(cases >= run.start) & (cases < run.stop)] - run.start
+            if len(inside):
+                consecutive = bool((np.diff(inside) == 1).all())
+                some = slice(int(inside[0]), int(inside[-1]) + 1)
+                signals = run.signals[some if consecutive else self._xp.asarray(inside)]
+                yield self._scaling(run.length), signals
+
+
 def join(parts: Sequence[SignalTables]) -> JoinedTables:
     """Return the joined tables of several groups of signals, each of one length."""
     lengths = [part.unit_vectors.shape[1] for part in parts]
     counts = [len(part.scale) for part in parts]
-
     xp = array_module(parts[0].scale)
 
     def flat(table: Array) -> Array:
@@ -71,43 +120,9 @@ def join(parts: Sequence[SignalTables]) -> JoinedTables:
     return JoinedTables(joined, np.repeat(lengths, counts))
 
 
-class JoinedMasses:
-    """The root masses of right signals of several lengths: see `RootMasses`."""
-
-    def __init__(self, xp: ModuleType, parts: list[RootMasses], axes: Axes) -> None:
-        self._xp, self._parts, self._axes = xp, parts, axes
-
-    def features(self, layer: int) -> Array:
-        """Return the root masses of the features after a layer."""
-        return self._join([part.features(layer) for part in self._parts])
-
-    def skip(self, layer: int) -> Merge:
-        """Return the merge of the identity path with the branch, before and after a layer."""
-        return self._merge([part.skip(layer) for part in self._parts])
-
-    def inner_window(self, layer: int) -> Iterator[Step]:
-        """Yield the merges of the inner filter's window of features before a layer."""
-        return self._steps([part.inner_window(layer) for part in self._parts])
-
-    def outer_window(self, layer: int) -> Iterator[Step]:
-        """Yield the merges of the outer filter's window of K of a layer."""
-        return self._steps([part.outer_window(layer) for part in self._parts])
-
-    def _steps(self, parts: list[Iterator[Step]]) -> Iterator[Step]:
-        for steps in zip(*parts, strict=True):
-            masses = self._merge([step.masses for step in steps])
-            yield steps[0]._replace(masses=masses)
-
-    def _merge(self, merges: list[Merge]) -> Merge:
-        return Merge(*(self._join(list(roots)) for roots in zip(*merges, strict=True)))
-
-    def _join(self, tables: list[Array]) -> Array:
-        """Return tables (d', cases) of several lengths, with the axes of the tile."""
-        flat = [table.swapaxes(0, 1).reshape(-1) for table in tables]
-        return self._axes(self._xp.concatenate(flat))
-
-
-def _map_tables(tables: SignalTables, pixels: Axes, cases: Axes) -> SignalTables:
+def _map_tables(
+    tables: SignalTables, pixels: Callable[[Array], Array], cases: Callable[[Array], Array]
+) -> SignalTables:
     """Return tables with functions applied to tables of pixels, and to tables of signals."""
     return _combine([tables], lambda parts: pixels(parts[0]), lambda parts: cases(parts[0]))
 

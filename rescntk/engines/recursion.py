@@ -26,7 +26,7 @@ from ..arrays import Array, array_module
 from ..network import Filter
 from .boxes import circular_sum
 from .exact_sum import pairwise
-from .geometry import OFFSETS, RowAxis
+from .geometry import Rows
 from .layer import add, correlate, tangent_branch, tangent_g
 from .protocol import Request
 from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
@@ -42,7 +42,7 @@ terms lose at most 16 rounding units, and mostly two.
 class Side(NamedTuple):
     """Tables of the cases on one side of a tile.
 
-    They broadcast to the tile's shape, (pixel j, left case, row, right case).
+    They broadcast to the tile's shape, (pixel j, left case, row, 1).
     """
 
     unit_vectors: Sequence[Array]
@@ -74,11 +74,12 @@ class Recursion:
     tangent: Array
 
     def __init__(
-        self, request: Request, scaling: Scaling, left: Side, right: Side, rows: RowAxis = OFFSETS
+        self, request: Request, scaling: Scaling, left: Side, right: Side, rows: Rows
     ) -> None:
         self.request, self.network, self.scaling = request, request.network, scaling
         self.left, self.right, self.rows = left, right, rows
         self.xp = array_module(left.layers[0].half_root)
+        self.seam = rows.seam(self.xp)
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants = scaling.constants.view(np.recarray)
         self.doubt: Array | float = 0.0
@@ -221,4 +222,4 @@ class Recursion:
 
     def _box(self, pixels: Array, window: Filter) -> Array:
         """Return the sums over a filter's windows."""
-        return circular_sum(pixels, *window, self.rows.seam)
+        return circular_sum(pixels, *window, self.seam)

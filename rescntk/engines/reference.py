@@ -1,36 +1,38 @@
 """The reference engine: the recursion over layers as array code, for NumPy and CuPy arrays.
 
 A convolution moves both pixels of a pair together, so it never mixes two offsets
-``δ = j' − j``. The d x d pixel pairs of two signals fall apart into d independent *rows*
-``(j, j + δ)``, circular sequences of length d. The equivariant and trace heads need row 0
-alone, GAP needs all rows. Nothing of the size of all pixel pairs of all cases is stored.
+``δ = j' − j``. The d x d' pixel pairs of two signals fall apart into d' *rows* ``(j, j + δ)``.
+With signals of one length rows are circular sequences; else they go on in one another
+(geometry.py). The equivariant and trace heads need row 0 alone, GAP needs all rows. Nothing of
+the size of all pixel pairs of all cases is stored.
 
-Arrays have the axes ``(pixel j, left case, offset δ, right case)``, so that a shift by one
-pixel is a slice (boxes.py). A *tile* is a set of cases and offsets small enough for the cache.
-It goes through all layers (recursion.py) before the next one starts; its arrays are allocated
-once per thread.
+Signals are sorted by length. A *tile* is a set of left signals of one length and of right signals,
+small enough for the cache. Its arrays have the axes (pixel j, left case, row, 1), so that a shift
+by one pixel is a slice (boxes.py). A tile goes through all layers (recursion.py) before the next
+one starts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple, cast
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, array_module
-from ..signals import Batch, SignalList, library
-from . import unequal
+from ..arrays import Array
+from ..signals import Batch, channels_and_length, library
 from .deficits import RootMasses
 from .errors import check_pooled, may_cancel
-from .geometry import OFFSETS
+from .geometry import Rows
+from .joined_tables import JoinedTables, SortedSignals
 from .pool import pool_of
-from .protocol import Request, ScaledKernel, Tick, blocks, silent
+from .protocol import Request, ScaledKernel, Tick, blocks, cut, silent
 from .scaling import Scaling
-from .signal_tables import SignalTables, read_input, signal_tables, wrap
-from .tile import Axes, RowBlock, Tile, TilePlan
+from .signal_tables import SignalTables
+from .tile import Tile
 
 _TILE_ENTRIES = 48_000
 """Entries (pixel pairs) of a tile.
@@ -63,6 +65,13 @@ More bytes take more memory; fewer make the tables of right signals more often, 
 block of left signals. Chosen by reasoning.
 """
 
+_MOST_LEFT = 8
+"""Most left cases of a tile that not all right cases fit in.
+
+The tables of right signals are gathered for each tile and layer, which all left cases share.
+More left cases leave room for fewer right signals. Chosen by reasoning: with 8 cases, each
+number gathered serves 8 pixel pairs.
+"""
 
 # glibc keeps freed memory of up to twice the largest block that was freed, if that block had at
 # most 32 MiB. Without this block it gives the memory of a tile's arrays back to the system at each
@@ -75,225 +84,201 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     if may_cancel(request):
         for signals in [X] if Z is None else [X, Z]:
             diagonal(request, signals, silent)  # raises an error where kernels are not resolved
-    if isinstance(X, SignalList):
-        work = unequal.Work(_TILE_ENTRIES, _TABLE_BYTES, _threads(request, X))
-        return unequal.gram(request, X, cast(SignalList | None, Z), tick, work)
-    return _gram(request, X, cast(Array | None, Z), tick)
+    run = ReferenceGram(request, X, Z)
+    values = run.results(len(run.left.order), len(run.right.order))
+    doubtful = np.zeros((len(run.left.order), len(run.right.order)), dtype=bool)
+    # A device computes what one thread asks for.
+    threads = (request.threads or _THREADS) if run.xp is np else 1
+    with pool_of(threads) as pool:
+        for tiles in run.tiles():
+            for done in pool.map(partial(run.fill_tile, values, doubtful), tiles):
+                tick(done)
+        lefts, rights = np.nonzero(doubtful)
+        above = rights >= lefts if run.symmetric else slice(None)
+        batches = run.batches(lefts[above], rights[above])
+        for _ in pool.map(partial(run.repeat, values), batches):
+            pass
+    return run.scaled(values, run.left, run.right)
 
 
 def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
-    if isinstance(X, SignalList):
-        return unequal.diagonal(request, X, tick, _diagonal)
-    return _diagonal(request, X, tick)
-
-
-def _threads(request: Request, X: Batch) -> int:
-    """Return the number of threads. A device computes what one thread asks for."""
-    return (request.threads or _THREADS) if library(X) is np else 1
-
-
-def _gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
-    """Return the kernels of signals of one length."""
-    work = ReferenceGram(request, X)
-    symmetric, others = Z is None, X if Z is None else Z
-    doubtful = work.xp.zeros((len(X), len(others)), dtype=bool)
-    n, m = len(X), len(others)
-    tail = (work.d, work.d) if request.head == "pixels" else ()
-    values = work.results((n, m, *tail))
-    left_scale, right_scale = work.xp.empty(n), work.xp.empty(m)
-    left_exponents, right_exponents = work.exponents(n), work.exponents(m)
-    with pool_of(_threads(request, X)) as pool:
-        for rows in blocks(0, n, work.cases_per_block):
-            left = Block(rows.start, signal_tables(work.scaling, X[rows]))
-            left_scale[rows] = left.tables.scale
-            left.tables.write_exponents(request.depths, left_exponents[:, rows])
-            for columns in blocks(0, m, work.columns_per_tile(m)):
-                if symmetric and columns.stop <= rows.start:
-                    continue  # below the diagonal
-                tables = signal_tables(work.scaling, others[columns])
-                right_scale[columns] = tables.scale
-                tables.write_exponents(request.depths, right_exponents[:, columns])
-                right = Block(columns.start, tables.wrapped(work.scaling.offsets))
-                fill = partial(work.fill_tile, values, doubtful, left, right)
-                for done in pool.map(fill, work.tiles(rows, columns, symmetric)):
-                    tick(done)
-        pairs = work.xp.nonzero(doubtful)
-        batches = blocks(0, len(pairs[0]), work.pairs_per_tile)
-        for _ in pool.map(partial(work.repeat, values, X, others, pairs), batches):
-            pass
-    for value in values.values():
-        work.scaling.finish(value, symmetric)
-    exponents = left_exponents, right_exponents
-    return work.scaling.scaled(values, left_scale, right_scale, exponents)
-
-
-def _diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each signal of one length with itself."""
-    work = ReferenceGram(request, X)
-    values = work.results((1, len(X)))
-    scale, exponents = work.xp.empty(len(X)), work.exponents(len(X))
-    for cases in blocks(0, len(X), work.columns_per_tile(len(X))):
-        tables = signal_tables(work.scaling, X[cases])
-        scale[cases] = tables.scale
-        tables.write_exponents(request.depths, exponents[:, cases])
-        out = {kind: value[:, :, cases] for kind, value in values.items()}
-        doubtful = work.compute(tables, tables.wrapped(work.scaling.offsets), out, paired=True)
-        again = cases.start + work.xp.flatnonzero(doubtful)
-        for some in blocks(0, len(again), work.pairs_per_tile):
-            signals = X[again[some]]
-            for kind, value in work.in_deficits(signals, signals).items():
-                values[kind][:, 0, again[some]] = value
+    run = ReferenceGram(request, X, None)
+    signals, places = run.left, np.arange(len(run.left.order))
+    values = run.results(len(places))
+    for cases, _ in run.batches(places, places):
+        tile = run.paired_tile(cases, cases)
+        out = run.results(1, len(cases))
+        doubtful = tile.compute(out)[0]
+        some = cases[doubtful if run.xp is np else run.xp.asnumpy(doubtful)]
+        if len(some):
+            for kind, value in run.in_deficits(some, some).items():
+                out[kind][:, 0, doubtful] = value
         if may_cancel(request):
-            check_pooled(out, tables.bounds, request.depths)
-        tick(cases.stop - cases.start)
-    for value in values.values():
-        work.scaling.finish(value, symmetric=False)
-    values = {kind: value[:, 0] for kind, value in values.items()}
-    return work.scaling.scaled(values, scale, scale, (exponents, exponents))
+            check_pooled(out, tile.left.bounds, request.depths)
+        for kind, value in out.items():
+            values[kind][:, run.xp.asarray(signals.order[cases])] = value[:, 0]
+        tick(len(cases))
+    return run.scaled(values, signals, signals)
 
 
-class Block(NamedTuple):
-    """Tables of consecutive cases of a batch, from the case `start` on."""
+class TileCases(NamedTuple):
+    """The cases of a tile: places among the sorted signals, and the tables of a block of each."""
 
-    start: int
-    tables: SignalTables
-
-    def cases(self, cases: slice) -> SignalTables:
-        """Return the tables of some cases, numbered as in the batch."""
-        return self.tables.cases(slice(cases.start - self.start, cases.stop - self.start))
+    left: slice
+    right: slice
+    left_block: tuple[int, JoinedTables]
+    right_block: tuple[int, JoinedTables]
 
 
 class ReferenceGram:
-    """The Gram matrix of one request on signals of one shape, cut into tiles."""
+    """The kernels of one request, cut into tiles.
 
-    def __init__(self, request: Request, X: Array) -> None:
-        _, n_channels, self.d = X.shape
-        self.xp, self.request = array_module(X), request
-        self.scaling = Scaling(request, n_channels, self.d)
-        self.offsets = self.scaling.offsets
-        self.cases_per_block = max(1, _TABLE_BYTES // self.scaling.bytes_per_case(n_channels))
+    Cases are numbered by their places among the sorted signals.
+    """
 
-    def results(self, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return arrays for the results, (depths, *shape) for each kind."""
-        shape = (len(self.request.depths), *shape)
-        return {kind: self.xp.empty(shape, dtype=np.float64) for kind in self.request.kinds}
+    def __init__(self, request: Request, X: Batch, Z: Batch | None) -> None:
+        self.request, self.xp, self.symmetric = request, library(X), Z is None
+        self._n_channels, self._longest = channels_and_length(X)
+        longest = Scaling(request, self._n_channels, self._longest)
+        self._scalings, self._all_offsets = {self._longest: longest}, longest.offsets > 1
+        self.left = SortedSignals(X, self.scaling, request.depths)
+        self.right = self.left
+        if Z is not None:
+            self.right = SortedSignals(Z, self.scaling, request.depths)
 
-    def exponents(self, cases: int) -> Array:
-        """Return zeros for the exponents of the tangent kernels of some cases."""
-        return self.xp.zeros((len(self.request.depths), cases), dtype=np.int64)
+    def scaling(self, length: int) -> Scaling:
+        """Return the constants of the layers for signals of a length."""
+        if length not in self._scalings:
+            self._scalings[length] = self._scalings[self._longest].of_length(length)
+        return self._scalings[length]
+
+    def results(self, *cases: int) -> dict[str, Array]:
+        """Return arrays for results, (depths, *cases, …) for each kind."""
+        tail = (self._longest, self._longest) if self.request.head == "pixels" else ()
+        shape = (len(self.request.depths), *cases, *tail)
+        return {kind: self.xp.empty(shape) for kind in self.request.kinds}
+
+    def scaled(
+        self, values: dict[str, Array], left: SortedSignals, right: SortedSignals
+    ) -> ScaledKernel:
+        """Return finished values with the scales of both sides."""
+        scaling = self.scaling(self._longest)
+        for value in values.values():
+            scaling.finish(value, symmetric=False)
+        exponents = left.exponents, right.exponents
+        return scaling.scaled(values, left.scale, right.scale, exponents)
 
     # -- how the work is cut into tiles
 
-    def columns_per_tile(self, m: int) -> int:
-        """Return the number of right cases that go through the layers together."""
-        if self.offsets > 1:  # the innermost axes run over offsets as well
-            return max(1, min(m, _TILE_ENTRIES // (self.d * self.d), self.cases_per_block // 2))
-        most = _TILE_ENTRIES // self.d
-        return max(1, min(m, most if most >= _SHORTEST_RUN else 1, self.cases_per_block))
+    def tiles(self) -> Iterator[list[TileCases]]:
+        """Yield the tiles of each block of left with each block of right signals."""
+        for rows in self._table_blocks(self.left):
+            left = rows.start, self.left.tables(np.arange(rows.start, rows.stop))
+            for columns in self._table_blocks(self.right):
+                if self.symmetric and columns.stop <= rows.start:
+                    continue  # below the diagonal
+                right = left
+                if not (self.symmetric and columns == rows):
+                    right = columns.start, self.right.tables(np.arange(columns.start, columns.stop))
+                yield [
+                    TileCases(part, cases, left, right) for part, cases in self._cut(rows, columns)
+                ]
 
-    def tiles(self, rows: slice, columns: slice, symmetric: bool) -> Iterator[tuple[slice, slice]]:
+    def _table_blocks(self, side: SortedSignals) -> Iterator[slice]:
+        """Yield blocks of signals whose tables take at most `_TABLE_BYTES`."""
+        sizes = [self.scaling(int(d)).bytes_per_case(self._n_channels) for d in side.lengths]
+        return cut(np.array(sizes), _TABLE_BYTES)
+
+    def _cut(self, rows: slice, columns: slice) -> Iterator[tuple[slice, slice]]:
         """Yield the left and right cases of each tile; on and above the diagonal if symmetric."""
-        start, stop = rows.start, min(rows.stop, columns.stop) if symmetric else rows.stop
-        while start < stop:
-            first = max(start, columns.start) if symmetric else columns.start
-            size = max(1, _TILE_ENTRIES // (self.d * self.offsets * (columns.stop - first)))
-            yield slice(start, min(start + size, stop)), slice(first, columns.stop)
-            start += size
+        changes = np.flatnonzero(np.diff(self.left.lengths[rows])) + 1
+        ends = [rows.start, *(rows.start + changes).tolist(), rows.stop]
+        for start, stop in pairwise(ends):
+            pixel_pairs = self._pixel_pairs(start, self.right.lengths[columns])
+            few = min(_MOST_LEFT, _TILE_ENTRIES // int(pixel_pairs.max()))
+            most = max(1, few, _TILE_ENTRIES // int(pixel_pairs.sum()))
+            for part in blocks(start, stop, most):
+                first = max(part.start, columns.start) if self.symmetric else columns.start
+                entries = pixel_pairs[first - columns.start :] * (part.stop - part.start)
+                for cases in cut(entries, _TILE_ENTRIES):
+                    yield part, slice(first + cases.start, first + cases.stop)
 
-    @property
-    def pairs_per_tile(self) -> int:
-        """The number of pairs of cases that go through the layers together in deficits."""
-        return max(1, _TILE_ENTRIES // (self.d * self.offsets))
+    def _pixel_pairs(self, left: int, lengths: np.ndarray) -> np.ndarray:
+        """Return the number of pixel pairs of a left case with right cases of these lengths."""
+        d = int(self.left.lengths[left])
+        return d * lengths if self._all_offsets else np.full_like(lengths, d)
 
-    def _offsets(self, cases: int) -> Iterator[tuple[slice, Callable[[Array], Array]]]:
-        """Yield blocks of offsets δ, and the map of right tables to pixels j + δ.
-
-        The map takes wrapped tables (…, pixel, case) to the axes (…, j, 1, δ, case). A table
-        seen through a sliding window is a view, with the stride of the pixel axis for both j
-        and δ.
-        """
-        size = max(_SHORTEST_RUN, _TILE_ENTRIES // (self.d * cases))
-        for offsets in blocks(0, self.offsets, size):
-
-            def view(table: Array, offsets: slice = offsets) -> Array:
-                pixel, case = table.strides[-2:]
-                return self.xp.lib.stride_tricks.as_strided(
-                    table[..., offsets, :],
-                    shape=(*table.shape[:-2], self.d, 1, offsets.stop - offsets.start, cases),
-                    strides=(*table.strides[:-2], pixel, pixel, pixel, case),
-                )
-
-            yield offsets, view
+    def batches(
+        self, lefts: np.ndarray, rights: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield pairs of cases in batches: left cases of one length, and rising right cases."""
+        for length in np.unique(self.left.lengths[lefts]):
+            of_length = np.flatnonzero(self.left.lengths[lefts] == length)
+            of_length = of_length[np.argsort(rights[of_length], kind="stable")]
+            own, other = lefts[of_length], rights[of_length]
+            entries = self._pixel_pairs(int(own[0]), self.right.lengths[other])
+            for some in cut(entries, _TILE_ENTRIES):
+                yield own[some], other[some]
 
     # -- a tile
 
-    def fill_tile(
-        self,
-        values: dict[str, Array],
-        doubtful: Array,
-        left: Block,
-        right: Block,
-        tile: tuple[slice, slice],
-    ) -> int:
+    def fill_tile(self, values: dict[str, Array], doubtful: np.ndarray, cases: TileCases) -> int:
         """Compute one tile of `values` and `doubtful`, and return its number of pairs of cases."""
-        rows, columns = tile
-        out = {kind: value[:, rows, columns] for kind, value in values.items()}
-        doubtful[rows, columns] = self.compute(left.cases(rows), right.cases(columns), out)
-        return (rows.stop - rows.start) * (columns.stop - columns.start)
+        (left_start, left), (right_start, right) = cases.left_block, cases.right_block
+        own = left.cases(_shifted(cases.left, left_start)).of_one_length()
+        other = right.cases(_shifted(cases.right, right_start))
+        tile = self._tile(cases.left.start, own, other, paired=False)
+        n, m = len(own.scale), len(other.lengths)
+        out = self.results(n, m)
+        found = tile.compute(out)
+        doubtful[cases.left, cases.right] = found if self.xp is np else self.xp.asnumpy(found)
+        here, there = self.left.order[cases.left][:, None], self.right.order[cases.right]
+        self._write(values, out, here, there)
+        return n * m
 
-    def compute(
-        self, left: SignalTables, right: SignalTables, out: dict[str, Array], paired: bool = False
-    ) -> Array:
-        """Compute the kernels of all left with all right cases, or of equal ones (`paired`).
+    def paired_tile(self, lefts: np.ndarray, rights: np.ndarray) -> Tile:
+        """Return the tile of left cases of one length with the right cases of the same number."""
+        own = self.left.tables(lefts).tables
+        return self._tile(int(lefts[0]), own, self.right.tables(rights), paired=True)
 
-        As `Tile.compute`. The tables of `right` are wrapped.
-        """
-        tile = self._tile(left, right, paired)
-        return tile.compute(out)
+    def repeat(self, values: dict[str, Array], pairs: tuple[np.ndarray, np.ndarray]) -> None:
+        """Compute pairs of `values` again, in deficits."""
+        lefts, rights = pairs
+        here, there = self.left.order[lefts], self.right.order[rights]
+        self._write(values, self.in_deficits(lefts, rights), here, there)
 
-    def _tile(self, left: SignalTables, right: SignalTables, paired: bool) -> Tile:
-        """Return the tile of all left with all right cases, whose tables are wrapped."""
-        axes = _pairs_axes if paired else _cases_axes
-        views = self._offsets(len(right.scale))
-        blocks = (RowBlock(axes, view, offsets) for offsets, view in views)
-        plan = TilePlan(blocks, self.d * self.offsets, OFFSETS, paired)
-        return Tile(self.request, self.scaling, left, right, plan)
-
-    def repeat(
-        self, values: dict[str, Array], X: Array, Z: Array, pairs: tuple[Array, Array], some: slice
-    ) -> None:
-        """Compute some of the `pairs` of `values` again, in deficits."""
-        rows, columns = pairs[0][some], pairs[1][some]
-        for kind, value in self.in_deficits(X[rows], Z[columns]).items():
-            values[kind][:, rows, columns] = value
-
-    def in_deficits(self, X: Array, Z: Array) -> dict[str, Array]:
-        """Return the kernels, (depth, case), of each case of `X` with the same case of `Z`."""
-        tail = (self.d, self.d) if self.request.head == "pixels" else ()
-        out = self.results((1, len(X), *tail))
-        tables = [signal_tables(self.scaling, signals) for signals in (X, Z)]
-        one, other = (read_input(self.scaling, signals).variance for signals in (X, Z))
-        tile = self._tile(tables[0], tables[1].wrapped(self.offsets), paired=True)
-
-        def masses(axes: Axes) -> RootMasses:
-            return RootMasses(self.scaling, self.xp, one, axes)
-
-        def other_masses(axes: Axes) -> RootMasses:
-            def show(table: Array) -> Array:
-                return axes(wrap(table, self.offsets))
-
-            return RootMasses(self.scaling, self.xp, other, show)
-
-        tile.compute(out, (masses, other_masses))
+    def in_deficits(self, lefts: np.ndarray, rights: np.ndarray) -> dict[str, Array]:
+        """Return the kernels, (depth, pair), of a batch of pairs."""
+        tile, out = self.paired_tile(lefts, rights), self.results(1, len(lefts))
+        own, other = (
+            partial(RootMasses, [(scaling, part.variance) for scaling, part in side.inputs(cases)])
+            for side, cases in ((self.left, lefts), (self.right, rights))
+        )
+        tile.compute(out, (own, other))
         return {kind: value[:, 0] for kind, value in out.items()}
 
+    def _tile(self, first: int, left: SignalTables, right: JoinedTables, paired: bool) -> Tile:
+        """Return the tile of left cases, the first of which is `first`, with right cases."""
+        length = int(self.left.lengths[first])
+        rows = Rows.of(length, right.lengths, self._all_offsets)
+        left_cases = 1 if paired else len(left.scale)
+        block = max(_SHORTEST_RUN, _TILE_ENTRIES // (length * left_cases))
+        scaling = self.scaling(length)
+        return Tile(self.request, scaling, left, right.tables, rows, block, paired)
 
-def _cases_axes(table: Array) -> Array:
-    """Return a left table (…, pixel, case) with the axes of a tile."""
-    return table[..., None, None]
+    def _write(
+        self, values: dict[str, Array], out: dict[str, Array], here: np.ndarray, there: np.ndarray
+    ) -> None:
+        """Write kernels to the places of their signals in the batch; twice, if symmetric."""
+        rows, columns = self.xp.asarray(here), self.xp.asarray(there)
+        for kind, value in out.items():
+            values[kind][:, rows, columns] = value
+            if self.symmetric:  # for pixel pairs, (z, x) at (j', j) is (x, z) at (j, j')
+                pixels = value.swapaxes(-1, -2) if self.request.head == "pixels" else value
+                values[kind][:, columns, rows] = pixels
 
 
-def _pairs_axes(table: Array) -> Array:
-    """Return a left table (…, pixel, case), whose cases meet the right cases one by one."""
-    return table[..., None, None, :]
+def _shifted(cases: slice, start: int) -> slice:
+    """Return the places of cases in a block that begins with the case `start`."""
+    return slice(cases.start - start, cases.stop - start)

@@ -106,11 +106,11 @@ class SignalTables:
             vectors=None if self.vectors is None else self.vectors[..., cases],
         )
 
-    def write_exponents(self, depths: tuple[int, ...], out: Array) -> None:
-        """Write the tangents' exponents at some depths to `out`, (depths, cases)."""
+    def write_exponents(self, depths: tuple[int, ...], out: Array, cases: Array) -> None:
+        """Write the tangents' exponents at some depths to the `cases` of `out`, (depths, cases)."""
         if self.tangent_exponents:
             for t, depth in enumerate(depths):
-                out[t] = self.tangent_exponents[depth]
+                out[t, cases] = self.tangent_exponents[depth]
 
     def wrapped(self, offsets: int) -> SignalTables:
         """Return tables with the first offsets − 1 pixels repeated after the last one.

@@ -5,53 +5,30 @@ A tile's rows go through all layers block by block (recursion.py), and heads are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, overload
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..activations import Pixels
 from ..arrays import Array, array_module
 from . import exact_sum
-from .deficits import DeficitRecursion, Masses
+from .deficits import DeficitRecursion, RootMasses
 from .errors import ErrorRecursion, ErrorSums, OddRecursion, may_be_unresolved, tangent_scale
-from .geometry import OFFSETS, RowAxis
-from .protocol import Request
+from .geometry import Rows, first_places
+from .protocol import Request, blocks
 from .recursion import Recursion, Side
 from .scaling import Scaling
 from .signal_tables import SignalTables, map_pixels
 
 Axes: TypeAlias = Callable[[Array], Array]
-"""Gives the tables of one side's pixels, (…, pixel, case), the axes of a block of rows."""
+"""Gives tables of one side's pixels the axes of a block of rows, (…, pixel j, left, row, 1)."""
 
-
-class RowBlock(NamedTuple):
-    """Rows of a tile that go through the layers together.
-
-    Blocks have the axes (pixel j, left case, row, right case).
-    """
-
-    left: Axes
-    right: Axes
-    offsets: slice = slice(0)
-    """The offsets δ of the rows, where all right cases have the same."""
-
-
-class TilePlan(NamedTuple):
-    """The blocks of rows of a tile."""
-
-    blocks: Iterable[RowBlock]
-    pixel_pairs: int | Array
-    """Number of pixel pairs of a left with a right case: for all, or (right cases,)."""
-
-    rows: RowAxis = OFFSETS
-    paired: bool = False
-    """Whether each left case meets the right case of the same number alone."""
+Masses: TypeAlias = Callable[[Axes], RootMasses]
+"""Gives the root masses of one side, with the axes of a block of rows."""
 
 
 class Tile:
-    """A tile on its way through the layers.
+    """The kernels of left cases of one length with right cases of any lengths.
 
     Parameters
     ----------
@@ -60,9 +37,14 @@ class Tile:
     scaling : Scaling
         The constants of the layers, for the length of the left signals.
     left, right : SignalTables
-        Tables of either side; the plan's blocks know the axes of their pixels.
-    plan : TilePlan
-        The rows.
+        Tables of either side. The pixels of the right signals follow one another. So do the
+        pixels of the left signals if the tile is `paired`; else left tables are (…, d, cases).
+    rows : Rows
+        All rows of the right cases.
+    block : int
+        Number of rows that go through the layers together, if rows are closed.
+    paired : bool
+        Whether each left case meets the right case of the same number alone.
     """
 
     def __init__(
@@ -71,19 +53,20 @@ class Tile:
         scaling: Scaling,
         left: SignalTables,
         right: SignalTables,
-        plan: TilePlan,
+        rows: Rows,
+        block: int,
+        paired: bool = False,
     ) -> None:
         self.request, self.scaling, self.xp = request, scaling, array_module(left.scale)
-        self.left, self.right, self.plan = left, right, plan
+        self.left, self.right, self.rows, self.paired = left, right, rows, paired
+        self._pixel_pairs = self.xp.asarray(rows.pixel_pairs)
+        size = block if rows.closed else len(rows.case)
+        self._blocks = list(blocks(0, len(rows.case), size))
 
-    def compute(
-        self,
-        out: dict[str, Array],
-        masses: tuple[Callable[[Axes], Masses], Callable[[Axes], Masses]] | None = None,
-    ) -> Array:
+    def compute(self, out: dict[str, Array], masses: tuple[Masses, Masses] | None = None) -> Array:
         """Compute the kernels of the tile.
 
-        `out` has the axes (depth, left case, right case); there is one left case if the plan is
+        `out` has the axes (depth, left case, right case); there is one left case if the tile is
         `paired`. With the root masses of both sides, `masses`, kernels are computed in deficits.
 
         Returns
@@ -91,168 +74,155 @@ class Tile:
         array of bool, (left case, right case)
             True where the distance form has lost digits.
         """
-        depths, head, plan = self.request.depths, self.request.head, self.plan
+        depths, head = self.request.depths, self.request.head
         means = self._means(out) if head in ("trace", "gap") else None
         doubt: Array = self.xp.zeros((1, 1))
         errors = None
         if may_be_unresolved(self.scaling, self.left, self.right):
-            errors = ErrorSums(self.scaling, plan.pixel_pairs)
-        for block in plan.blocks:
-            recursion = self._recursion(block, errors, masses)
+            errors = ErrorSums(self.scaling, self._pixel_pairs)
+        for block in self._blocks:
+            rows = self.rows if len(self._blocks) == 1 else self.rows.some(block)
+            recursion = self._recursion(rows, errors, masses)
             for depth, kernels in recursion.kernels():
                 t = depths.index(depth)
                 for kind, kernel in kernels.items():
                     if means is not None:
-                        means.add(kind, t, kernel)
+                        means[kind, t].add(rows, kernel)
                     elif head == "pixels":
-                        self._scatter(kernel, block.offsets, out[kind][t])
+                        self._scatter(kernel, rows, out[kind][t])
                     else:
-                        out[kind][t] = kernel[0, :, 0, :]
+                        out[kind][t][:, self.xp.asarray(rows.case)] = kernel[0, :, :, 0]
             doubt = doubt + recursion.doubt
         if errors is not None:
-            errors.check(self.left, self.right, plan.paired)
-        if means is not None:
-            means.write()
+            errors.check(self.left, self.right, self.paired)
+        for mean in (means or {}).values():
+            mean.write()
         if self.scaling.linear_apart:
             self._add_linear_part(out)
-        return doubt > self.scaling.allowed_doubt(plan.pixel_pairs)
+        return doubt > self.scaling.allowed_doubt(self._pixel_pairs)
 
     def _recursion(
-        self,
-        block: RowBlock,
-        errors: ErrorSums | None,
-        masses: tuple[Callable[[Axes], Masses], Callable[[Axes], Masses]] | None,
+        self, rows: Rows, errors: ErrorSums | None, masses: tuple[Masses, Masses] | None
     ) -> Recursion:
         """Return the recursion of a block of rows."""
-        rows = self.plan.rows
-        own = [block.left(table[None])[0] for table in self.left.tangent_exponents] or None
-        other = [self._of_rows(table) for table in self.right.tangent_exponents] or None
-        left = self._side(self.left, block.left, own)
-        right = self._side(self.right, block.right, other)
+        left_axes, right_axes = self._left_axes(rows), self._axes(rows.pixels())
+        left = self._side(self.left, left_axes, self._across)
+        right = self._side(self.right, right_axes, lambda table: table[None])
+        left, right = (
+            side._replace(tangent_exponents=self._of_rows(side.tangent_exponents, rows))
+            for side in (left, right)
+        )
         request, scaling = self.request, self.scaling
         if errors is not None:
             return ErrorRecursion(request, scaling, left, right, errors, rows)
-        if masses is None:
-            kind = Recursion if scaling.activation.homogeneous else OddRecursion
-            return kind(request, scaling, left, right, rows)
-        one, two = masses[0](block.left), masses[1](block.right)
-        return DeficitRecursion(request, scaling, (left, right), (one, two), rows)
+        if masses is not None:
+            own, other = masses[0](left_axes), masses[1](right_axes)
+            return DeficitRecursion(request, scaling, (left, right), (own, other), rows)
+        kind = Recursion if scaling.activation.homogeneous else OddRecursion
+        return kind(request, scaling, left, right, rows)
 
-    def _side(self, tables: SignalTables, axes: Axes, exponents: list[Array] | None) -> Side:
-        vectors = None if tables.vectors is None else _Channels(tables.vectors, axes)
-        units = _Channels(tables.unit_vectors, axes)
-        return Side(units, _Layers(tables.layers, axes), exponents, vectors)
+    def _axes(self, pixels: np.ndarray) -> Axes:
+        """Return the map of tables of pixels that follow one another to `pixels`, (d, rows)."""
+        gathered = self.xp.asarray(pixels)
+        return lambda table: table[..., gathered][..., None, :, None]
 
-    def _of_rows(self, table: Array) -> Array:
-        """Return numbers of the right cases, (right cases,), for each row."""
-        return self.plan.rows.spread(table.reshape(1, 1, -1))
+    def _left_axes(self, rows: Rows) -> Axes:
+        if not self.paired:
+            return lambda table: table[..., None, None]
+        return self._axes(rows.case * rows.left + np.arange(rows.left)[:, None])
+
+    def _side(self, tables: SignalTables, axes: Axes, cases: Axes) -> Side:
+        vectors = None if tables.vectors is None else _Mapped(tables.vectors, axes)
+        layers = _Mapped(tables.layers, lambda pixels: map_pixels(pixels, axes))
+        exponents = [cases(table) for table in tables.tangent_exponents] or None
+        return Side(_Mapped(tables.unit_vectors, axes), layers, exponents, vectors)
 
     def _across(self, table: Array) -> Array:
         """Return numbers of the left cases, (…, cases), to be combined with the right cases."""
-        return table[..., None, None, :] if self.plan.paired else table[..., None, None]
+        return table[..., None, :] if self.paired else table[..., None]
 
-    def _means(self, out: dict[str, Array]) -> PixelMeans:
-        """Return the means of all kernels, which have begun."""
-        means = PixelMeans(self.xp, self.scaling.d, self.plan)
+    def _of_rows(self, tables: list[Array] | None, rows: Rows) -> list[Array] | None:
+        """Return numbers of pairs, (left case, right case), for each row."""
+        if tables is None:
+            return None
+        pairs = (self.xp.broadcast_to(table, (len(table), len(rows.rights))) for table in tables)
+        return [rows.spread(table) for table in pairs]
+
+    def _means(self, out: dict[str, Array]) -> dict[tuple[str, int], _Mean]:
+        """Return the means over pixel pairs of all kernels, which have begun."""
+        means = {}
         for kind in self.request.kinds:
             for t, depth in enumerate(self.request.depths):
                 bound, other = self.left.bounds[kind, depth], self.right.bounds[kind, depth]
                 if not isinstance(bound, float):
                     bound = self._across(bound)
-                if not isinstance(other, float):
-                    other = other.reshape(1, 1, -1)
-                means.start(kind, t, bound * other, out[kind][t])
+                means[kind, t] = _Mean(bound * other, self._pixel_pairs, out[kind][t])
         return means
 
     def _add_linear_part(self, out: dict[str, Array]) -> None:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""
-        left = self._across(self.left.means)  # (channel, left case, 1, 1), or right case last
-        channels = zip(left, self.right.means, strict=True)
-        linear = exact_sum.pairwise(one[..., 0, :] * other for one, other in channels)
-        own = [self._across(table) for table in self.left.tangent_exponents] or None
-        exponents = own, self.right.tangent_exponents or None
+        channels = zip(self._across(self.left.means), self.right.means, strict=True)
+        linear = exact_sum.pairwise(left * right for left, right in channels)
+        exponents = [self._across(table) for table in self.left.tangent_exponents] or None
+        sides = exponents, self.right.tangent_exponents or None
         for t, depth in enumerate(self.request.depths):
             scale = 2.0 ** -self.scaling.exponents[depth]
-            initial = self.request.network.parts.initial
-            tangent = (scale * initial) * tangent_scale(self.xp, exponents, depth)
+            tangent = scale * self.request.network.parts.initial
             for kind, value in out.items():
-                value[t] += (scale if kind == "gpk" else tangent[..., 0, :]) * linear
+                factor = scale if kind == "gpk" else tangent * tangent_scale(self.xp, sides, depth)
+                value[t] += factor * linear
 
-    def _scatter(self, kernel: Array, offsets: slice, out: Array) -> None:
-        """Write rows (j, left, δ, right) to pixel pairs (left, right, j, j + δ)."""
-        d = self.scaling.d
-        pixel = self.xp.arange(d)[:, None]
-        other = (pixel + self.xp.arange(offsets.start, offsets.stop)) % d
-        out[:, :, pixel, other] = kernel.transpose(1, 3, 0, 2)
+    def _scatter(self, kernel: Array, rows: Rows, out: Array) -> None:
+        """Write rows (j, left, row, 1) to pixel pairs (left, right, j, j')."""
+        pixel = np.arange(rows.left)[:, None]
+        other = rows.pixels() - first_places(rows.rights)[rows.case]
+        out[:, self.xp.asarray(rows.case), pixel, other] = kernel[..., 0].transpose(1, 0, 2)
 
 
-class _Layers(Sequence[Pixels]):
-    """Tables of all layers with the axes of a block of rows, made when a layer asks for them."""
+class _Mapped(Sequence[Any]):
+    """Tables with the axes of a block of rows, each made when it is asked for."""
 
-    def __init__(self, layers: list[Pixels], axes: Axes) -> None:
-        self._layers, self._axes = layers, axes
-        self._last: tuple[int, Pixels] | None = None
+    def __init__(self, tables: Any, function: Callable[[Any], Any]) -> None:
+        self._tables, self._function = tables, function
+        self._last: tuple[int, Any] | None = None
 
     def __len__(self) -> int:
-        return len(self._layers)
+        return len(self._tables)
 
-    @overload
-    def __getitem__(self, layer: int) -> Pixels: ...
-    @overload
-    def __getitem__(self, layer: slice) -> Sequence[Pixels]: ...
-    def __getitem__(self, layer: Any) -> Any:
-        if self._last is None or self._last[0] != layer:
-            self._last = layer, map_pixels(self._layers[layer], self._axes)
+    def __getitem__(self, place: Any) -> Any:
+        if self._last is None or self._last[0] != place:
+            self._last = place, self._function(self._tables[place])
         return self._last[1]
 
 
-class _Channels(Sequence[Any]):
-    """Tables of all channels with the axes of a block of rows, made one by one."""
+class _Mean:
+    """Means over pixel pairs of kernels (left, right case), in any order of the terms.
 
-    def __init__(self, channels: Array, axes: Axes) -> None:
-        self._channels, self._axes = channels, axes
+    Parameters
+    ----------
+    bound : array or float
+        A bound on the terms.
+    pixel_pairs : array, (right cases,)
+        The number of terms.
+    out : array, (left, right case)
+        Where the means are written.
+    """
 
-    def __len__(self) -> int:
-        return len(self._channels)
+    def __init__(self, bound: Array | float, pixel_pairs: Array, out: Array) -> None:
+        xp = array_module(out)
+        grids = exact_sum.grids(xp, bound, pixel_pairs)
+        self._grids = [xp.broadcast_to(grid, out.shape) for grid in grids]
+        self._totals = [xp.zeros_like(out) for _ in grids]
+        self._pixel_pairs, self._out = pixel_pairs, out
 
-    @overload
-    def __getitem__(self, channel: int) -> Any: ...
-    @overload
-    def __getitem__(self, channel: slice) -> Sequence[Any]: ...
-    def __getitem__(self, channel: Any) -> Any:
-        return self._axes(self._channels[channel])
-
-
-class PixelMeans:
-    """Means of a tile's kernels over all pixel pairs, whatever the order of the terms."""
-
-    def __init__(self, xp: ModuleType, d: int, plan: TilePlan) -> None:
-        self._xp, self._plan, self._ones = xp, plan, xp.ones(d)
-        self._sums: dict[tuple[str, int], _Sum] = {}
-
-    def start(self, kind: str, t: int, bound: Array | float, out: Array) -> None:
-        """Start a mean of numbers of at most `bound`, to be written to `out`."""
-        grids = exact_sum.grids(self._xp, bound, self._plan.pixel_pairs)
-        zeros = [self._xp.zeros_like(out) for _ in grids]
-        self._sums[kind, t] = _Sum([self._plan.rows.spread(grid) for grid in grids], zeros, out)
-
-    def add(self, kind: str, t: int, terms: Array) -> None:
-        """Add the sum of `terms`, (j, left case, row, right case), over j and rows, exactly."""
-        sums, shape = self._sums[kind, t], terms.shape
-        parts = exact_sum.split(terms.astype(np.float64), sums.grids)
-        for total, part in zip(sums.totals, parts, strict=True):
-            over_pixels = self._ones @ part.reshape(shape[0], -1)
-            total += self._plan.rows.total(over_pixels.reshape(shape[1:]))
+    def add(self, rows: Rows, terms: Array) -> None:
+        """Add the sum of `terms`, (j, left case, row, 1), over j and rows, exactly."""
+        shape, ones = terms.shape, array_module(terms).ones(len(terms))
+        grids = [rows.spread(grid) for grid in self._grids]
+        parts = exact_sum.split(terms.astype(np.float64), grids)
+        for total, part in zip(self._totals, parts, strict=True):
+            over_pixels = ones @ part.reshape(shape[0], -1)
+            total += rows.total(over_pixels.reshape(shape[1:]))
 
     def write(self) -> None:
-        """Write all means."""
-        for sums in self._sums.values():
-            sums.out[...] = exact_sum.total(sums.totals) / self._plan.pixel_pairs
-
-
-class _Sum(NamedTuple):
-    """A sum in parts, rounded to the `grids` of exact_sum.py."""
-
-    grids: list[Array]
-    totals: list[Array]
-    out: Array
+        self._out[...] = exact_sum.total(self._totals) / self._pixel_pairs
