@@ -53,7 +53,7 @@ class DualInput(NamedTuple):
     half_g: Array
     """g/2 = √(q1 q2)/2, in the unit of q."""
 
-    z: Array | float
+    z: Any
     """z = (√q1 − √q2)²/2, in the unit of q."""
 
     covariance: Any = None

@@ -40,7 +40,9 @@ def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
     Without a `seam`, rows close in themselves. A halo may be longer than a row.
     """
     xp, d = array_module(pixels), len(pixels)
-    before, after, parts = pixels, pixels, [pixels]
+    before: Array = pixels
+    after: Array = pixels
+    parts: list[Array] = [pixels]
     for done in range(0, halo, d):
         if seam is not None:
             before, after = seam.before(before), seam.after(after)

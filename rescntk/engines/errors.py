@@ -319,7 +319,7 @@ class ErrorRecursion(OddRecursion):
             per_error = (unit * unit * abs(pair.covariance)) * (root * root)
             error = self._box(self.tangent_error, inner)
             error = error + (abs(parts.inner_minus_readout) * scale) * entering
-            error = error + per_error * entering * abs(self._tangent_g(layer, pair))
+            error = error + per_error * entering * self.xp.abs(self._tangent_g(layer, pair))
             error = error * branch.K_dot + (parts.outer_plus_readout * scale) * moved
             self.tangent_error = self._add_and_rescale(self.tangent_error, error, layer)
         self.error = self._add(self.error, moved, layer)
