@@ -122,6 +122,15 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     return run.scaled(values, signals, signals)
 
 
+def in_deficits(request: Request, X: Array, Z: Array) -> dict[str, Array]:
+    """Return the kernels, (depth, case), of each case of `X` with the same case of `Z`.
+
+    They are unscaled, as the results of a `Tile`.
+    """
+    cases = np.arange(len(X))
+    return ReferenceGram(request, X, Z).in_deficits(cases, cases)
+
+
 class TileCases(NamedTuple):
     """The cases of a tile: places among the sorted signals, and the tables of a block of each."""
 

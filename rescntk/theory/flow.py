@@ -18,10 +18,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ..activations import BY_NAME, DualInput, Pixels, Workspace
+from ..activations import BY_NAME, DualInput, Pixels
+from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
 from ..network import Network, check_one_dilation
-from ..rings import circular_mean
 from ..validation import check_choice, check_signals
 from ..vocabulary import HEADS, KINDS
 
@@ -133,14 +133,11 @@ def _integrate(
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
         w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
         dual = activation.dual(
-            np,
             pixels(q1),
             pixels(q2),
             DualInput(w, 2.0 - w, 0.5 * g, z, S.copy()),
-            Workspace(),
             unit=1.0,
             factor=network.c_v,
-            with_slope=bool(T),
         )
         branches = [activation.diagonal(np, own, 1.0, network.c_v)[0], dual.branch_distance]
         if T:

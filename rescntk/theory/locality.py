@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engines.boxes import circular_mean
 from ..network import Filter, Network, check_network, check_relu
-from ..rings import circular_mean
 from ..validation import check_choice, check_depths, check_flag
 from ..vocabulary import KINDS
 from .arguments import check_length

@@ -14,9 +14,9 @@ from typing import Any, overload
 import numpy as np
 from opt_einsum import contract
 
+from ..engines.boxes import circular_mean
 from ..network import Network, check_network, check_one_dilation
 from ..progress import progress_bar
-from ..rings import circular_mean
 from ..signals import SignalList
 from ..validation import (
     check_batch,

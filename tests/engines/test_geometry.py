@@ -9,33 +9,17 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.engines import boxes
-from rescntk.engines.geometry import Rows, Torus, longest_reach, receptive_reach
+from rescntk.engines.geometry import Rows, longest_reach, receptive_reach
 from tests import tolerances
 
 lengths = st.integers(1, 12)
-
-
-@given(lengths, lengths)
-def test_rows_cover_the_torus_and_go_on_along_its_diagonals(d, other):
-    torus = Torus(d, other)
-    pairs = {(j, torus.pixel(j, offset)) for j in range(d) for offset in range(other)}
-    assert len(pairs) == torus.pixel_pairs == d * other
-    for offset in range(other):
-        last = torus.pixel(d - 1, offset)
-        assert torus.pixel(0, torus.following(offset)) == (last + 1) % other
-        assert torus.following(torus.following(offset, 3), -3) == offset
-        assert torus.following(offset) == (offset + torus.seam) % other
-        seen = {torus.following(offset, rounds) for rounds in range(d * other)}
-        assert len(seen) == torus.rows_per_ring
-    assert torus.rings * torus.ring_length == torus.pixel_pairs
-    assert (torus.seam == 0) == (d % other == 0)
 
 
 @given(lengths, st.lists(lengths, min_size=1, max_size=4), st.integers(0, 30), st.integers(-40, 40))
 def test_halos_and_shifts_follow_the_seam(d, others, halo, shift):
     """An array of pixel pairs' own names, with a halo, has the right names in its halo."""
     rows = Rows.of(d, others)
-    seam = rows.seam(np, 1)
+    seam = rows.seam(np)
     assert (seam is None) == rows.closed == all(d % other == 0 for other in others)
 
     def names(pixel):

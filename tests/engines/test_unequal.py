@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
-from rescntk.engines import unequal
+from rescntk.engines import reference
 from rescntk.engines.scaling import Scaling
 from rescntk.vocabulary import DTYPES, KINDS
 from tests import tolerances
@@ -73,7 +73,7 @@ def count_calls(monkeypatch, owner, name):
 def test_near_parallel_signals_of_different_lengths(network, lengths, rng, monkeypatch):
     """Doubtful pairs are computed again in deficits, across seams too."""
     direction = rng.standard_normal((2, 1))
-    again = [count_calls(monkeypatch, unequal.UnequalGram, "repeat")]
+    again = [count_calls(monkeypatch, reference.ReferenceGram, "repeat")]
     if "numba" in CPU:
         again.append(count_calls(monkeypatch, numba_run(), "_in_deficits"))
     # Windows of exponentials are nearly parallel, and differ in amplitude.
@@ -278,7 +278,7 @@ def test_depths_normalization_and_derivative(rng):
 
 def test_half_of_a_symmetric_gram_is_computed(rng, monkeypatch):
     X = [rng.standard_normal((1, 2 + k // 2)) for k in range(40)]
-    done = count_calls(monkeypatch, unequal.UnequalGram, "fill_tile")
+    done = count_calls(monkeypatch, reference.ReferenceGram, "fill_tile")
     rk.ResCGPK(2)(X, engine="reference")
     assert sum(done) <= 40 * 41 / 2 + 40
 
@@ -286,7 +286,7 @@ def test_half_of_a_symmetric_gram_is_computed(rng, monkeypatch):
 def test_few_calls_for_many_lengths(rng, monkeypatch):
     """Signals of different lengths share tiles, and tasks of compiled code."""
     X = [rng.standard_normal((1, 8 + k)) for k in range(60)]
-    tiles = count_calls(monkeypatch, unequal.UnequalGram, "fill_tile")
+    tiles = count_calls(monkeypatch, reference.ReferenceGram, "fill_tile")
     rk.ResCGPK(2)(X, engine="reference")
     entries = sum(len(x[0]) * len(z[0]) for i, x in enumerate(X) for z in X[i:])
     assert len(tiles) <= 60 + entries / 48_000

@@ -27,8 +27,8 @@ from ...arrays import Array, array_module
 from ...vocabulary import KINDS
 from ..exact_sum import pairwise, total
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
-from ..reference import ReferenceGram
-from ..scaling import DOUBTFUL, NEARLY_OPPOSITE
+from ..reference import in_deficits
+from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
 from ..signal_tables import SignalTables, signal_tables
 from . import compiler, selfcheck
 from .launch_plan import HEADS, WHOLE_SHARE, LaunchPlan, PairTile, layers_seen
@@ -95,8 +95,7 @@ class CudaRun:
         self.request, self.network = request, request.network
         _, channels, self.d = X.shape
         self.plan = LaunchPlan(request, channels, self.d, compiler.device_limits())
-        self.reference = ReferenceGram(request, xp.empty((1, channels, self.d)))
-        self.scaling = scaling = self.reference.scaling
+        self.scaling = scaling = Scaling(request, channels, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]  # in the kernels' order
         corrections = [scaling.correction(depth) for depth in request.depths]
         self.corrections = xp.asarray(np.array(corrections))
@@ -319,7 +318,7 @@ class CudaRun:
             row, column = rows[some], columns[some]
             left = (tile.columns, column) if tile.diagonal else (tile.rows, row)
             X, Z = take(signals[0], *left), take(signals[1], tile.columns, column)
-            for kind, kernel in self.reference.in_deficits(X, Z).items():
+            for kind, kernel in in_deficits(self.request, X, Z).items():
                 made[kind][:, row, column] = kernel
 
     def _mirror(self, values: Array, tile: PairTile, kernel: Array) -> Array:

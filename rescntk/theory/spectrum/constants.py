@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gamma, gammaincc
 
+from ...engines.boxes import circular_mean
 from ...network import Filter, Network
-from ...rings import circular_mean
 from ...validation import check_choice
 from ...vocabulary import HEADS
 from ..arguments import check_channels, check_pixel_set, check_pixels

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...activations import BY_NAME, DualInput, Pixels, Workspace
+from ...activations import BY_NAME, DualInput, Pixels
 from ...network import Filter, Network
 from ..complements import Arrays, Dual, activate, add_branch, input_state, relu_dual
 
@@ -253,14 +253,11 @@ def _at_variance(network: Network, q: float) -> _LayerActivation:
     def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
         half, zero = np.full_like(w, c_w / 2), np.zeros_like(w)
         found = activation.dual(
-            np,
             pixels,
             pixels,
             DualInput(w.copy(), 2.0 - w, half, zero, c_w * (1.0 - w)),
-            Workspace(),
             unit=q,
             factor=1.0 / value,
-            with_slope=wanted,
         )
         complement = np.maximum(np.asarray(found.branch_distance), 0.0)  # a difference, rounded
         return complement, own_slope - c_w * np.asarray(found.K_dot) if wanted else None
