@@ -150,7 +150,10 @@ class ReferenceGram:
         self.request, self.xp, self.symmetric = request, library(X), Z is None
         self._n_channels, self._longest = channels_and_length(X)
         longest = Scaling(request, self._n_channels, self._longest)
-        self._scalings, self._all_offsets = {self._longest: longest}, longest.offsets > 1
+        self._scalings, self._all_offsets = (
+            {self._longest: longest},
+            request.head in ("gap", "pixels"),
+        )
         self.left = SortedSignals(X, self.scaling, request.depths)
         self.right = self.left
         if Z is not None:

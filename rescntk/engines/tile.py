@@ -76,7 +76,8 @@ class Tile:
         """
         depths, head = self.request.depths, self.request.head
         means = self._means(out) if head in ("trace", "gap") else None
-        doubt: Array = self.xp.zeros((1, 1))
+        left_cases = 1 if self.paired else len(self.left.scale)
+        doubt: Array = self.xp.zeros((left_cases, len(self.rows.rights)))
         errors = None
         if may_be_unresolved(self.scaling, self.left, self.right):
             errors = ErrorSums(self.scaling, self._pixel_pairs)
