@@ -307,20 +307,65 @@ class Dual(NamedTuple):
     """√a, a = min(w, v)."""
 
 
-def arc(a: Any, root: Any, coefficients: Any) -> tuple[Any, Any]:
-    """Return k0 = arccos(1 − a)/π and k1 = κ1 − ρ at ρ = 1 − a, for a in [0, 1].
+def arc(a: Any, root: Any, coefficients: Any = None) -> tuple[Any, Any]:
+    r"""Return :math:`k_0 = \arccos(1 - a)/\pi` and :math:`k_1 = \kappa_1(\rho) - \rho`.
 
-    The engine "numba" has polynomials here, in `root` = √a and their `coefficients`.
+    The engine "numba" compiles polynomials in the place of this function (docs/theory/rows.md).
+
+    Parameters
+    ----------
+    a : array
+        a = 1 − ρ, in [0, 1].
+    root : array
+        √a, for the polynomials.
+    coefficients : tuple, optional
+        Coefficients of the polynomials; arrays need none.
+
+    Returns
+    -------
+    k0, k1 : array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import activations
+    >>> activations.arc(np.array([1.0]), np.array([1.0]))
+    (array([0.5]), array([0.31830989]))
     """
     angle, k1 = angle_and_kappa1_excess(array_module(a), a, 2.0 - a)
     return angle * (1.0 / math.pi), k1
 
 
 def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> Dual:
-    """Return the dual activations of a ReLU layer, from w = 1 − ρ and v = 1 + ρ.
+    r"""Return the dual activations of a ReLU layer; all engines but "cuda" call this function.
 
-    With a = min(w, v): for w < v, κ0 = 1 − k0 and 1 − κ1 = w − k1; otherwise κ0 = k0 and
-    1 − κ1 = 1 − k1. `layer` has the constants `factor` and `half_factor`.
+    With :math:`a = \min(w, v)` and `arc`: for w < v, :math:`\kappa_0 = 1 - k_0` and
+    :math:`1 - \kappa_1 = w - k_1`; otherwise :math:`\kappa_0 = k_0` and
+    :math:`1 - \kappa_1 = 1 - k_1`. No term cancels.
+
+    Parameters
+    ----------
+    half_g : array
+        g/2 = √(q1 q2)/2.
+    w, v : array
+        1 − ρ and 1 + ρ.
+    layer : record
+        Has the numbers of `ReluConstants` among its fields.
+    coefficients : tuple, optional
+        Of `arc`.
+
+    Returns
+    -------
+    Dual
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import activations
+    >>> half, one = np.array([0.5]), np.array([1.0])
+    >>> relu = activations.dual(half, one, one, activations.ReluConstants(2.0, 1.0))
+    >>> relu.K.round(4), relu.K_dot
+    (array([0.3183]), array([0.5]))
     """
     a = where_less(w, v, w, v)
     root = sqrt(a)

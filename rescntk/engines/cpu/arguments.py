@@ -75,7 +75,7 @@ class RunNumbers(NamedTuple):
     are channels (`layers.first_layer`)."""
 
     closed: bool  # whether rows close in themselves: all signals have one length
-    halo: int  # pixels that rings repeat at each end; 0 for open rows
+    halo: int  # the longest reach of a filter, in pixels
 
     margin: int
     """Pixels by which an open row begins before its first pixel and ends after its last one: the

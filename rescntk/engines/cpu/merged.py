@@ -374,7 +374,9 @@ def compute_in_deficits(
     """
     like, layers, network = left.half_root, len(constants.layers), constants.numbers
     left_table, right_table = len(like) // layers, len(right.half_root) // layers
-    group = group_of(like, lefts.period[0] + 2 * network.margin, group_rows, network)
+    # Open rows have a halo too: windows reach beyond their ends, where the margin takes it up.
+    d, halo = lefts.period[0] + 2 * network.margin, network.halo
+    group = group_of(like, d, group_rows, halo, network.closed)
     length = length_of(like, group)
     places = places_of(length, len(left.units) // left_table, rooms_of(constants), 0)
     inner, outer = constants.inner.pieces, constants.outer.pieces

@@ -202,12 +202,9 @@ class Plan:
         sums = size > 1 and n_channels * size > CHANNELS and head in ("trace", "gap")
         self.window = size if sums else 0
         reach = self.window // 2
-        self.margin = self.halo = 0
-        if closed:
-            reach = max(reach, net.filter_size // 2)
-            self.halo = max(reach, longest_reach(net, self.depth, self.longest))
-        else:
-            self.margin = receptive_reach(net, self.depth) + reach
+        self.margin = 0 if closed else receptive_reach(net, self.depth) + reach
+        ring = self.longest if closed else None
+        self.halo = max(reach, net.filter_size // 2, longest_reach(net, self.depth, ring))
         self._scalings = {self.longest: Scaling(request, n_channels, self.longest)}
         offsets = self.offsets(self.columns)
         pairs = rows * offsets if columns is None else rows.sum() * offsets

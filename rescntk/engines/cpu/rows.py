@@ -18,7 +18,6 @@ from .arguments import (
     RowGroup,
     RowPlaces,
     RunConstants,
-    RunNumbers,
     Taps,
     addresses,
 )
@@ -48,10 +47,9 @@ counting loads and stores: the costs are level at about 5 channels.
 
 
 @compiled
-def group_of(like: np.ndarray, d: int, rows: int, network: RunNumbers) -> RowGroup:
+def group_of(like: np.ndarray, d: int, rows: int, halo: int, closed: bool) -> RowGroup:
     """Return the shape of a group of rows of `d` pixels, of the dtype of `like`."""
-    start, size = network.halo * rows, padded_size(d * rows, like.itemsize)
-    return RowGroup(d, rows, network.halo, start, size, network.closed)
+    return RowGroup(d, rows, halo, halo * rows, padded_size(d * rows, like.itemsize), closed)
 
 
 @compiled
@@ -310,7 +308,8 @@ def compute(
     like, layers, network = left.half_root, len(constants.layers), constants.numbers
     per_table = len(right.half_root) // layers
     channels = len(left.units) * layers // len(like)
-    whole = group_of(like, lefts.pixels[0], group_rows, network)
+    halo = network.halo if network.closed else 0
+    whole = group_of(like, lefts.pixels[0], group_rows, halo, network.closed)
     length = length_of(like, whole)
     few = channels < MANY_CHANNELS and network.window == 0
     together = group_rows % (VECTOR_BYTES // like.itemsize) == 0 and not few
@@ -330,7 +329,7 @@ def compute(
         least = here.case[0] if only_diagonal else 0
         left_length = -1
         for case in range(least // SEVERAL * SEVERAL, last):
-            group = group_of(like, lefts.pixels[case], group_rows, network)
+            group = group_of(like, lefts.pixels[case], group_rows, halo, network.closed)
             if lefts.length[case] != left_length:
                 left_length = lefts.length[case]
                 find_grids(rows, left_length, results)
