@@ -33,9 +33,9 @@ def test_halos_and_shifts_follow_the_seam(d, others, halo, shift):
     expected = np.array(
         [[1000 * c + 30 * j + k for c, j, k in names(p)] for p in range(-halo, d + halo)]
     )
-    assert (boxes.with_halo(code, halo, seam) == expected).all()
+    assert (boxes.with_halo(code[:, None], halo, seam)[:, 0] == expected).all()
     moved = [[1000 * c + 30 * j + k for c, j, k in names(p + shift)] for p in range(d)]
-    assert (boxes.shifted(code, shift, seam) == np.array(moved)).all()
+    assert (boxes.shifted(code[:, None], shift, seam)[:, 0] == np.array(moved)).all()
     flat = np.concatenate([1000 * c + np.arange(other) for c, other in enumerate(others)])
     assert (flat[rows.pixels()] == code - 30 * np.arange(d)[:, None]).all()
     assert rows.pixel_pairs.tolist() == [d * other for other in others]
