@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .arrays import Array, array_module, sqrt, where_less
+from .network import Network
 
 
 class Pixels(NamedTuple):
@@ -215,6 +216,26 @@ def _angle(
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
 """The activations by the names of `vocabulary.ACTIVATIONS`."""
+
+
+def activation_of(network: Network) -> Activation:
+    """Return the nonlinearity of a network's hidden units.
+
+    Parameters
+    ----------
+    network : Network
+
+    Returns
+    -------
+    Activation
+
+    Examples
+    --------
+    >>> from rescntk import Network, activations
+    >>> activations.activation_of(Network(3, activation="erf")).homogeneous
+    False
+    """
+    return BY_NAME[network.activation]
 
 
 def _series(terms: int) -> tuple[float, ...]:

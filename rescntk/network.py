@@ -195,6 +195,11 @@ class Network:
             )
 
     @property
+    def is_relu(self) -> bool:
+        """True for ReLU, whose closed forms much of the theory is about."""
+        return self.activation == "relu"
+
+    @property
     def branch_gain(self) -> float:
         """β = α² c_v c_w / 2: the branch of a ReLU layer adds β times the mean variance of F."""
         return self.alpha**2 * self.c_v * self.c_w / 2.0
@@ -279,7 +284,7 @@ def check_network(network: Any) -> None:
 def check_relu(network: Any, reason: str) -> None:
     """Raise a ValueError, with the `reason`, if the activation of `network` is not ReLU."""
     check_network(network)
-    if network.activation != "relu":
+    if not network.is_relu:
         raise ValueError(f"network has activation {network.activation!r}{reason}")
 
 

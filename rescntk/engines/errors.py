@@ -22,7 +22,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..activations import BY_NAME, DualInput, DualResult
+from ..activations import DualInput, DualResult, activation_of
 from ..arrays import Array, array_module
 from .geometry import Rows
 from .layer import add, correlate
@@ -67,7 +67,7 @@ def may_be_unresolved(scaling: Scaling, left: SignalTables, right: SignalTables)
 
 def may_cancel(request: Request) -> bool:
     """Return True if GAP's mean over pixel pairs may cancel, because the activation is odd."""
-    return request.head == "gap" and not BY_NAME[request.network.activation].homogeneous
+    return request.head == "gap" and not activation_of(request.network).homogeneous
 
 
 def check_pooled(

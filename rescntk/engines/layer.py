@@ -14,46 +14,19 @@ With variances q1, q2 of the pre-activations at a pixel pair, a layer is ::
 Here t, i, o, r say whether input, inner, outer and readout weights are trained (1) or frozen (0).
 In deficits (deficits.py) u takes the place of D, and z = 0.
 
-Sums over a filter's window stand for box averages. The `Constants` of a layer contain the sizes of
-both filters, and the power of two that rescales the layer.
+Sums over a filter's window stand for box averages. The constants of a layer
+(`Scaling.constants`) contain the sizes of both filters, and the power of two that rescales the
+layer.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..activations import Dual, dual
 from ..arrays import rounded_product, where_less
 
-__all__ = ["Dual", "add", "constants_dtype", "correlate", "dual", "tangent_branch", "tangent_g"]
-
-
-def constants_dtype(dtype: str) -> np.dtype:
-    """Return the dtype of one layer's constants, numbers of the precision `dtype`.
-
-    Fields
-    ------
-    factor : α² c_v c_w / (q_outer q), times the power of two that rescales the layer.
-        From sums over both filters' windows to E[σσ] of the branch.
-    half_factor : half of `factor`.
-    skip_scale : the power of two that rescales the layer, or 0 without skip connections.
-        What the skip connection multiplies D, A and F by.
-    sum_scale : `skip_scale` where K is summed over the layers without its filter, else 0.
-    twice_inner_minus_readout : 2 (i − r).
-    outer_plus_readout : o + r.
-    linear_scale : the power of two by which F⁰ is multiplied to be stored as the layer's A is.
-    mean : mean of Σ over pixels, the unit of E (`scaling.DOUBTFUL`).
-    doubtful : pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful.
-    tiny : the smallest normal number.
-    one : 1. A literal 1 would make LLVM round another product of the first layer.
-    """
-    names = (
-        "factor", "half_factor", "skip_scale", "sum_scale", "twice_inner_minus_readout",
-        "outer_plus_readout", "linear_scale", "mean", "doubtful", "tiny", "one",
-    )  # fmt: skip
-    return np.dtype([(name, dtype) for name in names])
+__all__ = ["Dual", "add", "correlate", "dual", "tangent_branch", "tangent_g"]
 
 
 def correlate(deficit: Any, inverse: Any) -> Any:

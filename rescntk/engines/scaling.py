@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..activations import BY_NAME
+from ..activations import activation_of
 from ..arrays import Array
 from .boxes import circular_mean, circular_sum
 from .geometry import longest_reach
-from .layer import constants_dtype
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -81,6 +80,32 @@ NEARLY_OPPOSITE = 1.99
 Below, v = 2 − w has lost at most a factor 200 in relative accuracy, 8 of 53 bits. A larger
 number saves the second sum for more tiles and loses more digits of v. Chosen by reasoning.
 """
+
+
+def constants_dtype(dtype: str) -> np.dtype:
+    """Return the dtype of one layer's constants, numbers of the precision `dtype`.
+
+    Fields
+    ------
+    factor : α² c_v c_w / (q_outer q), times the power of two that rescales the layer.
+        From sums over both filters' windows to E[σσ] of the branch.
+    half_factor : half of `factor`.
+    skip_scale : the power of two that rescales the layer, or 0 without skip connections.
+        What the skip connection multiplies D, A and F by.
+    sum_scale : `skip_scale` where K is summed over the layers without its filter, else 0.
+    twice_inner_minus_readout : 2 (i − r).
+    outer_plus_readout : o + r.
+    linear_scale : the power of two by which F⁰ is multiplied to be stored as the layer's A is.
+    mean : mean of Σ over pixels, the unit of E (`scaling.DOUBTFUL`).
+    doubtful : pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful.
+    tiny : the smallest normal number.
+    one : 1. A literal 1 would make LLVM round another product of the first layer.
+    """
+    names = (
+        "factor", "half_factor", "skip_scale", "sum_scale", "twice_inner_minus_readout",
+        "outer_plus_readout", "linear_scale", "mean", "doubtful", "tiny", "one",
+    )  # fmt: skip
+    return np.dtype([(name, dtype) for name in names])
 
 
 class Variances(NamedTuple):
@@ -150,7 +175,7 @@ class Scaling:
         self.request_head, self.sums_features = request.head, request.summed
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
-        self.activation = BY_NAME[net.activation]
+        self.activation = activation_of(net)
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.mean_variances: list[float] = []
@@ -197,7 +222,7 @@ class Scaling:
 
     @cached_property
     def constants(self) -> np.ndarray:
-        """The constants of layers 0 … L, (L + 1,), of `layer.constants_dtype`.
+        """The constants of layers 0 … L, (L + 1,), of `constants_dtype`.
 
         Means of variances and doubt are those of homogeneous activations.
         """

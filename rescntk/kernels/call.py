@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from .. import engines
-from ..activations import BY_NAME
+from ..activations import activation_of
 from ..arrays import Array, ArrayT, array_module
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import Network, check_network
@@ -105,7 +105,7 @@ class KernelCall:
         copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
         # Networks that are not homogeneous lose digits of small and of deep kernels: their rows
         # are float64 always (docs/theory/erf.md).
-        working = self.dtype.name if BY_NAME[network.activation].homogeneous else "float64"
+        working = self.dtype.name if activation_of(network).homogeneous else "float64"
         self.request = Request(network, head, self.kinds, ladder, working, threads, copied)
         self.progress = check_flag(progress, "progress")
         self._check_layers()

@@ -262,7 +262,7 @@ def _signals(
     check_cases(X, 2, "a distance is taken over pairs of signals")
     check_distinct(X, "the limits are about different signals")
     # Normalized ReLU kernels do not depend on the lengths of vectors, signals of one pixel.
-    on_sphere = multisphere.contains(X) or (network.activation == "relu" and X.shape[2] == 1)
+    on_sphere = multisphere.contains(X) or (network.is_relu and X.shape[2] == 1)
     if on_sphere:
         X = multisphere.project(X)  # the recursion takes all norms for exact, the limit does not
     elif prediction is not None and prediction.requires_multisphere:
@@ -276,7 +276,7 @@ def _signals(
 def _on_dot_products(networks: list[Network]) -> bool:
     """Return whether the multi-sphere recursion takes these networks together."""
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}
-    relu = networks[0].activation == "relu" and networks[0].input_filter_size == 1
+    relu = networks[0].is_relu and networks[0].input_filter_size == 1
     return relu and len(alike) == 1
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ..activations import BY_NAME, DualInput, Pixels
+from ..activations import DualInput, Pixels, activation_of
 from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
 from ..network import Network, check_one_dilation
@@ -77,7 +77,7 @@ def complements(
 
 def _rescaled(network: Network, X: np.ndarray) -> np.ndarray:
     """Return the signals, of one energy where normalized kernels do not see a factor."""
-    if not BY_NAME[network.activation].homogeneous:
+    if not activation_of(network).homogeneous:
         return X
     largest = np.abs(X).max(axis=(1, 2), keepdims=True)
     X = X / np.where(largest > 0, largest, 1.0)
@@ -98,7 +98,7 @@ def _integrate(
     q, (d, n_cases), are the variances of all signals at time 0, and D, (d, n_offsets, n_pairs),
     half the squared distances. `sides` takes variances at the left and right pixels of the pairs.
     """
-    parts, activation, c_w = network.parts, BY_NAME[network.activation], network.c_w
+    parts, activation, c_w = network.parts, activation_of(network), network.c_w
     inner, outer = network.inner_filter(2), network.outer_filter(2)
 
     def covariance(q: np.ndarray, D: np.ndarray) -> np.ndarray:

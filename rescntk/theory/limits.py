@@ -296,7 +296,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     correction = min(exponent, 1.0)
 
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
-        if kind == "gpk" or network.activation != "relu" or not multisphere.contains(X):
+        if kind == "gpk" or not network.is_relu or not multisphere.contains(X):
             return exponent, 1.0, correction
         # κ0 has a square root at u = −1: half the power.
         opposite = multisphere.closest(network, X, head)[1] == 0
@@ -320,7 +320,7 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
     exponent = min(power, first_layer)
     apart = abs(power - first_layer)  # of the two errors; where they are one power, there is none
     correction = min(power, apart or 1.0, 1.0)
-    relu = network.activation == "relu"
+    relu = network.is_relu
     source = "Huang et al., theorem 7" if network.filter_size == 1 else "Barzilai et al., app. F"
 
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
@@ -354,7 +354,7 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
 
 def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
     """Return the prediction for 0 ≤ γ < ½, L/s effective layers: all ones, or 1/4."""
-    if network.activation != "relu" or network.input_filter_size > 1:
+    if not network.is_relu or network.input_filter_size > 1:
         return None
     parts = network.parts
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.

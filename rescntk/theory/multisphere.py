@@ -289,7 +289,7 @@ def _check_networks(networks: Iterable[Network], kind: str) -> tuple[Network, ..
         raise ValueError("networks is empty, expected at least one")
     for network in networks:
         check_network(network)
-        if network.activation != "relu" or network.input_filter_size != 1:
+        if not network.is_relu or network.input_filter_size != 1:
             raise ValueError(
                 f"network is {network!r}: kernels depend on dot products alone for activation "
                 f"'relu' and input_filter_size 1, expected these"

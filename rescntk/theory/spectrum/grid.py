@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...activations import BY_NAME, DualInput, Pixels
+from ...activations import DualInput, Pixels, activation_of
 from ...network import Filter, Network
 from ..complements import Arrays, Dual, activate, add_branch, input_state, relu_dual
 
@@ -213,7 +213,7 @@ class KernelOnGrid:
 
     def _activation(self) -> _LayerActivation:
         """Return the activation at the variance of the features so far."""
-        homogeneous = BY_NAME[self._network.activation].homogeneous
+        homogeneous = activation_of(self._network).homogeneous
         q = 1.0 if homogeneous else math.ldexp(self._mantissa, self._exponent)
         return _at_variance(self._network, q)
 
@@ -236,9 +236,9 @@ class _LayerActivation(NamedTuple):
 
 def _at_variance(network: Network, q: float) -> _LayerActivation:
     """Return a network's activation for features of variance q; ReLU's is the same for all q."""
-    if network.activation == "relu":
+    if network.is_relu:
         return _LayerActivation(relu_dual, 1.0, network.branch_gain, network.branch_share)
-    activation, c_w = BY_NAME[network.activation], network.c_w
+    activation, c_w = activation_of(network), network.c_w
     value, slope = (float(v) for v in activation.diagonal(np, np.array(c_w), q, 1.0))
     if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
         share = float(not network.skip)

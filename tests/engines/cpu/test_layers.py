@@ -8,8 +8,8 @@ from numba import njit
 from rescntk.engines.cpu import layers
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, numbers_of, store
-from rescntk.engines.layer import constants_dtype, dual
-from rescntk.engines.scaling import DOUBTFUL, MOST_E
+from rescntk.engines.layer import dual
+from rescntk.engines.scaling import DOUBTFUL, MOST_E, constants_dtype
 from rescntk.vocabulary import DTYPES
 from tests import tolerances
 
