@@ -115,14 +115,13 @@ class CudaRun:
         shared, fields = scaling.constants, layers.dtype.names or ()
         for name in set(fields) & set(shared.dtype.names or ()):
             layers[name] = shared[name]
+        layers["branch_scale"] = shared["half_factor"]
         if not self.plan.linear_apart:
             layers["linear_scale"] = 0.0
         for layer, count in layers_seen(depth).items():
             mean = scaling.mean_variances[layer]
             layers[layer]["doubt_scale"] = 1.0 / (DOUBTFUL * mean) if mean > 0 else 0.0
             layers[layer]["doubt_weight"] = DOUBTFUL * count
-        for layer in range(1, depth + 1):
-            layers[layer]["branch_scale"] = 0.5 * scaling.factor(layer) * scaling.unit(layer)
         return slots, layers.view(np.float64).reshape(depth + 1, -1)
 
     # -- a Gram and a diagonal, tile by tile
