@@ -85,6 +85,12 @@ class Activation(Protocol):
     homogeneous: bool
     """Whether σ(cu) = cσ(u) for c > 0: then signals and layers may be rescaled."""
 
+    gain: float
+    """2 E[σ(u)²]/q of homogeneous activations, for u of variance q; 1 for the others."""
+
+    linear_share: float
+    """The share λ of the linear network in the dual activations (`dual`)."""
+
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         """Return E[σ(u)²] and E[σ'(u)²] for u of variance `q`, scaled as in `dual`."""
 
@@ -114,12 +120,26 @@ class Relu:
 
     :math:`E[\sigma\sigma] = g\kappa_1(\rho)/2` and :math:`E[\sigma'\sigma'] =
     \kappa_0(\rho)/2`, hence :math:`D = (z + g(1-\kappa_1))/2`.
+
+    A leaky ReLU, max(u, s u) = s u + (1 − s) ReLU(u), has 1 + s² times these with the share
+    :math:`\lambda = 2s/(1+s^2)` of the linear network: :math:`\kappa_1` becomes
+    :math:`(1-\lambda)\kappa_1 + \lambda\rho`, and :math:`\kappa_0` becomes
+    :math:`(1-\lambda)\kappa_0 + \lambda`.
+
+    Parameters
+    ----------
+    negative_slope : float, default 0.0
+        The slope s below 0.
     """
 
     homogeneous = True
 
+    def __init__(self, negative_slope: float = 0.0) -> None:
+        self.gain = 1.0 + negative_slope**2
+        self.linear_share = 2.0 * negative_slope / self.gain
+
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
-        half = 0.5 * (factor * unit)
+        half = 0.5 * (factor * unit * self.gain)
         return half * q, xp.full_like(q, half)
 
     def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
@@ -128,8 +148,9 @@ class Relu:
     def dual(
         self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
-        factor *= unit
-        relu = dual(pair.half_g, pair.w, pair.v, ReluConstants(factor, 0.5 * factor))
+        factor *= unit * self.gain
+        constants = ReluConstants(factor, 0.5 * factor, self.linear_share)
+        relu = dual(pair.half_g, pair.w, pair.v, constants)
         return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, relu.K_dot)
 
 
@@ -143,6 +164,7 @@ class Erf:
     """
 
     homogeneous = False
+    gain, linear_share = 1.0, 0.0
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         root = xp.sqrt(1.0 + 4.0 * unit * q)
@@ -235,7 +257,8 @@ def activation_of(network: Network) -> Activation:
     >>> activations.activation_of(Network(3, activation="erf")).homogeneous
     False
     """
-    return BY_NAME[network.activation]
+    slope = network.negative_slope
+    return Relu(slope) if slope > 0.0 else BY_NAME[network.activation]
 
 
 def _series(terms: int) -> tuple[float, ...]:
@@ -310,6 +333,7 @@ class ReluConstants(NamedTuple):
     """The factor on E[σσ], times the unit of variances."""
 
     half_factor: float
+    linear_share: float = 0.0
 
 
 class Dual(NamedTuple):
@@ -393,6 +417,9 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     k0, k1 = arc(a, root, coefficients)
     kappa0 = where_less(w, v, 1.0 - k0, k0)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
+    if layer.linear_share != 0.0:  # leaky ReLU: κ0 + λ (1 − κ0), and likewise 1 − κ1; no term < 0
+        kappa0 = kappa0 + layer.linear_share * (1.0 - kappa0)
+        one_minus_kappa1 = one_minus_kappa1 + layer.linear_share * (w - one_minus_kappa1)
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
     return Dual(deficit, g - deficit, layer.half_factor * kappa0, root)

@@ -30,6 +30,7 @@ _CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
     "c_w": check_constant,
     "readout_scale": check_constant,
     "input_scale": lambda value, name: None if value is None else check_constant(value, name),
+    "negative_slope": check_constant,
     "trained": lambda value, name: _check_trained(value),
 }
 """Each parameter of `Network` and its check, which returns the parameter or raises ValueError.
@@ -122,6 +123,11 @@ class Network:
         network, and 1.0 is kept whatever is given.
     activation : {"relu", "erf"}, default "relu"
         The nonlinearity.
+    negative_slope : float, default 0.0
+        Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
+        2013). ``c_v = 2 / (1 + s**2)`` keeps variances as they are. 1 makes the network linear.
+        Near 1 the terms of the head "gap" have both signs, and cancel for signals of zero mean:
+        the rounding errors are relative to the terms, 1/(1 − s)² times larger than otherwise.
     c_v, c_w : float, default 2.0 and 1.0
         Variances of the outer and the inner weights.
     readout_scale : float, default 1.0
@@ -161,6 +167,7 @@ class Network:
     input_scale: float | None = None
     trained: tuple[str, ...] = ("inner", "outer", "readout")
     dilation: int | tuple[int, ...] = 1
+    negative_slope: float = 0.0
 
     # Written out: all but two parameters are keyword-only, and some take more types than they keep.
     def __init__(
@@ -179,6 +186,7 @@ class Network:
         input_scale: float | None = None,
         trained: Iterable[str] = ("inner", "outer", "readout"),
         dilation: int | Iterable[int] = 1,
+        negative_slope: float = 0.0,
     ) -> None:
         parameters = dict(locals())
         if outer_filter_size is None:
@@ -188,6 +196,11 @@ class Network:
         object.__setattr__(self, "dilation", _check_dilation(dilation, self.depth))
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
+        if self.negative_slope > (self.activation == "relu"):
+            raise ValueError(
+                f"negative_slope is {self.negative_slope!r} with activation {self.activation!r}, "
+                f"expected a number from 0 to 1 for 'relu', and 0 for other activations"
+            )
         if not math.isfinite(self.alpha * self.alpha * self.c_v * self.c_w):
             raise ValueError(
                 f"alpha, c_v, c_w are {self.alpha!r}, {self.c_v!r}, {self.c_w!r}: "
@@ -196,13 +209,18 @@ class Network:
 
     @property
     def is_relu(self) -> bool:
-        """True for ReLU, whose closed forms much of the theory is about."""
-        return self.activation == "relu"
+        """True for ReLU, whose closed forms much of the theory is about; False if it leaks."""
+        return self.activation == "relu" and self.negative_slope == 0.0
+
+    @property
+    def activation_gain(self) -> float:
+        """1 + s²: a leaky ReLU has E[σ(u)²] = (1 + s²) q/2 for u of variance q."""
+        return 1.0 + self.negative_slope**2
 
     @property
     def branch_gain(self) -> float:
-        """β = α² c_v c_w / 2: the branch of a ReLU layer adds β times the mean variance of F."""
-        return self.alpha**2 * self.c_v * self.c_w / 2.0
+        """β = α² c_v c_w (1 + s²)/2: a ReLU layer's branch adds β times the mean variance of F."""
+        return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
 
     @property
     def growth(self) -> float:
@@ -214,7 +232,7 @@ class Network:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
         if not self.skip:
             return 1.0
-        root = self.alpha * math.sqrt(self.c_v * self.c_w / 2.0)
+        root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
         return root / (root + 1.0 / root) if root > 0 else 0.0  # for any alpha: β may overflow
 
     @property
@@ -285,7 +303,8 @@ def check_relu(network: Any, reason: str) -> None:
     """Raise a ValueError, with the `reason`, if the activation of `network` is not ReLU."""
     check_network(network)
     if not network.is_relu:
-        raise ValueError(f"network has activation {network.activation!r}{reason}")
+        slope = f" with negative_slope {network.negative_slope!r}" * (network.negative_slope > 0)
+        raise ValueError(f"network has activation {network.activation!r}{slope}{reason}")
 
 
 def check_one_dilation(network: Any) -> None:

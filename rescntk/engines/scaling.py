@@ -87,9 +87,10 @@ def constants_dtype(dtype: str) -> np.dtype:
 
     Fields
     ------
-    factor : α² c_v c_w / (q_outer q), times the power of two that rescales the layer.
+    factor : α² c_v c_w (1 + s²) / (q_outer q), times the power of two that rescales the layer.
         From sums over both filters' windows to E[σσ] of the branch.
     half_factor : half of `factor`.
+    linear_share : the share λ of the linear network in a leaky ReLU's dual (activations.dual).
     skip_scale : the power of two that rescales the layer, or 0 without skip connections.
         What the skip connection multiplies D, A and F by.
     sum_scale : `skip_scale` where K is summed over the layers without its filter, else 0.
@@ -102,8 +103,9 @@ def constants_dtype(dtype: str) -> np.dtype:
     one : 1. A literal 1 would make LLVM round another product of the first layer.
     """
     names = (
-        "factor", "half_factor", "skip_scale", "sum_scale", "twice_inner_minus_readout",
-        "outer_plus_readout", "linear_scale", "mean", "doubtful", "tiny", "one",
+        "factor", "half_factor", "linear_share", "skip_scale", "sum_scale",
+        "twice_inner_minus_readout", "outer_plus_readout", "linear_scale", "mean", "doubtful",
+        "tiny", "one",
     )  # fmt: skip
     return np.dtype([(name, dtype) for name in names])
 
@@ -213,10 +215,10 @@ class Scaling:
     def factor(self, layer: int) -> float:
         """Return α² c_v/q, the factor on E[σσ] in sums over the outer filter's window.
 
-        Its product with `unit` is a number of the working precision. So the tables, made in
-        float64, and the rows grow alike.
+        Its product with `unit` and the activation's gain is a number of the working precision. So
+        the tables, made in float64, and the rows grow alike.
         """
-        net, unit = self.network, self.unit(layer)
+        net, unit = self.network, self.unit(layer) * self.activation.gain
         factor = self.step(layer) * (net.alpha**2 * net.c_v / net.outer_filter_size)
         return float(self.dtype.type(factor * unit)) / unit if unit > 0 else factor
 
@@ -229,7 +231,7 @@ class Scaling:
         net = self.network
         layers = np.zeros(self.depth + 1, constants_dtype(self.dtype.name))
         for number, layer in enumerate(layers[1:], start=1):
-            factor = self.factor(number) * self.unit(number)
+            factor = self.factor(number) * self.unit(number) * self.activation.gain
             skip_scale = self.step(number) * net.skip
             layer["factor"], layer["half_factor"] = factor, 0.5 * factor
             layer["skip_scale"] = skip_scale
@@ -240,6 +242,7 @@ class Scaling:
                 layer["mean"] = self.mean_variances[number]
                 layer["doubtful"] = DOUBTFUL * self.mean_variances[number]
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
+        layers["linear_share"] = self.activation.linear_share
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1
@@ -255,11 +258,13 @@ class Scaling:
         net = self.network
         if not self.activation.homogeneous:
             return 1.0
-        exact = net.skip + Fraction(net.alpha) ** 2 * Fraction(net.c_v) * Fraction(net.c_w) / 2
+        gain = Fraction(net.c_v) * Fraction(net.c_w) * (1 + Fraction(net.negative_slope) ** 2)
+        exact = net.skip + Fraction(net.alpha) ** 2 * gain / 2
 
         def error(layer: int) -> float:
             taps = net.outer_filter_size * net.inner_filter(layer).size
-            constant = Fraction(self.factor(layer) * self.unit(layer)) / Fraction(self.step(layer))
+            factor = self.factor(layer) * self.unit(layer) * self.activation.gain
+            constant = Fraction(factor) / Fraction(self.step(layer))
             rounded = net.skip + taps * constant / 2
             return float((exact - rounded) / rounded) if rounded else 0.0
 

@@ -89,7 +89,9 @@ def _outputs(network: Network, head: str, params: Parameters, signals: jax.Array
 
 def activate(network: Network, g: jax.Array) -> jax.Array:
     """Return σ(g), the activation of the network; JAX has its derivative."""
-    return jax.nn.relu(g) if network.activation == "relu" else jax.scipy.special.erf(g)
+    if network.activation != "relu":
+        return jax.scipy.special.erf(g)
+    return jax.nn.relu(g) if network.is_relu else jax.nn.leaky_relu(g, network.negative_slope)
 
 
 def convolve(signal: jax.Array, weights: jax.Array, step: int = 1) -> jax.Array:

@@ -35,7 +35,8 @@ def features(network, params, x):
     channels = len(x)
     scale = 1 / channels if network.input_scale is None else network.input_scale
     window = network.input_filter_size
-    activation = {"relu": lambda g: np.maximum(g, 0), "erf": scipy.special.erf}[network.activation]
+    leaky = lambda g: np.where(g > 0, g, network.negative_slope * g)  # noqa: E731
+    activation = {"relu": leaky, "erf": scipy.special.erf}[network.activation]
 
     steps = network.dilation
     steps = (steps,) * network.depth if isinstance(steps, int) else steps

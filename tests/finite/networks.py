@@ -7,6 +7,7 @@ NETWORKS = {
     "resnet": rk.Network(3, 3, alpha=0.7),
     "no skip": rk.Network(3, 3, skip=False),
     "dilated": rk.Network(3, 3, outer_filter_size=5, dilation=(2, 1, 4)),
+    "leaky": rk.Network(2, 3, negative_slope=0.2, c_v=1.9),
     "erf": rk.Network(2, 3, activation="erf", c_w=1.5),
     "longer filter than signal": rk.Network(2, 13, outer_filter_size=5),
     "window": rk.Network(2, 3, input_filter_size=5, input_scale=0.3),

@@ -26,6 +26,17 @@ def _erf(s, a, b):
     return 2 / mp.pi * mp.asin(2 * s / mp.sqrt(m)), 4 / mp.pi / mp.sqrt(m - 4 * s**2)
 
 
+def dual_of(network):
+    """Return E[σσ] and E[σ'σ'] of covariance and variances; leaky: s u + (1 − s) relu(u)."""
+    dual, slope = {"relu": _relu, "erf": _erf}[network.activation], mp.mpf(network.negative_slope)
+
+    def leaky(s, a, b):
+        K, K_dot = dual(s, a, b)
+        return slope * s + (1 - slope) ** 2 * K, slope + (1 - slope) ** 2 * K_dot
+
+    return leaky if slope else dual
+
+
 def _once(dual):
     """Return `dual` with a memory: it is symmetric in the variances, as are most arguments."""
     known = {}
@@ -48,7 +59,7 @@ def _box(A, q, step=1):
 def pixel_pairs(X, network):
     """Return {depth: (gpk, ntk)} for depths 1 … network.depth, each (n, n, d, d) of mpf."""
     n, channels, d = X.shape
-    dual = np.frompyfunc(_once({"relu": _relu, "erf": _erf}[network.activation]), 3, 2)
+    dual = np.frompyfunc(_once(dual_of(network)), 3, 2)
     alpha, c_v, c_w, readout = (
         mp.mpf(v) for v in (network.alpha, network.c_v, network.c_w, network.readout_scale)
     )

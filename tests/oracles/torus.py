@@ -4,7 +4,7 @@ No rows, no seams, no distances: dictionaries of covariances of single pixel pai
 40-digit arithmetic. A tap k of a filter moves the pair to ((j + k) mod d, (j' + k) mod d').
 """
 
-from tests.oracles.definition import _erf, _relu
+from tests.oracles.definition import dual_of
 from tests.oracles.numbers import mp
 
 
@@ -22,7 +22,7 @@ def pixel_pairs(network, x, z):
     """Return (gpk, ntk) of the last layer: dictionaries of pixel pairs, of mpf."""
     channels, *_ = x.shape
     scale = mp.mpf(1) / channels if network.input_scale is None else mp.mpf(network.input_scale)
-    dual = {"relu": _relu, "erf": _erf}[network.activation]
+    dual = dual_of(network)
     c_v, c_w, alpha = (mp.mpf(value) for value in (network.c_v, network.c_w, network.alpha))
     strength, keep = (alpha**2 * c_v, 1) if network.skip else (c_v, 0)
     trained = {

@@ -18,6 +18,9 @@ NETWORKS = {
     ),
     "pixelwise": (rk.Network(5, 1), 3),
     "erf": (rk.Network(6, 3, activation="erf", c_v=1.3), 5),
+    "leaky": (rk.Network(6, 3, outer_filter_size=5, negative_slope=0.3, alpha=0.8, c_v=1.9), 5),
+    "leaky, no skip": (rk.Network(4, 3, skip=False, negative_slope=0.1, trained=("inner",)), 5),
+    "linear": (rk.Network(4, 3, negative_slope=1.0, c_v=1.0), 5),
     "long filter": (rk.Network(3, 9), 4),
     "one pixel": (rk.Network(7, 3), 1),
     "dilated": (rk.Network(4, 3, outer_filter_size=5, dilation=2, input_filter_size=3), 6),
@@ -44,7 +47,8 @@ def assert_accurate(engines, network, X, heads=HEADS):
             for head in heads:
                 # An odd activation has terms of both signs, which GAP may cancel altogether;
                 # its errors are relative to the terms.
-                yardstick = "trace" if network.activation == "erf" and head == "gap" else head
+                odd = network.activation == "erf" or network.negative_slope == 1.0
+                yardstick = "trace" if odd and head == "gap" else head
                 computed = rk.gram(network, X, head=head, dtype=dtype, engine=engine)
                 for kind, K, P in zip(KINDS, computed, exact, strict=True):
                     own = definition.head(P, yardstick).diagonal()
