@@ -17,12 +17,12 @@ import datetime
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import harness
 import numpy as np
 import scaling
 
@@ -117,21 +117,23 @@ def best_batch(contestant: Peer | Ours, case: tuple, batches: tuple[int, ...]) -
 
 def race(contestants: dict[str, Peer | Ours], case: tuple, rounds: int) -> dict:
     """Return median nanoseconds a pair, batches and the largest disagreement in one case."""
-    head = case[0]
     batches = {
-        name: best_batch(who, case, (BATCHES if isinstance(who, Peer) else OUR_BATCHES)[head])
+        name: best_batch(who, case, (BATCHES if isinstance(who, Peer) else OUR_BATCHES)[case[0]])
         for name, who in contestants.items()
     }
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, contestant in contestants.items():
-            contestant(case, batches[name])  # not timed: other contestants have cooled the caches
-            times[name].append(contestant(case, batches[name])["seconds"] / batches[name] ** 2)
+
+    def turn(name: str) -> float:
+        who, batch = contestants[name], batches[name]
+        who(case, batch)  # not timed: other contestants have cooled the caches
+        return who(case, batch)["seconds"] / batch**2
+
+    turns = {name: lambda name=name: turn(name) for name in contestants}
+    times = harness.interleaved(turns, rounds)
     same = {name: contestant(case, 2, seed=1) for name, contestant in contestants.items()}
     first = next(iter(same.values()))
     worst = {
         name: max(
-            float(np.abs(np.asarray(answer[kind]) / np.asarray(first[kind]) - 1).max())
+            float(np.abs(np.divide(answer[kind], first[kind]) - 1).max())
             for kind in ("gpk", "ntk")
         )
         for name, answer in same.items()
@@ -139,50 +141,42 @@ def race(contestants: dict[str, Peer | Ours], case: tuple, rounds: int) -> dict:
     return {
         "case": dict(zip(("head", "d", "filter_size"), case, strict=True)),
         "batch": batches,
-        "ns_per_pair": {name: 1e9 * statistics.median(t) for name, t in times.items()},
+        "ns_per_pair": {name: 1e9 * float(np.median(t)) for name, t in times.items()},
         "relative_difference": worst,
     }
 
 
 def peak_memory(engine: str) -> float:
     """Return MB above the imports at the peak of a 500 x 500 GAP Gram, d = 100, GPK and NTK."""
-    # Linux's VmHWM is the peak of this process; getrusage would include the parent's peak.
-    code = f"""
-import numpy as np, rescntk as rk
-def peak():
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
-X = np.random.default_rng(0).standard_normal((500, {CHANNELS}, 100))
-rk.gram(rk.Network({DEPTH}), X[:2, :, :4], engine={engine!r})  # imports what it needs
-before = peak()
-rk.gram(rk.Network({DEPTH}), X, engine={engine!r})
-print(peak() - before)
-"""
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return float(run.stdout)
-
-
-def machine() -> dict:
-    """Return the machine, the versions and the date of the measurement."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text().splitlines()
-        model = next((n.split(":")[1].strip() for n in lines if n.startswith("model name")), model)
-    return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "rescntk": rk.__version__,
-        "date": datetime.date.today().isoformat(),
-    }
+    X = np.random.default_rng(0).standard_normal((500, CHANNELS, 100))
+    rk.gram(rk.Network(DEPTH), X[:2, :, :4], engine=engine)  # imports what it needs
+    before = harness.peak_megabytes()
+    rk.gram(rk.Network(DEPTH), X, engine=engine)
+    return harness.peak_megabytes() - before
 
 
 def table(report: dict) -> str:
     """Return the report as Markdown."""
-    m = report["machine"]
+    m, rows = report["machine"], []
+    for row in report["cases"]:
+        ns = row["ns_per_pair"]
+        peers = [ns[f"peer {dtype}"] for dtype in DTYPES]
+        for engine in report["engines"]:
+            ours = [ns[f"{engine} {dtype}"] for dtype in DTYPES]
+            rows.append(
+                (
+                    *row["case"].values(),
+                    *(f"{value / 1e3:.4g}" for value in peers),
+                    engine,
+                    *(f"{value / 1e3:.4g}" for value in ours),
+                    *(f"{min(peers) / value:.2f}" for value in ours),
+                )
+            )
+    header = (
+        "head", "d", "q", "peer float64", "peer float32", "engine", *DTYPES,
+        "gain float64", "gain float32",
+    )  # fmt: skip
+    peaks = ", ".join(f"{engine} {peak:.0f} MB" for engine, peak in report["peak_mb"].items())
     lines = [
         "# Speed on the CPU against neural-tangents",
         "",
@@ -193,26 +187,12 @@ def table(report: dict) -> str:
         "",
         "Columns: microseconds; gain: how many times faster than the better peer.",
         "",
-        "| head | d | q | peer float64 | peer float32 | engine | float64 | float32 | gain float64 "
-        "| gain float32 |",
-        "|---|--:|--:|--:|--:|---|--:|--:|--:|--:|",
+        *harness.table(header, rows, left=(0, 5)),
+        "",
+        *scaling.lines(report),
+        "",
+        f"Peak memory above the imports, 500 × 500 GAP Gram, d = 100: {peaks}.",
     ]
-    for row in report["cases"]:
-        ns, case = row["ns_per_pair"], row["case"]
-        best = min(ns["peer float64"], ns["peer float32"])
-        peers = " | ".join(f"{ns[f'peer {dtype}'] / 1e3:.4g}" for dtype in DTYPES)
-        for engine in report["engines"]:
-            ours = [ns[f"{engine} {dtype}"] for dtype in DTYPES]
-            lines.append(
-                f"| {case['head']} | {case['d']} | {case['filter_size']} | {peers} | {engine} | "
-                + " | ".join(f"{value / 1e3:.4g}" for value in ours)
-                + " | "
-                + " | ".join(f"{best / value:.2f}" for value in ours)
-                + " |"
-            )
-    lines += ["", *scaling.lines(report)]
-    peaks = ", ".join(f"{engine} {peak:.0f} MB" for engine, peak in report["peak_mb"].items())
-    lines += ["", f"Peak memory above the imports, 500 × 500 GAP Gram, d = 100: {peaks}."]
     return "\n".join(lines) + "\n"
 
 
@@ -220,15 +200,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few rounds, no files written")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peak", metavar="ENGINE", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.peak:
+        print(peak_memory(options.peak))
+        return
     rounds = 2 if options.quick else options.rounds
     engines = [name for name, state in rk.engines.available().items() if state is True]
     python = peer_python()
     contestants: dict[str, Peer | Ours] = {f"peer {dtype}": Peer(python, dtype) for dtype in DTYPES}
     jax = contestants["peer float64"].version
     contestants |= {f"{e} {dtype}": Ours(e, dtype) for e in engines for dtype in DTYPES}
+    today = {"system": platform.system(), "date": datetime.date.today().isoformat()}
     report = {
-        "machine": machine(),
+        "machine": harness.machine() | today,
         "jax": jax,
         "engines": engines,
         "depth": DEPTH,
@@ -238,16 +223,14 @@ def main() -> None:
     }
     for case in CASES:
         report["cases"].append(race(contestants, case, rounds))
-        print(json.dumps(report["cases"][-1]), file=sys.stderr, flush=True)
-    report["peak_mb"] = {engine: peak_memory(engine) for engine in engines}
+        harness.say(report["cases"][-1])
+    report["peak_mb"] = {e: harness.apart(__file__, "--peak", e) for e in engines}
     report |= scaling.measure(engines)
     print(table(report))
     if not options.quick:
-        results = HERE / "results"
-        results.mkdir(exist_ok=True)
-        (results / "cpu.json").write_text(json.dumps(report, indent=1) + "\n")
-        (results / "cpu.md").write_text(table(report))
-        scaling.draw(report, results / "cpu.png")
+        harness.save(harness.RESULTS / "cpu.json", report)
+        (harness.RESULTS / "cpu.md").write_text(table(report))
+        scaling.draw(report, harness.RESULTS / "cpu.png")
 
 
 if __name__ == "__main__":

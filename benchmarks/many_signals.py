@@ -16,17 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
+import harness
 import numpy as np
-from scale_parts import megabytes
+from harness import Row
 from scale_problems import cylinder_bell_funnel
 
-RESULTS = Path(__file__).parent / "results"
 LENGTH, TESTED, BAR_SECONDS, BAR_SHARE = 100, 1000, 600.0, 0.99
 PLAN = [
     {"n": 1000, "landmarks": "all"},
@@ -37,8 +34,6 @@ PLAN = [
     {"n": 20_000, "landmarks": 500},
 ]
 """All with the first four passes, which are all that 20 000 signals get by default."""
-
-Row = dict[str, Any]
 
 
 def measure(n: int, landmarks: int | str) -> Row:
@@ -56,7 +51,7 @@ def measure(n: int, landmarks: int | str) -> Row:
         "passes": len(model.passes_["weight"]),
         "fit_seconds": fitted - start,
         "predict_seconds": time.process_time() - fitted,
-        "megabytes": megabytes(),
+        "megabytes": harness.peak_megabytes(),
         "accuracy": accuracy,
         "score": model.best_score_,
     }
@@ -64,33 +59,32 @@ def measure(n: int, landmarks: int | str) -> Row:
 
 def report(rows: list[Row]) -> str:
     """Return the measurements and the bars as Markdown."""
-    lines = [
-        "# Thousands of signals",
-        "",
-        "| signals | landmarks | fit, processor s | predict 1000, processor s | MB | accuracy |",
-        "|--:|--:|--:|--:|--:|--:|",
-    ]
-    for row in rows:
-        lines.append(
-            f"| {row['n']} | {row['landmarks']} | {row['fit_seconds']:.0f} | "
-            f"{row['predict_seconds']:.0f} | {row['megabytes']:.0f} | {row['accuracy']:.3f} |"
+    header = (
+        "signals", "landmarks", "fit, processor s", "predict 1000, processor s", "MB", "accuracy",
+    )  # fmt: skip
+    cells = [
+        (
+            row["n"],
+            row["landmarks"],
+            *(f"{row[name]:.0f}" for name in ("fit_seconds", "predict_seconds", "megabytes")),
+            f"{row['accuracy']:.3f}",
         )
-    found = {(row["n"], row["landmarks"]): row for row in rows}
-    lines.append("")
+        for row in rows
+    ]
+    lines = ["# Thousands of signals", "", *harness.table(header, cells, left=()), ""]
+    by_size = {(row["n"], row["landmarks"]): row for row in rows}
     for n in (1000, 2000):
-        if {(n, "all"), (n, 500)} <= set(found):
-            share = found[n, 500]["accuracy"] / found[n, "all"]["accuracy"]
-            verdict = "met" if share >= BAR_SHARE else "missed"
+        if {(n, "all"), (n, 500)} <= set(by_size):
+            share = by_size[n, 500]["accuracy"] / by_size[n, "all"]["accuracy"]
             lines.append(
                 f"* {n} signals, landmarks' accuracy over all signals': {share:.3f}, asked "
-                f"{BAR_SHARE}: {verdict}."
+                f"{BAR_SHARE}: {harness.verdict(share >= BAR_SHARE)}."
             )
-    if (20_000, 500) in found:
-        seconds = found[20_000, 500]["fit_seconds"] / 2
-        verdict = "met" if seconds <= BAR_SECONDS else "missed"
+    if (20_000, 500) in by_size:
+        seconds = by_size[20_000, 500]["fit_seconds"] / 2
         lines.append(
             f"* 20 000 signals on two cores, half the processor seconds: {seconds:.0f} s, asked "
-            f"{BAR_SECONDS:.0f} s: {verdict}."
+            f"{BAR_SECONDS:.0f} s: {harness.verdict(seconds <= BAR_SECONDS)}."
         )
     return "\n".join(lines) + "\n"
 
@@ -100,27 +94,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--most", type=int, default=10**9, metavar="N", help="most signals")
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER")
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, default=harness.RESULTS, metavar="FOLDER")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        n, landmarks = (json.loads(word) for word in options.worker)
-        print(json.dumps(measure(n, landmarks)))
+        print(json.dumps(measure(**json.loads(options.worker))))
         return
     path = options.out / "many_signals.json"
-    rows: list[Row] = json.loads(path.read_text()) if path.exists() else []
+    rows: list[Row] = harness.load(path, [])
     for spec in PLAN:
         if spec["n"] > options.most or any(spec.items() <= row.items() for row in rows):
             continue
-        words = [json.dumps(spec[name]) for name in ("n", "landmarks")]
-        run = subprocess.run(
-            [sys.executable, __file__, "--worker", *words], stdout=subprocess.PIPE, text=True
-        )
-        run.check_returncode()
-        rows.append(spec | json.loads(run.stdout.splitlines()[-1]))
+        rows.append(spec | harness.apart(__file__, "--worker", json.dumps(spec)))
         rows.sort(key=lambda row: (row["n"], row["landmarks"] != "all"))
-        path.write_text(json.dumps(rows, indent=1) + "\n")
-        print(rows, file=sys.stderr, flush=True)
+        harness.save(path, rows)
+        harness.say(rows)
     path.with_suffix(".md").write_text(report(rows))
     print(report(rows))
 

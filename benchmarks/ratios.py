@@ -3,15 +3,14 @@
 ``python benchmarks/ratios.py`` takes some two minutes on one core, and writes results/ratios.md.
 """
 
-import time
 from collections.abc import Callable
-from pathlib import Path
 
+import harness
 import numpy as np
 
 import rescntk as rk
 
-RESULTS = Path(__file__).parent / "results" / "ratios.md"
+PATH = harness.RESULTS / "ratios.md"
 
 ROUNDS = 5
 """Rounds over all cases; medians count. Raising it takes more time and steadies the ratios."""
@@ -56,15 +55,13 @@ def cases() -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
-    """Measure, print and write the table."""
-    found, seconds = cases(), {}
-    for call in found.values():
+    grams = cases()
+    for call in grams.values():
         call()  # compiled code is loaded
-    for _ in range(ROUNDS):
-        for name, call in found.items():
-            start = time.process_time()
-            call()
-            seconds.setdefault(name, []).append(time.process_time() - start)
+    timed = {
+        name: lambda call=call: harness.processor_seconds(call) for name, call in grams.items()
+    }
+    seconds = harness.interleaved(timed, ROUNDS)
     medians = {name: float(np.median(taken)) for name, taken in seconds.items()}
     unit = next(iter(medians.values()))
     lines = [
@@ -74,12 +71,10 @@ def main() -> None:
         f"points, relative to the first row; numba where it serves. Medians of {ROUNDS} "
         f"interleaved rounds, one thread.",
         "",
-        "| Gram | time |",
-        "|---|--:|",
-        *(f"| {name} | {median / unit:.2g} |" for name, median in medians.items()),
+        *harness.table(("Gram", "time"), [(k, f"{x / unit:.2g}") for k, x in medians.items()]),
         "",
     ]
-    RESULTS.write_text("\n".join(lines), encoding="utf-8")
+    PATH.write_text("\n".join(lines), encoding="utf-8")
     print("\n".join(lines))
 
 

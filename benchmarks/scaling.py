@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 
+import harness
 import numpy as np
 
 import rescntk as rk
@@ -46,48 +48,48 @@ def entries(**sizes) -> int:
     return s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
 
 
-def median_ratio(above: dict, below: dict, rounds: int = 5) -> float:
-    """Return the time of `above` over the time of `below`, the median of interleaved rounds."""
-    return statistics.median(seconds(**above) / seconds(**below) for _ in range(rounds))
-
-
 def per_entry(engines: list[str], rounds: int = 7) -> dict:
     """Return ns per pixel pair and layer, and times the limit: medians of interleaved rounds."""
     report: dict = {"limit_ns": {}, "per_entry": {}, "times_limit": {}}
-    for engine in engines:
-        for dtype in DTYPES:
-            for head, n in (("gap", 40), ("trace", 512)):
-                size = {"head": head, "d": 100, "n": n}
-                spent, least = [], []
-                for _ in range(rounds):
-                    spent.append(1e9 * seconds(engine, dtype, **size) / entries(**size))
-                    if engine == "numba":
-                        import limit
-                        import numba
+    for engine, dtype, (head, n) in product(engines, DTYPES, (("gap", 40), ("trace", 512))):
+        name, size = f"{engine} {dtype} {head}", {"head": head, "d": 100, "n": n}
+        calls = {"spent": partial(seconds, engine, dtype, **size)}
+        if engine == "numba":
+            import limit
+            import numba
 
-                        least.append(limit.nanoseconds(dtype, numba.config.NUMBA_NUM_THREADS))
-                name = f"{engine} {dtype} {head}"
-                report["per_entry"][name] = statistics.median(spent)
-                if least:
-                    ratios = [a / b for a, b in zip(spent, least, strict=True)]
-                    report["limit_ns"][dtype] = statistics.median(least)
-                    report["times_limit"][name] = statistics.median(ratios)
+            threads = numba.config.NUMBA_NUM_THREADS
+            calls["least"] = partial(limit.nanoseconds, dtype, threads)
+        ns = harness.interleaved(calls, rounds)
+        ns["spent"] = [1e9 * spent / entries(**size) for spent in ns["spent"]]
+        report["per_entry"][name] = float(np.median(ns["spent"]))
+        if engine == "numba":
+            report["limit_ns"][dtype] = float(np.median(ns["least"]))
+            report["times_limit"][name] = harness.median_ratio(ns["spent"], ns["least"])
     return report
+
+
+def ratios(engine: str, dtype: str) -> dict[str, float]:
+    """Return times over times of a symmetric Gram, and of one kind."""
+    base = {"engine": engine, "dtype": dtype}
+    wide, many = base | {"n": 80}, base | {"head": "trace", "n": 1024}
+    pairs = {
+        "full / symmetric, GAP": (wide, wide | {"symmetric": True}),
+        "full / symmetric, trace": (many, many | {"symmetric": True}),
+        "both kinds / GPK alone": (base, base | {"kinds": ("gpk",)}),
+    }
+    medians = {}
+    for name, (above, below) in pairs.items():
+        calls = {"above": partial(seconds, **above), "below": partial(seconds, **below)}
+        medians[name] = harness.median_ratio(*harness.interleaved(calls, 5).values())
+    return medians
 
 
 def measure(engines: list[str]) -> dict:
     """Return ns per entry, ratios, and the sweeps, for each engine."""
-    report: dict = per_entry(engines) | {"ratios": {}, "sweeps": []}
+    found = {f"{e} {dtype}": ratios(e, dtype) for e, dtype in product(engines, DTYPES)}
+    report: dict = per_entry(engines) | {"ratios": found, "sweeps": []}
     for engine in engines:
-        for dtype in DTYPES:
-            base = {"engine": engine, "dtype": dtype}
-            wide = base | {"n": 80}
-            many = base | {"head": "trace", "n": 1024}
-            report["ratios"][f"{engine} {dtype}"] = {
-                "full / symmetric, GAP": median_ratio(wide, wide | {"symmetric": True}),
-                "full / symmetric, trace": median_ratio(many, many | {"symmetric": True}),
-                "both kinds / GPK alone": median_ratio(base, base | {"kinds": ("gpk",)}),
-            }
         for name, sizes in SWEEPS.items():
             for size in sizes:
                 spent = 1e9 * seconds(engine, "float64", **size) / entries(**size)
@@ -136,11 +138,9 @@ def draw(report: dict, path: Path) -> None:
         if report["limit_ns"]:
             ax.axhline(report["limit_ns"]["float64"], linestyle=":", color="black", label="limit")
         ax.set(xscale="log", yscale="log", xlabel=label)
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_formatter("")
+        harness.plain_ticks(ax.xaxis)
         ax.yaxis.set_major_formatter("{x:g}")
-        ax.grid(True, linewidth=0.4, alpha=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
+        harness.tidy(ax)
     for ax in axes[:, 0]:
         ax.set_ylabel("ns per pixel pair and layer")
     place = {"loc": "center", "bbox_to_anchor": (0.5, 0.6), "ncols": 2}  # between the curves

@@ -13,16 +13,14 @@ The script writes to benchmarks/results/: unequal.json; unequal.md, the tables.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import sys
+import datetime
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
-from cpu import machine
+from harness import Row
 from scipy.signal import resample
 
 import rescntk as rk
@@ -30,7 +28,6 @@ from rescntk import datasets
 from rescntk.engines.cpu import run
 
 Signals = Any
-Report = dict[str, Any]
 
 DEPTH, ENTRIES = 5, 6e6
 """Depth of the networks, and entries of a Gram whose time is taken."""
@@ -53,13 +50,6 @@ RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 # -- costs
 
 
-def seconds(compute: Callable[[], Any]) -> float:
-    """Return the processor time of a call."""
-    start = time.process_time()
-    compute()
-    return time.process_time() - start
-
-
 def entries(X: Signals) -> int:
     """Return the entries of a symmetric Gram, of which half are computed."""
     lengths = np.array([x.shape[1] for x in X])
@@ -73,51 +63,47 @@ def draw(lengths: tuple[int, int], total: float, rng: np.random.Generator) -> li
     return [rng.standard_normal((4, d)) for d in drawn]
 
 
-def cost(case: tuple, dtype: str, rounds: int, total: float) -> Report:
+def seconds(network: rk.Network, signals: Signals, dtype: str = "float64") -> float:
+    """Return the processor time of a Gram."""
+    options = {"engine": "numba", "dtype": dtype, "threads": 1}
+    return harness.processor_seconds(lambda: rk.gram(network, signals, **options))
+
+
+def in_turn(
+    network: rk.Network, signals: list[Signals], rounds: int, dtype: str = "float64"
+) -> np.ndarray:
+    """Return the nanoseconds of an entry, (signals, rounds)."""
+    calls = {str(k): lambda X=X: seconds(network, X, dtype) for k, X in enumerate(signals)}
+    taken = np.array(list(harness.interleaved(calls, rounds).values()))
+    return 1e9 * taken / np.array([[entries(X)] for X in signals])
+
+
+def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
     """Return the nanoseconds of an entry of a list and of an array, and the median of ratios."""
     name, lengths, d, q, bar = case
-    rng, network = np.random.default_rng(0), rk.Network(DEPTH, q)
+    rng = np.random.default_rng(0)
     X = draw(lengths, total, rng)
     Z = rng.standard_normal((len(X), 4, d))
-
-    def entry(signals: Signals) -> float:
-        def compute() -> None:
-            rk.gram(network, signals, engine="numba", dtype=dtype, threads=1)
-
-        return 1e9 * seconds(compute) / entries(signals)
-
-    pairs = [(entry(X), entry(Z)) for _ in range(rounds)]
-    of_list, of_array = (statistics.median(side) for side in zip(*pairs, strict=True))
-    ratio = statistics.median(one / other for one, other in pairs)
+    ns = in_turn(rk.Network(DEPTH, q), [X, Z], rounds, dtype)
+    of_list, of_array = np.median(ns, axis=1).tolist()
     return {
         "lengths": name, "filter_size": q, "dtype": dtype, "list_ns": of_list,
-        "array_ns": of_array, "ratio": ratio, "bar": bar,
+        "array_ns": of_array, "ratio": float(np.median(ns[0] / ns[1])), "bar": bar,
     }  # fmt: skip
 
 
-def padded(X: list[np.ndarray]) -> np.ndarray:
-    """Return signals with zeros after their ends."""
-    longest = max(x.shape[1] for x in X)
-    return np.stack([np.pad(x, ((0, 0), (0, longest - x.shape[1]))) for x in X])
-
-
-def against_padding(rounds: int, total: float) -> Report:
+def against_padding(rounds: int, total: float) -> Row:
     """Return the time of a Gram of own lengths as a share of the time of padded signals."""
     X = draw(SPREAD, total, np.random.default_rng(1))
-    Z, network = padded(X), rk.Network(DEPTH)
-
-    def of(signals: Signals) -> float:
-        return seconds(lambda: rk.gram(network, signals, engine="numba", threads=1))
-
-    times = [(of(X), of(Z)) for _ in range(rounds)]
-    return {
-        "lengths": SPREAD,
-        "entries": entries(X) / entries(Z),
-        "time": statistics.median(one / other for one, other in times),
-    }
+    longest = max(x.shape[1] for x in X)
+    Z = np.stack([np.pad(x, ((0, 0), (0, longest - x.shape[1]))) for x in X])
+    share = entries(X) / entries(Z)
+    of_list, of_padded = in_turn(rk.Network(DEPTH), [X, Z], rounds)
+    time_share = share * float(np.median(of_list / of_padded))
+    return {"lengths": SPREAD, "entries": share, "time": time_share}
 
 
-def outside_compiled_code(count: int, lengths: int, depth: int) -> Report:
+def outside_compiled_code(count: int, lengths: int, depth: int) -> Row:
     """Return the share of the processor time outside compiled code, for many lengths."""
     rng, network = np.random.default_rng(2), rk.Network(depth)
     drawn = 1 + np.concatenate([np.arange(lengths), rng.integers(0, lengths, count - lengths)])
@@ -136,7 +122,7 @@ def outside_compiled_code(count: int, lengths: int, depth: int) -> Report:
     try:
         for name, loop in kept.items():
             setattr(run, name, timed(loop))
-        whole = seconds(lambda: rk.gram(network, X, engine="numba", threads=1))
+        whole = seconds(network, X)
     finally:
         for name, loop in kept.items():
             setattr(run, name, loop)
@@ -184,7 +170,7 @@ def peers() -> dict[str, Callable[[], Any]]:
     }
 
 
-def accuracies(name: str) -> list[Report]:
+def accuracies(name: str) -> list[Row]:
     """Return the accuracy of each method on a set."""
     splits = versions(name)
     cases = [(f"rescntk, {version}", ours, version) for version in splits]
@@ -198,16 +184,32 @@ def accuracies(name: str) -> list[Report]:
         accuracy = float((model.predict(Z) == labels).mean())
         taken = time.process_time() - start
         rows.append({"set": name, "method": method, "accuracy": accuracy, "seconds": taken})
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        harness.say(rows[-1])
     return rows
 
 
 # -- the report
 
 
-def tables(report: Report) -> str:
+def tables(report: Row) -> str:
     """Return the report as Markdown."""
-    m = report["machine"]
+    m, padding, many = report["machine"], report["padding"], report["many"]
+    low, high = padding["lengths"]
+    costs = [
+        (
+            *(row[name] for name in ("lengths", "filter_size", "dtype")),
+            f"{row['list_ns']:.1f}",
+            f"{row['array_ns']:.1f}",
+            f"{row['ratio']:.2f}",
+            row["bar"] or "",
+        )
+        for row in report["costs"]
+    ]
+    accuracies = []
+    for of_sets in zip(*report["accuracies"], strict=True):
+        method = of_sets[0]["method"].replace(f" to {RESAMPLED[SETS[0]]}", "")
+        cells = [(f"{row['accuracy']:.3f}", f"{row['seconds']:.1f}") for row in of_sets]
+        accuracies.append((method, *sum(cells, ())))
     lines = [
         "# Signals of different lengths",
         "",
@@ -216,18 +218,11 @@ def tables(report: Report) -> str:
         f"of processor time for an entry, a pixel pair of two signals; medians of "
         f"{report['rounds']} interleaved rounds.",
         "",
-        "| lengths | filter size | dtype | list, ns | array, ns | ratio | bar |",
-        "|---|--:|---|--:|--:|--:|--:|",
-    ]
-    for row in report["costs"]:
-        bar = "" if row["bar"] is None else f"{row['bar']}"
-        lines.append(
-            f"| {row['lengths']} | {row['filter_size']} | {row['dtype']} | {row['list_ns']:.1f} | "
-            f"{row['array_ns']:.1f} | {row['ratio']:.2f} | {bar} |"
-        )
-    padding, many = report["padding"], report["many"]
-    low, high = padding["lengths"]
-    lines += [
+        *harness.table(
+            ("lengths", "filter size", "dtype", "list, ns", "array, ns", "ratio", "bar"),
+            costs,
+            left=(0, 2),
+        ),
         "",
         f"Lengths from {low} to {high}: the list has {padding['entries']:.0%} of the entries of "
         f"padded signals, and takes {padding['time']:.0%} of the time.",
@@ -240,15 +235,13 @@ def tables(report: Report) -> str:
         'rescntk: ResidualKernelClassifier(effort="fast", head="gap"), whose kernels leave-one-out '
         "errors weight. Other methods have own lengths.",
         "",
-        "| method | " + " | ".join(f"{name} | seconds" for name in SETS) + " |",
-        "|---|" + "--:|--:|" * len(SETS),
+        *harness.table(
+            ("method", *(cell for name in SETS for cell in (name, "seconds"))), accuracies
+        ),
+        "",
+        f"Resampled: to {' and '.join(map(str, RESAMPLED.values()))} time points.",
     ]
-    for of_sets in zip(*report["accuracies"], strict=True):
-        method = of_sets[0]["method"].replace(f" to {RESAMPLED[SETS[0]]}", "")
-        cells = [f"{row['accuracy']:.3f} | {row['seconds']:.1f}" for row in of_sets]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    sizes = " and ".join(str(RESAMPLED[name]) for name in SETS)
-    return "\n".join([*lines, "", f"Resampled: to {sizes} time points."]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -257,21 +250,20 @@ def main() -> None:
     options = parser.parse_args()
     rounds, total = (2, ENTRIES / 10) if options.quick else (5, ENTRIES)
     rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="numba")  # compiled before any time is taken
-    report: Report = {"machine": machine(), "rounds": rounds, "costs": []}
+    machine = harness.machine() | {"date": datetime.date.today().isoformat()}
+    report: Row = {"machine": machine, "rounds": rounds, "costs": []}
     for case in COSTS:
         for dtype in ("float64", "float32"):
             report["costs"].append(cost(case, dtype, rounds, total))
-            print(json.dumps(report["costs"][-1]), file=sys.stderr, flush=True)
+            harness.say(report["costs"][-1])
     report["padding"] = against_padding(rounds, total)
     report["many"] = outside_compiled_code(*((50, 40, 2) if options.quick else MANY[:3]))
-    print(json.dumps([report["padding"], report["many"]]), file=sys.stderr, flush=True)
+    harness.say(report["padding"], report["many"])
     report["accuracies"] = [accuracies(name) for name in SETS]
     print(tables(report))
     if not options.quick:
-        results = Path(__file__).parent / "results"
-        results.mkdir(exist_ok=True)
-        (results / "unequal.json").write_text(json.dumps(report, indent=1) + "\n")
-        (results / "unequal.md").write_text(tables(report))
+        harness.save(harness.RESULTS / "unequal.json", report)
+        (harness.RESULTS / "unequal.md").write_text(tables(report))
 
 
 if __name__ == "__main__":
