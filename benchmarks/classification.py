@@ -35,14 +35,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 from classification_methods import (
     CURVE_DRAWS,
@@ -58,18 +57,13 @@ from classification_methods import (
     missing,
     signals,
 )
-from classification_report import (
-    curve_table,
-    draw,
-    draw_curves,
-    read,
-    table,
-    write,
-)
+from classification_report import curve_table, draw, draw_curves, table
+from harness import RESULTS, Row, read, write
 
-RESULTS = Path(__file__).parent / "results"
 FIRST_SETS = {"one": "ItalyPowerDemand", "many": "BasicMotions"}
 PARTS = ("X", "y", "Z", "truth")
+SECONDS = ("warm_seconds", "cold_seconds", "first_seconds")
+COLUMNS = ("method", "set", "accuracy", "lowest", "highest", *SECONDS, "load")
 
 
 # -- a worker: one method on one set, in its own process; aeon is imported for aeon's methods alone
@@ -79,7 +73,7 @@ def arrays(folder: str) -> tuple[np.ndarray, ...]:
     return tuple(np.load(Path(folder) / f"{part}.npy") for part in PARTS)
 
 
-def once(method: str, folder: str) -> tuple[dict[str, Any], Any]:
+def once(method: str, folder: str) -> tuple[Row, Any]:
     """Fit and predict for the first time in this process, and return results and model.
 
     The results are accuracy, cold seconds, and the number of functions that numba compiled.
@@ -103,7 +97,7 @@ def compiled() -> int:
     return sum(1 for _ in Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbc"))
 
 
-def work(method: str, folder: str) -> dict[str, Any]:
+def work(method: str, folder: str) -> Row:
     """Return accuracies and seconds, cold and then warm; of our classifier the passes too."""
     answer, model = once(method, folder)
     X, y, Z, truth = arrays(folder)
@@ -125,7 +119,7 @@ def work(method: str, folder: str) -> dict[str, Any]:
     return answer
 
 
-def curve(method: str, folder: str) -> list[dict[str, Any]]:
+def curve(method: str, folder: str) -> list[Row]:
     """Return accuracies with few training signals, drawn from training and test set together."""
     X, y, Z, truth = arrays(folder)
     X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
@@ -162,7 +156,7 @@ class Workers:
         self.folder = folder
         self.first: dict[tuple[str, str], float] = {}
 
-    def measure(self, method: str, name: str, kind: str) -> dict[str, Any]:
+    def measure(self, method: str, name: str, kind: str) -> Row:
         """Return the answer of a worker whose cold seconds contain no compiling."""
         channels = "one" if self.signals(name)["X"].shape[1] == 1 else "many"
         cache = self.folder / "caches" / f"{list(METHODS).index(method)} {channels}"
@@ -181,13 +175,10 @@ class Workers:
     def ask(self, method: str, name: str, kind: str, cache: Path | None = None) -> Any:
         """Start a worker of this kind, and return its answer."""
         self.signals(name)
-        environment = dict(os.environ) | ({"NUMBA_CACHE_DIR": str(cache)} if cache else {})
-        command = [sys.executable, __file__, "--worker", kind, method, str(self.folder / name)]
-        environment["BENCHMARK_START"] = str(time.time())
-        run = subprocess.run(command, capture_output=True, text=True, env=environment)
-        if run.returncode:
-            raise RuntimeError(f"{method} on {name}:\n{run.stderr}")
-        return json.loads(run.stdout.splitlines()[-1])
+        environment = {"BENCHMARK_START": str(time.time())}
+        environment |= {"NUMBA_CACHE_DIR": str(cache)} if cache else {}
+        folder = str(self.folder / name)
+        return harness.apart(__file__, "--worker", kind, method, folder, **environment)
 
     def signals(self, name: str) -> dict[str, np.ndarray]:
         """Return a set's arrays, written to disk for the workers at the first call."""
@@ -201,7 +192,7 @@ class Workers:
 
 def gather(
     workers: Workers, path: Path, kind: str, methods: list[str], sets: tuple[str, ...], again: bool
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Run the methods whose results are not in the file yet, and return all rows of the file.
 
     `kind` is the kind of worker; "cold" measures the rows that are in the file again.
@@ -222,14 +213,11 @@ def gather(
                     save_passes(path, name, answer["passes"])
                 if kind == "cold":
                     answer = {k: v for k, v in answer.items() if k.endswith("_seconds")}
-                    new = [there[0] | answer]
-                else:
-                    new = [key | answer]
+                new = [(there[0] if kind == "cold" else key) | answer]
             rows = [row for row in rows if row not in there] + new
-            accuracy = np.mean([row["accuracy"] for row in new])
-            print(f"{name}, {method}: accuracy {accuracy:.3f}", file=sys.stderr, flush=True)
+            harness.say(f"{name}, {method}: {np.mean([row['accuracy'] for row in new]):.3f}")
             rows.sort(key=lambda row: (place[row["set"]], place[row["method"]]))  # stable
-            write(path, rows, "curve" if kind == "curve" else "accuracy")
+            write(path, rows, () if kind == "curve" else COLUMNS)
     return rows
 
 
@@ -242,7 +230,7 @@ def save_passes(path: Path, name: str, passes: dict[str, list]) -> None:
     ]
     rows = [row for row in read(path) if row["set"] != name] + made
     rows.sort(key=lambda row: SETS.index(row["set"]))
-    write(path, rows, "passes")
+    write(path, rows)
 
 
 def main() -> None:
@@ -270,7 +258,7 @@ def main() -> None:
     if not set(sets) <= set(known) or not set(methods) <= set(METHODS):
         parser.error(f"sets are {', '.join(known)}; methods are {'; '.join(METHODS)}")
     for method in [m for m in methods if missing(m)]:
-        print(f"{method} left out: {missing(method)}", file=sys.stderr)
+        harness.say(f"{method} left out: {missing(method)}")
         methods.remove(method)
     if options.design:
         import classification_design

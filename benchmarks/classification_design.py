@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import harness
 import numpy as np
 from classification_methods import draw_signals, signals
 
@@ -83,6 +84,32 @@ def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[
 
 def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
     """Return mean accuracies as Markdown: passes alone, the first passes, weights."""
+    cells = []
+
+    def line(title: str, accuracies: list[float | None]) -> None:
+        complete = None not in accuracies
+        values = [*accuracies, np.mean(accuracies) if complete else None]
+        cells.append((title, *("–" if x is None else f"{x:.3f}" for x in values)))
+
+    def means(count: int, power: float = 4.0) -> list[float]:
+        return [
+            np.mean([split.accuracy(range(min(count, len(names))), power) for split in made])
+            for names, made in sets.values()
+        ]
+
+    most = max(len(names) for names, _ in sets.values())
+    for name in dict.fromkeys(name for names, _ in sets.values() for name in names):
+        alone = [
+            np.mean([split.accuracy([names.index(name)]) for split in made])
+            if name in names
+            else None
+            for names, made in sets.values()
+        ]
+        line(f"{name}, alone", alone)
+    for count in range(2, most + 1):
+        line(f"the first {count}", means(count))
+    for power in POWERS:
+        line(f"all, weights 1/error^{power:g}", means(most, power))
     lines = [
         "# What our classifier averages",
         "",
@@ -90,38 +117,8 @@ def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
         "training sets. Signals that a pass leaves as long as they are have no block statistics, "
         "so that sets of short signals have fewer passes.",
         "",
-        "| averaged | " + " | ".join(sets) + " | mean |",
-        "|---|" + "--:|" * (len(sets) + 1),
+        *harness.table(("averaged", *sets, "mean"), cells),
     ]
-
-    def line(title: str, cells: list[float]) -> None:
-        text = " | ".join("–" if np.isnan(cell) else f"{cell:.3f}" for cell in cells)
-        mean = "–" if np.isnan(cells).any() else f"{np.mean(cells):.3f}"
-        lines.append(f"| {title} | {text} | {mean} |")
-
-    def accuracies(some: Sequence[int], power: float = 4.0) -> list[float]:
-        return [
-            float(
-                np.mean([one.accuracy([i for i in some if i < len(names)], power) for one in made])
-            )
-            for names, made in sets.values()
-        ]
-
-    most = max(len(names) for names, _ in sets.values())
-    for name in dict.fromkeys(name for names, _ in sets.values() for name in names):
-        line(
-            f"{name}, alone",
-            [
-                np.mean([one.accuracy([names.index(name)]) for one in made])
-                if name in names
-                else np.nan
-                for names, made in sets.values()
-            ],
-        )
-    for count in range(2, most + 1):
-        line(f"the first {count}", accuracies(range(count)))
-    for power in POWERS:
-        line(f"all, weights 1/error^{power:g}", accuracies(range(most), power))
     return "\n".join(lines) + "\n"
 
 

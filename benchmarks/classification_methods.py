@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,86 +32,76 @@ JOBS = int(os.environ.get("NUMBA_NUM_THREADS", os.cpu_count() or 1))
 # -- the methods: fit on (X, y), predict Z; a seed for those that draw random numbers
 
 
-def flat(X: np.ndarray) -> np.ndarray:
+def on_flat(model: Any) -> Any:
+    """Return a model of standardized time points, whatever their channel."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    return make_pipeline(FunctionTransformer(_flat), StandardScaler(), model)
+
+
+def _flat(X: np.ndarray) -> np.ndarray:
     return X.reshape(len(X), -1)
 
 
 def ridge(seed: int) -> Any:
     from sklearn.linear_model import RidgeClassifierCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    return make_pipeline(
-        FunctionTransformer(flat), StandardScaler(), RidgeClassifierCV(np.logspace(-3, 3, 10))
-    )
+    return on_flat(RidgeClassifierCV(np.logspace(-3, 3, 10)))
 
 
 class RadialSVM:
     """Support vector machine; C and γ by cross-validation in 5 folds, fewer for small classes."""
 
+    def __init__(self, seed: int) -> None:
+        pass
+
     def fit(self, X: np.ndarray, y: np.ndarray) -> RadialSVM:
         from sklearn.model_selection import GridSearchCV, StratifiedKFold
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
         from sklearn.svm import SVC
 
-        model = make_pipeline(StandardScaler(), SVC(C=10.0))
+        self.model = on_flat(SVC(C=10.0))
         folds = min(5, np.unique(y, return_counts=True)[1].min())
         if folds > 1:
-            scale = 1.0 / flat(X).shape[1]
-            grid = {
-                "svc__C": np.logspace(-1, 3, 5),
-                "svc__gamma": scale * np.logspace(-2, 2, 5),
-            }
+            gamma = np.logspace(-2, 2, 5) / X[0].size
+            grid = {"svc__C": np.logspace(-1, 3, 5), "svc__gamma": gamma}
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-            model = GridSearchCV(model, grid, cv=splitter, n_jobs=JOBS)
-        self.model = model.fit(flat(X), y)
+            self.model = GridSearchCV(self.model, grid, cv=splitter, n_jobs=JOBS)
+        self.model.fit(X, y)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model.predict(flat(X))
+        return self.model.predict(X)
 
 
-def neighbour(distance: str) -> Callable[[int], Any]:
-    def make(seed: int) -> Any:
-        from aeon.classification.distance_based import KNeighborsTimeSeriesClassifier
+def neighbour(distance: str, seed: int) -> Any:
+    from aeon.classification.distance_based import KNeighborsTimeSeriesClassifier
 
-        return KNeighborsTimeSeriesClassifier(distance=distance, n_jobs=JOBS)
-
-    return make
+    return KNeighborsTimeSeriesClassifier(distance=distance, n_jobs=JOBS)
 
 
-def mini_rocket(seed: int) -> Any:
-    from aeon.classification.convolution_based import MiniRocketClassifier
+def rocket(name: str, seed: int) -> Any:
+    from aeon.classification import convolution_based
 
-    return MiniRocketClassifier(random_state=seed, n_jobs=JOBS)
-
-
-def multi_rocket_hydra(seed: int) -> Any:
-    from aeon.classification.convolution_based import MultiRocketHydraClassifier
-
-    return MultiRocketHydraClassifier(random_state=seed, n_jobs=JOBS)
+    return getattr(convolution_based, name)(random_state=seed, n_jobs=JOBS)
 
 
-def ours(effort: str) -> Callable[[int], Any]:
-    def make(seed: int) -> Any:
-        from rescntk.learn import ResidualKernelClassifier
+def ours(effort: str, seed: int) -> Any:
+    from rescntk.learn import ResidualKernelClassifier
 
-        return ResidualKernelClassifier(effort=effort)
-
-    return make
+    return ResidualKernelClassifier(effort=effort)
 
 
 OURS, FAST = "rescntk", "rescntk, fast"
 METHODS: dict[str, Callable[[int], Any]] = {
     "ridge, flat": ridge,
-    "SVM-RBF, flat": lambda seed: RadialSVM(),
-    "1-NN DTW": neighbour("dtw"),
-    "1-NN MSM": neighbour("msm"),
-    "MiniRocket": mini_rocket,
-    "MultiRocketHydra": multi_rocket_hydra,
-    FAST: ours("fast"),
-    OURS: ours("default"),
+    "SVM-RBF, flat": RadialSVM,
+    "1-NN DTW": partial(neighbour, "dtw"),
+    "1-NN MSM": partial(neighbour, "msm"),
+    "MiniRocket": partial(rocket, "MiniRocketClassifier"),
+    "MultiRocketHydra": partial(rocket, "MultiRocketHydraClassifier"),
+    FAST: partial(ours, "fast"),
+    OURS: partial(ours, "default"),
 }
 ROCKETS = ("MiniRocket", "MultiRocketHydra")
 SEEDS = dict.fromkeys(ROCKETS, (0, 1, 2))  # of the methods that draw random numbers

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import harness
 import numpy as np
 from classification_methods import (
     CURVE_DRAWS,
@@ -19,59 +18,7 @@ from classification_methods import (
     ROCKETS,
     SETS,
 )
-
-Row = dict[str, Any]
-
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "accuracy": (
-        "method",
-        "set",
-        "accuracy",
-        "lowest",
-        "highest",
-        "warm_seconds",
-        "cold_seconds",
-        "first_seconds",
-        "load",
-    ),
-    "curve": ("method", "set", "size", "draw", "accuracy"),
-}
-
-# -- files
-
-
-def read(path: Path) -> list[Row]:
-    """Return the rows of a file, none if there is no such file; empty cells are None."""
-    if not path.exists():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return [{k: _parsed(v) for k, v in row.items()} for row in csv.DictReader(file)]
-
-
-def _parsed(text: str | None) -> Any:
-    if not text:
-        return None
-    if text in ("True", "False"):
-        return text == "True"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
-
-
-def write(path: Path, rows: list[Row], kind: str) -> None:
-    """Write rows with the columns of their kind; all columns for kinds not in COLUMNS."""
-    path.parent.mkdir(exist_ok=True)
-    columns = COLUMNS.get(kind) or tuple(rows[0])
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
-        )
-
+from harness import Row
 
 # -- accuracies on the official splits
 
@@ -82,52 +29,39 @@ def table(rows: list[Row]) -> str:
     sets = [s for s in SETS if any(row["set"] == s for row in rows)]
     value = {(row["method"], row["set"]): row for row in rows}
     complete = [m for m in methods if all((m, s) in value for s in sets)]
-    lines = [
-        "# Accuracy of classifiers on data sets that aeon brings along",
-        "",
-        "| set | " + " | ".join(methods) + " |",
-        "|---|" + "--:|" * len(methods),
-    ]
+    cells = []
     for s in sets:
-        best = max(round(value[m, s]["accuracy"], 3) for m in methods if (m, s) in value)
-        cells = []
-        for m in methods:
-            if (m, s) not in value:
-                cells.append("–")
-                continue
-            accuracy = round(value[m, s]["accuracy"], 3)
-            cells.append(f"**{accuracy:.3f}**" if accuracy == best else f"{accuracy:.3f}")
-        lines.append(f"| {s} | " + " | ".join(cells) + " |")
+        accuracies = [value[m, s]["accuracy"] if (m, s) in value else None for m in methods]
+        texts = ["–" if x is None else f"{x:.3f}" for x in accuracies]
+        cells.append((s, *harness.bold(accuracies, texts)))
     mean = {m: float(np.mean([value[m, s]["accuracy"] for s in sets])) for m in complete}
-
-    def line(title: str, cell: Callable[[str], str]) -> str:
-        cells = [cell(m) if m in complete else "–" for m in methods]
-        return f"| {title} | " + " | ".join(cells) + " |"
-
-    lines.append(line("**mean**", lambda m: f"{mean[m]:.3f}"))
+    lines = {"**mean**": {m: f"{mean[m]:.3f}" for m in complete}}
     for kind in ("warm", "cold"):
-        total = {m: sum(value[m, s][f"{kind}_seconds"] for s in sets) for m in complete}
-        lines.append(line(f"{kind}, all sets", lambda m, t=total: duration(t[m])))
-
-    def compiling(method: str) -> str:
-        more = [
-            max(value[method, s]["first_seconds"] - value[method, s]["cold_seconds"], 0.0)
-            for s in sets
-            if value[method, s].get("first_seconds") is not None
+        lines[f"{kind}, all sets"] = {
+            m: duration(sum(value[m, s][f"{kind}_seconds"] for s in sets)) for m in complete
+        }
+    compiling = lines["compiling, once on a machine"] = {}
+    for m in complete:
+        first = [value[m, s] for s in sets if value[m, s].get("first_seconds") is not None]
+        if first:
+            more = max(row["first_seconds"] - row["cold_seconds"] for row in first)
+            compiling[m] = duration(max(more, 0.0))
+    cells += [(title, *(line.get(m, "–") for m in methods)) for title, line in lines.items()]
+    return "\n".join(
+        [
+            "# Accuracy of classifiers on data sets that aeon brings along",
+            "",
+            *harness.table(("set", *methods), cells),
+            "",
+            f"Seconds of fitting and predicting on {os.cpu_count()} cores: warm, the second time "
+            "in a process; cold, in a new process, imports included. Compiling: how much longer "
+            "the first process of all takes, whose code is not in numba's cache yet.",
+            "",
+            *busy(value),
+            *verdicts(mean, value, sets),
+            "",
         ]
-        return duration(max(more)) if more else "–"
-
-    lines.append(line("compiling, once on a machine", compiling))
-    lines += [
-        "",
-        f"Seconds of fitting and predicting on {os.cpu_count()} cores: warm, the second time in a "
-        "process; cold, in a new process, imports included. Compiling: how much longer the first "
-        "process of all takes, whose code is not in numba's cache yet.",
-        "",
-        *busy(value),
-        *verdicts(mean, value, sets),
-    ]
-    return "\n".join(lines) + "\n"
+    )
 
 
 def duration(seconds: float) -> str:
@@ -192,11 +126,9 @@ def _verdict(margin: float, form: str) -> str:
     return "met" if margin > -1e-9 else f"missed by {form.format(-margin)}"
 
 
-COLOURS = dict(
-    zip(METHODS, ("0.55", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#CC79A7", "#8C510A",
-                  "#D55E00"),
-        strict=True)  # Okabe and Ito
-)  # fmt: skip
+PALETTE = ("0.55", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#CC79A7", "#8C510A", "#D55E00")
+"""Of Okabe and Ito."""
+COLOURS = dict(zip(METHODS, PALETTE, strict=True))
 MARKS = dict(zip(METHODS, "osD^vP*X", strict=True))
 
 
@@ -235,8 +167,7 @@ def draw(rows: list[Row]) -> Any:
     right.tick_params(axis="x", length=0)
     right.set_title("each set", fontsize="medium")
     for ax in (left, right):
-        ax.grid(True, axis="y", linewidth=0.4, alpha=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
+        harness.tidy(ax, "y")
     for edge in np.arange(len(sets) - 1) + 0.5:
         right.axvline(edge, linewidth=0.4, color="0.85")
     figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
@@ -290,11 +221,9 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
                 ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.4)
                 ax.text(size / 1.25, bound + 0.008, "ceiling", fontsize="small")
         ax.set(xscale="log", xlabel="training signals", title=short_name(name), xticks=CURVE_SIZES)
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_formatter("")
+        harness.plain_ticks(ax.xaxis)
         ax.tick_params(axis="x", which="minor", length=0)
-        ax.grid(True, linewidth=0.4, alpha=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
+        harness.tidy(ax)
     axes[0].set_ylabel(f"accuracy, mean of {CURVE_DRAWS} draws")
     figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     return figure
@@ -307,17 +236,13 @@ def curve_table(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
         methods = _drawn(rows, [name])
         if not methods:
             continue
-        lines += [
-            f"| {name}, training signals | " + " | ".join(methods) + " | ceiling |",
-            "|--:|" + "--:|" * (len(methods) + 1),
-        ]
+        cells = []
         for size in CURVE_SIZES:
             pairs = [summary(rows, method, name, size) for method in methods]
-            cells = [f"{mean:.3f} ± {error:.3f}" for mean, error in pairs]
-            lines.append(
-                f"| {size} | " + " | ".join([*cells, f"{ceilings[name][size]:.3f}"]) + " |"
-            )
-        lines.append("")
+            texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in pairs]
+            cells.append((size, *texts, f"{ceilings[name][size]:.3f}"))
+        header = (f"{name}, training signals", *methods, "ceiling")
+        lines += [*harness.table(header, cells, left=()), ""]
     lines.append(
         f"Means of {CURVE_DRAWS} draws from training and test signals together, the same for all "
         "methods, ± standard errors. Ceiling: the share of test signals whose class was among the "

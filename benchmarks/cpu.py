@@ -133,8 +133,7 @@ def race(contestants: dict[str, Peer | Ours], case: tuple, rounds: int) -> dict:
     first = next(iter(same.values()))
     worst = {
         name: max(
-            float(np.abs(np.divide(answer[kind], first[kind]) - 1).max())
-            for kind in ("gpk", "ntk")
+            float(np.abs(np.divide(answer[kind], first[kind]) - 1).max()) for kind in ("gpk", "ntk")
         )
         for name, answer in same.items()
     }

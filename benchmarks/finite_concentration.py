@@ -16,13 +16,13 @@ hundred rows, a few miss by chance: their repetition has to pass.
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import harness
 import jax
 import numpy as np
+from harness import Row
 
 import rescntk as rk
 from rescntk import finite, literature
@@ -30,7 +30,6 @@ from rescntk.finite.sampling import features_kernel, summarize
 
 WIDTHS, SAMPLES, SIGNALS, CHANNELS, LENGTH, DEPTH = (32, 128, 512), 48, 3, 2, 5, 3
 BAR = 3.0
-RESULTS = Path(__file__).parent / "results"
 HEADS = ("equivariant", "trace", "gap")
 KINDS = ("gpk", "ntk")
 ALL = ("input", "inner", "outer", "readout")
@@ -91,7 +90,7 @@ def cases() -> dict[str, Case]:
     return found
 
 
-def measure(case: Case, seed: int, n: int) -> dict[str, dict[str, Any]]:
+def measure(case: Case, seed: int, n: int) -> dict[str, Row]:
     """Return the result of each row, by head and kind."""
     rng = np.random.default_rng(0)
     X = [rng.standard_normal((CHANNELS, length)) for length in case.lengths]
@@ -126,7 +125,7 @@ def sample(case: Case, X: Any, key: Any, width: int, n: int) -> dict[Any, list[n
     return found
 
 
-def result_of(table: finite.Concentration, n: int) -> dict[str, Any]:
+def result_of(table: finite.Concentration, n: int) -> Row:
     """Return slope, its error, and how far the mean is from the kernel in standard errors."""
     z = table.deviations[np.triu_indices(SIGNALS)]
     difference = np.linalg.norm(table.widest.mean - table.exact)
@@ -141,19 +140,28 @@ def result_of(table: finite.Concentration, n: int) -> dict[str, Any]:
     }
 
 
-def passes(result: dict[str, Any]) -> bool:
+def passes(result: Row) -> bool:
     """Return whether a result meets the bar; NaN does not."""
     slope = abs(result["slope"] + 0.5) <= BAR * result["slope_error"]
     return bool(slope and result["largest_deviation"] <= BAR)
 
 
-def table(results: dict[str, Any]) -> str:
+def table(results: dict[str, Row]) -> str:
     """Return the results as Markdown."""
-    first = [passes(entry["first"]) for entry in results.values()]
-    final = [passes(entry.get("repeated", entry["first"])) for entry in results.values()]
-    squares = [entry["first"]["rms_deviation"] ** 2 for entry in results.values()]
-    slopes = [entry["first"] for entry in results.values()]
-    slopes = [((found["slope"] + 0.5) / found["slope_error"]) ** 2 for found in slopes]
+    first = [entry["first"] for entry in results.values()]
+    final = [entry.get("repeated", entry["first"]) for entry in results.values()]
+    deviation = np.sqrt(np.mean([row["rms_deviation"] ** 2 for row in first]))
+    slope = np.sqrt(np.mean([((row["slope"] + 0.5) / row["slope_error"]) ** 2 for row in first]))
+    cells = [
+        (
+            f"{'↻ ' if label == 'repeated' else ''}{name}",
+            f"{result['relative_error'][-1]:.4f}",
+            f"{result['slope']:.3f} ± {result['slope_error']:.3f}",
+            f"{result['largest_deviation']:.1f}",
+        )
+        for name, entry in results.items()
+        for label, result in entry.items()
+    ]
     lines = [
         "# Finite networks against the exact kernels",
         "",
@@ -161,28 +169,19 @@ def table(results: dict[str, Any]) -> str:
         f"networks of each, {SIGNALS} signals of {CHANNELS} channels and {LENGTH} pixels (1 pixel "
         f"for fully connected systems), depth {DEPTH}.",
         "",
-        f"- Rows that meet the bar at once: {sum(first)} of {len(first)}.",
+        f"- Rows that meet the bar at once: {sum(map(passes, first))} of {len(first)}.",
         f"- After repeating the others with another seed and {4 * SAMPLES} networks: "
-        f"{sum(final)} of {len(final)}.",
-        f"- Root mean square of all deviations, in standard errors: {np.mean(squares) ** 0.5:.2f} "
+        f"{sum(map(passes, final))} of {len(final)}.",
+        f"- Root mean square of all deviations, in standard errors: {deviation:.2f} "
         "(expected: 1.02, that of Student's t with 47 degrees of freedom).",
         f"- Root mean square of the slopes' distances from −1/2, in standard errors: "
-        f"{np.mean(slopes) ** 0.5:.2f} (expected: about 1).",
+        f"{slope:.2f} (expected: about 1).",
         "",
         "Error: root mean square of ‖K̂ − K‖/‖K‖ at the largest width. Deviation: largest entry of "
         "|mean − kernel| in standard errors. ↻: the repetition.",
         "",
-        "| network; head; kernel | error | slope | deviation |",
-        "|---|--:|--:|--:|",
+        *harness.table(("network; head; kernel", "error", "slope", "deviation"), cells),
     ]
-    for name, entry in results.items():
-        for label, result in entry.items():
-            mark = "↻ " if label == "repeated" else ""
-            lines.append(
-                f"| {mark}{name} | {result['relative_error'][-1]:.4f} "
-                f"| {result['slope']:.3f} ± {result['slope_error']:.3f} "
-                f"| {result['largest_deviation']:.1f} |"
-            )
     return "\n".join(lines) + "\n"
 
 
@@ -191,30 +190,27 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after this time")
     parser.add_argument("--table", action="store_true", help="write the table alone")
     options = parser.parse_args()
-    path, start = RESULTS / "finite_concentration.json", time.perf_counter()
-    results = json.loads(path.read_text()) if path.exists() else {}
+    path, start = harness.RESULTS / "finite_concentration.json", time.perf_counter()
+    results = harness.load(path, {})
     # Compiling takes longer than sampling at these widths.
     jax.config.update("jax_disable_most_optimizations", True)
     for seed, (name, case) in enumerate(cases().items()):
         late = time.perf_counter() - start > 60 * options.minutes
         if name in results or options.table or late:
             continue
-        begin = time.perf_counter()
         rows = {row: {"first": first} for row, first in measure(case, seed, SAMPLES).items()}
-        if not all(passes(row["first"]) for row in rows.values()):
-            for row, again in measure(case, 10_000 + seed, 4 * SAMPLES).items():
-                if not passes(rows[row]["first"]):
-                    rows[row]["repeated"] = again
+        missed = [row for row, entry in rows.items() if not passes(entry["first"])]
+        if missed:
+            again = measure(case, 10_000 + seed, 4 * SAMPLES)
+            for row in missed:
+                rows[row]["repeated"] = again[row]
         results[name] = rows
-        path.write_text(json.dumps(results, indent=1))
-        good = sum(passes(row["first"]) for row in rows.values())
-        final = sum(passes(row.get("repeated", row["first"])) for row in rows.values())
-        seconds = time.perf_counter() - begin
-        print(f"{name}: {good}, then {final} of {len(rows)}; {seconds:.0f} s", flush=True)
-    done = {
+        harness.save(path, results)
+        harness.say(f"{name}: {len(rows) - len(missed)} of {len(rows)} at once")
+    measured = {
         f"{name}; {row}": entry for name in cases() for row, entry in results.get(name, {}).items()
     }
-    path.with_suffix(".md").write_text(table(done))
+    path.with_suffix(".md").write_text(table(measured))
 
 
 if __name__ == "__main__":

@@ -138,6 +138,15 @@ def table(header: Sequence[str], rows: Iterable[Iterable[Any]], left: Sequence[i
     return [line(header), f"|{rule}", *map(line, rows)]
 
 
+def bold(values: Sequence[float | None], texts: Sequence[str]) -> list[str]:
+    """Return the texts, in bold where a value is the largest to three digits."""
+    best = max(round(value, 3) for value in values if value is not None)
+    return [
+        text if value is None or round(value, 3) != best else f"**{text}**"
+        for value, text in zip(values, texts, strict=True)
+    ]
+
+
 def verdict(is_met: bool) -> str:
     return "met" if is_met else "missed"
 

@@ -13,19 +13,19 @@ processor; results/regression.md is a table for the README. Results of other met
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
-from classification_methods import flat
-from classification_report import read, write
+from classification_methods import on_flat
+from harness import Row
 
-RESULTS = Path(__file__).parent / "results"
 SETS = {"Covid3Month": "aeon", "CardanoSentiment": "aeon", "Tecator": "sktime"}
 DRAWS = 5
 OURS, RIDGE = "rescntk", "ridge, flat"
@@ -53,29 +53,26 @@ def splits(n: int, n_train: int, draws: int) -> list[tuple[np.ndarray, np.ndarra
 # -- the methods: fit on (X, y), predict Z
 
 
+def mean() -> Any:
+    from sklearn.dummy import DummyRegressor
+
+    return DummyRegressor()
+
+
 def ridge() -> Any:
     from sklearn.linear_model import RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    return make_pipeline(
-        FunctionTransformer(flat), StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))
-    )
+    return on_flat(RidgeCV(np.logspace(-4, 4, 17)))
 
 
 def radial_process() -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    kernel = ConstantKernel(1.0, (1e-3, 1e5)) * RBF(10.0, (1e-1, 1e4)) + WhiteKernel(
-        0.1, (1e-8, 1e2)
-    )
-    model = GaussianProcessRegressor(
-        kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0
-    )
-    return make_pipeline(FunctionTransformer(flat), StandardScaler(), model)
+    signal = ConstantKernel(1.0, (1e-3, 1e5)) * RBF(10.0, (1e-1, 1e4))
+    kernel = signal + WhiteKernel(0.1, (1e-8, 1e2))
+    options = {"normalize_y": True, "n_restarts_optimizer": 2, "random_state": 0}
+    return on_flat(GaussianProcessRegressor(kernel, **options))
 
 
 def mini_rocket() -> Any:
@@ -84,37 +81,23 @@ def mini_rocket() -> Any:
     return MiniRocketRegressor(random_state=0)
 
 
-def ours(effort: str) -> Callable[[], Any]:
-    def make() -> Any:
-        from rescntk.learn import ResidualKernelRegressor
+def ours(effort: str) -> Any:
+    from rescntk.learn import ResidualKernelRegressor
 
-        return ResidualKernelRegressor(effort=effort)
-
-    return make
+    return ResidualKernelRegressor(effort=effort)
 
 
 METHODS: dict[str, Callable[[], Any]] = {
-    "mean of the targets": lambda: Mean(),
+    "mean of the targets": mean,
     RIDGE: ridge,
     "GP-RBF, flat": radial_process,
     "MiniRocket": mini_rocket,
-    f"{OURS}, fast": ours("fast"),
-    OURS: ours("default"),
+    f"{OURS}, fast": partial(ours, "fast"),
+    OURS: partial(ours, "default"),
 }
 
 
-class Mean:
-    """Predict the mean of the training targets."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Mean:
-        self.mean = y.mean()
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return np.full(len(X), self.mean)
-
-
-def measure(method: str, name: str, draws: int) -> list[dict[str, Any]]:
+def measure(method: str, name: str, draws: int) -> list[Row]:
     """Return R² and processor seconds of each split; split 0 is the official one."""
     from sklearn.metrics import r2_score
 
@@ -132,7 +115,7 @@ def measure(method: str, name: str, draws: int) -> list[dict[str, Any]]:
 # -- the table
 
 
-def report(rows: list[dict[str, Any]]) -> str:
+def report(rows: list[Row]) -> str:
     """Return R² of the official splits, mean R² of random splits, and verdicts, as Markdown."""
     methods = [m for m in METHODS if any(row["method"] == m for row in rows)]
     names = [s for s in SETS if any(row["set"] == s for row in rows)]
@@ -141,26 +124,18 @@ def report(rows: list[dict[str, Any]]) -> str:
         for m in methods
         for s in names
     }
-    lines = ["# Regression", ""]
-    lines += ["| R² | " + " | ".join(methods) + " |", "|---|" + "--:|" * len(methods)]
-
-    def line(title: str, values: list[float], cells: list[str]) -> None:
-        best = max(round(value, 3) for value in values)
-        marked = [
-            f"**{cell}**" if round(value, 3) == best else cell
-            for value, cell in zip(values, cells, strict=True)
-        ]
-        lines.append(f"| {title} | " + " | ".join(marked) + " |")
-
+    cells = []
     for s in names:
         official = [float(found[m, s][0]) for m in methods]
-        line(f"{s}, official", official, [f"{value:.3f}" for value in official])
+        texts = [f"{value:.3f}" for value in official]
+        cells.append((f"{s}, official", *harness.bold(official, texts)))
     for s in names:
         means = [float(found[m, s][1:].mean()) for m in methods]
         errors = [_error(found[m, s][1:]) for m in methods]
-        cells = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
-        line(f"{s}, random splits", means, cells)
+        texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
+        cells.append((f"{s}, random splits", *harness.bold(means, texts)))
     draws = min(len(values) for values in found.values()) - 1
+    lines = ["# Regression", "", *harness.table(("R²", *methods), cells)]
     lines += ["", f"Random splits: means over {draws} splits, ± standard errors."]
     if OURS in methods and RIDGE in methods:
         lines.append("")
@@ -190,16 +165,17 @@ def main(arguments: list[str] | None = None) -> str:
     if not set(methods) <= set(METHODS):
         parser.error(f"methods are {'; '.join(METHODS)}")
     warnings.filterwarnings("ignore")
-    path = RESULTS / "regression.csv"
-    rows = [] if options.quick else [row for row in read(path) if row["method"] not in methods]
+    path = harness.RESULTS / "regression.csv"
+    rows = [] if options.quick else harness.read(path)
+    rows = [row for row in rows if row["method"] not in methods]
     for method in methods:
         for name in SETS:
             new = measure(method, name, 2 if options.quick else options.draws)
-            print(f"{name}, {method}: R² {new[0]['r2']:.3f}", file=sys.stderr, flush=True)
+            harness.say(f"{name}, {method}: R² {new[0]['r2']:.3f}")
             rows += new
         if not options.quick:
             rows.sort(key=lambda row: ([*SETS].index(row["set"]), [*METHODS].index(row["method"])))
-            write(path, rows, "regression")
+            harness.write(path, rows)
             path.with_suffix(".md").write_text(report(rows), encoding="utf-8")
     print(report(rows))
     return report(rows)

@@ -19,20 +19,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+import harness
 import scale_parts
 import scale_report
+from harness import Row
 
-import rescntk as rk
-
-HERE = Path(__file__).parent
 CBF, DEVICES = "cylinder-bell-funnel", "ElectricDevices"
 LADDER = {
     CBF: (500, 1000, 2000, 5000, 10_000, 50_000),
@@ -57,12 +50,10 @@ MINIROCKET = 10_000
 
 LANDMARKS, TESTED = 500, 2000
 
-Spec = dict[str, Any]
 
-
-def plan(most: int) -> list[Spec]:
+def plan(most: int) -> list[Row]:
     """Return the measurements with at most `most` signals, the quick ones first."""
-    found: list[Spec] = [{"part": "spectra", "n": 400, "rank": 80, "seeds": 10}]
+    found: list[Row] = [{"part": "spectra", "n": 400, "rank": 80, "seeds": 10}]
     for name, ladder in LADDER.items():
         sizes = {"problem_name": name, "n_test": TESTED}
         for n in ladder:
@@ -83,82 +74,54 @@ def plan(most: int) -> list[Spec]:
     return sorted((spec for spec in found if spec["n"] <= most), key=lambda spec: spec["n"])
 
 
-def quick_plan() -> list[Spec]:
+def quick_plan() -> list[Row]:
     """Return small measurements of every part, which take seconds."""
     sizes = {"n": 40, "n_test": 20}
     signals = {"problem_name": CBF, "kernel": KERNELS[CBF], **sizes}
     windows = {"problem_name": DEVICES, "kernel": KERNELS[DEVICES], **sizes}
+    equations = {"n": 40, "rank": 10, "every": 2, "ridge": 1e-2, "block": 16, "most": 100}
     return [
         {"part": "spectra", "n": 60, "rank": 10, "seeds": 2},
         {"part": "landmarks", **signals, "rank": 8, "rate": 0.0},
         {"part": "landmarks", **windows, "rank": 8, "rate": 0.0},
         {"part": "full", **signals},
         {"part": "minirocket", "problem_name": CBF, **sizes},
-        {
-            "part": "conjugate_gradients",
-            "kernel": SHORT_KERNEL,
-            "n": 40,
-            "rank": 10,
-            "every": 2,
-            "ridge": 1e-2,
-            "block": 16,
-            "most": 100,
-        },
+        {"part": "conjugate_gradients", "kernel": SHORT_KERNEL, **equations},
         {"part": "overhead", "n": 12, "d": 16, "depth": 1, "workers": 1, "block": 8},
     ]
 
 
-def machine() -> dict[str, Any]:
-    """Return the machine and the versions."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text().splitlines()
-        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
-    return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "rescntk": rk.__version__,
-    }
-
-
-def apart(spec: Spec) -> Spec:
-    """Return the numbers of one measurement, made by a process of its own."""
-    command = [sys.executable, HERE / "scale_parts.py", json.dumps(spec)]
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if run.returncode:
-        return {"error": f"exit status {run.returncode}"}
-    return json.loads(run.stdout.splitlines()[-1])
-
-
-def main(arguments: list[str] | None = None) -> dict[str, Any]:
+def main(arguments: list[str] | None = None) -> Row:
     """Measure what is missing, and write the reports."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, in this process")
     parser.add_argument("--most", type=int, default=10**9, metavar="N", help="most signals")
-    parser.add_argument("--out", type=Path, default=HERE / "results", metavar="FOLDER")
+    parser.add_argument("--out", type=Path, default=harness.RESULTS, metavar="FOLDER")
     options = parser.parse_args(arguments)
     path = options.out / ("scale_quick.json" if options.quick else "scale.json")
-    report = json.loads(path.read_text()) if path.exists() else {"rows": []}
-    if report.get("machine", machine()) != machine():
+    machine = harness.machine()
+    report = harness.load(path, {"rows": [], "machine": machine})
+    if report["machine"] != machine:
         raise SystemExit(f"{path} has measurements of another machine or version: move it away")
-    report["machine"] = machine()
-    specs = quick_plan() if options.quick else plan(options.most)
-    known = [row["spec"] for row in report["rows"] if "error" not in row]
     report["rows"] = [row for row in report["rows"] if "error" not in row]
-    for number, spec in enumerate(specs, 1):
-        if spec in known:
+    for spec in quick_plan() if options.quick else plan(options.most):
+        if any(row["spec"] == spec for row in report["rows"]):
             continue
-        print(f"[{number}/{len(specs)}] {spec}", file=sys.stderr, flush=True)
-        found = scale_parts.measure(spec) if options.quick else apart(spec)
-        report["rows"].append({"spec": spec} | found)
-        path.write_text(json.dumps(report, indent=1) + "\n")
-    stem = path.with_suffix("")
-    stem.with_suffix(".md").write_text(scale_report.text(report))
-    scale_report.draw(report, stem.with_suffix(".png"))
-    print(scale_report.text(report))
+        harness.say(spec)
+        try:
+            numbers = (
+                scale_parts.measure(spec)
+                if options.quick
+                else harness.apart(scale_parts.__file__, json.dumps(spec))
+            )
+        except RuntimeError as error:
+            numbers = {"error": str(error)}
+        report["rows"].append({"spec": spec} | numbers)
+        harness.save(path, report)
+    text = scale_report.text(report)
+    path.with_suffix(".md").write_text(text)
+    scale_report.draw(report, path.with_suffix(".png"))
+    print(text)
     return report
 
 

@@ -10,15 +10,14 @@ runs one measurement in a process of its own, and prints its result as a line of
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import Row, peak_megabytes
 from scale_problems import cylinder_bell_funnel, problem
 
 import rescntk as rk
@@ -43,31 +42,20 @@ one trial: on 800 windows and 60 landmarks the accuracy is 0.90 with it, 0.63 wi
 
 def kernel_of(name: str, depth: int, input_filter_size: int) -> rk.Kernel:
     """Return the kernel of a measurement's description."""
-    kernel: rk.Kernel = getattr(rk, name)(
-        depth, input_filter_size=input_filter_size, normalized=True
-    )
-    return kernel
+    return getattr(rk, name)(depth, input_filter_size=input_filter_size, normalized=True)
 
 
-def seen(problem_name: str, X: np.ndarray) -> np.ndarray:
-    """Return the signals as the kernel gets them: windows have a constant channel."""
-    if problem_name == "cylinder-bell-funnel":
-        return X
-    return np.concatenate([X, np.full_like(X, LEVEL)], axis=1)
+def seen(problem_name: str, n: int, n_test: int) -> tuple[np.ndarray, ...]:
+    """Return a problem as the kernel gets it: windows have a constant channel."""
+    X, y, Z, truth = problem(problem_name, n, n_test)
+    if problem_name != "cylinder-bell-funnel":
+        X, Z = (np.concatenate([x, np.full_like(x, LEVEL)], axis=1) for x in (X, Z))
+    return X, y, Z, truth
 
 
 def targets(labels: np.ndarray) -> np.ndarray:
     """Return ±1 for each class, (n, n_classes)."""
     return 2.0 * (labels[:, None] == np.arange(labels.max() + 1)) - 1.0
-
-
-def megabytes() -> float:
-    """Return the peak of this process's memory, in MB."""
-    status = Path("/proc/self/status")
-    if status.exists():  # getrusage would include the parent's peak
-        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def engine_seconds(kernel: rk.Kernel, X: np.ndarray, columns: int, seconds: float) -> float:
@@ -82,13 +70,12 @@ def engine_seconds(kernel: rk.Kernel, X: np.ndarray, columns: int, seconds: floa
 
 def landmarks(
     problem_name: str, kernel: list[Any], n: int, rank: int, n_test: int, rate: float
-) -> dict[str, Any]:
+) -> Row:
     """Features by landmarks and ridge regression: time beside the engine's, memory, accuracy."""
     k = kernel_of(*kernel)
-    X, y, Z, truth = problem(problem_name, n, n_test)
-    X, Z = seen(problem_name, X), seen(problem_name, Z)
+    X, y, Z, truth = seen(problem_name, n, n_test)
     k(X[:2], X[:2], **DTYPE)  # compiled before the clock runs
-    before, costs = megabytes(), [engine_seconds(k, X, rank, rate)]
+    before, costs = peak_megabytes(), [engine_seconds(k, X, rank, rate)]
     start = clock()
     low = regression.pivoted_cholesky(k, X, rank, **DTYPE)
     chosen = clock()
@@ -105,7 +92,7 @@ def landmarks(
         "seconds_of_landmarks": chosen - start,
         "seconds_of_the_pairs": engine,
         "times_the_pairs": seconds / engine,
-        "megabytes": megabytes(),
+        "megabytes": peak_megabytes(),
         "megabytes_before": before,
         "ridge": float(RIDGES[best]),
         "residual_share": low.residual / n,
@@ -113,14 +100,13 @@ def landmarks(
     }
 
 
-def full(problem_name: str, kernel: list[Any], n: int, n_test: int) -> dict[str, Any]:
+def full(problem_name: str, kernel: list[Any], n: int, n_test: int) -> Row:
     """Ridge regression with the full kernel matrix: time and accuracy.
 
     The matrix is float64: penalties below n · eps · λ_max are not resolved in float32.
     """
     k = kernel_of(*kernel)
-    X, y, Z, truth = problem(problem_name, n, n_test)
-    X, Z = seen(problem_name, X), seen(problem_name, Z)
+    X, y, Z, truth = seen(problem_name, n, n_test)
     k(X[:2], X[:2])
     start = clock()
     ladder = regression.decompose(k(X))
@@ -131,13 +117,13 @@ def full(problem_name: str, kernel: list[Any], n: int, n_test: int) -> dict[str,
     decisions = k(Z, X, **DTYPE) @ beta + b
     return {
         "seconds": seconds,
-        "megabytes": megabytes(),
+        "megabytes": peak_megabytes(),
         "ridge": float(RIDGES[best]),
         "accuracy": float((decisions.argmax(axis=1) == truth).mean()),
     }
 
 
-def minirocket(problem_name: str, n: int, n_test: int) -> dict[str, Any]:
+def minirocket(problem_name: str, n: int, n_test: int) -> Row:
     """MiniRocket with ridge regression: time and accuracy."""
     from aeon.transformations.collection.convolution_based import MiniRocket
     from sklearn.linear_model import RidgeClassifierCV
@@ -157,10 +143,10 @@ def minirocket(problem_name: str, n: int, n_test: int) -> dict[str, Any]:
     fitted = model().fit(X, y)
     seconds = clock() - start
     accuracy = float((fitted.predict(Z) == truth).mean())
-    return {"seconds": seconds, "megabytes": megabytes(), "accuracy": accuracy}
+    return {"seconds": seconds, "megabytes": peak_megabytes(), "accuracy": accuracy}
 
 
-def spectra(n: int, rank: int, seeds: int) -> dict[str, Any]:
+def spectra(n: int, rank: int, seeds: int) -> Row:
     """Error of pivoted Cholesky over the best of equal rank, mean over seeds, by spectrum."""
     place = np.arange(1.0, n + 1)
     chosen = {
@@ -189,7 +175,7 @@ def spectra(n: int, rank: int, seeds: int) -> dict[str, Any]:
 
 def conjugate_gradients(
     kernel: list[Any], n: int, rank: int, every: int, ridge: float, block: int, most: int
-) -> dict[str, Any]:
+) -> Row:
     """Iterations to a residual of 1e-6 with a stored float32 Gram, with and without landmarks.
 
     Signals keep one time point of `every`, so that a Gram costs 1/every² of the time.
@@ -227,7 +213,7 @@ def conjugate_gradients(
     }
 
 
-def overhead(n: int, d: int, depth: int, workers: int, block: int) -> dict[str, Any]:
+def overhead(n: int, d: int, depth: int, workers: int, block: int) -> Row:
     """Time of a stored Gram over a Gram in memory, in this process and on workers; memory.
 
     A small depth makes a pair cheap, and the share of the overhead large.
@@ -252,11 +238,11 @@ def overhead(n: int, d: int, depth: int, workers: int, block: int) -> dict[str, 
     ):
         compile_first = rng.standard_normal((workers * 2, 4, d))
         stored.gram(f"{folder}/first.zarr", network, compile_first, block=1, client=client)
-        before = client.run(megabytes)
+        before = client.run(peak_megabytes)
         on_workers = seconds(
             lambda: stored.gram(f"{folder}/W.zarr", network, X, block=block, client=client)
         )
-        after = client.run(megabytes)
+        after = client.run(peak_megabytes)
         here = seconds(lambda: stored.gram(f"{folder}/H.zarr", network, X, block=block))
         in_memory = seconds(lambda: rk.gram(network, X, **DTYPE))
     return {
@@ -277,10 +263,10 @@ PARTS = {
 }
 
 
-def measure(spec: dict[str, Any]) -> dict[str, Any]:
+def measure(spec: Row) -> Row:
     """Return the numbers of one measurement: its part's name and its sizes are in `spec`."""
-    sizes = {name: value for name, value in spec.items() if name != "part"}
-    return PARTS[spec["part"]](**sizes)
+    sizes = dict(spec)
+    return PARTS[sizes.pop("part")](**sizes)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-Report = dict[str, Any]
+import harness
+from harness import Row
 
 COLOURS = {"landmarks": "#0072B2", "full": "#D55E00", "minirocket": "#009E73"}
 NAMES = {"landmarks": "landmarks", "full": "full kernel", "minirocket": "MiniRocket"}
@@ -22,7 +23,7 @@ the length, times two cores.
 """
 
 
-def rows(report: Report, part: str, **sizes: Any) -> list[Report]:
+def rows(report: Row, part: str, **sizes: Any) -> list[Row]:
     """Return the measurements of a part with these sizes, by their number of signals."""
     found = [
         row
@@ -34,50 +35,63 @@ def rows(report: Report, part: str, **sizes: Any) -> list[Report]:
     return sorted(found, key=lambda row: row["spec"]["n"])
 
 
-def bars(report: Report) -> Iterator[tuple[str, str, str]]:
+def bars(report: Row) -> Iterator[tuple[str, str, str]]:
     """Yield each bar with the number measured, and whether it is met."""
-    cbf = "cylinder-bell-funnel"
-    largest = rows(report, "landmarks", problem_name=cbf, n=50_000)
-    yield _bar(
-        "features and ridge, n = 50 000, over the pairs' time", largest, "times_the_pairs", 1.15
-    )
-    yield _bar("memory there, MB", largest, "megabytes", 3000)
-    exact = rows(report, "full", problem_name=cbf, n=5000)
-    ours = rows(report, "landmarks", problem_name=cbf, n=5000)
+
+    def bar(name: str, measured: list[Row], field: str, most: float) -> tuple[str, str, str]:
+        title = f"{name} (at most {most:g})"
+        if not measured:
+            return title, "–", "not measured"
+        value = measured[0][field]
+        return title, f"{value:.4g}", harness.verdict(value <= most)
+
+    cbf = {"problem_name": "cylinder-bell-funnel"}
+    largest = rows(report, "landmarks", **cbf, n=50_000)
+    name = "features and ridge, n = 50 000, over the pairs' time"
+    yield bar(name, largest, "times_the_pairs", 1.15)
+    yield bar("memory there, MB", largest, "megabytes", 3000)
+    exact, ours = rows(report, "full", **cbf, n=5000), rows(report, "landmarks", **cbf, n=5000)
+    name = "accuracy below the full kernel's, n = 5000"
     if exact and ours:
         loss = exact[0]["accuracy"] - ours[0]["accuracy"]
-        yield "accuracy below the full kernel's, n = 5000", f"{loss:.4f}", _met(loss <= 0.01)
+        yield name, f"{loss:.4f}", harness.verdict(loss <= 0.01)
     else:
-        yield "accuracy below the full kernel's, n = 5000", "–", "not measured"
+        yield name, "–", "not measured"
     if largest and ours:
         rise = largest[0]["accuracy"] - ours[0]["accuracy"]
-        yield "accuracy gained from n = 5000 to 50 000", f"{rise:.4f}", _met(rise > 0)
-    yield _bar(
-        "pivoted Cholesky over the best of equal rank", rows(report, "spectra"), "worst", 1.5
-    )
+        name = "accuracy gained from n = 5000 to 50 000"
+        yield name, f"{rise:.4f}", harness.verdict(rise > 0)
+    yield bar("pivoted Cholesky over the best of equal rank", rows(report, "spectra"), "worst", 1.5)
     solved = rows(report, "conjugate_gradients", n=10_000)
-    yield _bar("iterations to 1e-6, n = 10 000", solved, "iterations", 50)
+    yield bar("iterations to 1e-6, n = 10 000", solved, "iterations", 50)
     if solved:
         without = solved[0]["iterations_without"]
-        yield "iterations without landmarks", f"{without}", _met(without >= 100)
+        yield "iterations without landmarks", f"{without}", harness.verdict(without >= 100)
     stored = rows(report, "overhead", n=5000)
-    yield _bar("stored Gram on two workers, over memory", stored, "overhead_on_workers", 0.05)
+    yield bar("stored Gram on two workers, over memory", stored, "overhead_on_workers", 0.05)
 
 
-def _bar(name: str, found: list[Report], field: str, most: float) -> tuple[str, str, str]:
-    if not found:
-        return f"{name} (at most {most:g})", "–", "not measured"
-    value = found[0][field]
-    return f"{name} (at most {most:g})", f"{value:.4g}", _met(value <= most)
-
-
-def _met(is_met: bool) -> str:
-    return "met" if is_met else "missed"
-
-
-def text(report: Report) -> str:
+def text(report: Row) -> str:
     """Return the report as Markdown."""
     m = report["machine"]
+    methods = (
+        "problem", "method", "n", "landmarks", "seconds", "over the pairs' time", "MB", "accuracy",
+    )  # fmt: skip
+    cells = [
+        (
+            problem,
+            NAMES[part],
+            row["spec"]["n"],
+            row["spec"].get("rank", ""),
+            f"{row['seconds']:.3g}",
+            f"{row['times_the_pairs']:.2f}" if "times_the_pairs" in row else "",
+            f"{row['megabytes']:.0f}",
+            f"{row['accuracy']:.3f}",
+        )
+        for problem in _problems(report)
+        for part in COLOURS
+        for row in rows(report, part, problem_name=problem)
+    ]
     lines = [
         "# Large Grams",
         "",
@@ -86,31 +100,23 @@ def text(report: Report) -> str:
         "",
         "| bar | measured | |",
         "|---|--:|---|",
-        *(f"| {name} | {value} | {met} |" for name, value, met in bars(report)),
+        *map(harness.line, bars(report)),
         "",
-        "| problem | method | n | landmarks | seconds | over the pairs' time | MB | accuracy |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
+        *harness.table(methods, cells, left=(0, 1)),
+        "",
+        *_sentences(report),
+        "",
+        *_outlook(),
     ]
-    for problem in _problems(report):
-        for part in COLOURS:
-            for row in rows(report, part, problem_name=problem):
-                times = row.get("times_the_pairs")
-                lines.append(
-                    f"| {problem} | {NAMES[part]} | {row['spec']['n']} "
-                    f"| {row['spec'].get('rank', '')} | {row['seconds']:.3g} "
-                    f"| {'' if times is None else f'{times:.2f}'} | {row['megabytes']:.0f} "
-                    f"| {row['accuracy']:.3f} |"
-                )
-    lines += ["", *_sentences(report), "", *_outlook()]
     return "\n".join(lines) + "\n"
 
 
-def _problems(report: Report) -> list[str]:
+def _problems(report: Row) -> list[str]:
     """Return the names of the problems with landmarks, in the order measured."""
     return list(dict.fromkeys(r["spec"]["problem_name"] for r in rows(report, "landmarks")))
 
 
-def _sentences(report: Report) -> Iterator[str]:
+def _sentences(report: Row) -> Iterator[str]:
     """Yield a sentence for each of the other measurements."""
     for problem in _problems(report):
         name, depth, size = rows(report, "landmarks", problem_name=problem)[0]["spec"]["kernel"]
@@ -139,19 +145,23 @@ def _sentences(report: Report) -> Iterator[str]:
         )
 
 
-def _outlook() -> Iterator[str]:
-    """Yield what Grams of d = 128, depth 5, float32 would cost, calculated from one pair."""
-    yield "Calculated, d = 128, depth 5, float32, at 71 µs of a core for a pair of signals:"
-    yield ""
-    yield "| n | full Gram, core-hours | on disk, both kinds | 500 landmarks, core-hours |"
-    yield "|--:|--:|--:|--:|"
+def _outlook() -> list[str]:
+    """Return what Grams of d = 128, depth 5, float32 would cost, calculated from one pair."""
+    header = (
+        "n", "full Gram, core-hours", "on disk, both kinds", "500 landmarks, core-hours",
+    )  # fmt: skip
+    cells = []
     for n in (5000, 10_000, 20_000, 50_000, 10**6):
         hours = [pairs / PAIRS_A_SECOND_CORE / 3600 for pairs in (n * (n + 1) / 2, 501 * n)]
-        disk = 2 * 4 * n * n / 1e9
-        yield f"| {n} | {hours[0]:,.2f} | {disk:,.1f} GB | {hours[1]:,.2f} |"
+        cells.append((n, f"{hours[0]:,.2f}", f"{8 * n * n / 1e9:,.1f} GB", f"{hours[1]:,.2f}"))
+    return [
+        "Calculated, d = 128, depth 5, float32, at 71 µs of a core for a pair of signals:",
+        "",
+        *harness.table(header, cells, left=()),
+    ]
 
 
-def draw(report: Report, path: Path) -> None:
+def draw(report: Row, path: Path) -> None:
     """Draw time and error against the number of signals."""
     from rescntk import plots
 
@@ -172,8 +182,7 @@ def draw(report: Report, path: Path) -> None:
             ax.set(xscale="log", yscale="log", xlabel="signals n")
             ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
             ax.minorticks_off()
-            ax.grid(True, linewidth=0.4, alpha=0.6)
-            ax.spines[["top", "right"]].set_visible(False)
+            harness.tidy(ax)
         low, high = right.get_ylim()
         shares = [share for share in ERROR_TICKS if low <= share <= high]
         right.set_yticks(shares, [f"{share:g}" for share in shares])
