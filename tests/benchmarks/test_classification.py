@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import classification
 import classification_methods
 import classification_report
+import harness
 
 pytestmark = pytest.mark.slow
 
@@ -109,18 +110,18 @@ def test_flat_methods_learn(method, rng):
 def test_results_survive_the_file(tmp_path):
     path = tmp_path / "results" / "table.csv"
     row = {"method": "1-NN DTW", "set": "GunPoint", "accuracy": 0.8125, "load": 1.5}
-    classification_report.write(path, [row], "accuracy")
-    (there,) = classification_report.read(path)
+    harness.write(path, [row], classification.COLUMNS)
+    (there,) = harness.read(path)
     assert {k: v for k, v in there.items() if v is not None} == row
-    assert set(there) == set(classification_report.COLUMNS["accuracy"])
+    assert set(there) == set(classification.COLUMNS)
     made = {"set": "GunPoint", "block_statistics": False, "filter_size": 9, "head": "gap"}
     made |= {"first_differences": "only", "max_length": None, "error": 0.25}
-    classification_report.write(path, [made], "passes")
-    (there,) = classification_report.read(path)
+    harness.write(path, [made])
+    (there,) = harness.read(path)
     assert there == made
     assert there["block_statistics"] is False
     assert isinstance(there["filter_size"], int)
-    assert classification_report.read(tmp_path / "none.csv") == []
+    assert harness.read(tmp_path / "none.csv") == []
 
 
 class Small(classification.Workers):
@@ -180,11 +181,11 @@ def test_the_first_process_alone_compiles(tmp_path, monkeypatch):
         ("GunPoint", "accuracy", False),
         ("ItalyPowerDemand", "accuracy", False),
     ]
-    one, two = classification_report.read(path)
+    one, two = harness.read(path)
     assert one["first_seconds"] is None
     assert two["first_seconds"] > two["cold_seconds"] > two["warm_seconds"] > 0
     assert [row["accuracy"] for row in table] == [one["accuracy"], two["accuracy"]]
-    made = classification_report.read(tmp_path / "results_passes.csv")
+    made = harness.read(tmp_path / "results_passes.csv")
     assert {row["set"] for row in made} == set(sets)
 
     # What is in the file is kept, and cold seconds alone are measured again.
@@ -192,7 +193,7 @@ def test_the_first_process_alone_compiles(tmp_path, monkeypatch):
     classification.gather(workers, path, "accuracy", ["rescntk"], sets, False)
     assert workers.asked == []
     classification.gather(workers, path, "cold", ["rescntk"], sets[:1], False)
-    again = classification_report.read(path)
+    again = harness.read(path)
     assert again[0]["cold_seconds"] != one["cold_seconds"]
     assert again[0] | {"cold_seconds": 0} == one | {"cold_seconds": 0}
     assert again[1] == two
@@ -203,7 +204,7 @@ def test_passes_of_our_classifier_are_written(tmp_path, rng):
     model = classification.METHODS["rescntk"](0).fit(X, y)
     passes = {name: values.tolist() for name, values in model.passes_.items()}
     classification.save_passes(tmp_path / "results.csv", "GunPoint", passes)
-    made = classification_report.read(tmp_path / "results_passes.csv")
+    made = harness.read(tmp_path / "results_passes.csv")
     assert len(made) == len(model.passes_["weight"])
     assert all(row["weight"] > 0 and row["set"] == "GunPoint" for row in made)
 
