@@ -6,7 +6,7 @@ A tile gathers the pixels of its rows from tables in which the signals' pixels f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -37,8 +37,8 @@ class JoinedTables(NamedTuple):
         """Return the tables of some consecutive signals."""
         ends = np.concatenate([[0], np.cumsum(self.lengths)])
         pixels = slice(int(ends[cases.start]), int(ends[cases.stop]))
-        selected = _map_tables(
-            self.tables, lambda table: table[..., pixels], lambda table: table[..., cases]
+        selected = self.tables.mapped(
+            lambda table: table[..., pixels], lambda table: table[..., cases]
         )
         return JoinedTables(selected, self.lengths[cases])
 
@@ -50,7 +50,7 @@ class JoinedTables(NamedTuple):
             parts: Array = table.reshape(*table.shape[:-1], -1, d).swapaxes(-1, -2)
             return parts
 
-        return _map_tables(self.tables, apart, lambda table: table)
+        return self.tables.mapped(apart, lambda table: table)
 
 
 class SortedSignals:
@@ -105,62 +105,47 @@ class SortedSignals:
 def join(parts: Sequence[SignalTables]) -> JoinedTables:
     """Return the joined tables of several groups of signals, each of one length."""
     lengths = [part.unit_vectors.shape[1] for part in parts]
-    counts = [len(part.scale) for part in parts]
     xp = array_module(parts[0].scale)
 
     def flat(table: Array) -> Array:
         line: Array = table.swapaxes(-1, -2).reshape(*table.shape[:-2], -1)
         return line
 
-    joined = _combine(
-        parts,
-        lambda tables: xp.concatenate([flat(table) for table in tables], axis=-1),
-        lambda tables: xp.concatenate(tables, axis=-1),
+    def joined(tables: Iterable[Array | float]) -> Array:
+        """Return tables of signals one after the other; a number stands for equal numbers."""
+        arrays = [
+            xp.full(len(part.scale), table) if isinstance(table, float) else table
+            for part, table in zip(parts, tables, strict=True)
+        ]
+        whole: Array = xp.concatenate(arrays, axis=-1)
+        return whole
+
+    flats = [part.mapped(flat, lambda table: table) for part in parts]
+    first = flats[0]
+    amplifications = [part.amplification for part in flats if part.amplification is not None]
+    vectors = [part.vectors for part in flats if part.vectors is not None]
+    tables = SignalTables(
+        unit_vectors=joined(part.unit_vectors for part in flats),
+        layers=[
+            _join_pixels(joined, tables) for tables in zip(*(p.layers for p in flats), strict=True)
+        ],
+        bounds={key: joined(part.bounds[key] for part in flats) for key in first.bounds},
+        means=joined(part.means for part in flats),
+        scale=joined(part.scale for part in flats),
+        tangent_exponents=[
+            joined(tables) for tables in zip(*(p.tangent_exponents for p in flats), strict=True)
+        ],
+        sizes={key: joined(part.sizes[key] for part in flats) for key in first.sizes},
+        amplification=joined(amplifications) if amplifications else None,
+        vectors=joined(vectors) if vectors else None,
     )
-    return JoinedTables(joined, np.repeat(lengths, counts))
+    return JoinedTables(tables, np.repeat(lengths, [len(part.scale) for part in parts]))
 
 
-def _map_tables(
-    tables: SignalTables, pixels: Callable[[Array], Array], cases: Callable[[Array], Array]
-) -> SignalTables:
-    """Return tables with functions applied to tables of pixels, and to tables of signals."""
-    return _combine([tables], lambda parts: pixels(parts[0]), lambda parts: cases(parts[0]))
-
-
-def _combine(
-    parts: Sequence[SignalTables],
-    pixels: Callable[[list[Array]], Array],
-    cases: Callable[[list[Array]], Array],
-) -> SignalTables:
-    """Return tables made of the tables of pixels, and of the tables of signals, of all parts."""
-    xp = array_module(parts[0].scale)
-
-    def bound(part: SignalTables, key: tuple[str, int]) -> Array:
-        value = part.bounds[key]
-        return xp.full(len(part.scale), value) if isinstance(value, float) else value
-
-    def layer(number: int) -> Pixels:
-        several = [part.layers[number] for part in parts]
-        extra = zip(*(table.extra for table in several), strict=True)
-        return Pixels(
-            pixels([table.half_root for table in several]),
-            pixels([table.inverse for table in several]),
-            tuple(pixels(list(tables)) for tables in extra),
-        )
-
-    first = parts[0]
-    exponents = zip(*(part.tangent_exponents for part in parts), strict=True)
-    amplifications = [part.amplification for part in parts if part.amplification is not None]
-    vectors = [part.vectors for part in parts if part.vectors is not None]
-    return SignalTables(
-        unit_vectors=pixels([part.unit_vectors for part in parts]),
-        layers=[layer(number) for number in range(len(first.layers))],
-        peaks=[],
-        bounds={key: cases([bound(part, key) for part in parts]) for key in first.bounds},
-        means=cases([part.means for part in parts]),
-        scale=cases([part.scale for part in parts]),
-        tangent_exponents=[cases(list(tables)) for tables in exponents],
-        sizes={key: cases([part.sizes[key] for part in parts]) for key in first.sizes},
-        amplification=cases(amplifications) if amplifications else None,
-        vectors=pixels(vectors) if vectors else None,
+def _join_pixels(joined: Callable[[Iterable[Array]], Array], tables: Sequence[Pixels]) -> Pixels:
+    extra = zip(*(table.extra for table in tables), strict=True)
+    return Pixels(
+        joined(table.half_root for table in tables),
+        joined(table.inverse for table in tables),
+        tuple(joined(several) for several in extra),
     )

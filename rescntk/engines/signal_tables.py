@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import NamedTuple
 
@@ -51,8 +51,6 @@ class SignalTables:
     layers : list of Pixels, each table (d, cases)
         Of the features F⁰, then of the pre-activations Σ¹ … Σᴸ. These are stored as sums of
         F over a window, in the unit of `Scaling.unit`.
-    peaks : list of numbers
-        The largest variance in each of `layers`, in the same unit.
     bounds : dict
         (kind, depth) → a bound on √(kernel at any pixel): a number for all cases, or an
         array (cases,).
@@ -75,7 +73,6 @@ class SignalTables:
 
     unit_vectors: Array
     layers: list[Pixels]
-    peaks: list[Array]
     bounds: Mapping[tuple[str, int], Array | float]
     means: Array
     scale: Array
@@ -84,43 +81,34 @@ class SignalTables:
     amplification: Array | None = None
     vectors: Array | None = None
 
+    def mapped(
+        self, pixels: Callable[[Array], Array], cases: Callable[[Array], Array]
+    ) -> SignalTables:
+        """Return tables with functions applied to tables of pixels, and to tables of signals."""
+        return SignalTables(
+            unit_vectors=pixels(self.unit_vectors),
+            layers=[map_pixels(table, pixels) for table in self.layers],
+            bounds={
+                key: bound if isinstance(bound, float) else cases(bound)
+                for key, bound in self.bounds.items()
+            },
+            means=cases(self.means),
+            scale=cases(self.scale),
+            tangent_exponents=[cases(table) for table in self.tangent_exponents],
+            sizes={key: cases(size) for key, size in self.sizes.items()},
+            amplification=None if self.amplification is None else cases(self.amplification),
+            vectors=None if self.vectors is None else pixels(self.vectors),
+        )
+
     def cases(self, cases: slice) -> SignalTables:
         """Return the tables of some of the signals."""
-        bounds = {
-            key: bound if isinstance(bound, float) else bound[cases]
-            for key, bound in self.bounds.items()
-        }
-        layers = [map_pixels(pixels, lambda table: table[:, cases]) for pixels in self.layers]
-        vectors, scale = self.unit_vectors[..., cases], self.scale[cases]
-        means = self.means[:, cases]
-        return replace(
-            self,
-            unit_vectors=vectors,
-            layers=layers,
-            bounds=bounds,
-            means=means,
-            scale=scale,
-            tangent_exponents=[exponents[cases] for exponents in self.tangent_exponents],
-            sizes={key: size[cases] for key, size in self.sizes.items()},
-            amplification=None if self.amplification is None else self.amplification[cases],
-            vectors=None if self.vectors is None else self.vectors[..., cases],
-        )
+        return self.mapped(lambda table: table[..., cases], lambda table: table[..., cases])
 
     def write_exponents(self, depths: tuple[int, ...], out: Array, cases: Array) -> None:
         """Write the tangents' exponents at some depths to the `cases` of `out`, (depths, cases)."""
         if self.tangent_exponents:
             for t, depth in enumerate(depths):
                 out[t, cases] = self.tangent_exponents[depth]
-
-    def wrapped(self, offsets: int) -> SignalTables:
-        """Return tables with the first offsets − 1 pixels repeated after the last one.
-
-        A pixel j of the left signal then meets the pixels j … j + offsets − 1.
-        """
-        layers = [map_pixels(pixels, lambda table: wrap(table, offsets)) for pixels in self.layers]
-        vectors = wrap(self.unit_vectors, offsets)
-        given = None if self.vectors is None else wrap(self.vectors, offsets)
-        return replace(self, unit_vectors=vectors, layers=layers, vectors=given)
 
 
 def wrap(table: Array, offsets: int) -> Array:
@@ -239,7 +227,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
         scaling.check_peaks(xp, peaks)
     bounds.update(scaling.common_bounds or {})
     return SignalTables(
-        unit_vectors, layers, peaks, bounds, means, scale, exponents, sizes, amplification,
+        unit_vectors, layers, bounds, means, scale, exponents, sizes, amplification,
         vectors if own_bounds else None,
     )  # fmt: skip
 
