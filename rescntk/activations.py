@@ -269,7 +269,7 @@ def _series(terms: int) -> tuple[float, ...]:
     """
     binomials = [math.comb(2 * n, n) / 8**n for n in range(terms)]
     integral = [b / ((2 * n + 1) * (n + 1.5)) for n, b in enumerate(binomials)]
-    return tuple(np.convolve(integral, binomials)[:terms] / math.pi)
+    return tuple((np.convolve(integral, binomials)[:terms] / math.pi).tolist())
 
 
 _SERIES_END = 1.0 / 64.0
@@ -317,12 +317,10 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     angle = xp.arctan2(root, rho)
     k1 = (root - rho * angle) * (1.0 / math.pi)
     if float(w.min()) < _SERIES_END:
-        small = w < _SERIES_END
-        near = w[small]
-        series = near * _SERIES[-1]
+        series = w * _SERIES[-1]
         for coefficient in _SERIES[-2:0:-1]:
-            series = (series + coefficient) * near
-        k1[small] = (series + _SERIES[0]) * near * root[small]
+            series = (series + coefficient) * w
+        k1 = xp.where(w < _SERIES_END, (series + _SERIES[0]) * w * root, k1)
     return angle, k1
 
 

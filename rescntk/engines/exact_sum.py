@@ -20,7 +20,7 @@ _NOTHING = 1.5 * 2.0**1000
 """A constant whose addition rounds terms to 0."""
 
 
-def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Array]:
+def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list[Array]:
     """Return the constants whose addition rounds terms to the grids, coarse to fine.
 
     numbers.h of the CUDA engine computes the first three, number by number.
@@ -31,7 +31,7 @@ def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Arra
         numpy or cupy.
     bound : float or float64 array
         A bound on the magnitude of the terms, which they exceed by a factor 2 at most.
-    count : int, or array of integers that broadcasts with `bound`
+    count : int, or NumPy array of integers that broadcasts with `bound`
         The number of terms. Where a count needs fewer grids than another, terms are 0 on the rest.
 
     Returns
@@ -45,17 +45,17 @@ def grids(xp: ModuleType, bound: Array | float, count: Array | int) -> list[Arra
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     if isinstance(count, int):
         headroom: Any = (count - 1).bit_length() + 1
-        needed: Any = _number_of_grids(headroom)
-        number = needed
-    else:
-        headroom = xp.frexp((count - 1).astype(np.float64))[1] + 1
-        needed = _number_of_grids(headroom)
-        number = int(needed.max())
+        number = _number_of_grids(headroom)
+    else:  # numbers of terms are known on the host: no device is waited for
+        several = np.frexp((count - 1).astype(np.float64))[1] + 1
+        number = int(_number_of_grids(several).max())
+        headroom = xp.asarray(several)
     one_and_a_half = xp.full(exponent.shape, 1.5)
     shifts = [(k + 1) * headroom - 53 * k for k in range(number)]
     found = [xp.ldexp(one_and_a_half, exponent + shift) for shift in shifts]
     if isinstance(count, int):
         return found
+    needed = _number_of_grids(headroom)
     return [xp.where(k < needed, grid, _NOTHING) for k, grid in enumerate(found)]
 
 

@@ -84,13 +84,15 @@ class Rows(NamedTuple):
         """Return some of the rows, which have to be closed; the right signals are the same."""
         return self._replace(case=self.case[rows], offset=self.offset[rows])
 
-    def pixels(self) -> np.ndarray:
+    def pixels(self, xp: ModuleType = np) -> Array:
         """Return the right pixel of each pixel pair, (d, rows), among all right signals' pixels.
 
-        The pixels of the right signals follow one another.
+        The pixels of the right signals follow one another. The module `xp` makes the array.
         """
-        inside = (np.arange(self.left)[:, None] + self.offset) % self.rights[self.case]
-        return np.asarray(first_places(self.rights)[self.case] + inside)
+        length, first = self.rights[self.case], first_places(self.rights)[self.case]
+        inside = xp.arange(self.left)[:, None] + xp.asarray(self.offset)
+        pixels: Array = inside % xp.asarray(length) + xp.asarray(first)
+        return pixels
 
     def seam(self, xp: ModuleType) -> Seam | None:
         """Return the seam of arrays of the module `xp`; None if rows are closed."""

@@ -146,11 +146,9 @@ class Recursion:
 
     def _sum_of_squares(self, sign: float, channels: range) -> Array:
         """Return the sum of |û + sign · v̂|² over some channels."""
-        total: Array | float = 0.0
-        for k in channels:
-            term = self.left.unit_vectors[k] + sign * self.right.unit_vectors[k]
-            total = total + term * term
-        return self.xp.asarray(total)
+        terms = (self.left.unit_vectors[k] + sign * self.right.unit_vectors[k] for k in channels)
+        total: Array = sum(term * term for term in terms)
+        return total
 
     # -- the steps of a layer
 

@@ -106,7 +106,7 @@ class Tile:
         self, rows: Rows, errors: ErrorSums | None, masses: tuple[Masses, Masses] | None
     ) -> Recursion:
         """Return the recursion of a block of rows."""
-        left_axes, right_axes = self._left_axes(rows), self._axes(rows.pixels())
+        left_axes, right_axes = self._left_axes(rows), _axes(rows.pixels(self.xp))
         left = self._side(self.left, left_axes, self._across)
         right = self._side(self.right, right_axes, lambda table: table[None])
         left, right = (
@@ -122,15 +122,10 @@ class Tile:
         kind = Recursion if scaling.activation.homogeneous else OddRecursion
         return kind(request, scaling, left, right, rows)
 
-    def _axes(self, pixels: np.ndarray) -> Axes:
-        """Return the map of tables of pixels that follow one another to `pixels`, (d, rows)."""
-        gathered = self.xp.asarray(pixels)
-        return lambda table: table[..., gathered][..., None, :, None]
-
     def _left_axes(self, rows: Rows) -> Axes:
         if not self.paired:
             return lambda table: table[..., None, None]
-        return self._axes(rows.case * rows.left + np.arange(rows.left)[:, None])
+        return _axes(self.xp.asarray(rows.case) * rows.left + self.xp.arange(rows.left)[:, None])
 
     def _side(self, tables: SignalTables, axes: Axes, cases: Axes) -> Side:
         vectors = None if tables.vectors is None else _Mapped(tables.vectors, axes)
@@ -157,7 +152,7 @@ class Tile:
                 bound, other = self.left.bounds[kind, depth], self.right.bounds[kind, depth]
                 if not isinstance(bound, float):
                     bound = self._across(bound)
-                means[kind, t] = _Mean(bound * other, self._pixel_pairs, out[kind][t])
+                means[kind, t] = _Mean(bound * other, self.rows.pixel_pairs, out[kind][t])
         return means
 
     def _add_linear_part(self, out: dict[str, Array]) -> None:
@@ -175,9 +170,15 @@ class Tile:
 
     def _scatter(self, kernel: Array, rows: Rows, out: Array) -> None:
         """Write rows (j, left, row, 1) to pixel pairs (left, right, j, j')."""
-        pixel = np.arange(rows.left)[:, None]
-        other = rows.pixels() - first_places(rows.rights)[rows.case]
-        out[:, self.xp.asarray(rows.case), pixel, other] = kernel[..., 0].transpose(1, 0, 2)
+        xp, case = self.xp, self.xp.asarray(rows.case)
+        other = rows.pixels(xp) - xp.asarray(first_places(rows.rights)[rows.case])
+        pixel = xp.arange(rows.left)[:, None]
+        out[:, case, pixel, other] = kernel[..., 0].transpose(1, 0, 2)
+
+
+def _axes(pixels: Array) -> Axes:
+    """Return the map of tables whose signals' pixels follow one another to `pixels`, (d, rows)."""
+    return lambda table: table[..., pixels][..., None, :, None]
 
 
 class _Mapped(Sequence[Any]):
@@ -203,18 +204,18 @@ class _Mean:
     ----------
     bound : array or float
         A bound on the terms.
-    pixel_pairs : array, (right cases,)
+    pixel_pairs : NumPy array, (right cases,)
         The number of terms.
     out : array, (left, right case)
         Where the means are written.
     """
 
-    def __init__(self, bound: Array | float, pixel_pairs: Array, out: Array) -> None:
+    def __init__(self, bound: Array | float, pixel_pairs: np.ndarray, out: Array) -> None:
         xp = array_module(out)
         grids = exact_sum.grids(xp, bound, pixel_pairs)
         self._grids = [xp.broadcast_to(grid, out.shape) for grid in grids]
         self._totals = [xp.zeros_like(out) for _ in grids]
-        self._pixel_pairs, self._out = pixel_pairs, out
+        self._pixel_pairs, self._out = xp.asarray(pixel_pairs), out
 
     def add(self, rows: Rows, terms: Array) -> None:
         """Add the sum of `terms`, (j, left case, row, 1), over j and rows, exactly."""

@@ -27,7 +27,7 @@ from ..validation import (
 )
 from ..vocabulary import HEADS
 
-RECURSION = 1
+RECURSION = 2
 """Version of the recursion's arithmetic, an integer.
 
 It is to be raised by each change of an engine that changes a bit of a result. Raising it makes

@@ -42,7 +42,7 @@ class SignalKernel(SklearnKernel):
     ----------
     depth, filter_size, outer_filter_size, input_filter_size, dilation, skip, alpha, activation
         As for `rescntk.Network`; the default depth is 3.
-    c_v, c_w, readout_scale, input_scale
+    negative_slope, c_v, c_w, readout_scale, input_scale
         As for `rescntk.Network`.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
         Bounds between which α is learned. A network without skip connections has no α.
@@ -87,6 +87,7 @@ class SignalKernel(SklearnKernel):
     dilation: int | Iterable[int] = 1
     skip: bool = True
     activation: str = "relu"
+    negative_slope: float = 0.0
     c_v: float = 2.0
     c_w: float = 1.0
     readout_scale: float = 1.0

@@ -34,8 +34,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Parameters
     ----------
-    effort, max_length, block_statistics, standardize, first_differences, constant, time_scale, \
-    filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks, random_state, \
+    effort, max_length, block_statistics, standardize, first_differences, constant, time_scale
+        As for `ResidualKernelClassifier`.
+    filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks, random_state
+        As for `ResidualKernelClassifier`.
     engine, dtype, n_jobs, verbose
         As for `ResidualKernelClassifier`.
     penalty : float or sequence, optional

@@ -69,9 +69,10 @@ def test_the_claim_about_the_main_job():
     """README: lower bounds in the theorem's order at every depth, condition numbers from 27 on."""
     pytest.importorskip("aeon")
     from rescntk import cli, datasets
+    from rescntk.cli import commands
     from rescntk.theory import conditioning, multisphere
 
-    X = multisphere.project(datasets.load(cli.DEFAULT_DATA))
+    X = multisphere.project(datasets.load(commands.DEFAULT_DATA))
     table = conditioning.compare(X, cli.DEFAULT_DEPTHS)
     assert (table.column("ratio_lower") > 1).all()
     above = table.column("ratio") > 1
