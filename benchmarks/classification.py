@@ -13,7 +13,7 @@ Seconds are the time to fit to the training signals and to predict the test sign
 
 * warm: the second time in a process.
 * cold: in a new process, from its start. Imports count. Reading the signals does not count:
-  workers get .npy files. Compiled code of earlier processes is on disk, in numba's cache.
+  workers get a file of arrays. Compiled code of earlier processes is on disk, in numba's cache.
 * first: cold with an empty cache, so that compiling counts. It is paid once on a machine, and
   measured on two small sets: one channel, many channels.
 
@@ -61,7 +61,6 @@ from classification_report import curve_table, draw, draw_curves, table
 from harness import RESULTS, Row, read, write
 
 FIRST_SETS = {"one": "ItalyPowerDemand", "many": "BasicMotions"}
-PARTS = ("X", "y", "Z", "truth")
 SECONDS = ("warm_seconds", "cold_seconds", "first_seconds")
 COLUMNS = ("method", "set", "accuracy", "lowest", "highest", *SECONDS, "load")
 
@@ -69,17 +68,19 @@ COLUMNS = ("method", "set", "accuracy", "lowest", "highest", *SECONDS, "load")
 # -- a worker: one method on one set, in its own process; aeon is imported for aeon's methods alone
 
 
-def arrays(folder: str) -> tuple[np.ndarray, ...]:
-    return tuple(np.load(Path(folder) / f"{part}.npy") for part in PARTS)
+def arrays(path: str | Path) -> tuple[np.ndarray, ...]:
+    """Return training signals and labels, test signals and labels."""
+    with np.load(path) as file:
+        return tuple(file.values())
 
 
-def once(method: str, folder: str) -> tuple[Row, Any]:
+def once(method: str, path: str) -> tuple[Row, Any]:
     """Fit and predict for the first time in this process, and return results and model.
 
     The results are accuracy, cold seconds, and the number of functions that numba compiled.
     """
     begin = time.time()
-    X, y, Z, truth = arrays(folder)
+    X, y, Z, truth = arrays(path)
     reading = time.time() - begin
     before = compiled()
     model = METHODS[method](0)
@@ -97,10 +98,10 @@ def compiled() -> int:
     return sum(1 for _ in Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbc"))
 
 
-def work(method: str, folder: str) -> Row:
+def work(method: str, path: str) -> Row:
     """Return accuracies and seconds, cold and then warm; of our classifier the passes too."""
-    answer, model = once(method, folder)
-    X, y, Z, truth = arrays(folder)
+    answer, model = once(method, path)
+    X, y, Z, truth = arrays(path)
     accuracies, seconds = [], []
     for seed in SEEDS.get(method, (0,)):
         begin = time.perf_counter()
@@ -119,9 +120,9 @@ def work(method: str, folder: str) -> Row:
     return answer
 
 
-def curve(method: str, folder: str) -> list[Row]:
+def curve(method: str, path: str) -> list[Row]:
     """Return accuracies with few training signals, drawn from training and test set together."""
-    X, y, Z, truth = arrays(folder)
+    X, y, Z, truth = arrays(path)
     X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
     rows = []
     for size in CURVE_SIZES:
@@ -137,7 +138,7 @@ def curve(method: str, folder: str) -> list[Row]:
 
 WORK = {
     "accuracy": work,
-    "cold": lambda method, folder: once(method, folder)[0],
+    "cold": lambda method, path: once(method, path)[0],
     "curve": curve,
 }
 
@@ -158,7 +159,7 @@ class Workers:
 
     def measure(self, method: str, name: str, kind: str) -> Row:
         """Return the answer of a worker whose cold seconds contain no compiling."""
-        channels = "one" if self.signals(name)["X"].shape[1] == 1 else "many"
+        channels = "one" if arrays(self.signals(name))[0].shape[1] == 1 else "many"
         cache = self.folder / "caches" / f"{list(METHODS).index(method)} {channels}"
         if not cache.exists():
             cache.mkdir(parents=True)
@@ -174,20 +175,17 @@ class Workers:
 
     def ask(self, method: str, name: str, kind: str, cache: Path | None = None) -> Any:
         """Start a worker of this kind, and return its answer."""
-        self.signals(name)
-        environment = {"BENCHMARK_START": str(time.time())}
-        environment |= {"NUMBA_CACHE_DIR": str(cache)} if cache else {}
-        folder = str(self.folder / name)
-        return harness.apart(__file__, "--worker", kind, method, folder, **environment)
+        words = ("--worker", kind, method, str(self.signals(name)))
+        environment = {"NUMBA_CACHE_DIR": str(cache)} if cache else {}
+        start = str(time.time())
+        return harness.apart(__file__, *words, BENCHMARK_START=start, **environment)
 
-    def signals(self, name: str) -> dict[str, np.ndarray]:
-        """Return a set's arrays, written to disk for the workers at the first call."""
-        folder = self.folder / name
-        if not folder.exists():
-            folder.mkdir()
-            for part, values in zip(PARTS, signals(name), strict=True):
-                np.save(folder / f"{part}.npy", values)
-        return {part: np.load(folder / f"{part}.npy", mmap_mode="r") for part in PARTS}
+    def signals(self, name: str) -> Path:
+        """Return the file with a set's arrays, written at the first call."""
+        path = self.folder / f"{name}.npz"
+        if not path.exists():
+            np.savez(path, *signals(name))
+        return path
 
 
 def gather(
@@ -244,13 +242,13 @@ def main() -> None:
     parser.add_argument("--design", action="store_true", help="what our plan rests on instead")
     parser.add_argument("--again", action="store_true", help="replace results in the file")
     parser.add_argument("--cold", action="store_true", help="replace cold and first seconds")
-    parser.add_argument("--worker", nargs=3, metavar=("KIND", "METHOD", "FOLDER"),
+    parser.add_argument("--worker", nargs=3, metavar=("KIND", "METHOD", "FILE"),
                         help=argparse.SUPPRESS)  # fmt: skip
     options = parser.parse_args()
     if options.worker:
         warnings.filterwarnings("ignore")
-        kind, method, folder = options.worker
-        print(json.dumps(WORK[kind](method, folder)))
+        kind, method, path = options.worker
+        print(json.dumps(WORK[kind](method, path)))
         return
     methods = options.methods.split(";") if options.methods else list(METHODS)
     known = CURVE_SETS if options.curves else SETS

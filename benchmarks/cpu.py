@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import platform
 import subprocess
@@ -43,28 +42,19 @@ A larger value tries larger batches, and takes longer. Chosen: at 4 s time grows
 of pairs, so that larger batches are no faster per pair.
 """
 
+PEER_SECONDS = 3600.0
+"""Seconds of a peer's call, compilation included, before it counts as failed."""
+
 
 class Peer:
     """A running neural-tangents worker of one precision."""
 
     def __init__(self, python: Path, dtype: str) -> None:
-        self.process = subprocess.Popen(
-            [python, HERE / "peer.py", dtype],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=os.environ | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
-        )
-        self.version = self._answer()["ready"]
-
-    def _answer(self) -> dict:
-        return json.loads(self.process.stdout.readline())
+        options = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        self.worker = harness.Worker([python, HERE / "peer.py", dtype], PEER_SECONDS, **options)
 
     def __call__(self, case: tuple, batch: int, seed: int = 0) -> dict:
-        self.process.stdin.write(json.dumps(request(case, batch, seed)) + "\n")
-        self.process.stdin.flush()
-        return self._answer()
+        return self.worker.ask(request(case, batch, seed), PEER_SECONDS)
 
 
 class Ours:
@@ -108,10 +98,11 @@ def best_batch(contestant: Peer | Ours, case: tuple, batches: tuple[int, ...]) -
     for batch in batches:
         if found and min(found.values()) * batch**2 > LONGEST_CALL:
             break
-        answers = [contestant(case, batch) for _ in range(2)]
-        if any("error" in answer for answer in answers):  # out of memory
+        try:
+            seconds = [contestant(case, batch)["seconds"] for _ in range(2)]
+        except ChildProcessError:  # out of memory
             break
-        found[batch] = min(a["seconds"] for a in answers) / batch**2
+        found[batch] = min(seconds) / batch**2
     return min(found, key=found.__getitem__)
 
 
@@ -208,7 +199,7 @@ def main() -> None:
     engines = [name for name, state in rk.engines.available().items() if state is True]
     python = peer_python()
     contestants: dict[str, Peer | Ours] = {f"peer {dtype}": Peer(python, dtype) for dtype in DTYPES}
-    jax = contestants["peer float64"].version
+    jax = contestants["peer float64"].worker.version
     contestants |= {f"{e} {dtype}": Ours(e, dtype) for e in engines for dtype in DTYPES}
     today = {"system": platform.system(), "date": datetime.date.today().isoformat()}
     report = {

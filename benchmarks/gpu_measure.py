@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import select
 import statistics
 import subprocess
 import sys
@@ -19,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from gpu_rows import BOTH, CHANNELS, DEPTH, JAX, REFERENCE, Row, Sizes
+from harness import Worker
 from jax_peer import signals
 
 import rescntk as rk
@@ -164,50 +162,6 @@ def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, 
     return {"seconds_of_a_pair": best, "batches": tried, "stopped": stopped}
 
 
-class Worker:
-    """A peer in a process of its own, which may fail or hang."""
-
-    def __init__(self, command: Sequence[str], timeout: float) -> None:
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the worker
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
-            # Most of the GPU's memory would be taken at once, and ours with it.
-            env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
-        )  # fmt: skip
-        try:
-            self.version = self._answer(timeout)["ready"]
-        except BaseException:
-            self.close()
-            raise
-
-    def _answer(self, timeout: float) -> dict[str, Any]:
-        line, end = b"", time.monotonic() + timeout
-        while not line.endswith(b"\n"):
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
-                raise TimeoutError(f"no answer within {timeout:.0f} s")
-            some = self.process.stdout.read(2**16)
-            if not some:
-                self.errors.seek(0)
-                words = self.errors.read().decode(errors="replace").strip()[-500:]
-                raise RuntimeError(f"the worker ended with {self.process.wait()}: {words}")
-            line += some
-        return json.loads(line)
-
-    def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-        self.process.stdin.write(json.dumps(request).encode() + b"\n")
-        reply = self._answer(timeout)
-        if "error" in reply:
-            raise ChildProcessError(reply["error"])
-        return reply
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for file in (self.process.stdin, self.process.stdout, self.errors):
-            file.close()
-
-
 class Bench:
     """The measurements: call it with a row and the seconds that are left."""
 
@@ -341,7 +295,9 @@ class Bench:
         }  # fmt: skip
         try:
             if self.worker is None:
-                self.worker = Worker(self.jax, timeout)
+                # Most of the GPU's memory would be taken at once, and ours with it.
+                part = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+                self.worker = Worker(self.jax, timeout, **part)
             reply = self.worker.ask(request, timeout)
         except (RuntimeError, TimeoutError, BrokenPipeError) as error:
             self.close()

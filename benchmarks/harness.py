@@ -7,8 +7,10 @@ import csv
 import json
 import os
 import platform
+import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -77,6 +79,49 @@ def apart(script: str | Path, *arguments: str, **environment: str) -> Any:
     if run.returncode:
         raise RuntimeError(f"{' '.join(arguments)}: exit status {run.returncode}\n{run.stderr}")
     return json.loads(run.stdout.splitlines()[-1])
+
+
+class Worker:
+    """A peer in a process of its own: a line of JSON answers another. It may fail or hang."""
+
+    def __init__(self, command: Sequence[str], timeout: float, **environment: str) -> None:
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the worker
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
+            env=os.environ | environment,
+        )  # fmt: skip
+        try:
+            self.version = self._answer(timeout)["ready"]
+        except BaseException:
+            self.close()
+            raise
+
+    def _answer(self, timeout: float) -> Row:
+        line, end = b"", time.monotonic() + timeout
+        while not line.endswith(b"\n"):
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise TimeoutError(f"no answer within {timeout:.0f} s")
+            some = self.process.stdout.read(2**16)
+            if not some:
+                self.errors.seek(0)
+                words = self.errors.read().decode(errors="replace").strip()[-500:]
+                raise RuntimeError(f"the worker ended with {self.process.wait()}: {words}")
+            line += some
+        return json.loads(line)
+
+    def ask(self, request: Row, timeout: float) -> Row:
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        reply = self._answer(timeout)
+        if "error" in reply:
+            raise ChildProcessError(reply["error"])
+        return reply
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for file in (self.process.stdin, self.process.stdout, self.errors):
+            file.close()
 
 
 def say(*words: Any) -> None:

@@ -100,9 +100,7 @@ class Small(classification.Workers):
         X, y = rng.standard_normal((12, 1, 20)), np.repeat(["a", "b"], 6)
         X[:6] += 1.0
         for name in ("GunPoint", "ItalyPowerDemand"):
-            (folder / name).mkdir()
-            for part, values in zip(classification.PARTS, (X, y, X, y), strict=True):
-                np.save(folder / name / f"{part}.npy", values)
+            np.savez(folder / f"{name}.npz", X, y, X, y)
 
     def ask(self, method, name, kind, cache=None):
         answer = super().ask(method, name, kind, cache)
@@ -169,7 +167,7 @@ def test_workers_do_not_import_what_only_reads(tmp_path):
     Small(tmp_path)
     script = (
         "import sys, classification as c; c.compiled = lambda: 0; "
-        f"c.once('ridge, flat', {str(tmp_path / 'GunPoint')!r}); "
+        f"c.once('ridge, flat', {str(tmp_path / 'GunPoint.npz')!r}); "
         "sys.exit(any(name.split('.')[0] in ('aeon', 'rescntk') for name in sys.modules))"
     )
     environment = dict(os.environ) | {"BENCHMARK_START": "0"}
