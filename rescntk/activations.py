@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .arrays import Array, array_module, sqrt, where_less
+from .arrays import Array, array_module, smaller, sqrt, where_less
 from .network import Network
 
 
@@ -410,7 +410,7 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     >>> relu.K.round(4), relu.K_dot
     (array([0.3183]), array([0.5]))
     """
-    a = where_less(w, v, w, v)
+    a = smaller(w, v)
     root = sqrt(a)
     k0, k1 = arc(a, root, coefficients)
     kappa0 = where_less(w, v, 1.0 - k0, k0)

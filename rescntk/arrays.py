@@ -1,7 +1,7 @@
 """`Array`, the common type of NumPy's and CuPy's arrays, and operations on either.
 
-The engine "numba" compiles `sqrt`, `where_less` and `rounded_product` for vectors
-(engines/cpu/layers.py), so that a formula in these operations and + − * / is written once.
+The engine "numba" compiles `sqrt`, `smaller`, `within`, `where_less` and `rounded_product` for
+vectors (engines/cpu/layers.py), so that a formula in these operations and + − * / is written once.
 """
 
 from __future__ import annotations
@@ -87,6 +87,15 @@ def array_module(array: object) -> ModuleType:
 
 def sqrt(x: Any) -> Any:
     return array_module(x).sqrt(x)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    return array_module(a).minimum(a, b)
+
+
+def within(x: Any, least: float, most: float) -> Any:
+    """Return x, or the end of [least, most] that is nearest."""
+    return array_module(x).clip(x, least, most)
 
 
 def where_less(a: Any, b: Any, x: Any, y: Any) -> Any:

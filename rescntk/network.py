@@ -30,7 +30,7 @@ _CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
     "c_w": check_constant,
     "readout_scale": check_constant,
     "input_scale": lambda value, name: None if value is None else check_constant(value, name),
-    "negative_slope": check_constant,
+    "negative_slope": lambda value, name: check_constant(value, name) + 0.0,  # -0.0 is 0.0
     "trained": lambda value, name: _check_trained(value),
 }
 """Each parameter of `Network` and its check, which returns the parameter or raises ValueError.

@@ -24,16 +24,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..activations import Dual, dual
-from ..arrays import rounded_product, where_less
+from ..arrays import rounded_product, within
 
 __all__ = ["Dual", "add", "correlate", "dual", "tangent_branch", "tangent_g"]
 
 
 def correlate(deficit: Any, inverse: Any) -> Any:
     """Return w = U/g, within [0, 2]. U is box(D) − z or the merged deficit, `inverse` is 1/g."""
-    w = deficit * inverse
-    w = where_less(0.0, w, w, 0.0)
-    return where_less(w, 2.0, w, 2.0)
+    return within(deficit * inverse, 0.0, 2.0)
 
 
 def tangent_g(tangent: Any, half_g: Any, rho: Any, layer: Any) -> Any:

@@ -296,7 +296,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     correction = min(exponent, 1.0)
 
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
-        if kind == "gpk" or not network.is_relu or not multisphere.contains(X):
+        if kind == "gpk" or not _has_root(network) or not multisphere.contains(X):
             return exponent, 1.0, correction
         # κ0 has a square root at u = −1: half the power.
         opposite = multisphere.closest(network, X, head)[1] == 0
@@ -312,6 +312,11 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     )
 
 
+def _has_root(network: Network) -> bool:
+    # κ0 has a square root at u = −1 for ReLU, also leaky, unless it is linear.
+    return network.activation == "relu" and network.negative_slope < 1.0
+
+
 def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
     """Return the prediction for a frozen readout and γ > ½."""
     # The first layer sees single pixels, all others windows: an error of O(1/L).
@@ -320,11 +325,10 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
     exponent = min(power, first_layer)
     apart = abs(power - first_layer)  # of the two errors; where they are one power, there is none
     correction = min(power, apart or 1.0, 1.0)
-    relu = network.is_relu
     source = "Huang et al., theorem 7" if network.filter_size == 1 else "Barzilai et al., app. F"
 
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
-        if not (relu and multisphere.contains(X)):
+        if not (_has_root(network) and multisphere.contains(X)):
             return exponent, 1.0, correction
         to_opposite = multisphere.closest(network, X, head)[1]  # the least 1 + u
         if to_opposite == 0:
@@ -341,7 +345,9 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
             return None
         return network.branch_gain * float(root_mean_square(degeneracy.resnet_rate(t)))
 
-    huang = relu and network.trained == ("inner", "outer") and network.input_filter_size == 1
+    huang = (
+        network.is_relu and network.trained == ("inner", "outer") and network.input_filter_size == 1
+    )
     return Prediction(
         limit,
         exponent,

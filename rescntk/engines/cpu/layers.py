@@ -60,6 +60,20 @@ def _choose_sqrt(x: Any) -> Any:
     return lambda x: vectors.sqrt(x)
 
 
+@overload(arrays.smaller, strict=False)
+def _choose_smaller(a: Any, b: Any) -> Any:
+    return lambda a, b: vectors.where_less(a, b, a, b)
+
+
+@overload(arrays.within, strict=False)
+def _choose_within(x: Any, least: Any, most: Any) -> Any:
+    def within(x: Any, least: Any, most: Any) -> Any:
+        x = vectors.where_less(least, x, x, least)
+        return vectors.where_less(x, most, x, most)
+
+    return within
+
+
 @overload(arrays.where_less, strict=False)
 def _choose_where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
     return lambda a, b, x, y: vectors.where_less(a, b, x, y)
