@@ -189,7 +189,7 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     5
     """
     check_one_dilation(network)
-    if _dilates(network):
+    if network.filter_size > 1 and network.dilation != 1:
         raise ValueError(
             f"network has dilation {network.dilation}, expected 1: the limit sees the signals "
             f"through the dilated inner filter, and input filters are not dilated"
@@ -275,7 +275,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
             error=flow.ERROR,
         )
     frozen = kind == "ntk" and network.parts.initial == 0
-    one_window = 1 in (network.filter_size, network.input_filter_size) and not _dilates(network)
+    one_window = network.filter_size == 1 or (network.input_filter_size, network.dilation) == (1, 1)
     if frozen and not one_window:
         return None
     limit = two_layer(network) if frozen else dot_product(network)
@@ -313,8 +313,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
 
 
 def _has_root(network: Network) -> bool:
-    # κ0 has a square root at u = −1 for ReLU, also leaky, unless it is linear.
-    return network.activation == "relu" and network.negative_slope < 1.0
+    return network.activation == "relu" and network.negative_slope < 1.0  # of κ0 at u = −1
 
 
 def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
@@ -382,11 +381,6 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
         return found.exponent, onset, correction
 
     return replace(found, correction=correction, law_at=law)
-
-
-def _dilates(network: Network) -> bool:
-    """Return whether the inner filters skip pixels."""
-    return network.filter_size > 1 and network.dilation != 1
 
 
 def _ones(network: Network, exponent: float, share: float, gamma: float) -> Prediction:
