@@ -14,8 +14,7 @@ template <class real> struct alignas(2 * sizeof(real)) PixelRoots {
 
 // Constants of one layer. structs.py has the same fields.
 template <class real> struct Layer {
-    real branch_scale;  // of the branch's window sums: α² c_v c_w (1 + s²)/(2 · both filters' sizes)
-    real linear_share;  // λ = 2s/(1 + s²), the share of the linear network in a leaky ReLU; else 0
+    real branch_scale;  // factor of the branch's window sums: α² c_v c_w / (2 · both filters' sizes)
     real skip_scale;    // factor of the state before the branch is added; 0 without skip
     real linear_scale;  // factor of (t + r) box(F⁰) in A_g where the state is without it; else 0
     real doubt_scale;   // 1 / (DOUBTFUL · mean variance): the unit of E (doubt.h)
@@ -43,18 +42,14 @@ template <class real> struct Dual {
 // ReLU, without the factor c_v/2:
 //     1 − κ1 = w − k1 for w < 1, else 1 − k1;  κ0 = 1 − k0 for w < 1, else k0;
 //     D_K = z + g (1 − κ1),  K = g κ1,  K̇ = κ0,
-// with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a). A leaky ReLU has the share λ of the linear
-// network, κ0 + λ (1 − κ0) and (1 − κ1) + λ (w − (1 − κ1)), and the factor c_v (1 + s²)/2.
+// with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a). ReLU needs none of the layer's constants.
 template <bool NTK, class real>
-HD Dual<real> dual(const Layer<real> &layer, const Correlation<real> &at)
+HD Dual<real> dual(const Layer<real> &, const Correlation<real> &at)
 {
     const bool acute = below_one(at.w);  // the angle between the pixels
     const real a = at_least_0(acute ? at.w : at.v);
     const real root = square_root(a);
-    real one_minus_kappa1 = fused(-(root * a), r_poly(a), acute ? at.w : real(1));
-    const bool leaky = layer.linear_share != real(0);
-    if (leaky)
-        one_minus_kappa1 += layer.linear_share * (at.w - one_minus_kappa1);
+    const real one_minus_kappa1 = fused(-(root * a), r_poly(a), acute ? at.w : real(1));
     const real deficit = at.g * one_minus_kappa1;
     Dual<real> result;
     result.branch_distance = fused(at.h, at.h, deficit);
@@ -62,7 +57,5 @@ HD Dual<real> dual(const Layer<real> &layer, const Correlation<real> &at)
     result.K_dot = 0;
     if (NTK)
         result.K_dot = fused(with_sign(root, acute), p_poly(a), acute ? real(1) : real(0));
-    if (NTK && leaky)
-        result.K_dot += layer.linear_share * (real(1) - result.K_dot);
     return result;
 }
