@@ -20,7 +20,7 @@ GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=G
 
 
 def takes(engine, network):
-    """Return True if the engine takes the network: "numba" takes ReLU alone, "cuda" no leaky one."""
+    """Return True if the engine takes the network: "numba" takes ReLU, "cuda" no leaky one."""
     if engine == "cuda":
         return network.is_relu
     return engine == "reference" or network.activation == "relu"
