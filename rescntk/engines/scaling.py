@@ -21,7 +21,6 @@ import numpy as np
 from ..activations import activation_of
 from ..arrays import Array
 from .boxes import circular_mean, circular_sum
-from .geometry import longest_reach
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -152,8 +151,6 @@ class Scaling:
     ----------
     offsets : int
         Number of rows of a pair: d for GAP and pixel pairs, 1 for the other heads.
-    halo : int
-        The longest reach of a filter: the halo of a row that closes in itself.
     input_scale : float
         The factor on inner products of the input's pixels.
     equivariant : bool
@@ -188,7 +185,6 @@ class Scaling:
         """Set what depends on the length of the signals."""
         self.d = d
         self.offsets = d if self.request_head in ("gap", "pixels") else 1
-        self.halo = max(self.network.filter_size // 2, longest_reach(self.network, self.depth, d))
         # At x = z no pixel has more than d times the mean.
         self.common_bounds: dict[tuple[str, int], float] | None = None
         if self._means is not None:
