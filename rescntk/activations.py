@@ -346,9 +346,6 @@ class Dual(NamedTuple):
     K_dot: Any
     """κ0/2."""
 
-    root: Any
-    """√a, a = min(w, v)."""
-
 
 def arc(a: Any, root: Any, coefficients: Any = None) -> tuple[Any, Any]:
     r"""Return :math:`k_0 = \arccos(1 - a)/\pi` and :math:`k_1 = \kappa_1(\rho) - \rho`.
@@ -420,7 +417,7 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
         one_minus_kappa1 = one_minus_kappa1 + layer.linear_share * (w - one_minus_kappa1)
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
-    return Dual(deficit, g - deficit, layer.half_factor * kappa0, root)
+    return Dual(deficit, g - deficit, layer.half_factor * kappa0)
 
 
 def one_minus_kappa1(w: np.ndarray) -> np.ndarray:
