@@ -21,7 +21,7 @@ from classification_methods import draw_signals, signals
 
 from rescntk.learn import average, base, passes
 from rescntk.learn.calibration import margins, one_against_rest
-from rescntk.vocabulary import KINDS
+from rescntk.validation import KINDS
 
 SHARES = (0.1, 0.2, 0.4, 0.7)
 """Parts of a training set that train. Fewer than two signals a class are left out."""

@@ -237,7 +237,7 @@ def _angle(
 
 
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
-"""The activations by the names of `vocabulary.ACTIVATIONS`."""
+"""The activations by the names of `validation.ACTIVATIONS`."""
 
 
 def activation_of(network: Network) -> Activation:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .signals import SignalList
+from .arrays import SignalList
 from .validation import check_batch, check_choice, check_signals
 
 SUFFIXES = (".npy", ".npz", ".ts")

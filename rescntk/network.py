@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .validation import (
+    ACTIVATIONS,
+    PARTS,
     check_choice,
     check_constant,
     check_depth,
@@ -16,7 +18,6 @@ from .validation import (
     check_flag,
     check_integer,
 )
-from .vocabulary import ACTIVATIONS, PARTS
 
 _CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
     "depth": check_depth,
@@ -336,7 +337,7 @@ def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
 
 
 def _check_trained(trained: Iterable[str]) -> tuple[str, ...]:
-    """Return the trained parts of a network, in the order of `vocabulary.PARTS`."""
+    """Return the trained parts of a network, in the order of `validation.PARTS`."""
     if isinstance(trained, str):
         trained = (trained,)
     try:

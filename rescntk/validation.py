@@ -15,9 +15,29 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import ArrayT, array_module, rounding_unit
-from .signals import SignalList, channels_and_length, library
-from .vocabulary import DTYPES, KINDS
+from .arrays import (
+    ArrayT,
+    SignalList,
+    array_module,
+    channels_and_length,
+    library,
+    rounding_unit,
+)
+
+KINDS = ("gpk", "ntk")
+"""Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
+
+HEADS = ("equivariant", "trace", "gap")
+"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs."""
+
+DTYPES = ("float64", "float32")
+"""Working precisions of the engines."""
+
+ACTIVATIONS = ("relu", "erf")
+"""Activations whose expectations under correlated Gaussians are known in closed form."""
+
+PARTS = ("input", "inner", "outer", "readout")
+"""Parts of a network that training may change, from the input to the output."""
 
 # ---------------------------------------------------------------- numbers and names
 

@@ -8,7 +8,7 @@ import pytest
 import rescntk as rk
 from rescntk.derivative import alpha_derivative
 from rescntk.theory import multisphere
-from rescntk.vocabulary import DTYPES, HEADS
+from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS
 from tests.engine_names import GROUPS

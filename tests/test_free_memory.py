@@ -10,7 +10,7 @@ import pytest
 import rescntk as rk
 from rescntk import validation
 from rescntk.kernels.call import KernelCall
-from rescntk.vocabulary import KINDS
+from rescntk.validation import KINDS
 
 X = np.ones((100, 1, 8))
 NETWORK = rk.Network(2)

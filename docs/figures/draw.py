@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 import rescntk as rk
-from rescntk import datasets, plots, regression, vocabulary
+from rescntk import datasets, plots, regression
 from rescntk.learn import SignalScaler
 from rescntk.plots.style import COLOURS, MARKERS, finish
 from rescntk.theory import locality
+from rescntk.validation import HEADS, KINDS
 
 HERE = Path(__file__).parent
 
@@ -46,7 +47,7 @@ def heads() -> Any:
         signals.plot(shifts, bump[shifts], line, color=colour, label=f"shifted by {shift}")
     signals.set(xlabel="distance from pixel 1 (time points)", ylabel="signal")
     finish(signals, 2)
-    for head, colour, marker in zip(vocabulary.HEADS, COLOURS, MARKERS, strict=False):
+    for head, colour, marker in zip(HEADS, COLOURS, MARKERS, strict=False):
         kernel = rk.ResCNTK(5, input_filter_size=9, head=head, normalized=True)
         values = kernel(X[list(shifts).index(0)][None], X)[0]
         style = {"marker": marker, "markevery": 4, "markersize": 4}
@@ -149,7 +150,7 @@ def errors(name: str) -> dict[str, np.ndarray]:
     def changed(setting: str, values: Any) -> np.ndarray:
         return np.concatenate([kernels(base.replace(**{setting: value})) for value in values])
 
-    both = {"kinds": vocabulary.KINDS}
+    both = {"kinds": KINDS}
     return {
         "depth": np.array(kernels(base.replace(depth=max(DEPTHS)), depths=DEPTHS)),
         "filter_size": changed("filter_size", FILTERS),

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from .._version import __version__
 from ..theory import depth
-from ..vocabulary import DTYPES, HEADS, KINDS
+from ..validation import DTYPES, HEADS, KINDS
 from . import commands
 
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)

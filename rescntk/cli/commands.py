@@ -20,8 +20,7 @@ from ..engines import available
 from ..kernels.description import describe
 from ..network import Network
 from ..theory import conditioning, depth, families, multisphere
-from ..validation import check_array, check_choice, check_depth
-from ..vocabulary import DTYPES, KINDS
+from ..validation import DTYPES, KINDS, check_array, check_choice, check_depth
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 

@@ -17,7 +17,7 @@ from warnings import warn
 
 import numpy as np
 
-from ..signals import Batch, SignalList, channels_and_length, library
+from ..arrays import Batch, SignalList, channels_and_length, library
 from ..validation import check_choice
 from .geometry import receptive_reach
 from .protocol import Engine, Request, ScaledKernel

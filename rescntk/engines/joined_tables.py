@@ -12,8 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..activations import Pixels
-from ..arrays import Array, array_module
-from ..signals import Batch, Run, SignalList
+from ..arrays import Array, Batch, Run, SignalList, array_module
 from .scaling import Scaling
 from .signal_tables import Input, SignalTables, read_input, signal_tables
 

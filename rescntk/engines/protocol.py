@@ -8,9 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, Batch
 from ..network import Network
-from ..signals import Batch
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array
-from ..signals import Batch, channels_and_length, library
+from ..arrays import Array, Batch, channels_and_length, library
 from .deficits import RootMasses
 from .errors import check_pooled, may_cancel
 from .geometry import Rows

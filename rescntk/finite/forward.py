@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..network import Network, check_network
-from ..validation import check_choice, check_free_memory, check_signals
-from ..vocabulary import HEADS
+from ..validation import HEADS, check_choice, check_free_memory, check_signals
 from .parameters import Convolution, Layer, Parameters, layout, precision
 
 LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]

@@ -19,8 +19,7 @@ import numpy as np
 
 from ..kernels import gram
 from ..network import Network
-from ..validation import check_choice, check_depth, check_integer
-from ..vocabulary import KINDS
+from ..validation import KINDS, check_choice, check_depth, check_integer
 from .forward import (
     as_batch,
     check_arguments,

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from ..arrays import ArrayT
 from ..network import Network, check_network
-from ..validation import check_choice, check_flag
-from ..vocabulary import HEADS, KINDS
+from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, with_default_errors
 
 

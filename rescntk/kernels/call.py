@@ -16,11 +16,10 @@ import numpy as np
 
 from .. import engines
 from ..activations import activation_of
-from ..arrays import Array, ArrayT, array_module
+from ..arrays import Array, ArrayT, Batch, array_module, channels_and_length, library
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import Network, check_network
 from ..progress import progress_bar
-from ..signals import Batch, channels_and_length, library
 from ..validation import (
     check_batches,
     check_depth,

@@ -15,9 +15,10 @@ import numpy as np
 
 from .. import engines
 from .._version import __version__
+from ..arrays import Batch, SignalList
 from ..network import Network, check_network
-from ..signals import Batch, SignalList
 from ..validation import (
+    HEADS,
     check_batches,
     check_choice,
     check_depths,
@@ -25,7 +26,6 @@ from ..validation import (
     check_flag,
     check_kinds,
 )
-from ..vocabulary import HEADS
 
 RECURSION = 2
 """Version of the recursion's arithmetic, an integer.

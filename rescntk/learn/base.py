@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import Array
 from ..engines import Request, choose
 from ..network import Network
-from ..validation import check_integer, check_unmasked
-from ..vocabulary import KINDS
+from ..validation import KINDS, check_integer, check_unmasked
 from .average import FittedPass, fit_average
 from .estimator_parameters import SETTINGS, EstimatorParameters, check_effort, check_several
 from .inputs import DistinctCases, SignalEstimator, read_signals

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..validation import (
+    HEADS,
+    KINDS,
     check_choice,
     check_constant,
     check_depth,
@@ -17,7 +19,6 @@ from ..validation import (
     check_flag,
     check_positive,
 )
-from ..vocabulary import HEADS, KINDS
 from .views import ONLY
 
 

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..arrays import rounding_unit
+from ..arrays import SignalList, rounding_unit
 from ..engines.protocol import blocks
-from ..signals import SignalList
 from ..validation import check_batch, check_flag, check_kernel, check_match, check_targets
 from .checks import (
     check_case_weights,

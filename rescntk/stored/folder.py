@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from ..signals import Batch, SignalList
+from ..arrays import Batch, SignalList
 
 DESCRIPTION, LABELS = "rescntk", "labels"
 """Names of the group's attributes: what is computed, and labels of the signals by "X" and "Z"."""

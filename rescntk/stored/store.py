@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Batch, SignalList, library
 from ..kernels.description import describe, describe_signals, differences, network_of
 from ..network import Network
 from ..progress import progress_bar
-from ..signals import Batch, SignalList, library
 from ..validation import (
     check_array,
     check_batch,

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..arrays import resolution, rounding_unit
+from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
-from ..signals import channels_and_length
 from ..validation import (
     batch_shape,
     check_batches,

@@ -14,8 +14,15 @@ import numpy as np
 
 from ..kernels import Kernel, gram
 from ..network import Network, check_one_dilation
-from ..validation import check_choice, check_constant, check_depth, check_depths, check_signals
-from ..vocabulary import HEADS, KINDS
+from ..validation import (
+    HEADS,
+    KINDS,
+    check_choice,
+    check_constant,
+    check_depth,
+    check_depths,
+    check_signals,
+)
 from . import multisphere
 from .arguments import check_cases, check_distinct, check_ladder
 from .families import Family

@@ -22,8 +22,7 @@ from ..activations import DualInput, Pixels, activation_of
 from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
 from ..network import Network, check_one_dilation
-from ..validation import check_choice, check_signals
-from ..vocabulary import HEADS, KINDS
+from ..validation import HEADS, KINDS, check_choice, check_signals
 
 ERROR = 1e-11
 """Largest error of an entry of `complements`, measured by tests/theory/test_flow.py."""

@@ -10,8 +10,7 @@ import math
 
 from .. import literature
 from ..network import Network, check_network
-from ..validation import check_choice, check_depth, check_positive
-from ..vocabulary import ACTIVATIONS
+from ..validation import ACTIVATIONS, check_choice, check_depth, check_positive
 
 _LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
 """C_φ, the largest slope |φ'| of an activation. Then also |φ(z)| ≤ C_φ |z|."""

@@ -18,8 +18,7 @@ import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import Filter, Network, check_network, check_relu
-from ..validation import check_choice, check_depths, check_flag
-from ..vocabulary import KINDS
+from ..validation import KINDS, check_choice, check_depths, check_flag
 from .arguments import check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels, stride_kernel

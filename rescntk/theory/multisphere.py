@@ -14,11 +14,13 @@ from typing import Any, overload
 import numpy as np
 from opt_einsum import contract
 
+from ..arrays import SignalList
 from ..engines.boxes import circular_mean
 from ..network import Network, check_network, check_one_dilation
 from ..progress import progress_bar
-from ..signals import SignalList
 from ..validation import (
+    HEADS,
+    KINDS,
     check_batch,
     check_choice,
     check_depth,
@@ -27,7 +29,6 @@ from ..validation import (
     check_shape,
     check_signals,
 )
-from ..vocabulary import HEADS, KINDS
 from .arguments import (
     MULTISPHERE_TOLERANCE,
     check_dot_products,

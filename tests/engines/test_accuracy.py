@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import rescntk as rk
-from rescntk.vocabulary import HEADS, KINDS
+from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.covering import pairs_meet
 from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven

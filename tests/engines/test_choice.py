@@ -7,9 +7,9 @@ import pytest
 
 import rescntk as rk
 from rescntk import engines
+from rescntk.arrays import SignalList
 from rescntk.engines.protocol import Request
-from rescntk.signals import SignalList
-from rescntk.vocabulary import KINDS
+from rescntk.validation import KINDS
 from tests.engine_names import needs_numba
 from tests.processes import run
 

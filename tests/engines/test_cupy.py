@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.vocabulary import DTYPES, HEADS
+from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
 from tests.covering import pairs_meet
 from tests.engines.bodies import cupy_arrays

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rescntk.vocabulary import DTYPES, HEADS
+from rescntk.validation import DTYPES, HEADS
 from tests.engine_names import ENGINES
 from tests.engines.bodies import cutting
 

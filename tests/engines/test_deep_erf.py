@@ -2,7 +2,7 @@
 
 import pytest
 
-from rescntk.vocabulary import HEADS, KINDS
+from rescntk.validation import HEADS, KINDS
 from tests.covering import pairs_meet
 from tests.engine_names import ENGINES
 from tests.engines.bodies import deep_erf

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.vocabulary import HEADS
+from rescntk.validation import HEADS
 from tests import tolerances
 from tests.engine_names import ENGINES
 

@@ -8,7 +8,7 @@ from rescntk.engines import reference
 from rescntk.engines.protocol import Request, silent
 from rescntk.engines.scaling import Scaling
 from rescntk.engines.signal_tables import signal_tables
-from rescntk.vocabulary import KINDS
+from rescntk.validation import KINDS
 from tests import tolerances
 from tests.strategies import networks, signals
 

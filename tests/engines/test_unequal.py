@@ -12,7 +12,7 @@ import rescntk as rk
 from rescntk.derivative import alpha_derivative
 from rescntk.engines import reference
 from rescntk.engines.scaling import Scaling
-from rescntk.vocabulary import DTYPES, KINDS
+from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import UNEVEN
 from tests.engine_names import CPU, needs_numba, takes

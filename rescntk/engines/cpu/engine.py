@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from ...signals import Batch, SignalList, channels_and_length
+from ...arrays import Batch, SignalList, channels_and_length
 from ..pool import pool_of
 from ..protocol import Request, ScaledKernel, Tick
 from .plan import Plan, TaskCases

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ...network import Network
-from ...vocabulary import KINDS
+from ...validation import KINDS
 from ..protocol import Request, silent
 
 _PACKAGE = __name__.rpartition(".")[0]

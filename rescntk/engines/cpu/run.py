@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...arrays import Array
-from ...vocabulary import KINDS
+from ...validation import KINDS
 from .. import exact_sum
 from ..geometry import on_ring
 from ..protocol import ScaledKernel

@@ -8,8 +8,7 @@ from threading import RLock
 
 import numpy as np
 
-from ...arrays import Array
-from ...signals import Batch, SignalList
+from ...arrays import Array, Batch, SignalList
 from ..geometry import first_places, numbered, on_ring
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, read_input, signal_tables, wrap

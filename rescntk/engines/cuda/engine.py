@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, array_module
-from ...vocabulary import KINDS
+from ...validation import KINDS
 from ..exact_sum import pairwise, total
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
 from ..reference import in_deficits

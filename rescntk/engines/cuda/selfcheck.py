@@ -19,7 +19,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...network import Network
-from ...vocabulary import KINDS
+from ...validation import KINDS
 from .. import reference
 from ..protocol import Request, ScaledKernel, Tick, silent
 

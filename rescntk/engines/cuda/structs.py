@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ...arrays import Array
-from ...vocabulary import KINDS
+from ...validation import KINDS
 from ..signal_tables import SignalTables
 from .launch_plan import LaunchPlan
 

@@ -21,8 +21,7 @@ from scipy.special import gamma, gammaincc
 
 from ...engines.boxes import circular_mean
 from ...network import Filter, Network
-from ...validation import check_choice
-from ...vocabulary import HEADS
+from ...validation import HEADS, check_choice
 from ..arguments import check_channels, check_pixel_set, check_pixels
 from ..complements import arc_cosines
 from .decay import check_input_window, relative_pixels

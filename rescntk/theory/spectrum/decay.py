@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...network import Network, check_relu
-from ...validation import check_choice, check_integer
-from ...vocabulary import HEADS, KINDS
+from ...validation import HEADS, KINDS, check_choice, check_integer
 from ..arguments import check_channels, check_pixel_set, check_pixel_sets, check_pixels
 from .funk_hecke import eigenvalues
 from .grid import shifts, taps, widen, windows

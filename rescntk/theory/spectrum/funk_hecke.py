@@ -22,8 +22,15 @@ import scipy.ndimage
 
 from ...network import Network, check_network
 from ...progress import progress_bar
-from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
-from ...vocabulary import HEADS, KINDS
+from ...validation import (
+    HEADS,
+    KINDS,
+    check_choice,
+    check_constant,
+    check_depth,
+    check_flag,
+    check_memory,
+)
 from ..arguments import check_channels, check_frequencies, check_pixels
 from .grid import KernelOnGrid, blocks, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, Rule, default_nodes, harmonics, outer_product, rule

@@ -20,8 +20,7 @@ import scipy.fft
 import scipy.special
 from opt_einsum import contract
 
-from ...validation import check_choice, check_integer, check_memory, check_real
-from ...vocabulary import HEADS
+from ...validation import HEADS, check_choice, check_integer, check_memory, check_real
 from ..arguments import check_channels, check_dot_products, check_frequencies, check_pixels
 
 METHODS = ("angles", "gegenbauer", "cosine")

@@ -24,8 +24,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...network import Filter, Network, check_relu
-from ...validation import check_choice, check_integer
-from ...vocabulary import KINDS
+from ...validation import KINDS, check_choice, check_integer
 from ..arguments import check_channels, check_pixels
 from ..complements import arc_cosines, check_nonzero
 from .grid import rotate, taps

@@ -1,7 +1,7 @@
 """The comparison of engines with the definition in 40-digit arithmetic."""
 
 import rescntk as rk
-from rescntk.vocabulary import HEADS, KINDS
+from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import skip_unless_taken, takes
 from tests.oracles import definition

@@ -5,7 +5,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import multisphere
-from rescntk.vocabulary import HEADS
+from rescntk.validation import HEADS
 from tests import tolerances
 from tests.engine_names import takes
 

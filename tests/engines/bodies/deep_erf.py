@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.vocabulary import HEADS, KINDS
+from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.difficult_signals import near
 from tests.engine_names import skip_unless_taken

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.vocabulary import KINDS
+from rescntk.validation import KINDS
 from tests import tolerances
 from tests.engine_names import skip_unless_taken, where_resolved
 

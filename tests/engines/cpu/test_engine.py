@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.engines.protocol import Request, silent
 from rescntk.engines.scaling import Scaling
-from rescntk.vocabulary import DTYPES, HEADS, KINDS
+from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.difficult_signals import UNEVEN
 from tests.engine_names import needs_numba

@@ -10,7 +10,7 @@ from rescntk.engines import exact_sum
 from rescntk.engines.cpu.arguments import RowGroup
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.heads import sum_pixels
-from rescntk.vocabulary import DTYPES
+from rescntk.validation import DTYPES
 from tests import tolerances
 
 

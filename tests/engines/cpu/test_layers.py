@@ -10,7 +10,7 @@ from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, numbers_of, store
 from rescntk.engines.layer import dual
 from rescntk.engines.scaling import DOUBTFUL, MOST_E, constants_dtype
-from rescntk.vocabulary import DTYPES
+from rescntk.validation import DTYPES
 from tests import tolerances
 
 

@@ -8,7 +8,7 @@ from rescntk.engines.cpu import sums
 from rescntk.engines.cpu.arguments import RowGroup, RowPlaces
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
-from rescntk.vocabulary import DTYPES
+from rescntk.validation import DTYPES
 from tests import tolerances
 
 

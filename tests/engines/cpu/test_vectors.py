@@ -6,7 +6,7 @@ from numba import njit
 
 from rescntk.engines.cpu import vectors as v
 from rescntk.engines.cpu.compilation import OPTIONS
-from rescntk.vocabulary import DTYPES
+from rescntk.validation import DTYPES
 
 
 @njit(**OPTIONS)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.vocabulary import HEADS
+from rescntk.validation import HEADS
 from tests import difficult_signals, tolerances
 from tests.covering import pairs_meet
 from tests.engines.bodies import accuracy, cupy_arrays, cutting, deep, properties

@@ -14,7 +14,7 @@ from rescntk.engines.cuda.structs import layouts
 from rescntk.engines.protocol import Request
 from rescntk.engines.scaling import Scaling
 from rescntk.engines.signal_tables import signal_tables
-from rescntk.vocabulary import KINDS
+from rescntk.validation import KINDS
 from tests import difficult_signals
 from tests.engines.cuda import emulated, nvrtc
 from tests.strategies import heads, networks, signals
