@@ -1,5 +1,449 @@
-"""``python -m rescntk``, the same as the command ``rescntk``."""
+"""The command line ``rescntk``, the same as ``python -m rescntk``.
 
-from .cli import main
+Commands read files, call the library and write files. Errors and warnings are one line each.
+"""
 
-raise SystemExit(main())
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from inspect import signature
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from . import datasets, kernels, plots
+from ._version import __version__
+from .engines import available
+from .kernels.description import describe
+from .network import Network
+from .theory import conditioning, depth, families, multisphere
+from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_depth
+
+DEFAULT_DATA = "JapaneseVowels"
+"""Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time steps."""
+
+DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
+"""Depths of ``rescntk compare``: every depth to 10, then each about 1.2 times the depth before.
+
+The largest depth sets the time: one pass of the recursion gives all of them.
+"""
+
+FAMILIES = ("resnet", "resnet-fixed", "cnn", "huang-resnet", "huang-ffnet")
+"""Families of ``rescntk limits``, named as the functions of `rescntk.theory.families`."""
+
+ERRORS = (ValueError, OverflowError, ImportError, OSError, MemoryError, RuntimeError)
+"""Errors that are reported as one line; all others are faults of the program."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, or 2 after one line of error."""
+    options = _parser().parse_args(arguments)
+    # A bar of tqdm is for a person at a terminal.
+    options.progress = sys.stderr.isatty() and find_spec("tqdm") is not None
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            options.run(options)
+    except ERRORS as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        print(f"rescntk: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("rescntk: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _show_warning(message: Warning | str, *place: Any, **unused: Any) -> None:
+    """Print a warning as one line; the place in the code is of no use here."""
+    print(f"rescntk: warning: {message}", file=sys.stderr, flush=True)
+
+
+# ---------------------------------------------------------------- options
+
+
+class _CommandParser(argparse.ArgumentParser):
+    """Takes a command's files and options in any order: ``gram X.npy -o K.npy Z.npy``."""
+
+    _is_inside = False  # Python 3.11 parses mixed orders by parsing twice
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the options, and the arguments that are none, as argparse does."""
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rescntk", description="Exact kernels of infinitely wide convolutional ResNets."
+    )
+    parser.add_argument("--version", action="version", version=f"rescntk {__version__}")
+    made: dict[str, argparse.ArgumentParser] = {}
+    commands = parser.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", parser_class=_CommandParser
+    )
+    for command, summary in (
+        (compare, "condition numbers of CGPK and ResCGPK across depth"),
+        (limits, "the limit of a family of kernels at infinite depth, and the rate"),
+        (gram, "the kernel matrix of the signals in a file"),
+        (engines, "the engines that can compute here, and why others cannot"),
+    ):
+        name = command.__name__
+        made[name] = commands.add_parser(name, help=summary, description=command.__doc__)
+        made[name].set_defaults(run=command)
+
+    def add(names: str, option: str, text: str, default: Any = None, **settings: Any) -> None:
+        """Add an option to some commands; without a type it is a text, or as its default."""
+        if default is not None:
+            text = f"{text} (default: {default})"
+            settings |= {"default": default, "type": type(default)}
+        for name in names.split():
+            made[name].add_argument(*option.split(), help=text, **settings)
+
+    def one_of(names: Sequence[str]) -> str:
+        """Return "a, b or c" for the help; the library checks the name."""
+        return f"{', '.join(names[:-1])} or {names[-1]}"
+
+    signals = "a .npy, .npz or .ts file of signals (n_cases, n_channels, n_timepoints)"
+    add("gram", "signals", signals, type=Path, metavar="SIGNALS")
+    add("compare limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
+    columns = "signals of the matrix's columns"
+    add("gram", "others", columns, type=Path, nargs="?", metavar="OTHERS")
+    add("compare limits gram", "--array", "which array of a .npz file", metavar="NAME")
+    add("gram", "--others-array", "which array of a .npz file", metavar="NAME")
+    where = "where the matrix goes: a name in .npy, .npz or .zarr"
+    add("gram", "-o --output", where, type=Path, required=True, metavar="K.npy")
+    add("gram", "--overwrite", "replace an output that is there", action="store_true")
+    add("compare", "--data", f"a data set of aeon (default: {DEFAULT_DATA})", metavar="NAME")
+    add("limits", "--family", one_of(FAMILIES), "resnet")
+    gamma = "alpha is depth**-gamma, for resnet (default: 0.75) and huang-resnet (default: 1)"
+    add("limits", "--gamma", gamma, type=float)
+    add("limits", "--alpha", "of resnet-fixed (default: 1)", type=float)
+    add("limits", "--filter-size", "odd (default: 3)", type=int, metavar="Q")
+    frozen = "train all but the last layer, for resnet"
+    add("limits", "--frozen-readout", frozen, dest="readout", action="store_const", const=False)
+    for name, depths, shown in (
+        ("compare", DEFAULT_DEPTHS, "22 from 1 to 100"),
+        ("limits", depth.DEFAULT_DEPTHS, "powers of 2 from 8 to 16384, at least 6"),
+    ):
+        shown = f"depths, separated by commas (default: {shown})"
+        add(name, "--depths", shown, type=_depths, metavar="L[,L…]")
+        made[name].set_defaults(depths=depths)
+    add("gram", "--depth", "layers", 5)
+    add("compare gram", "--filter-size", "odd", 3, metavar="Q")
+    add("gram", "--input-filter-size", "pixels that layer 1 sees", 1, metavar="Q")
+    add("compare gram", "--alpha", "weight of the residual branch", 1.0)
+    add("gram", "--no-skip", "without skip connections: CGPK, CNTK", action="store_true")
+
+    add("limits", "--kind", one_of(KINDS), "ntk")
+    add("gram", "--kind", one_of((*KINDS, "both")), "ntk")
+    add("compare limits", "--head", one_of(HEADS), "trace")
+    add("gram", "--head", one_of(HEADS), "gap")
+    add("gram", "--normalized", "with 1 on the diagonal", action="store_true")
+    add("gram", "--dtype", f"{one_of(DTYPES)} (default: float64; for .zarr float32)")
+    add("gram", "--engine", "see `rescntk engines`", "auto")
+
+    add("limits", "--seed", "for the signals drawn without SIGNALS", 0)
+    raw = "take the signals as they are; otherwise each pixel is scaled to one norm"
+    add("compare limits", "--raw", raw, action="store_true")
+    add("compare limits", "--out", "where the files go", Path(), metavar="FOLDER")
+    add("gram", "--block", "rows and columns of a block of .zarr (default: 1024)", type=int)
+    add("gram", "--workers", "compute .zarr in N processes", type=int, metavar="N")
+    scheduler = "compute .zarr on the workers of a dask scheduler"
+    add("gram", "--scheduler", scheduler, metavar="ADDRESS")
+    return parser
+
+
+def _depths(text: str) -> tuple[int, ...]:
+    """Return the integers of a text such as "1,2,4"."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of integers separated by commas"
+        ) from None
+
+
+# ---------------------------------------------------------------- commands
+
+
+def engines(options: Namespace) -> None:
+    """Print each engine with "ready", or with the reason why it cannot serve."""
+    for name, state in available().items():
+        print(f"{name:10s} {'ready' if state is True else state}")
+
+
+def compare(options: Namespace) -> None:
+    """Print condition numbers of CGPK and ResCGPK across depth, with their bounds.
+
+    They are also written to compare.csv, and drawn in compare.png.
+    """
+    if options.signals is not None and options.data is not None:
+        raise ValueError("both SIGNALS and --data are given, expected one of them")
+    if options.signals is None and options.array is not None:
+        raise ValueError("--array is given without a file of named arrays")
+    picture = _picture(options, "compare")
+    if options.signals is not None:
+        X, name = datasets.read(options.signals, options.array), options.signals.name
+    else:
+        name = options.data or DEFAULT_DATA
+        X = datasets.load(name)
+    lengths = sorted({signal.shape[1] for signal in X})
+    steps = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
+    print(f"{name}: {len(X)} signals, {len(X[0])} channels, {steps} time steps")
+    table = conditioning.compare(
+        _projected(X, name, options),
+        options.depths,
+        options.filter_size,
+        options.alpha,
+        options.head,
+        progress=options.progress,
+    )
+    print(table)
+    ax = plots.condition_numbers(table, picture.subplots())
+    ax.set_title(f"{name}: {ax.get_title()}", fontsize="small")
+    _write(table, picture, options.out / "compare")
+
+
+def limits(options: Namespace) -> None:
+    """Check a family of kernels against its predicted limit at infinite depth, and the rate.
+
+    The report is printed, and written to limits.csv and limits.png.
+    """
+    if options.signals is None and (options.array is not None or options.raw):
+        raise ValueError("--array and --raw are about SIGNALS, which are not given")
+    picture = _picture(options, "limits")
+    family = _family(options)
+    X = None
+    if options.signals is not None:
+        name = options.signals.name
+        signals = _projected(datasets.read(options.signals, options.array), name, options)
+        X = check_array(signals, name, "the limits are about signals of one length")
+    report = depth.check(
+        family,
+        X,
+        depths=options.depths,
+        kind=options.kind,
+        head=options.head,
+        rng=options.seed,
+        progress=options.progress,
+    )
+    print(report)
+    plots.limit_distances(report, ax=picture.subplots())
+    _write(report, picture, options.out / "limits")
+
+
+def gram(options: Namespace) -> None:
+    """Write the kernel matrix of the signals in one file, or in one file with those in another.
+
+    An output in .zarr is computed block by block: interrupted or killed, the same command goes
+    on where it was. Parameters and labels are kept with the matrix: K.npy has them in K.json.
+    """
+    output, suffix = options.output, options.output.suffix
+    _check_output(options)
+    kind = check_choice(options.kind, "kind", (*KINDS, "both"))
+    network = Network(
+        options.depth,
+        options.filter_size,
+        input_filter_size=options.input_filter_size,
+        skip=not options.no_skip,
+        alpha=options.alpha,
+    )
+    if options.others is None and options.others_array is not None:
+        raise ValueError("--others-array is given without OTHERS")
+    X, X_labels = datasets.read_labelled(options.signals, options.array)
+    Z, Z_labels = None, None
+    if options.others is not None:
+        Z, Z_labels = datasets.read_labelled(options.others, options.others_array)
+    pairs = (("X", X_labels), ("Z", Z_labels))
+    labels = {name: found.tolist() for name, found in pairs if found is not None}
+    default = "float32" if suffix == ".zarr" else "float64"
+    call: dict[str, Any] = {
+        "network": network,
+        "X": X,
+        "Z": Z,
+        "head": options.head,
+        "kinds": KINDS if kind == "both" else (kind,),
+        "normalized": options.normalized,
+        "dtype": check_choice(options.dtype or default, "dtype", DTYPES),
+        "engine": options.engine,
+    }
+    if suffix == ".zarr":
+        K = _store(options, call)
+        K.label(labels)
+    else:
+        matrices: Any = kernels.gram(**call, progress=True)
+        K, parameters = matrices[0], describe(**call, depths=None) | {"labels": labels}
+        with _replacing(output) as file:
+            if suffix == ".npy":
+                np.save(file, K)
+            else:
+                arrays = {f"labels_{name}": values for name, values in labels.items()}
+                np.savez(file, parameters=json.dumps(parameters), **matrices._asdict(), **arrays)
+        if suffix == ".npy":
+            with _replacing(output.with_suffix(".json")) as file:
+                file.write(f"{json.dumps(parameters, indent=1)}\n".encode())
+    print(f"written: {output}, {K.shape[0]} × {K.shape[1]} {call['dtype']}, of {network!r}")
+
+
+# ---------------------------------------------------------------- compare and limits
+
+
+def _picture(options: Namespace, name: str) -> Any:
+    """Return an empty figure, where the table and the picture can be written.
+
+    It is made before computing, so that a missing matplotlib is found then.
+    """
+    if os.path.isfile(options.out):
+        raise ValueError(f"out is {options.out}, which is a file, expected a folder")
+    for suffix in (".csv", ".png"):
+        _check_writable(options.out / f"{name}{suffix}", "out", options.signals)
+    return plots.figure(plots.SIZE)
+
+
+def _family(options: Namespace) -> families.Family:
+    """Return the family that the options name, or refuse options that the family does not have."""
+    name = check_choice(options.family, "family", FAMILIES)
+    make = getattr(families, name.replace("-", "_"))
+    settings: dict[str, Any] = {"gamma": 0.75} if name == "resnet" else {}
+    for parameter in ("gamma", "alpha", "filter_size", "readout"):
+        value = getattr(options, parameter)
+        if value is not None and parameter not in signature(make).parameters:
+            option = parameter.replace("_", "-").replace("readout", "frozen-readout")
+            raise ValueError(f"--{option} is not about the family {name}")
+        settings |= {} if value is None else {parameter: value}
+    return cast(families.Family, make(**settings))
+
+
+def _projected(X: Any, name: str, options: Namespace) -> Any:
+    """Return the signals projected to the multi-sphere, or unchanged with --raw."""
+    if len(X[0]) == 1 and not options.raw:
+        raise ValueError(
+            f"{name} has one channel, of which scaling each pixel to one norm leaves the "
+            f"sign: expected more, or --raw"
+        )
+    return X if options.raw else multisphere.project(X)
+
+
+def _write(table: Any, picture: Any, path: Path) -> None:
+    """Write a table and its picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.write_csv(f"{path}.csv")
+    picture.savefig(f"{path}.png")
+    print(f"written: {path}.csv, {path}.png")
+
+
+# ---------------------------------------------------------------- gram
+
+
+def _check_output(options: Namespace) -> None:
+    """Raise a ValueError if the output cannot be written, or is there and must stay."""
+    output, suffix = options.output, options.output.suffix
+    if suffix not in (".npy", ".npz", ".zarr"):
+        raise ValueError(f"output is {output}, expected a name that ends in .npy, .npz or .zarr")
+    if not output.parent.is_dir():
+        raise ValueError(f"output is {output}, expected a folder that is there")
+    if suffix == ".zarr":
+        return
+    for name in ("block", "workers", "scheduler"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name} is for outputs in .zarr, and output is {output}")
+    files = [output] if suffix == ".npz" else [output, output.with_suffix(".json")]
+    for file in files:
+        _check_writable(file, "output", options.signals, options.others)
+    for file in files:
+        if file.exists() and not (options.overwrite or _agrees(f"{file} exists: replace it?")):
+            raise ValueError(f"output is {file}, which exists: --overwrite replaces it")
+    if suffix == ".npy" and options.kind == "both":
+        raise ValueError(f"output is {output}, which holds one kind: both go into .npz or .zarr")
+
+
+def _store(options: Namespace, call: dict[str, Any]) -> Any:
+    """Return a Gram of `rescntk.stored`, computed or completed."""
+    from . import stored
+
+    block = 1024 if options.block is None else check_depth(options.block, "block")
+    if options.workers is not None and options.scheduler is not None:
+        raise ValueError("both --workers and --scheduler are given, expected one of them")
+    client = None
+    with ExitStack() as stack:
+        if options.workers is not None or options.scheduler is not None:
+            from distributed import Client, LocalCluster
+
+            host = options.scheduler
+            if host is None:
+                workers, cores = check_depth(options.workers, "workers"), os.cpu_count() or 1
+                if workers > cores:
+                    raise ValueError(
+                        f"workers is {workers}, expected at most the cores of this host, {cores}"
+                    )
+                # Any free port: the usual one may be taken, which gives a warning.
+                quiet = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
+                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **quiet)
+                host = stack.enter_context(cluster)
+            client = stack.enter_context(Client(host, timeout=30))
+        if options.overwrite and options.output.exists():
+            stored.remove(options.output)
+        return stored.gram(options.output, **call, block=block, client=client)
+
+
+def _agrees(question: str) -> bool:
+    """Return whether a person at a terminal says yes; False where there is no terminal."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+# ---------------------------------------------------------------- files
+
+
+def _check_writable(path: Path, name: str, *inputs: Path | None) -> None:
+    """Raise a ValueError if a file cannot be written, or is one of the files of signals."""
+    try:
+        for signals in inputs:
+            if signals and path.exists() and signals.exists() and path.samefile(signals):
+                raise ValueError(f"{name} is {path}, the file of signals, expected another file")
+        target = path.resolve()  # a link to a file that is not there stays a link
+        if target.exists():
+            target.open("ab").close()
+        else:
+            folder = next(folder for folder in target.parents if folder.exists())
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ValueError(
+            f"{name} is {path}, which cannot be written: {error.strerror or error}"
+        ) from None
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that takes the name `path` once it is complete."""
+    path = path.resolve()  # a link stays a link
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

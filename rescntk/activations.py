@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .arrays import Array, array_module, smaller, sqrt, where_less
-from .network import Network
 
 
 class Pixels(NamedTuple):
@@ -240,7 +239,7 @@ BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
 """The activations by the names of `validation.ACTIVATIONS`."""
 
 
-def activation_of(network: Network) -> Activation:
+def activation_of(network: Any) -> Activation:
     """Return the nonlinearity of a network's hidden units.
 
     Parameters

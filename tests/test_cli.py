@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import cli, datasets
-from rescntk.cli import commands
+from rescntk import __main__ as cli
+from rescntk import datasets
 from rescntk.theory import depth, families, multisphere
 
 
@@ -209,14 +209,14 @@ def test_outputs_are_checked_before_the_work(signals, tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     works = []
     monkeypatch.setattr("rescntk.kernels.gram", lambda *a, **k: works.append(a))
-    monkeypatch.setattr(commands.conditioning, "compare", lambda *a, **k: works.append(a))
+    monkeypatch.setattr(cli.conditioning, "compare", lambda *a, **k: works.append(a))
 
     def refuse(**options):
         raise PermissionError(13, "Permission denied")
 
     before = (tmp_path / "X.npy").read_bytes()
     assert cli.main(["gram", "X.npy", "-o", "X.npy"]) == 2
-    monkeypatch.setattr(commands.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(cli.tempfile, "TemporaryFile", refuse)
     for arguments in (
         ["gram", "X.npy", "-o", "K.npy"],
         ["compare", "X.npy", "--out", "new/folder"],

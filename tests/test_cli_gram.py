@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import cli
+from rescntk import __main__ as cli
 
 X = np.random.default_rng(0).standard_normal((6, 2, 8))
 Z = np.random.default_rng(1).standard_normal((3, 2, 8))

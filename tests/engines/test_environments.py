@@ -21,7 +21,7 @@ try:
     print("served")
 except ValueError as error:
     print(error)
-from rescntk import cli
+from rescntk import __main__ as cli
 cli.main(["engines"])
 """
 

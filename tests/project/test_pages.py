@@ -68,12 +68,12 @@ def test_the_glossary_names_what_the_code_has():
 def test_the_claim_about_the_main_job():
     """README: lower bounds in the theorem's order at every depth, condition numbers from 27 on."""
     pytest.importorskip("aeon")
-    from rescntk import cli, datasets
-    from rescntk.cli import commands
+    from rescntk import datasets
+    from rescntk.__main__ import DEFAULT_DATA, DEFAULT_DEPTHS
     from rescntk.theory import conditioning, multisphere
 
-    X = multisphere.project(datasets.load(commands.DEFAULT_DATA))
-    table = conditioning.compare(X, cli.DEFAULT_DEPTHS)
+    X = multisphere.project(datasets.load(DEFAULT_DATA))
+    table = conditioning.compare(X, DEFAULT_DEPTHS)
     assert (table.column("ratio_lower") > 1).all()
     above = table.column("ratio") > 1
     assert table.column("depth")[above].min() == 27

@@ -280,7 +280,7 @@ def test_lines_in_a_log(path, capsys, monkeypatch):
 def test_without_the_extra_an_error_names_it():
     """What ``rescntk gram`` needs for other files is there."""
     code = (
-        "import sys; sys.modules['zarr'] = None; import rescntk.cli\n"
+        "import sys; sys.modules['zarr'] = None; import rescntk.__main__\n"
         "try: import rescntk.stored\n"
         "except ImportError as error: print(error)"
     )

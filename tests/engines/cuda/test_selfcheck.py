@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import cli, engines
+from rescntk import __main__ as cli
+from rescntk import engines
 from rescntk.engines import reference
 from rescntk.engines.cuda import compiler, selfcheck
 from rescntk.engines.cuda import engine as cuda
