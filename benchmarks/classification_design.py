@@ -2,11 +2,9 @@
 
     python benchmarks/classification.py --design
 
-Each training set of the benchmark is split at random into signals that train and signals that
-test. There are 10 splits for each of a few sizes. Official test sets are not touched. The kernel
-matrix of a pass is computed once on all training signals of a set, so that the scales of its view
-come from all of them; labels have no influence on scales. Notes at the end of a former report
-stay.
+Each training set is split at random into signals that train and signals that test: 10 splits for
+each of a few sizes. Official test sets are not touched. A pass's kernel matrix is computed once on
+all training signals, so that the scales of its view come from all.
 """
 
 from __future__ import annotations
@@ -35,14 +33,10 @@ NOTES = "\n## Tried\n"
 class Split(NamedTuple):
     """The passes on one split: decisions at test signals, and leave-one-out residuals."""
 
-    decisions: np.ndarray
-    """(n_passes, n_test, n_outputs)"""
-    residuals: np.ndarray
-    """(n_passes, 1, n_train, n_outputs)"""
-    counted: np.ndarray
-    """(n_train,): 1 for signals whose class has others, else 0."""
-    truth: np.ndarray
-    """(n_test,)"""
+    decisions: np.ndarray  # (n_passes, n_test, n_outputs)
+    residuals: np.ndarray  # (n_passes, 1, n_train, n_outputs)
+    counted: np.ndarray  # (n_train,): 1 for signals whose class has others, else 0
+    truth: np.ndarray  # (n_test,)
 
     def accuracy(self, some: Sequence[int], power: float = 4.0) -> float:
         """Return the accuracy of the average of some passes, with weights 1/error**power."""
@@ -66,10 +60,8 @@ def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[
             train, test = draw_signals(y, size, number)
             classes, labels = np.unique(y[train], return_inverse=True)
             test = test[np.isin(y[test], classes)]
-            Y, penalty = (
-                one_against_rest(labels, len(classes)),
-                base.least_penalty(np.ones(size), "float32"),
-            )
+            Y = one_against_rest(labels, len(classes))
+            penalty = base.least_penalty(np.ones(size), "float32")
             decisions, residuals = [], []
             for K in matrices:
                 unit, spectrum = average.decompose_in_units(K[np.ix_(train, train)])
@@ -86,30 +78,23 @@ def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
     """Return mean accuracies as Markdown: passes alone, the first passes, weights."""
     cells = []
 
-    def line(title: str, accuracies: list[float | None]) -> None:
-        complete = None not in accuracies
-        values = [*accuracies, np.mean(accuracies) if complete else None]
-        cells.append((title, *("–" if x is None else f"{x:.3f}" for x in values)))
-
-    def means(count: int, power: float = 4.0) -> list[float]:
-        return [
-            np.mean([split.accuracy(range(min(count, len(names))), power) for split in made])
-            for names, made in sets.values()
+    def line(title: str, some: list[Sequence[int] | None], power: float = 4.0) -> None:
+        """Add the accuracies of the average of some passes, by set; None where a set lacks one."""
+        means = [
+            None if own is None else np.mean([split.accuracy(own, power) for split in made])
+            for own, (_, made) in zip(some, sets.values(), strict=True)
         ]
+        means.append(None if None in means else np.mean(means))
+        cells.append((title, *("–" if x is None else f"{x:.3f}" for x in means)))
 
-    most = max(len(names) for names, _ in sets.values())
+    counts = [len(names) for names, _ in sets.values()]
     for name in dict.fromkeys(name for names, _ in sets.values() for name in names):
-        alone = [
-            np.mean([split.accuracy([names.index(name)]) for split in made])
-            if name in names
-            else None
-            for names, made in sets.values()
-        ]
+        alone = [[names.index(name)] if name in names else None for names, _ in sets.values()]
         line(f"{name}, alone", alone)
-    for count in range(2, most + 1):
-        line(f"the first {count}", means(count))
+    for most in range(2, max(counts) + 1):
+        line(f"the first {most}", [range(min(most, count)) for count in counts])
     for power in POWERS:
-        line(f"all, weights 1/error^{power:g}", means(most, power))
+        line(f"all, weights 1/error^{power:g}", [range(count) for count in counts], power)
     lines = [
         "# What our classifier averages",
         "",
@@ -123,15 +108,13 @@ def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
 
 
 def with_notes(text: str, path: Path) -> str:
-    """Return a report, followed by the notes that a former report in the file ends with."""
+    """Return a report, followed by the notes at the end of a former report in the file."""
     former = path.read_text(encoding="utf-8") if path.exists() else ""
     _, heading, notes = former.partition(NOTES)
     return text + heading + notes
 
 
-def main(folder: Path, sets: Sequence[str]) -> str:
-    """Measure, write the report beside the other results, and return it."""
+def main(folder: Path, sets: Sequence[str]) -> None:
     path = folder / "classification_design.md"
-    text = with_notes(report({name: splits(*signals(name)[:2]) for name in sets}), path)
-    path.write_text(text, encoding="utf-8")
-    return text
+    found = {name: splits(*signals(name)[:2]) for name in sets}
+    harness.publish(path, with_notes(report(found), path))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
+from harness import make
 
 SETS = (
     "GunPoint",
@@ -29,32 +29,17 @@ CURVE_TEST = 200  # most test signals of a draw
 JOBS = int(os.environ.get("NUMBA_NUM_THREADS", os.cpu_count() or 1))
 
 
-# -- the methods: fit on (X, y), predict Z; a seed for those that draw random numbers
-
-
 def on_flat(model: Any) -> Any:
     """Return a model of standardized time points, whatever their channel."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    return make_pipeline(FunctionTransformer(_flat), StandardScaler(), model)
-
-
-def _flat(X: np.ndarray) -> np.ndarray:
-    return X.reshape(len(X), -1)
-
-
-def ridge(seed: int) -> Any:
-    from sklearn.linear_model import RidgeClassifierCV
-
-    return on_flat(RidgeClassifierCV(np.logspace(-3, 3, 10)))
+    flat = FunctionTransformer(lambda X: X.reshape(len(X), -1))
+    return make_pipeline(flat, StandardScaler(), model)
 
 
 class RadialSVM:
     """Support vector machine; C and γ by cross-validation in 5 folds, fewer for small classes."""
-
-    def __init__(self, seed: int) -> None:
-        pass
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> RadialSVM:
         from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -74,48 +59,37 @@ class RadialSVM:
         return self.model.predict(X)
 
 
-def neighbour(distance: str, seed: int) -> Any:
-    from aeon.classification.distance_based import KNeighborsTimeSeriesClassifier
-
-    return KNeighborsTimeSeriesClassifier(distance=distance, n_jobs=JOBS)
-
-
-def rocket(name: str, seed: int) -> Any:
-    from aeon.classification import convolution_based
-
-    return getattr(convolution_based, name)(random_state=seed, n_jobs=JOBS)
-
-
-def ours(effort: str, seed: int) -> Any:
-    from rescntk.learn import ResidualKernelClassifier
-
-    return ResidualKernelClassifier(effort=effort)
-
-
 OURS, FAST = "rescntk", "rescntk, fast"
-METHODS: dict[str, Callable[[int], Any]] = {
-    "ridge, flat": ridge,
-    "SVM-RBF, flat": RadialSVM,
-    "1-NN DTW": partial(neighbour, "dtw"),
-    "1-NN MSM": partial(neighbour, "msm"),
-    "MiniRocket": partial(rocket, "MiniRocketClassifier"),
-    "MultiRocketHydra": partial(rocket, "MultiRocketHydraClassifier"),
-    FAST: partial(ours, "fast"),
-    OURS: partial(ours, "default"),
-}
+OUR_CLASSIFIER = "rescntk.learn.ResidualKernelClassifier"
+NEIGHBOUR = "aeon.classification.distance_based.KNeighborsTimeSeriesClassifier"
+ROCKET = "aeon.classification.convolution_based.{}Classifier"
 ROCKETS = ("MiniRocket", "MultiRocketHydra")
-SEEDS = dict.fromkeys(ROCKETS, (0, 1, 2))  # of the methods that draw random numbers
+
+# Of a seed, which those use that draw random numbers. Methods fit (X, y) and predict Z.
+METHODS: dict[str, Callable[[int], Any]] = {
+    "ridge, flat": lambda seed: on_flat(
+        make("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
+    ),
+    "SVM-RBF, flat": lambda seed: RadialSVM(),
+    "1-NN DTW": lambda seed: make(NEIGHBOUR, distance="dtw", n_jobs=JOBS),
+    "1-NN MSM": lambda seed: make(NEIGHBOUR, distance="msm", n_jobs=JOBS),
+    **{
+        name: lambda seed, name=name: make(ROCKET.format(name), random_state=seed, n_jobs=JOBS)
+        for name in ROCKETS
+    },
+    FAST: lambda seed: make(OUR_CLASSIFIER, effort="fast"),
+    OURS: lambda seed: make(OUR_CLASSIFIER),
+}
+SEEDS = dict.fromkeys(ROCKETS, (0, 1, 2))
 
 
 def missing(method: str) -> str | None:
-    """Return why a method cannot run here, or None."""
     if method == "MultiRocketHydra" and importlib.util.find_spec("torch") is None:
         return "needs torch: pip install 'rescntk[benchmark]'"
     return None
 
 
 def signals(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return training signals and labels, test signals and labels."""
     from rescntk import datasets
 
     return (*datasets.load_labelled(name), *datasets.load_labelled(name, "test"))
@@ -128,8 +102,7 @@ def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.nd
     """
     rng = np.random.default_rng([size, draw])
     order = rng.permutation(len(y))
-    classes = rng.permutation(np.unique(y))
-    queues = [list(order[y[order] == label]) for label in classes]
+    queues = [list(order[y[order] == label]) for label in rng.permutation(np.unique(y))]
     train: list[int] = []
     while len(train) < size:
         for queue in queues:

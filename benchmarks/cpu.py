@@ -6,24 +6,26 @@ The peer lives in an environment of its own, which the script makes: neural-tang
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
 fastest per pair. Then all contestants take turns, and medians over the turns are compared.
 
-The script writes to benchmarks/results/: cpu.json; cpu.md, the table; cpu.png, the cost against
-each size.
+The script writes cpu.json; cpu.md, the table; cpu.png, the cost against each size.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import os
 import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import harness
 import numpy as np
 import scaling
+from harness import Row
+from peers import signals
 
 import rescntk as rk
 
@@ -45,39 +47,13 @@ of pairs, so that larger batches are no faster per pair.
 PEER_SECONDS = 3600.0
 """Seconds of a peer's call, compilation included, before it counts as failed."""
 
-
-class Peer:
-    """A running neural-tangents worker of one precision."""
-
-    def __init__(self, python: Path, dtype: str) -> None:
-        options = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
-        self.worker = harness.Worker([python, HERE / "peer.py", dtype], PEER_SECONDS, **options)
-
-    def __call__(self, case: tuple, batch: int, seed: int = 0) -> dict:
-        return self.worker.ask(request(case, batch, seed), PEER_SECONDS)
+Contestant = Callable[[Row], Row]
+"""Answers a request as peers.py does."""
 
 
-class Ours:
-    """An engine of the library, in one precision."""
-
-    def __init__(self, engine: str, dtype: str) -> None:
-        self.engine, self.dtype = engine, dtype
-
-    def __call__(self, case: tuple, batch: int, seed: int = 0) -> dict:
-        r = request(case, batch, seed)
-        rng = np.random.default_rng(seed)
-        X, Z = (rng.standard_normal((k, CHANNELS, r["d"])) for k in (batch, batch))
-        network = rk.Network(DEPTH, r["filter_size"], trained=TRAINED)
-        start = time.perf_counter()
-        gpk, ntk = rk.gram(network, X, Z, head=r["head"], engine=self.engine, dtype=self.dtype)
-        seconds = time.perf_counter() - start
-        return {"seconds": seconds, "gpk": gpk[:2, :2], "ntk": ntk[:2, :2]}
-
-
-def request(case: tuple, batch: int, seed: int) -> dict:
-    head, d, q = case
-    size = {"d": d, "channels": CHANNELS, "n": batch, "m": batch, "seed": seed}
-    return {"head": head, "depth": DEPTH, "filter_size": q} | size
+def peer(python: Path) -> harness.Worker:
+    words = [python, HERE / "peers.py", "neural-tangents", "cpu"]
+    return harness.Worker(words, PEER_SECONDS, JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="3")
 
 
 def peer_python() -> Path:
@@ -85,48 +61,62 @@ def peer_python() -> Path:
     folder = HERE / ".peer"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (folder / "installed").exists():
-        print("making the peer's environment …", file=sys.stderr)
+        harness.say("making the peer's environment …")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
         (folder / "installed").touch()
     return python
 
 
-def best_batch(contestant: Peer | Ours, case: tuple, batches: tuple[int, ...]) -> int:
-    """Return the batch with the least time for a pair."""
+def ours(engine: str, r: Row) -> Row:
+    X, Z = signals(r["n"], r["channels"], r["d"], r["seed"])
+    network = rk.Network(r["depth"], r["q"], trained=TRAINED)
+    options = {"head": r["head"], "engine": engine, "dtype": r["dtype"]}
+    times = []
+    for _ in range(1 + r["calls"]):
+        start = time.perf_counter()
+        gpk, ntk = rk.gram(network, X, Z, **options)
+        times.append(time.perf_counter() - start)
+    return {"seconds": times[1:], "gpk": gpk[:2, :2], "ntk": ntk[:2, :2]}
+
+
+def ask(who: Contestant, dtype: str, case: tuple, n: int, calls: int = 1, seed: int = 0) -> Row:
+    """Return a contestant's answer for n signals with n; its first call is not timed."""
+    head, d, q = case
+    sizes = {"depth": DEPTH, "q": q, "channels": CHANNELS, "d": d, "n": n}
+    request = {"dtype": dtype, "head": head, "seed": seed, "calls": calls, "enough": PEER_SECONDS}
+    return who(request | sizes)
+
+
+def best_batch(who: Contestant, dtype: str, case: tuple, batches: tuple[int, ...]) -> int:
     found: dict[int, float] = {}
-    for batch in batches:
-        if found and min(found.values()) * batch**2 > LONGEST_CALL:
+    for n in batches:
+        if found and min(found.values()) * n**2 > LONGEST_CALL:
             break
         try:
-            seconds = [contestant(case, batch)["seconds"] for _ in range(2)]
+            found[n] = min(ask(who, dtype, case, n, calls=2)["seconds"]) / n**2
         except ChildProcessError:  # out of memory
             break
-        found[batch] = min(seconds) / batch**2
     return min(found, key=found.__getitem__)
 
 
-def race(contestants: dict[str, Peer | Ours], case: tuple, rounds: int) -> dict:
+def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
     """Return median nanoseconds a pair, batches and the largest disagreement in one case."""
-    batches = {
-        name: best_batch(who, case, (BATCHES if isinstance(who, Peer) else OUR_BATCHES)[case[0]])
-        for name, who in contestants.items()
-    }
-
-    def turn(name: str) -> float:
-        who, batch = contestants[name], batches[name]
-        who(case, batch)  # not timed: other contestants have cooled the caches
-        return who(case, batch)["seconds"] / batch**2
-
-    turns = {name: lambda name=name: turn(name) for name in contestants}
-    times = harness.interleaved(turns, rounds)
-    same = {name: contestant(case, 2, seed=1) for name, contestant in contestants.items()}
-    first = next(iter(same.values()))
-    worst = {
-        name: max(
-            float(np.abs(np.divide(answer[kind], first[kind]) - 1).max()) for kind in ("gpk", "ntk")
+    batches, turns, corners = {}, {}, {}
+    for name, who in contestants.items():
+        dtype = name.split()[1]
+        sizes = (BATCHES if name.startswith("peer") else OUR_BATCHES)[case[0]]
+        n = batches[name] = best_batch(who, dtype, case, sizes)
+        # A turn's first call is not timed: other contestants have cooled the caches.
+        turns[name] = lambda who=who, dtype=dtype, n=n: (
+            ask(who, dtype, case, n)["seconds"][0] / n**2
         )
-        for name, answer in same.items()
+        corners[name] = ask(who, dtype, case, 2, seed=1)
+    times = harness.interleaved(turns, rounds)
+    first = next(iter(corners.values()))
+    worst = {
+        name: max(float(np.abs(np.divide(K[kind], first[kind]) - 1).max()) for kind in scaling.BOTH)
+        for name, K in corners.items()
     }
     return {
         "case": dict(zip(("head", "d", "filter_size"), case, strict=True)),
@@ -145,23 +135,16 @@ def peak_memory(engine: str) -> float:
     return harness.peak_megabytes() - before
 
 
-def table(report: dict) -> str:
-    """Return the report as Markdown."""
+def table(report: Row) -> str:
     m, rows = report["machine"], []
     for row in report["cases"]:
         ns = row["ns_per_pair"]
         peers = [ns[f"peer {dtype}"] for dtype in DTYPES]
         for engine in report["engines"]:
-            ours = [ns[f"{engine} {dtype}"] for dtype in DTYPES]
-            rows.append(
-                (
-                    *row["case"].values(),
-                    *(f"{value / 1e3:.4g}" for value in peers),
-                    engine,
-                    *(f"{value / 1e3:.4g}" for value in ours),
-                    *(f"{min(peers) / value:.2f}" for value in ours),
-                )
-            )
+            times = [ns[f"{engine} {dtype}"] for dtype in DTYPES]
+            microseconds = [[f"{value / 1e3:.4g}" for value in who] for who in (peers, times)]
+            gains = (f"{min(peers) / value:.2f}" for value in times)
+            rows.append((*row["case"].values(), *microseconds[0], engine, *microseconds[1], *gains))
     header = (
         "head", "d", "q", "peer float64", "peer float32", "engine", *DTYPES,
         "gain float64", "gain float32",
@@ -187,40 +170,33 @@ def table(report: dict) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few rounds, no files written")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peak", metavar="ENGINE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.peak:
-        print(peak_memory(options.peak))
-        return
+    options = harness.options(__doc__, rounds={"type": int, "default": 5})
     rounds = 2 if options.quick else options.rounds
     engines = [name for name, state in rk.engines.available().items() if state is True]
     python = peer_python()
-    contestants: dict[str, Peer | Ours] = {f"peer {dtype}": Peer(python, dtype) for dtype in DTYPES}
-    jax = contestants["peer float64"].worker.version
-    contestants |= {f"{e} {dtype}": Ours(e, dtype) for e in engines for dtype in DTYPES}
+    workers = {dtype: peer(python) for dtype in DTYPES}
+    contestants: dict[str, Contestant] = {
+        f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
+        for dtype, worker in workers.items()
+    }
+    contestants |= {f"{e} {dtype}": partial(ours, e) for e in engines for dtype in DTYPES}
     today = {"system": platform.system(), "date": datetime.date.today().isoformat()}
     report = {
         "machine": harness.machine() | today,
-        "jax": jax,
+        "jax": workers["float64"].version,
         "engines": engines,
         "depth": DEPTH,
         "channels": CHANNELS,
         "rounds": rounds,
         "cases": [],
     }
-    for case in CASES:
+    for case in CASES[:1] if options.quick else CASES:
         report["cases"].append(race(contestants, case, rounds))
         harness.say(report["cases"][-1])
-    report["peak_mb"] = {e: harness.apart(__file__, "--peak", e) for e in engines}
-    report |= scaling.measure(engines)
-    print(table(report))
-    if not options.quick:
-        harness.save(harness.RESULTS / "cpu.json", report)
-        (harness.RESULTS / "cpu.md").write_text(table(report))
-        scaling.draw(report, harness.RESULTS / "cpu.png")
+    report["peak_mb"] = {e: harness.apart(peak_memory, {"engine": e}) for e in engines}
+    report |= scaling.measure(engines, options.quick)
+    harness.save(options.out / "cpu.json", report)
+    harness.publish(options.out / "cpu.md", table(report), scaling.draw(report))
 
 
 if __name__ == "__main__":

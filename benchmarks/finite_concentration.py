@@ -1,11 +1,11 @@
 """Finite networks against the exact kernels: slope −½, and means within their standard errors.
 
-    python benchmarks/finite_concentration.py [--minutes 60] [--table]
+    python benchmarks/finite_concentration.py [--minutes 60] [--quick]
 
 Sampled networks of rising width approach `rk.gram` like 1/√width. The sweep goes over every
 system of the papers, heads, activations, filter sizes, skip connections and frozen parts. Results
-go to benchmarks/results/finite_concentration.json, and the table of them to the .md file beside
-it. An interrupted sweep goes on where it was left; --table writes the table alone.
+go to finite_concentration.json, and the table of them to the .md file beside it. An interrupted
+sweep goes on where it was left; with --minutes 0 the table alone is written.
 
 Each row has two bars. The slope is −½ within 3 of its standard errors. Every entry of the mean
 over samples is within 3 standard errors of the kernel. A row that misses the bar is
@@ -15,9 +15,8 @@ hundred rows, a few miss by chance: their repetition has to pass.
 
 from __future__ import annotations
 
-import argparse
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import harness
 import jax
@@ -30,79 +29,62 @@ from rescntk.finite.sampling import features_kernel, summarize
 
 WIDTHS, SAMPLES, SIGNALS, CHANNELS, LENGTH, DEPTH = (32, 128, 512), 48, 3, 2, 5, 3
 BAR = 3.0
-HEADS = ("equivariant", "trace", "gap")
-KINDS = ("gpk", "ntk")
+HEADS, GAP = ("equivariant", "trace", "gap"), ("gap",)
+KINDS, NTK = ("gpk", "ntk"), ("ntk",)
 ALL = ("input", "inner", "outer", "readout")
 
-
-def systems() -> dict[str, tuple[rk.Network, int]]:
-    """Return the papers' systems, and the length of their signals."""
-    return {
-        "ResNet (Barzilai)": (literature.barzilai_resnet(DEPTH, alpha=0.8), LENGTH),
-        "CNN (Barzilai)": (literature.barzilai_cnn(DEPTH), LENGTH),
-        "CNN, one convolution a layer (Geifman)": (literature.geifman_cnn(DEPTH), LENGTH),
-        "ResNet, one convolution a layer (Barzilai, app. G)": (
-            literature.one_convolution_resnet(DEPTH),
-            LENGTH,
-        ),
-        "ResNet (Tirer)": (literature.tirer_resnet(DEPTH, 0.5, 1.2, 0.9), 1),
-        "MLP (Tirer)": (literature.tirer_mlp(DEPTH, 1.3), 1),
-        "ResNet (Huang)": (literature.huang_resnet(DEPTH, 0.5), 1),
-        "FFNet (Huang)": (literature.huang_ffnet(DEPTH), 1),
-    }
-
-
-class Case(NamedTuple):
-    """A network, and the rows that are measured with the same draws."""
-
-    network: rk.Network
-    lengths: tuple[int, ...]
-    """Pixels of each signal."""
-    heads: tuple[str, ...]
-    kinds: tuple[str, ...]
+Case = tuple[rk.Network, tuple[int, ...], tuple[str, ...], tuple[str, ...]]
+"""A network, pixels of each signal, and the heads and kinds measured with the same draws."""
 
 
 def cases() -> dict[str, Case]:
-    """Return all networks by their names."""
-    found = {
-        name: Case(network, (d,) * SIGNALS, HEADS if d > 1 else ("gap",), KINDS)
-        for name, (network, d) in systems().items()
+    equal, single = (LENGTH,) * SIGNALS, (1,) * SIGNALS
+    papers = {
+        "ResNet (Barzilai)": literature.barzilai_resnet(DEPTH, alpha=0.8),
+        "CNN (Barzilai)": literature.barzilai_cnn(DEPTH),
+        "CNN, one convolution a layer (Geifman)": literature.geifman_cnn(DEPTH),
+        "ResNet, one convolution a layer (Barzilai, app. G)": literature.one_convolution_resnet(
+            DEPTH
+        ),
     }
-    equal = (LENGTH,) * SIGNALS
-    for skip in (True, False):
-        prefix = "skips" if skip else "no skips"
+    fully_connected = {
+        "ResNet (Tirer)": literature.tirer_resnet(DEPTH, 0.5, 1.2, 0.9),
+        "MLP (Tirer)": literature.tirer_mlp(DEPTH, 1.3),
+        "ResNet (Huang)": literature.huang_resnet(DEPTH, 0.5),
+        "FFNet (Huang)": literature.huang_ffnet(DEPTH),
+    }
+    found: dict[str, Case] = {name: (net, equal, HEADS, KINDS) for name, net in papers.items()}
+    found |= {name: (net, single, GAP, KINDS) for name, net in fully_connected.items()}
+    for skip, prefix in ((True, "skips"), (False, "no skips")):
         for activation in ("relu", "erf"):
             for q in (1, 3, 5):
                 network = rk.Network(DEPTH, q, skip=skip, activation=activation)
-                found[f"{prefix}, {activation}, q = {q}"] = Case(network, equal, HEADS, KINDS)
+                found[f"{prefix}, {activation}, q = {q}"] = network, equal, HEADS, KINDS
         for frozen in (False, True):
             for part in ALL:
                 trained = tuple(p for p in ALL if (p == part) != frozen)
                 network = rk.Network(DEPTH, 3, skip=skip, trained=trained)
-                name = f"{prefix}, trained: {', '.join(trained)}"
-                found[name] = Case(network, equal, ("gap",), ("ntk",))
+                found[f"{prefix}, trained: {', '.join(trained)}"] = network, equal, GAP, NTK
     window = rk.Network(DEPTH, 3, outer_filter_size=7, input_filter_size=3, input_scale=0.7)
-    found["skips, input window 3, outer filter 7"] = Case(window, equal, ("gap",), KINDS)
+    found["skips, input window 3, outer filter 7"] = window, equal, GAP, KINDS
     dilated = rk.Network(DEPTH, 3, dilation=(1, 2, 4))
-    found["skips, dilated, signals of 5, 3 and 8 pixels"] = Case(
-        dilated, (5, 3, 8), ("gap",), KINDS
-    )
+    found["skips, dilated, signals of 5, 3 and 8 pixels"] = dilated, (5, 3, 8), GAP, KINDS
     return found
 
 
 def measure(case: Case, seed: int, n: int) -> dict[str, Row]:
-    """Return the result of each row, by head and kind."""
+    network, lengths, heads, kinds = case
     rng = np.random.default_rng(0)
-    X = [rng.standard_normal((CHANNELS, length)) for length in case.lengths]
-    X = np.stack(X) if len(set(case.lengths)) == 1 else X
+    X: Any = [rng.standard_normal((CHANNELS, length)) for length in lengths]
+    X = np.stack(X) if len(set(lengths)) == 1 else X
     kernels = {
         width: sample(case, X, jax.random.fold_in(jax.random.key(seed), width), width, n)
         for width in WIDTHS
     }
     results = {}
-    for head in case.heads:
-        exact = rk.gram(case.network, X, head=head)._asdict()
-        for kind in case.kinds:
+    for head in heads:
+        exact = rk.gram(network, X, head=head)._asdict()
+        for kind in kinds:
             sampled = {width: np.array(kernels[width][head, kind]) for width in WIDTHS}
             results[f"{head}; {kind}"] = result_of(summarize(exact[kind], sampled), n)
     return results
@@ -110,18 +92,17 @@ def measure(case: Case, seed: int, n: int) -> dict[str, Row]:
 
 def sample(case: Case, X: Any, key: Any, width: int, n: int) -> dict[Any, list[np.ndarray]]:
     """Return n kernels by head and kind; all of them share the weights below the readout."""
-    found: dict[Any, list[np.ndarray]] = {(h, k): [] for h in case.heads for k in case.kinds}
+    network, lengths, heads, kinds = case
+    found: dict[Any, list[np.ndarray]] = {(h, k): [] for h in heads for k in kinds}
     for own in jax.random.split(key, n):
-        trace = finite.init(
-            own, case.network, CHANNELS, width, n_timepoints=case.lengths[0], dtype="float32"
-        )
+        trace = finite.init(own, network, CHANNELS, width, n_timepoints=lengths[0], dtype="float32")
         pixel = trace.replace(readout=finite.Layer(trace.readout.weights[0]), n_timepoints=None)
-        for head in case.heads:
+        for head in heads:
             params = trace if head == "trace" else pixel
-            if "gpk" in case.kinds:
-                found[head, "gpk"].append(features_kernel(case.network, params, X, head))
-            if "ntk" in case.kinds:
-                found[head, "ntk"].append(finite.ntk(case.network, params, X, head=head))
+            if "gpk" in kinds:
+                found[head, "gpk"].append(features_kernel(network, params, X, head))
+            if "ntk" in kinds:
+                found[head, "ntk"].append(finite.ntk(network, params, X, head=head))
     return found
 
 
@@ -146,10 +127,12 @@ def passes(result: Row) -> bool:
     return bool(slope and result["largest_deviation"] <= BAR)
 
 
-def table(results: dict[str, Row]) -> str:
-    """Return the results as Markdown."""
-    first = [entry["first"] for entry in results.values()]
-    final = [entry.get("repeated", entry["first"]) for entry in results.values()]
+def table(results: dict[str, dict[str, Row]]) -> str:
+    measured = {
+        f"{name}; {row}": entry for name in cases() for row, entry in results.get(name, {}).items()
+    }
+    first = [entry["first"] for entry in measured.values()]
+    final = [entry.get("repeated", entry["first"]) for entry in measured.values()]
     deviation = np.sqrt(np.mean([row["rms_deviation"] ** 2 for row in first]))
     slope = np.sqrt(np.mean([((row["slope"] + 0.5) / row["slope_error"]) ** 2 for row in first]))
     cells = [
@@ -159,7 +142,7 @@ def table(results: dict[str, Row]) -> str:
             f"{result['slope']:.3f} ± {result['slope_error']:.3f}",
             f"{result['largest_deviation']:.1f}",
         )
-        for name, entry in results.items()
+        for name, entry in measured.items()
         for label, result in entry.items()
     ]
     lines = [
@@ -186,31 +169,26 @@ def table(results: dict[str, Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=60.0, help="stop after this time")
-    parser.add_argument("--table", action="store_true", help="write the table alone")
-    options = parser.parse_args()
-    path, start = harness.RESULTS / "finite_concentration.json", time.perf_counter()
+    minutes = {"type": float, "default": 60.0, "help": "stop after this time"}
+    options, start = harness.options(__doc__, minutes=minutes), time.perf_counter()
+    path, samples = options.out / "finite_concentration.json", 4 if options.quick else SAMPLES
     results = harness.load(path, {})
     # Compiling takes longer than sampling at these widths.
     jax.config.update("jax_disable_most_optimizations", True)
     for seed, (name, case) in enumerate(cases().items()):
         late = time.perf_counter() - start > 60 * options.minutes
-        if name in results or options.table or late:
+        if name in results or late or (options.quick and seed):
             continue
-        rows = {row: {"first": first} for row, first in measure(case, seed, SAMPLES).items()}
+        rows = {row: {"first": first} for row, first in measure(case, seed, samples).items()}
         missed = [row for row, entry in rows.items() if not passes(entry["first"])]
         if missed:
-            again = measure(case, 10_000 + seed, 4 * SAMPLES)
+            again = measure(case, 10_000 + seed, 4 * samples)
             for row in missed:
                 rows[row]["repeated"] = again[row]
         results[name] = rows
         harness.save(path, results)
         harness.say(f"{name}: {len(rows) - len(missed)} of {len(rows)} at once")
-    measured = {
-        f"{name}; {row}": entry for name in cases() for row, entry in results.get(name, {}).items()
-    }
-    path.with_suffix(".md").write_text(table(measured))
+    harness.publish(path, table(results))
 
 
 if __name__ == "__main__":

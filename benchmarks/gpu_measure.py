@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_rows import BOTH, CHANNELS, DEPTH, JAX, REFERENCE, Row, Sizes
+from gpu_report import BOTH, CHANNELS, DEPTH, JAX, REFERENCE, Row, Sizes
 from harness import Worker
-from jax_peer import signals
+from peers import signals
 
 import rescntk as rk
 from rescntk.engines import reference
@@ -123,8 +123,7 @@ def bound(counted: dict[str, float], multiprocessors: int, mhz: float) -> float:
 def one_tile(entries: int) -> Iterator[None]:
     """Have the reference engine take `entries` pixel pairs through its layers together.
 
-    Its own tiles fit a processor's cache; a GPU would do nothing but launch. Users have no such
-    option.
+    Its own tiles fit a processor's cache; a GPU would do nothing but launch.
     """
     kept = reference._TILE_ENTRIES, reference._TABLE_BYTES
     reference._TILE_ENTRIES, reference._TABLE_BYTES = max(entries, kept[0]), 2**33
@@ -183,6 +182,9 @@ class Bench:
             self.worker.close()
         self.worker = None
 
+    def signals(self, row: Row, n: int) -> list[Any]:
+        return [self.cupy.asarray(X) for X in signals(n, CHANNELS, row.d)]
+
     def ours(self, row: Row, X: Any, Z: Any = None, depth: int = DEPTH) -> Any:
         return rk.gram(rk.Network(depth, row.q), X, Z, engine="cuda", dtype=row.dtype)
 
@@ -203,7 +205,7 @@ class Bench:
 
     def gram(self, row: Row) -> dict[str, Any]:
         """Time one Gram, after a small one that has its kernel compiled."""
-        X = signals(row.n, CHANNELS, row.d)
+        X = signals(row.n, CHANNELS, row.d)[0]
         if row.part == "grams":
             X = self.cupy.asarray(X)
         self.ours(row, X[:64])
@@ -217,8 +219,7 @@ class Bench:
         kernel's launch cancel. The tables' array operations of a layer do not cancel; they are
         work for n·d pixels beside n²·d² of the rows. The bound is of layers.
         """
-        device = self.cupy.cuda.Device()
-        X = self.cupy.asarray(signals(row.n, CHANNELS, row.d))
+        device, X = self.cupy.cuda.Device(), self.signals(row, row.n)[0]
         Z = X[row.n // 2 :]
         self.ours(row, X[:64], Z[:64])
         begun, rounds = time.perf_counter(), []
@@ -250,7 +251,6 @@ class Bench:
     # -- peers
 
     def peer(self, row: Row, left: float) -> dict[str, Any]:
-        """Return the seconds of a pair of signals, at the best batch."""
         call = self.by_reference if row.who == REFERENCE else self.by_jax
         end = time.monotonic() + left
         checked: list[float] = []
@@ -259,15 +259,15 @@ class Bench:
             remaining = end - time.monotonic()
             if remaining <= 0:
                 raise OutOfTime
-            seconds, theirs = call(row, n, remaining)
+            times, theirs = call(row, n, remaining)
             if not checked:  # the first two signals of the smallest batch
-                X = self.cupy.asarray(signals(n, CHANNELS, row.d))
-                ours = [self.cupy.asnumpy(K) for K in self.ours(row, X[:2], X[::-1][:2])]
+                ours = self.ours(row, *(batch[:2] for batch in self.signals(row, n)))
+                ours = [self.cupy.asnumpy(K) for K in ours]
                 apart = [abs(A - B).max() / abs(A).max() for A, B in zip(ours, theirs, strict=True)]
                 checked.append(float(np.max(apart)))
                 if not checked[0] <= AGREE[row.dtype]:
                     raise ArithmeticError(f"differs from our kernels by {checked[0]:.1e}")
-            return seconds
+            return statistics.median(times)
 
         found = climb(self.sizes.batch_sizes(row.d), measure)
         found["difference"] = checked[0]
@@ -275,23 +275,23 @@ class Bench:
             found["jax"] = self.worker.version
         return found
 
-    def by_reference(self, row: Row, n: int, left: float) -> tuple[float, list[np.ndarray]]:
-        X = self.cupy.asarray(signals(n, CHANNELS, row.d))
+    def by_reference(self, row: Row, n: int, left: float) -> tuple[list[float], list[np.ndarray]]:
+        X, Z = self.signals(row, n)
         network, found = rk.Network(DEPTH, row.q), []
 
         def call() -> None:
-            found[:] = rk.gram(network, X, X[::-1], engine="reference", dtype=row.dtype)
+            found[:] = rk.gram(network, X, Z, engine="reference", dtype=row.dtype)
 
         with one_tile((n * row.d) ** 2):
             call()
             times = self.times_of(call)
-        return statistics.median(times), [self.cupy.asnumpy(K[:2, :2]) for K in found]
+        return times, [self.cupy.asnumpy(K[:2, :2]) for K in found]
 
-    def by_jax(self, row: Row, n: int, left: float) -> tuple[float, list[np.ndarray]]:
+    def by_jax(self, row: Row, n: int, left: float) -> tuple[list[float], list[np.ndarray]]:
         timeout = min(left, PEER_SECONDS)
         request = {
-            "dtype": row.dtype, "depth": DEPTH, "q": row.q, "channels": CHANNELS, "d": row.d,
-            "n": n, "calls": CALLS, "enough": ENOUGH,
+            "dtype": row.dtype, "head": "gap", "depth": DEPTH, "q": row.q, "channels": CHANNELS,
+            "d": row.d, "n": n, "seed": 0, "calls": CALLS, "enough": ENOUGH,
         }  # fmt: skip
         try:
             if self.worker is None:
@@ -304,4 +304,4 @@ class Bench:
             if isinstance(error, TimeoutError) and timeout < PEER_SECONDS:
                 raise OutOfTime from None
             raise
-        return statistics.median(reply["seconds"]), [np.array(reply[kind]) for kind in BOTH]
+        return reply["seconds"], [np.array(reply[kind]) for kind in BOTH]

@@ -1,14 +1,15 @@
-"""Bars, a table and a picture of the rows of benchmarks/gpu.py."""
+"""Rows of benchmarks/gpu.py and their order, and the bars."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpu_rows import DEPTH, DTYPES, FULL, OURS, PEERS, SMALL, Row, plan
-
-Report = dict[str, Any]
+DTYPES, BOTH = ("float32", "float64"), ("gpk", "ntk")
+DEPTH, CHANNELS = 9, 4
+PARTS = ("layer", "large", "grams", "peers")
+OURS, REFERENCE, JAX = "rescntk", "reference on CuPy", "JAX"
+PEERS = (REFERENCE, JAX)
 
 HARDWARE = "H200"
 """The bars are for it."""
@@ -22,37 +23,110 @@ BARS = {
 }
 
 
-def look_up(report: Report, row: Row, field: str) -> float:
+class Row(NamedTuple):
+    """A measurement. Peers choose `n` themselves: None."""
+
+    part: str
+    who: str
+    dtype: str
+    n: int | None
+    d: int
+    q: int
+
+    @property
+    def pairs(self) -> float:
+        """Pairs of signals: of a symmetric Gram, or of all signals with half of them."""
+        n = self.n or 0
+        return n * n / 2 if self.part == "layer" else n * (n + 1) / 2
+
+    @property
+    def entries(self) -> float:
+        return self.pairs * self.d**2 * DEPTH
+
+    def of(self, found: dict[str, Any]) -> bool:
+        return self._asdict().items() <= found.items()
+
+
+class Sizes(NamedTuple):
+    """A star: every length and filter for `n` signals, and more signals at its centre (d, q)."""
+
+    layer: int
+    large: int
+    n: int
+    d: int
+    q: int
+    lengths: tuple[int, ...]
+    filters: tuple[int, ...]
+    more: tuple[int, ...]
+    batches: tuple[int, ...]  # of the peers, in pixel pairs
+
+    def batch_sizes(self, d: int) -> list[int]:
+        """Return the numbers n of signals that peers try, n with n; four at least."""
+        return sorted({max(4, round(pixels**0.5 / d)) for pixels in self.batches})
+
+
+FULL = Sizes(
+    1024, 10_000, 1000, 128, 3, (32, 64, 128, 256), (3, 9), (2000, 5000),
+    (2**22, 2**24, 2**26, 2**28),
+)  # fmt: skip
+
+# To see that every part runs, in a test or at the beginning of a lease.
+SMALL = Sizes(6, 9, 5, 8, 3, (5, 8), (3,), (7,), (2**8, 2**10))
+
+
+def plan(sizes: Sizes) -> list[Row]:
+    """Return all rows, the most telling first.
+
+    JAX keeps the memory it once had as long as it runs, so its rows come together.
+    """
+    centre = (sizes.d, sizes.q)
+    others = [(d, q) for d in sizes.lengths for q in sizes.filters if (d, q) != centre]
+
+    def rows(part: str, who: str, n: int | None, *shapes: tuple[int, int]) -> list[Row]:
+        return [Row(part, who, dtype, n, *shape) for shape in shapes for dtype in DTYPES]
+
+    return [
+        *rows("layer", OURS, sizes.layer, centre),
+        *rows("large", OURS, sizes.large, centre),
+        *rows("grams", OURS, sizes.n, centre),
+        *rows("peers", REFERENCE, None, centre),
+        *rows("peers", JAX, None, centre),
+        *rows("grams", OURS, sizes.n, *others),
+        *rows("peers", REFERENCE, None, *others),
+        *rows("peers", JAX, None, *others),
+        *(row for n in sizes.more for row in rows("grams", OURS, n, centre)),
+    ]
+
+
+def look_up(report: dict[str, Any], row: Row, field: str) -> float:
     """Return a number of a row; NaN if it is missing."""
     found = next((r for r in report["rows"] if row.of(r)), {})
-    value = found.get(field)
-    return float(value) if isinstance(value, (int, float)) else math.nan
+    return float(found.get(field, math.nan))
 
 
-def times_better_peer(report: Report, row: Row) -> float:
-    """Return how many times faster a Gram is than the better peer; NaN if any number is missing."""
-    peers = [Row("peers", who, row.dtype, None, row.d, row.q) for who in PEERS]
-    pairs = [look_up(report, peer, "seconds_of_a_pair") for peer in peers]
-    best = math.nan if any(map(math.isnan, pairs)) else min(pairs)
-    return best * row.pairs / look_up(report, row, "seconds")
+def lowest(values: list[float]) -> float:
+    return math.nan if any(map(math.isnan, values)) else min(values)
 
 
-def verdicts(report: Report) -> dict[str, dict[str, Any]]:
+def verdicts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return each bar with its value (None if a row is missing or failed) and whether it is met.
 
     The bars are for the full sizes on one GPU: on others none is judged.
     """
     machine, judged = report["machine"], {}
     comparable = machine["sizes"] == "full" and HARDWARE in machine["hardware"]
-    for dtype, number in zip(DTYPES, range(2), strict=True):
-        own = [row for row in plan(FULL) if row.dtype == dtype and row.who == OURS]
-        layer, large = (next(r for r in own if r.part == part) for part in ("layer", "large"))
-        ratios = [times_better_peer(report, row) for row in own if row.part != "layer"]
+    for number, dtype in enumerate(DTYPES):
+        layer, *grams = (row for row in plan(FULL) if (row.dtype, row.who) == (dtype, OURS))
+        times = []
+        for row in grams:
+            peers = [Row("peers", who, dtype, None, row.d, row.q) for who in PEERS]
+            best = lowest([look_up(report, peer, "seconds_of_a_pair") for peer in peers])
+            times.append(best * row.pairs / look_up(report, row, "seconds"))
         values = (
             look_up(report, layer, "picoseconds"),
             look_up(report, layer, "share_of_bound"),
-            math.nan if any(map(math.isnan, ratios)) else min(ratios),
-            look_up(report, large, "seconds"),
+            lowest(times),
+            look_up(report, grams[0], "seconds"),
         )
         for (name, bar), value in zip(BARS.items(), values, strict=True):
             met = value <= bar[number] if bar[2] == "at most" else value >= bar[number]
@@ -65,87 +139,10 @@ def verdicts(report: Report) -> dict[str, dict[str, Any]]:
     return judged
 
 
-def summary(found: dict[str, Any]) -> str:
-    """Return a row's main number, for a line of progress."""
-    if "error" in found:
-        return f"failed: {found['error']}"
-    if "seconds_of_a_pair" in found:
-        return f"{1e6 * found['seconds_of_a_pair']:.4g} µs a pair ({found['stopped']})"
-    text = f"{found['seconds']:.4g} s, {per_entry(found):.3g} ps an entry and layer"
-    if "share_of_bound" in found:
-        text += f", {100 * found['share_of_bound']:.0f} % of the bound"
-    return f"{text}; {found['missing']}" if "missing" in found else text
-
-
-def table(report: Report) -> str:
-    """Return the verdicts as lines."""
+def table(report: dict[str, Any]) -> str:
     words = {True: "met", False: "missed", None: "not judged"}
     lines = [f"{report['machine']['hardware']}:"]
     for name, verdict in report["verdicts"].items():
         value = "–" if verdict["value"] is None else f"{verdict['value']:.3g}"
         lines.append(f"  {name}: {value}, {verdict['bar']}: {words[verdict['met']]}")
     return "\n".join(lines)
-
-
-def per_entry(found: dict[str, Any]) -> float:
-    """Return a row's picoseconds of a pixel pair and layer."""
-    if found["who"] == OURS:
-        return 1e12 * found["seconds"] / found["entries"]
-    return 1e12 * found["seconds_of_a_pair"] / (found["d"] ** 2 * DEPTH)
-
-
-def draw(report: Report, path: Path) -> None:
-    """Draw seconds of Grams against n, and picoseconds of a pixel pair and layer against d."""
-    from rescntk import plots
-    from rescntk.plots import style
-
-    good = [r for r in report["rows"] if "error" not in r]
-    sizes = FULL if report["machine"]["sizes"] == "full" else SMALL
-    counts = sorted({r["n"] for r in good if r["part"] in ("large", "grams")})
-    figure = plots.figure((4.0 * (1 + len(sizes.filters)), 4.4))
-    over_n, *over_d = figure.subplots(1, 1 + len(sizes.filters))
-
-    def show(ax: Any, points: list[tuple[float, float]], number: int, dtype: str) -> None:
-        if points:
-            ax.loglog(
-                *zip(*sorted(points), strict=True),
-                "-" if dtype == "float32" else "--",
-                color=style.COLOURS[number],
-                marker=style.MARKERS[number],
-                label=f"{(OURS, *PEERS)[number]}, {dtype}",
-            )
-
-    for number, who in enumerate((OURS, *PEERS)):
-        for dtype in DTYPES:
-            mine = [r for r in good if (r["who"], r["dtype"]) == (who, dtype)]
-            mine = [r for r in mine if r["part"] != "layer"]
-            centre = [r for r in mine if (r["d"], r["q"]) == (sizes.d, sizes.q)]
-            if who == OURS:
-                points = [(r["n"], r["seconds"]) for r in centre]
-            else:  # by their time of a pair
-                pairs = [r["seconds_of_a_pair"] for r in centre]
-                points = [(n, pair * n * (n + 1) / 2) for pair in pairs for n in counts]
-            show(over_n, points, number, dtype)
-            for ax, q in zip(over_d, sizes.filters, strict=True):
-                star = [r for r in mine if r["q"] == q and r["n"] in (sizes.n, None)]
-                show(ax, [(r["d"], per_entry(r)) for r in star], number, dtype)
-    for r in good:
-        if "bound_picoseconds" in r:
-            label = f"issue slots, {r['dtype']}"
-            line = ":" if r["dtype"] == "float32" else "-."
-            over_d[0].axhline(r["bound_picoseconds"], linestyle=line, color="black", label=label)
-    over_n.set(
-        xlabel="signals n", ylabel="seconds of a Gram", title=f"d = {sizes.d}, q = {sizes.q}"
-    )
-    for ax, q in zip(over_d, sizes.filters, strict=True):
-        ax.set(xlabel="time points d", title=f"n = {sizes.n}, q = {q}")
-    over_d[0].set_ylabel("ps per pixel pair and layer")
-    handles = {}
-    for ax in (over_n, *over_d):
-        handles |= dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False)
-    m = report["machine"]
-    figure.suptitle(
-        f"{m['hardware']}: GPK and NTK, GAP, {m['depth']} layers, {m['channels']} channels"
-    )
-    figure.savefig(path)

@@ -1,9 +1,14 @@
-"""What the benchmarks share: clocks, rounds in turn, processes, files, tables, axes."""
+"""What the benchmarks share: options, clocks, rounds in turn, processes, files, tables.
+
+As a program, with a function's dotted name and its arguments, it is the other process of `apart`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import csv
+import importlib
 import json
 import os
 import platform
@@ -12,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +28,39 @@ RESULTS = Path(__file__).parent / "results"
 Row = dict[str, Any]
 
 
+def options(
+    doc: str | None, arguments: Sequence[str] | None = None, **more: Row
+) -> argparse.Namespace:
+    """Return a script's options: --quick, --out, and `more`, each as add_argument takes it."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="toy sizes, in a temporary folder")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: benchmarks/results")
+    for name, about in more.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", **about)
+    found = parser.parse_args(arguments)
+    found.out = found.out or (Path(tempfile.mkdtemp()) if found.quick else RESULTS)
+    found.out.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def chosen(names: str | None, known: Iterable[str], separator: str = ",") -> list[str]:
+    """Return the names of an option, by default all that are known; others end the script."""
+    known = list(known)
+    found = names.split(separator) if names else known
+    if not set(found) <= set(known):
+        sys.exit(f"{names!r}, expected some of {separator.join(known)}")
+    return found
+
+
+def make(path: str, /, **options: Any) -> Any:
+    """Call a function or a class by its dotted name, which is imported now."""
+    module, name = path.rsplit(".", 1)
+    return getattr(importlib.import_module(module), name)(**options)
+
+
 def machine() -> Row:
-    """Return the machine and the versions."""
     import rescntk as rk
 
     model, cpuinfo = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
@@ -48,9 +85,9 @@ def processor_seconds(call: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def interleaved(calls: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def interleaved(calls: dict[Any, Callable[[], float]], rounds: int) -> dict[Any, list[float]]:
     """Return what each call measured, round by round; in a round the calls take turns."""
-    measured: dict[str, list[float]] = {name: [] for name in calls}
+    measured: dict[Any, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             measured[name].append(call())
@@ -58,7 +95,6 @@ def interleaved(calls: dict[str, Callable[[], float]], rounds: int) -> dict[str,
 
 
 def median_ratio(above: list[float], below: list[float]) -> float:
-    """Return the median of the rounds' ratios."""
     return float(np.median(np.divide(above, below)))
 
 
@@ -68,23 +104,21 @@ def peak_megabytes() -> float:
     return next(int(x.split()[1]) / 1024 for x in lines if x.startswith("VmHWM"))
 
 
-def apart(script: str | Path, *arguments: str, **environment: str) -> Any:
-    """Run a script in a process of its own, and return its last line, which is JSON."""
-    run = subprocess.run(
-        [sys.executable, script, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-    )
+def apart(function: Callable[..., Any], arguments: Row, **environment: str) -> Any:
+    """Call a benchmark's function in a process of its own; its result is what JSON can hold."""
+    name = f"{Path(function.__code__.co_filename).stem}.{function.__name__}"
+    command = [sys.executable, __file__, name, json.dumps(arguments)]
+    environment = os.environ | environment
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
     if run.returncode:
-        raise RuntimeError(f"{' '.join(arguments)}: exit status {run.returncode}\n{run.stderr}")
+        raise RuntimeError(f"{name}: exit status {run.returncode}\n{run.stderr}")
     return json.loads(run.stdout.splitlines()[-1])
 
 
 class Worker:
     """A peer in a process of its own: a line of JSON answers another. It may fail or hang."""
 
-    def __init__(self, command: Sequence[str], timeout: float, **environment: str) -> None:
+    def __init__(self, command: Sequence[Any], timeout: float, **environment: str) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the worker
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
@@ -137,8 +171,9 @@ def load(path: Path, empty: Any) -> Any:
 
 
 def save(path: Path, report: Any) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(report, indent=1) + "\n")
+    new.replace(path)  # never half a file
 
 
 def read(path: Path) -> list[Row]:
@@ -158,7 +193,6 @@ def _parsed(text: str) -> Any:
 
 def write(path: Path, rows: list[Row], columns: Sequence[str] = ()) -> None:
     """Write these columns of rows as CSV, by default all; numbers have six digits."""
-    path.parent.mkdir(exist_ok=True)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(
             file, columns or tuple(rows[0]), extrasaction="ignore", lineterminator="\n"
@@ -169,18 +203,22 @@ def write(path: Path, rows: list[Row], columns: Sequence[str] = ()) -> None:
             writer.writerow(digits)
 
 
-# -- tables and pictures
+def publish(path: Path, text: str, picture: Any = None) -> None:
+    """Print a report; write it, and a figure if any, to files of this name."""
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    if picture is not None:
+        picture.savefig(path.with_suffix(".png"))
+    print(text)
 
 
-def line(cells: Iterable[Any]) -> str:
-    """Return a row of a Markdown table."""
-    return f"| {' | '.join(map(str, cells))} |"
+# -- tables
 
 
 def table(header: Sequence[str], rows: Iterable[Iterable[Any]], left: Sequence[int] = (0,)) -> list:
     """Return the lines of a Markdown table; numbers are to the right, columns `left` are not."""
     rule = "".join("---|" if k in left else "--:|" for k in range(len(header)))
-    return [line(header), f"|{rule}", *map(line, rows)]
+    first, *others = (f"| {' | '.join(map(str, cells))} |" for cells in (header, *rows))
+    return [first, f"|{rule}", *others]
 
 
 def bold(values: Sequence[float | None], texts: Sequence[str]) -> list[str]:
@@ -192,17 +230,16 @@ def bold(values: Sequence[float | None], texts: Sequence[str]) -> list[str]:
     ]
 
 
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return a mean and its standard error, NaN for a single value."""
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(np.mean(values)), float(error)
+
+
 def verdict(is_met: bool) -> str:
     return "met" if is_met else "missed"
 
 
-def tidy(ax: Any, axis: str = "both") -> None:
-    """Draw a light grid, and no frame above and to the right."""
-    ax.grid(True, axis=axis, linewidth=0.4, alpha=0.6)
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def plain_ticks(axis: Any) -> None:
-    """Name the major ticks of a logarithmic axis without powers, and no others."""
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter("")
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    print(json.dumps(make(sys.argv[1], **json.loads(sys.argv[2]))))

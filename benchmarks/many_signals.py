@@ -1,6 +1,6 @@
 """Our classifier on thousands of signals: time, memory and accuracy, with landmarks and without.
 
-    python benchmarks/many_signals.py [--most N] [--out FOLDER]
+    python benchmarks/many_signals.py [--quick] [--most N] [--out FOLDER]
 
 The problem is cylinder-bell-funnel with noise (scale_problems.py), its first 100 time points. Each
 measurement runs in a process of its own, and is written to many_signals.json at once; a second run
@@ -14,10 +14,7 @@ all signals reach with the same passes; fit and predict linear in the number of 
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import harness
 import numpy as np
@@ -34,10 +31,10 @@ PLAN = [
     {"n": 20_000, "landmarks": 500},
 ]
 """All with the first four passes, which are all that 20 000 signals get by default."""
+QUICK = [{"n": 40, "landmarks": landmarks} for landmarks in ("all", 20)]
 
 
 def measure(n: int, landmarks: int | str) -> Row:
-    """Fit n signals and predict others; return processor seconds, memory and accuracy."""
     from rescntk.learn import ResidualKernelClassifier
 
     (X, y), (Z, truth) = cylinder_bell_funnel(n, seed=0), cylinder_bell_funnel(TESTED, seed=1)
@@ -58,21 +55,14 @@ def measure(n: int, landmarks: int | str) -> Row:
 
 
 def report(rows: list[Row]) -> str:
-    """Return the measurements and the bars as Markdown."""
     header = (
         "signals", "landmarks", "fit, processor s", "predict 1000, processor s", "MB", "accuracy",
     )  # fmt: skip
-    cells = [
-        (
-            row["n"],
-            row["landmarks"],
-            *(f"{row[name]:.0f}" for name in ("fit_seconds", "predict_seconds", "megabytes")),
-            f"{row['accuracy']:.3f}",
-        )
-        for row in rows
-    ]
+    cells, by_size = [], {(row["n"], row["landmarks"]): row for row in rows}
+    for size, row in by_size.items():
+        numbers = (f"{row[name]:.0f}" for name in ("fit_seconds", "predict_seconds", "megabytes"))
+        cells.append((*size, *numbers, f"{row['accuracy']:.3f}"))
     lines = ["# Thousands of signals", "", *harness.table(header, cells, left=()), ""]
-    by_size = {(row["n"], row["landmarks"]): row for row in rows}
     for n in (1000, 2000):
         if {(n, "all"), (n, 500)} <= set(by_size):
             share = by_size[n, 500]["accuracy"] / by_size[n, "all"]["accuracy"]
@@ -90,27 +80,18 @@ def report(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--most", type=int, default=10**9, metavar="N", help="most signals")
-    parser.add_argument("--out", type=Path, default=harness.RESULTS, metavar="FOLDER")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        print(json.dumps(measure(**json.loads(options.worker))))
-        return
+    most = {"type": int, "default": 10**9, "metavar": "N", "help": "most signals"}
+    options = harness.options(__doc__, most=most)
     path = options.out / "many_signals.json"
     rows: list[Row] = harness.load(path, [])
-    for spec in PLAN:
+    for spec in QUICK if options.quick else PLAN:
         if spec["n"] > options.most or any(spec.items() <= row.items() for row in rows):
             continue
-        rows.append(spec | harness.apart(__file__, "--worker", json.dumps(spec)))
+        rows.append(spec | harness.apart(measure, spec))
         rows.sort(key=lambda row: (row["n"], row["landmarks"] != "all"))
         harness.save(path, rows)
-        harness.say(rows)
-    path.with_suffix(".md").write_text(report(rows))
-    print(report(rows))
+        harness.say(rows[-1])
+    harness.publish(path, report(rows))
 
 
 if __name__ == "__main__":

@@ -2,21 +2,16 @@
 
     python benchmarks/regression.py [--methods "rescntk;…"] [--draws N] [--quick]
 
-Three sets that libraries bring along: Covid3Month and CardanoSentiment (aeon), Tecator (sktime),
-whose official splits are measured; and N random splits of all signals in the same proportion, the
-same for all methods, because test sets of 33 to 61 signals say little. One setting for all sets.
-
-results/regression.csv has R² of each split, the official one first, and the seconds of the
-processor; results/regression.md is a table for the README. Results of other methods are kept.
+Three sets that libraries bring along, one setting for all: their official splits, and N random
+splits in the same proportion, because test sets of 33 to 61 signals say little. regression.csv
+has R² of each split, the official one first, and processor seconds; regression.md is a table.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +19,7 @@ from typing import Any
 import harness
 import numpy as np
 from classification_methods import on_flat
-from harness import Row
+from harness import Row, make
 
 SETS = {"Covid3Month": "aeon", "CardanoSentiment": "aeon", "Tecator": "sktime"}
 DRAWS = 5
@@ -50,21 +45,6 @@ def splits(n: int, n_train: int, draws: int) -> list[tuple[np.ndarray, np.ndarra
     return [(order[:n_train], order[n_train:]) for order in orders]
 
 
-# -- the methods: fit on (X, y), predict Z
-
-
-def mean() -> Any:
-    from sklearn.dummy import DummyRegressor
-
-    return DummyRegressor()
-
-
-def ridge() -> Any:
-    from sklearn.linear_model import RidgeCV
-
-    return on_flat(RidgeCV(np.logspace(-4, 4, 17)))
-
-
 def radial_process() -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -75,25 +55,16 @@ def radial_process() -> Any:
     return on_flat(GaussianProcessRegressor(kernel, **options))
 
 
-def mini_rocket() -> Any:
-    from aeon.regression.convolution_based import MiniRocketRegressor
-
-    return MiniRocketRegressor(random_state=0)
-
-
-def ours(effort: str) -> Any:
-    from rescntk.learn import ResidualKernelRegressor
-
-    return ResidualKernelRegressor(effort=effort)
-
-
+# They fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[], Any]] = {
-    "mean of the targets": mean,
-    RIDGE: ridge,
+    "mean of the targets": lambda: make("sklearn.dummy.DummyRegressor"),
+    RIDGE: lambda: on_flat(make("sklearn.linear_model.RidgeCV", alphas=np.logspace(-4, 4, 17))),
     "GP-RBF, flat": radial_process,
-    "MiniRocket": mini_rocket,
-    f"{OURS}, fast": partial(ours, "fast"),
-    OURS: partial(ours, "default"),
+    "MiniRocket": lambda: make(
+        "aeon.regression.convolution_based.MiniRocketRegressor", random_state=0
+    ),
+    f"{OURS}, fast": lambda: make("rescntk.learn.ResidualKernelRegressor", effort="fast"),
+    OURS: lambda: make("rescntk.learn.ResidualKernelRegressor"),
 }
 
 
@@ -112,11 +83,7 @@ def measure(method: str, name: str, draws: int) -> list[Row]:
     return rows
 
 
-# -- the table
-
-
 def report(rows: list[Row]) -> str:
-    """Return R² of the official splits, mean R² of random splits, and verdicts, as Markdown."""
     methods = [m for m in METHODS if any(row["method"] == m for row in rows)]
     names = [s for s in SETS if any(row["set"] == s for row in rows)]
     found = {
@@ -124,61 +91,47 @@ def report(rows: list[Row]) -> str:
         for m in methods
         for s in names
     }
-    cells = []
+    official, random, lead = [], [], []
     for s in names:
-        official = [float(found[m, s][0]) for m in methods]
-        texts = [f"{value:.3f}" for value in official]
-        cells.append((f"{s}, official", *harness.bold(official, texts)))
-    for s in names:
-        means = [float(found[m, s][1:].mean()) for m in methods]
-        errors = [_error(found[m, s][1:]) for m in methods]
-        texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
-        cells.append((f"{s}, random splits", *harness.bold(means, texts)))
-    draws = min(len(values) for values in found.values()) - 1
-    lines = ["# Regression", "", *harness.table(("R²", *methods), cells)]
-    lines += ["", f"Random splits: means over {draws} splits, ± standard errors."]
-    if OURS in methods and RIDGE in methods:
-        lines.append("")
-        for s in names:
+        values = [float(found[m, s][0]) for m in methods]
+        texts = [f"{value:.3f}" for value in values]
+        official.append((f"{s}, official", *harness.bold(values, texts)))
+        pairs = [harness.mean_and_error(found[m, s][1:]) for m in methods]
+        texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in pairs]
+        means = [mean for mean, _ in pairs]
+        random.append((f"{s}, random splits", *harness.bold(means, texts)))
+        if {OURS, RIDGE} <= set(methods):
             ahead = found[OURS, s] - found[RIDGE, s]
-            lines.append(
+            mean, error = harness.mean_and_error(ahead[1:])
+            lead.append(
                 f"* {s}: {OURS} less ridge {ahead[0]:+.3f} on the official split, "
-                f"{ahead[1:].mean():+.3f} ± {_error(ahead[1:]):.3f} on random splits."
+                f"{mean:+.3f} ± {error:.3f} on random splits."
             )
+    draws = min(len(values) for values in found.values()) - 1
+    lines = ["# Regression", "", *harness.table(("R²", *methods), official + random), ""]
+    lines.append(f"Random splits: means over {draws} splits, ± standard errors.")
+    if lead:
+        lines += ["", *lead]
     return "\n".join(lines) + "\n"
 
 
-def _error(values: np.ndarray) -> float:
-    """Return the standard error of a mean."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
-
-
-def main(arguments: list[str] | None = None) -> str:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def main() -> None:
+    options = harness.options(
+        __doc__,
+        methods={"help": "some of the methods, by name, with semicolons"},
+        draws={"type": int, "default": DRAWS, "help": "random splits of each set"},
     )
-    parser.add_argument("--methods", help="some of the methods, by name, with semicolons")
-    parser.add_argument("--draws", type=int, default=DRAWS, help="random splits of each set")
-    parser.add_argument("--quick", action="store_true", help="two splits, no files written")
-    options = parser.parse_args(arguments)
-    methods = options.methods.split(";") if options.methods else list(METHODS)
-    if not set(methods) <= set(METHODS):
-        parser.error(f"methods are {'; '.join(METHODS)}")
+    methods, path = harness.chosen(options.methods, METHODS, ";"), options.out / "regression.csv"
     warnings.filterwarnings("ignore")
-    path = harness.RESULTS / "regression.csv"
-    rows = [] if options.quick else harness.read(path)
-    rows = [row for row in rows if row["method"] not in methods]
+    rows = [row for row in harness.read(path) if row["method"] not in methods]
     for method in methods:
         for name in SETS:
             new = measure(method, name, 2 if options.quick else options.draws)
             harness.say(f"{name}, {method}: R² {new[0]['r2']:.3f}")
             rows += new
-        if not options.quick:
-            rows.sort(key=lambda row: ([*SETS].index(row["set"]), [*METHODS].index(row["method"])))
-            harness.write(path, rows)
-            path.with_suffix(".md").write_text(report(rows), encoding="utf-8")
-    print(report(rows))
-    return report(rows)
+        rows.sort(key=lambda row: ([*SETS].index(row["set"]), [*METHODS].index(row["method"])))
+        harness.write(path, rows)
+    harness.publish(path, report(rows))
 
 
 if __name__ == "__main__":

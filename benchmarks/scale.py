@@ -2,24 +2,15 @@
 
     python benchmarks/scale.py [--quick] [--most N] [--out FOLDER]
 
-Problems: cylinder-bell-funnel with noise, which has signals without end, and windows of the
-recording ElectricDevices, which aeon brings along. Each measurement runs in a process of its own,
-and is written to scale.json at once: a second run goes on where the first one stopped. A table
-(scale.md) and a picture (scale.png) follow. All measurements take about two hours of a core;
-`--most N` leaves out larger numbers of signals. Times are processor times: other work on the
-machine makes the measurements later, but hardly changes them.
-
-Bars: features and ridge regression of 50 000 signals within 1.15 times the engine's time for
-their pairs, and in 3 GB; accuracy within 1 % of the full kernel's at 5 000 signals, and rising;
-pivoted Cholesky within 1.5 times the best error of equal rank; 10 000 equations to 1e-6 within 50
-iterations; a stored Gram on two workers within 1.05 times the time in memory.
+Problems: cylinder-bell-funnel with noise, and windows of the recording ElectricDevices. Each
+measurement runs in a process of its own, and is written to scale.json at once: a second run goes
+on where the first one stopped. A table with the bars, scale.md, follows.
+All take about two hours of a core; times are processor times.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from collections.abc import Sequence
 
 import harness
 import scale_parts
@@ -53,7 +44,7 @@ LANDMARKS, TESTED = 500, 2000
 
 def plan(most: int) -> list[Row]:
     """Return the measurements with at most `most` signals, the quick ones first."""
-    found: list[Row] = [{"part": "spectra", "n": 400, "rank": 80, "seeds": 10}]
+    found: list[Row] = []
     for name, ladder in LADDER.items():
         sizes = {"problem_name": name, "n_test": TESTED}
         for n in ladder:
@@ -75,13 +66,11 @@ def plan(most: int) -> list[Row]:
 
 
 def quick_plan() -> list[Row]:
-    """Return small measurements of every part, which take seconds."""
     sizes = {"n": 40, "n_test": 20}
     signals = {"problem_name": CBF, "kernel": KERNELS[CBF], **sizes}
     windows = {"problem_name": DEVICES, "kernel": KERNELS[DEVICES], **sizes}
     equations = {"n": 40, "rank": 10, "every": 2, "ridge": 1e-2, "block": 16, "most": 100}
     return [
-        {"part": "spectra", "n": 60, "rank": 10, "seeds": 2},
         {"part": "landmarks", **signals, "rank": 8, "rate": 0.0},
         {"part": "landmarks", **windows, "rank": 8, "rate": 0.0},
         {"part": "full", **signals},
@@ -91,15 +80,10 @@ def quick_plan() -> list[Row]:
     ]
 
 
-def main(arguments: list[str] | None = None) -> Row:
-    """Measure what is missing, and write the reports."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, in this process")
-    parser.add_argument("--most", type=int, default=10**9, metavar="N", help="most signals")
-    parser.add_argument("--out", type=Path, default=harness.RESULTS, metavar="FOLDER")
-    options = parser.parse_args(arguments)
-    path = options.out / ("scale_quick.json" if options.quick else "scale.json")
-    machine = harness.machine()
+def main(arguments: Sequence[str] | None = None) -> Row:
+    most = {"type": int, "default": 10**9, "metavar": "N", "help": "most signals"}
+    options = harness.options(__doc__, arguments, most=most)
+    path, machine = options.out / "scale.json", harness.machine()
     report = harness.load(path, {"rows": [], "machine": machine})
     if report["machine"] != machine:
         raise SystemExit(f"{path} has measurements of another machine or version: move it away")
@@ -109,19 +93,15 @@ def main(arguments: list[str] | None = None) -> Row:
             continue
         harness.say(spec)
         try:
-            numbers = (
-                scale_parts.measure(spec)
-                if options.quick
-                else harness.apart(scale_parts.__file__, json.dumps(spec))
-            )
+            if options.quick:
+                numbers = scale_parts.measure(spec)
+            else:
+                numbers = harness.apart(scale_parts.measure, {"spec": spec})
         except RuntimeError as error:
             numbers = {"error": str(error)}
         report["rows"].append({"spec": spec} | numbers)
         harness.save(path, report)
-    text = scale_report.text(report)
-    path.with_suffix(".md").write_text(text)
-    scale_report.draw(report, path.with_suffix(".png"))
-    print(text)
+    harness.publish(path, scale_report.text(report))
     return report
 
 

@@ -1,23 +1,18 @@
 """The measurements of benchmarks/scale.py: each is a function of its sizes, and returns numbers.
 
 Seconds are processor seconds of all threads, and of all workers.
-
-    python benchmarks/scale_parts.py '{"part": "full", "n": 1000, …}'
-
-runs one measurement in a process of its own, and prints its result as a line of JSON.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import Row, peak_megabytes
+from harness import Row, make, peak_megabytes
 from scale_problems import cylinder_bell_funnel, problem
 
 import rescntk as rk
@@ -31,7 +26,6 @@ DTYPE = {"dtype": "float32"}
 clock = time.process_time
 """Processor seconds of all threads of this process; other work on the machine hardly counts."""
 
-
 LEVEL = 0.3
 """Value of the constant channel of ElectricDevices, whose signals have a deviation of 0.18.
 
@@ -41,7 +35,6 @@ one trial: on 800 windows and 60 landmarks the accuracy is 0.90 with it, 0.63 wi
 
 
 def kernel_of(name: str, depth: int, input_filter_size: int) -> rk.Kernel:
-    """Return the kernel of a measurement's description."""
     return getattr(rk, name)(depth, input_filter_size=input_filter_size, normalized=True)
 
 
@@ -124,19 +117,16 @@ def full(problem_name: str, kernel: list[Any], n: int, n_test: int) -> Row:
 
 
 def minirocket(problem_name: str, n: int, n_test: int) -> Row:
-    """MiniRocket with ridge regression: time and accuracy."""
-    from aeon.transformations.collection.convolution_based import MiniRocket
-    from sklearn.linear_model import RidgeClassifierCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     X, y, Z, truth = problem(problem_name, n, n_test)
 
     def model() -> Any:
-        ridge = RidgeClassifierCV(np.logspace(-3, 3, 10))
-        return make_pipeline(
-            MiniRocket(random_state=0, n_jobs=-1), StandardScaler(with_mean=False), ridge
-        )
+        rocket = "aeon.transformations.collection.convolution_based.MiniRocket"
+        ridge = make("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
+        features = make(rocket, random_state=0, n_jobs=-1)
+        return make_pipeline(features, StandardScaler(with_mean=False), ridge)
 
     model().fit(X[:50], y[:50])  # compiled before the clock runs
     start = clock()
@@ -146,33 +136,6 @@ def minirocket(problem_name: str, n: int, n_test: int) -> Row:
     return {"seconds": seconds, "megabytes": peak_megabytes(), "accuracy": accuracy}
 
 
-def spectra(n: int, rank: int, seeds: int) -> Row:
-    """Error of pivoted Cholesky over the best of equal rank, mean over seeds, by spectrum."""
-    place = np.arange(1.0, n + 1)
-    chosen = {
-        "i^-1/2": place**-0.5,
-        "1 up to i = n/7, then i^-3/4": np.minimum(1.0, n / 7 / place) ** 0.75,
-        "1 up to i = n/10, then 0.1": np.where(place <= n // 10, 1.0, 0.1),
-    }
-    V = np.linalg.qr(np.random.default_rng(0).standard_normal((n, n)))[0]
-    index = np.arange(float(n))[:, None, None]
-    found = {}
-    for name, eigenvalues in chosen.items():
-        K = (V * eigenvalues) @ V.T
-
-        def kernel(A: np.ndarray, B: np.ndarray | None = None, K: np.ndarray = K) -> np.ndarray:
-            columns = A if B is None else B
-            return K[np.ix_(A[:, 0, 0].astype(int), columns[:, 0, 0].astype(int))]
-
-        best = eigenvalues[rank:].sum()
-        residuals = [
-            regression.pivoted_cholesky(kernel, index, rank, seed=seed).residual
-            for seed in range(seeds)
-        ]
-        found[name] = float(np.mean(residuals) / best)
-    return {"times_the_best": found, "worst": max(found.values())}
-
-
 def conjugate_gradients(
     kernel: list[Any], n: int, rank: int, every: int, ridge: float, block: int, most: int
 ) -> Row:
@@ -180,23 +143,20 @@ def conjugate_gradients(
 
     Signals keep one time point of `every`, so that a Gram costs 1/every² of the time.
     """
-    import warnings
-
     from rescntk import stored
 
     X, y = cylinder_bell_funnel(n, seed=0)
     X = X[:, :, ::every]
     k = kernel_of(*kernel)
     k(X[:2], X[:2], **DTYPE)
+    described = {"kinds": (k.kind,), "normalized": True, "block": block}
+    options = {"intercept": True, "max_iterations": most}
     with tempfile.TemporaryDirectory() as folder:
         start = clock()
-        K = stored.gram(
-            f"{folder}/K.zarr", k.network, X, kinds=(k.kind,), normalized=True, block=block
-        )
+        K = stored.gram(f"{folder}/K.zarr", k.network, X, **described)
         computed = clock()
         low = regression.pivoted_cholesky(k, X, rank, **DTYPE)
         chosen = clock()
-        options = {"intercept": True, "max_iterations": most}
         fast = regression.solve(K, targets(y), ridge, preconditioner=low, **options)
         solved = clock()
         with warnings.catch_warnings():
@@ -257,17 +217,9 @@ def overhead(n: int, d: int, depth: int, workers: int, block: int) -> Row:
     }
 
 
-PARTS = {
-    function.__name__: function
-    for function in (landmarks, full, minirocket, spectra, conjugate_gradients, overhead)
-}
+PARTS = {f.__name__: f for f in (landmarks, full, minirocket, conjugate_gradients, overhead)}
 
 
 def measure(spec: Row) -> Row:
     """Return the numbers of one measurement: its part's name and its sizes are in `spec`."""
-    sizes = dict(spec)
-    return PARTS[sizes.pop("part")](**sizes)
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure(json.loads(sys.argv[1]))))
+    return PARTS[spec["part"]](**{name: size for name, size in spec.items() if name != "part"})

@@ -63,7 +63,6 @@ def electric_devices(n: int, seed: int, test: bool) -> tuple[np.ndarray, np.ndar
 
 
 def problem(name: str, n: int, n_test: int) -> tuple[np.ndarray, ...]:
-    """Return signals and labels for training, signals and labels for testing."""
     if name == "cylinder-bell-funnel":
         return *cylinder_bell_funnel(n, seed=0), *cylinder_bell_funnel(n_test, seed=1)
     return *electric_devices(n, 0, test=False), *electric_devices(n_test, 1, test=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from functools import partial
 from itertools import product
-from pathlib import Path
+from typing import Any
 
 import harness
 import numpy as np
+from harness import Row
 
 import rescntk as rk
 
-DTYPES = ("float64", "float32")
+BOTH, DTYPES = ("gpk", "ntk"), ("float64", "float32")
 BASE = {"head": "gap", "d": 100, "n": 40, "depth": 5, "filter_size": 3}
 SWEEPS = {
     "d": [
@@ -25,9 +26,7 @@ SWEEPS = {
 }
 
 
-def seconds(
-    engine: str, dtype: str, symmetric: bool = False, kinds=("gpk", "ntk"), **sizes
-) -> float:
+def seconds(engine: str, dtype: str, symmetric: bool = False, kinds=BOTH, **sizes: Any) -> float:
     """Return the time of one Gram of random signals, the better of two."""
     s = BASE | sizes
     rng = np.random.default_rng(0)
@@ -42,64 +41,54 @@ def seconds(
     return min(times[1:])
 
 
-def entries(**sizes) -> int:
-    """Return the number of pixel pairs and layers of a full Gram."""
+def nanoseconds(engine: str, dtype: str, **sizes: Any) -> float:
+    """Return the nanoseconds of a pixel pair and layer of a full Gram."""
     s = BASE | sizes
-    return s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
+    entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
+    return 1e9 * seconds(engine, dtype, **sizes) / entries
 
 
-def per_entry(engines: list[str], rounds: int = 7) -> dict:
-    """Return ns per pixel pair and layer, and times the limit: medians of interleaved rounds."""
-    report: dict = {"limit_ns": {}, "per_entry": {}, "times_limit": {}}
+def measure(engines: list[str], quick: bool = False) -> Row:
+    """Return costs of an entry and times the limit, ratios of times, and the sweeps.
+
+    Costs are medians of 7 interleaved rounds. Ratios are times over times, of a full and a
+    symmetric Gram, and of both kinds and one: medians of 5 interleaved rounds.
+    """
+    report: Row = {"limit_ns": {}, "per_entry": {}, "times_limit": {}, "ratios": {}, "sweeps": []}
     for engine, dtype, (head, n) in product(engines, DTYPES, (("gap", 40), ("trace", 512))):
-        name, size = f"{engine} {dtype} {head}", {"head": head, "d": 100, "n": n}
-        calls = {"spent": partial(seconds, engine, dtype, **size)}
+        name = f"{engine} {dtype} {head}"
+        calls = {"spent": partial(nanoseconds, engine, dtype, head=head, n=n)}
         if engine == "numba":
             import limit
             import numba
 
             threads = numba.config.NUMBA_NUM_THREADS
             calls["least"] = partial(limit.nanoseconds, dtype, threads)
-        ns = harness.interleaved(calls, rounds)
-        ns["spent"] = [1e9 * spent / entries(**size) for spent in ns["spent"]]
+        ns = harness.interleaved(calls, 1 if quick else 7)
         report["per_entry"][name] = float(np.median(ns["spent"]))
         if engine == "numba":
             report["limit_ns"][dtype] = float(np.median(ns["least"]))
             report["times_limit"][name] = harness.median_ratio(ns["spent"], ns["least"])
-    return report
-
-
-def ratios(engine: str, dtype: str) -> dict[str, float]:
-    """Return times over times of a symmetric Gram, and of one kind."""
-    base = {"engine": engine, "dtype": dtype}
-    wide, many = base | {"n": 80}, base | {"head": "trace", "n": 1024}
+    wide, many, one_kind = {"n": 80}, {"head": "trace", "n": 1024}, {"kinds": ("gpk",)}
     pairs = {
         "full / symmetric, GAP": (wide, wide | {"symmetric": True}),
         "full / symmetric, trace": (many, many | {"symmetric": True}),
-        "both kinds / GPK alone": (base, base | {"kinds": ("gpk",)}),
+        "both kinds / GPK alone": ({}, one_kind),
     }
-    medians = {}
-    for name, (above, below) in pairs.items():
-        calls = {"above": partial(seconds, **above), "below": partial(seconds, **below)}
-        medians[name] = harness.median_ratio(*harness.interleaved(calls, 5).values())
-    return medians
-
-
-def measure(engines: list[str]) -> dict:
-    """Return ns per entry, ratios, and the sweeps, for each engine."""
-    found = {f"{e} {dtype}": ratios(e, dtype) for e, dtype in product(engines, DTYPES)}
-    report: dict = per_entry(engines) | {"ratios": found, "sweeps": []}
-    for engine in engines:
-        for name, sizes in SWEEPS.items():
-            for size in sizes:
-                spent = 1e9 * seconds(engine, "float64", **size) / entries(**size)
-                point = {"engine": engine, "sweep": name, **(BASE | size), "ns": spent}
-                report["sweeps"].append(point)
+    for engine, dtype in product(engines, DTYPES):
+        ratios = report["ratios"][f"{engine} {dtype}"] = {}
+        for name, sizes in pairs.items():
+            calls = {k: partial(seconds, engine, dtype, **size) for k, size in enumerate(sizes)}
+            rounds = harness.interleaved(calls, 1 if quick else 5)
+            ratios[name] = harness.median_ratio(*rounds.values())
+    for engine, (name, sizes) in product(engines, SWEEPS.items()):
+        for size in sizes[:2] if quick else sizes:
+            ns = nanoseconds(engine, "float64", **size)
+            report["sweeps"].append({"engine": engine, "sweep": name, **(BASE | size), "ns": ns})
     return report
 
 
-def lines(report: dict) -> list[str]:
-    """Return the report's sentences, as Markdown."""
+def lines(report: Row) -> list[str]:
     out = ["Nanoseconds per pixel pair and layer, all threads together, d = 100, q = 3:", ""]
     for name, value in report["per_entry"].items():
         engine, dtype, head = name.split()
@@ -115,32 +104,33 @@ def lines(report: dict) -> list[str]:
     return out
 
 
-def draw(report: dict, path: Path) -> None:
-    """Draw ns per pixel pair and layer against each size: flat lines are what is wanted."""
+def draw(report: Row) -> Any:
+    """Return a figure of ns per pixel pair and layer against each size: flat lines are wanted."""
     from rescntk import plots
+    from rescntk.plots import style
 
     figure = plots.figure((9.0, 6.4))
     axes = figure.subplots(2, 2, sharey=True)
     names = {"d": "length d", "n": "signals n", "depth": "depth", "filter_size": "filter size q"}
-    styles = {"reference": ("#0072B2", "o"), "numba": ("#D55E00", "s")}
     for ax, (sweep, label) in zip(axes.flat, names.items(), strict=True):
-        for engine in report["engines"]:
-            for head, line in (("gap", "-"), ("trace", "--")):
-                points = [
-                    (p[sweep], p["ns"])
-                    for p in report["sweeps"]
-                    if (p["engine"], p["sweep"], p["head"]) == (engine, sweep, head)
-                ]
-                if points:
-                    colour, marker = styles[engine]
-                    ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
-                            markersize=4, label=f"{engine}, {head}")  # fmt: skip
+        looks = style.looks(report["engines"])
+        for (engine, colour, marker, _), (head, line) in product(
+            looks, (("gap", "-"), ("trace", "--"))
+        ):
+            points = [
+                (p[sweep], p["ns"])
+                for p in report["sweeps"]
+                if (p["engine"], p["sweep"], p["head"]) == (engine, sweep, head)
+            ]
+            if points:
+                ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
+                        markersize=4, label=f"{engine}, {head}")  # fmt: skip
         if report["limit_ns"]:
             ax.axhline(report["limit_ns"]["float64"], linestyle=":", color="black", label="limit")
         ax.set(xscale="log", yscale="log", xlabel=label)
-        harness.plain_ticks(ax.xaxis)
+        ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
         ax.yaxis.set_major_formatter("{x:g}")
-        harness.tidy(ax)
+        style.tidy(ax)
     for ax in axes[:, 0]:
         ax.set_ylabel("ns per pixel pair and layer")
     place = {"loc": "center", "bbox_to_anchor": (0.5, 0.6), "ncols": 2}  # between the curves
@@ -150,4 +140,4 @@ def draw(report: dict, path: Path) -> None:
         f"GPK and NTK, float64, {report['machine']['cores']} cores; else GAP, {base}",
         fontsize="medium",
     )
-    figure.savefig(path)
+    return figure

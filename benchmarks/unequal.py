@@ -3,29 +3,25 @@
     python benchmarks/unequal.py [--quick]
 
 An entry is a pixel pair of two signals. Costs are processor time on one thread, lists and arrays
-in turn, with the median of the ratios. Accuracies are of aeon's two bundled sets of signals of
-different lengths: own lengths beside padded and resampled ones, and beside classifiers that take
-lists.
-
-The script writes to benchmarks/results/: unequal.json; unequal.md, the tables.
+in turn. Accuracies are of aeon's two bundled sets of signals of different lengths: own lengths
+beside padded and resampled ones, and beside classifiers that take lists.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import harness
 import numpy as np
-from harness import Row
+from classification_methods import NEIGHBOUR, OUR_CLASSIFIER
+from harness import Row, make
 from scipy.signal import resample
 
 import rescntk as rk
 from rescntk import datasets
-from rescntk.engines.cpu import run
 
 Signals = Any
 
@@ -40,12 +36,9 @@ COSTS = [  # name, lengths of the list, length of the array, filter size, bar
     ("about 100", (90, 110), 100, 9, None),
     ("about 1000", (900, 1100), 1000, 9, None),
 ]
-SPREAD = (29, 361)  # the lengths of PickupGestureWiimoteZ
-MANY = (500, 400, 2, 0.1)
-"""Signals, different lengths 1, 2, …, depth, and the bar of the share outside compiled code."""
-
-SETS = ("JapaneseVowels", "PickupGestureWiimoteZ")
 RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
+"""The sets, and the length to which their signals are resampled."""
+
 
 # -- costs
 
@@ -63,19 +56,9 @@ def draw(lengths: tuple[int, int], total: float, rng: np.random.Generator) -> li
     return [rng.standard_normal((4, d)) for d in drawn]
 
 
-def seconds(network: rk.Network, signals: Signals, dtype: str = "float64") -> float:
-    """Return the processor time of a Gram."""
+def gram(network: rk.Network, signals: Signals, dtype: str) -> float:
     options = {"engine": "numba", "dtype": dtype, "threads": 1}
-    return harness.processor_seconds(lambda: rk.gram(network, signals, **options))
-
-
-def in_turn(
-    network: rk.Network, signals: list[Signals], rounds: int, dtype: str = "float64"
-) -> np.ndarray:
-    """Return the nanoseconds of an entry, (signals, rounds)."""
-    calls = {str(k): lambda X=X: seconds(network, X, dtype) for k, X in enumerate(signals)}
-    taken = np.array(list(harness.interleaved(calls, rounds).values()))
-    return 1e9 * taken / np.array([[entries(X)] for X in signals])
+    return harness.processor_seconds(partial(rk.gram, network, signals, **options))
 
 
 def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
@@ -84,104 +67,53 @@ def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
     rng = np.random.default_rng(0)
     X = draw(lengths, total, rng)
     Z = rng.standard_normal((len(X), 4, d))
-    ns = in_turn(rk.Network(DEPTH, q), [X, Z], rounds, dtype)
+    calls = {k: partial(gram, rk.Network(DEPTH, q), batch, dtype) for k, batch in enumerate((X, Z))}
+    seconds = np.array(list(harness.interleaved(calls, rounds).values()))
+    ns = 1e9 * seconds / np.array([[entries(X)], [entries(Z)]])
     of_list, of_array = np.median(ns, axis=1).tolist()
     return {
         "lengths": name, "filter_size": q, "dtype": dtype, "list_ns": of_list,
-        "array_ns": of_array, "ratio": float(np.median(ns[0] / ns[1])), "bar": bar,
-    }  # fmt: skip
-
-
-def against_padding(rounds: int, total: float) -> Row:
-    """Return the time of a Gram of own lengths as a share of the time of padded signals."""
-    X = draw(SPREAD, total, np.random.default_rng(1))
-    longest = max(x.shape[1] for x in X)
-    Z = np.stack([np.pad(x, ((0, 0), (0, longest - x.shape[1]))) for x in X])
-    share = entries(X) / entries(Z)
-    of_list, of_padded = in_turn(rk.Network(DEPTH), [X, Z], rounds)
-    time_share = share * float(np.median(of_list / of_padded))
-    return {"lengths": SPREAD, "entries": share, "time": time_share}
-
-
-def outside_compiled_code(count: int, lengths: int, depth: int) -> Row:
-    """Return the share of the processor time outside compiled code, for many lengths."""
-    rng, network = np.random.default_rng(2), rk.Network(depth)
-    drawn = 1 + np.concatenate([np.arange(lengths), rng.integers(0, lengths, count - lengths)])
-    X = [rng.standard_normal((1, d)) for d in drawn]
-    inside, loops = [], ("compute", "compute_in_deficits")
-    kept = {name: getattr(run, name) for name in loops}
-
-    def timed(loop: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: Any) -> None:
-            start = time.thread_time()
-            loop(*arguments)
-            inside.append(time.thread_time() - start)
-
-        return call
-
-    try:
-        for name, loop in kept.items():
-            setattr(run, name, timed(loop))
-        whole = seconds(network, X)
-    finally:
-        for name, loop in kept.items():
-            setattr(run, name, loop)
-    return {
-        "signals": count, "lengths": lengths, "depth": depth, "mean": float(drawn.mean()),
-        "calls": len(inside), "share": 1 - sum(inside) / whole, "seconds": whole,
+        "array_ns": of_array, "ratio": harness.median_ratio(*ns), "bar": bar,
     }  # fmt: skip
 
 
 # -- accuracies
 
 
-def versions(name: str) -> dict[str, list[tuple[Signals, np.ndarray]]]:
-    """Return the (signals, labels) of both splits in each version of a set."""
+def accuracies(name: str) -> list[Row]:
+    """Return the accuracy of each method on a set: of ours in each version of the signals.
+
+    Our classifier's kernels have the head GAP, weighted by leave-one-out errors. The others are
+    aeon's classifiers that take lists.
+    """
     from aeon.datasets import load_classification
 
     own = [load_classification(name, split=s, load_equal_length=False) for s in ("train", "test")]
     length = RESAMPLED[name]
-    return {
+    resampled = [(np.stack([resample(x, length, axis=1) for x in X]), y) for X, y in own]
+    versions = {
         "own lengths": own,
         "padded (aeon)": [datasets.load_labelled(name, split) for split in ("train", "test")],
-        f"resampled to {length}": [
-            (np.stack([resample(x, length, axis=1) for x in X]), y) for X, y in own
-        ],
+        f"resampled to {length}": resampled,
     }
-
-
-def ours() -> Any:
-    """Return a classifier whose kernels have the head GAP, weighted by leave-one-out errors."""
-    from rescntk.learn import ResidualKernelClassifier
-
-    return ResidualKernelClassifier(effort="fast", head="gap", engine="numba")
-
-
-def peers() -> dict[str, Callable[[], Any]]:
-    """Return makers of aeon's classifiers that take lists."""
-    from aeon.classification.distance_based import KNeighborsTimeSeriesClassifier
-    from aeon.classification.feature_based import Catch22Classifier
-    from aeon.classification.shapelet_based import RDSTClassifier
-
-    return {
-        "1-NN DTW": lambda: KNeighborsTimeSeriesClassifier(distance="dtw"),
-        "RDST": lambda: RDSTClassifier(random_state=0),
-        "Catch22": lambda: Catch22Classifier(random_state=0),
-    }
-
-
-def accuracies(name: str) -> list[Row]:
-    """Return the accuracy of each method on a set."""
-    splits = versions(name)
-    cases = [(f"rescntk, {version}", ours, version) for version in splits]
-    cases += [(method, make, "own lengths") for method, make in peers().items()]
+    cases = [
+        (
+            f"rescntk, {version}",
+            make(OUR_CLASSIFIER, effort="fast", head="gap", engine="numba"),
+            splits,
+        )
+        for version, splits in versions.items()
+    ]
+    aeon = "aeon.classification"
+    cases += [
+        ("1-NN DTW", make(NEIGHBOUR, distance="dtw"), own),
+        ("RDST", make(f"{aeon}.shapelet_based.RDSTClassifier", random_state=0), own),
+        ("Catch22", make(f"{aeon}.feature_based.Catch22Classifier", random_state=0), own),
+    ]
     rows = []
-    for method, make, version in cases:
-        (X, y), (Z, labels) = splits[version]
-        model = make()
+    for method, model, ((X, y), (Z, labels)) in cases:
         start = time.process_time()
-        model.fit(X, y)
-        accuracy = float((model.predict(Z) == labels).mean())
+        accuracy = float((model.fit(X, y).predict(Z) == labels).mean())
         taken = time.process_time() - start
         rows.append({"set": name, "method": method, "accuracy": accuracy, "seconds": taken})
         harness.say(rows[-1])
@@ -192,24 +124,17 @@ def accuracies(name: str) -> list[Row]:
 
 
 def tables(report: Row) -> str:
-    """Return the report as Markdown."""
-    m, padding, many = report["machine"], report["padding"], report["many"]
-    low, high = padding["lengths"]
-    costs = [
-        (
-            *(row[name] for name in ("lengths", "filter_size", "dtype")),
-            f"{row['list_ns']:.1f}",
-            f"{row['array_ns']:.1f}",
-            f"{row['ratio']:.2f}",
-            row["bar"] or "",
-        )
-        for row in report["costs"]
-    ]
+    m, costs = report["machine"], []
+    for row in report["costs"]:
+        ns = (f"{row[name]:.1f}" for name in ("list_ns", "array_ns"))
+        which = (row[name] for name in ("lengths", "filter_size", "dtype"))
+        costs.append((*which, *ns, f"{row['ratio']:.2f}", row["bar"] or ""))
     accuracies = []
     for of_sets in zip(*report["accuracies"], strict=True):
-        method = of_sets[0]["method"].replace(f" to {RESAMPLED[SETS[0]]}", "")
-        cells = [(f"{row['accuracy']:.3f}", f"{row['seconds']:.1f}") for row in of_sets]
-        accuracies.append((method, *sum(cells, ())))
+        cells = [of_sets[0]["method"].split(" to ")[0]]
+        for row in of_sets:
+            cells += [f"{row['accuracy']:.3f}", f"{row['seconds']:.1f}"]
+        accuracies.append(cells)
     lines = [
         "# Signals of different lengths",
         "",
@@ -224,19 +149,12 @@ def tables(report: Row) -> str:
             left=(0, 2),
         ),
         "",
-        f"Lengths from {low} to {high}: the list has {padding['entries']:.0%} of the entries of "
-        f"padded signals, and takes {padding['time']:.0%} of the time.",
-        "",
-        f"{many['signals']} signals of {many['lengths']} different lengths, {many['mean']:.0f} "
-        f"time points on average: {many['share']:.1%} of the processor time is outside compiled "
-        f"code at depth {many['depth']} (bar {MANY[3]:.0%}), in {many['calls']} calls of it.",
-        "",
         "Accuracy on the test signals, and seconds of processor time to fit and to predict. "
         'rescntk: ResidualKernelClassifier(effort="fast", head="gap"), whose kernels leave-one-out '
         "errors weight. Other methods have own lengths.",
         "",
         *harness.table(
-            ("method", *(cell for name in SETS for cell in (name, "seconds"))), accuracies
+            ("method", *(cell for name in RESAMPLED for cell in (name, "seconds"))), accuracies
         ),
         "",
         f"Resampled: to {' and '.join(map(str, RESAMPLED.values()))} time points.",
@@ -245,9 +163,7 @@ def tables(report: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="less work, no files written")
-    options = parser.parse_args()
+    options = harness.options(__doc__)
     rounds, total = (2, ENTRIES / 10) if options.quick else (5, ENTRIES)
     rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="numba")  # compiled before any time is taken
     machine = harness.machine() | {"date": datetime.date.today().isoformat()}
@@ -256,14 +172,9 @@ def main() -> None:
         for dtype in ("float64", "float32"):
             report["costs"].append(cost(case, dtype, rounds, total))
             harness.say(report["costs"][-1])
-    report["padding"] = against_padding(rounds, total)
-    report["many"] = outside_compiled_code(*((50, 40, 2) if options.quick else MANY[:3]))
-    harness.say(report["padding"], report["many"])
-    report["accuracies"] = [accuracies(name) for name in SETS]
-    print(tables(report))
-    if not options.quick:
-        harness.save(harness.RESULTS / "unequal.json", report)
-        (harness.RESULTS / "unequal.md").write_text(tables(report))
+    report["accuracies"] = [accuracies(name) for name in RESAMPLED]
+    harness.save(options.out / "unequal.json", report)
+    harness.publish(options.out / "unequal.md", tables(report))
 
 
 if __name__ == "__main__":

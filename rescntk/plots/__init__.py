@@ -1,12 +1,15 @@
 """Pictures of the theory's results. Matplotlib is imported when one is drawn."""
 
-from .conditioning import condition_numbers
-from .degeneracy import kernels_over_depth
-from .depth import limit_distances, limit_profiles
+from .curves import (
+    eigenvalue_decay,
+    functions_on_circle,
+    interpolations,
+    kernel_shapes,
+    kernel_spectra,
+    receptive_fields,
+)
+from .depth import condition_numbers, kernels_over_depth, limit_distances, limit_profiles
 from .learning import gram_matrix, pass_weights
-from .locality import receptive_fields
-from .smoothness import functions_on_circle, interpolations, kernel_shapes, kernel_spectra
-from .spectrum import eigenvalue_decay
 from .style import SIZE, figure
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Pictures of convergence to infinite depth (theory/depth.py)."""
+"""Pictures over depth: condition numbers, kernels, and convergence to infinite depth."""
 
 from __future__ import annotations
 
@@ -8,28 +8,157 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import COLOURS, MARKERS, SIZE, axes, figure, finish
+from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, axes, figure, finish, looks, tidy
 
 if TYPE_CHECKING:
+    from ..theory.conditioning import Comparison
+    from ..theory.degeneracy import KernelsOverDepth
     from ..theory.depth import Profile, Report
     from ..theory.extrapolation import Estimate
 
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.2)))
 
 
+def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
+    """Draw condition numbers of CGPK and ResCGPK over depth, with bounds and asymptotes.
+
+    Figure 3 of Barzilai et al. 2022. Open markers at the upper edge are infinite condition numbers,
+    as of signals that are there twice. The asymptotic law is drawn from depth 10 on.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        From ``conditioning.compare``.
+    ax : matplotlib Axes, by default those of a new figure
+    title : str, optional
+        The default is a summary of the comparison's settings.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from rescntk import plots
+    >>> from rescntk.theory import conditioning, multisphere
+    >>> X = multisphere.sample(20, 4, 8, rng=0)
+    >>> ax = plots.condition_numbers(conditioning.compare(X, (1, 3, 10, 30)))
+    """
+    ax = axes(ax)
+    depth = comparison.column("depth")
+    for name, label, colour, marker, edge in (
+        ("cgpk", "CGPK (no skip connections)", BLUE, "o", 0.99),
+        ("rescgpk", "ResCGPK", VERMILION, "s", 0.95),
+    ):
+        value, lower, upper, improved, law = (
+            comparison.column(name + suffix)
+            for suffix in ("", "_lower", "_upper", "_improved", "_asymptote")
+        )
+        infinite = ~np.isfinite(value)
+        for numbers in (value, lower, improved):
+            numbers[~np.isfinite(numbers)] = np.nan
+        ax.plot(depth, value, marker, color=colour, markersize=5, label=label, zorder=4)
+        ax.plot(depth, lower, "--", color=colour, linewidth=1.2, label="   lower bound")
+        bounded = np.isfinite(upper)
+        if bounded.any():
+            band = {"where": bounded, "color": colour, "alpha": 0.22, "linewidth": 0}
+            ax.fill_between(depth, lower, upper, label="   up to upper bound", **band)
+            ax.plot(depth, improved, "-.", color=colour, label="   improved upper bound")
+        else:
+            ax.plot([], [], " ", color=colour, label="   no upper bound: ε ≥ 1 − b")
+        if infinite.any():  # open markers at the upper edge, the ResCGPK's below the CGPK's
+            places = np.full(infinite.sum(), edge)
+            style = {"markerfacecolor": "none", "transform": ax.get_xaxis_transform()}
+            label = "   infinite: singular up to rounding"
+            ax.plot(depth[infinite], places, marker, color=colour, label=label, **style)
+        deep = depth >= 10
+        if deep.any():
+            ax.plot(depth[deep], law[deep], ":", color=colour, label="   asymptotic law")
+    if not np.isfinite(ax.dataLim.intervaly).all():
+        ax.set_ylim(1, 10)  # identical signals: nothing is finite, and an axis needs some numbers
+    ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="condition number")
+    if title is None:
+        c = comparison
+        title = (
+            f"{c.n_cases} signals, {c.n_channels} channels × {c.n_timepoints} pixels; "
+            f"{c.head} head, filter size {c.filter_size}, α = {c.alpha:g}"
+        )
+    finish(ax, 2, title)
+    return ax
+
+
+def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = None) -> Any:
+    """Draw normalized tangent kernels against the correlation, a line for each depth.
+
+    The two pictures of Huang et al. 2020. Thick grey lines are the limits.
+
+    Parameters
+    ----------
+    t : ndarray, (n,)
+        Correlations of the pairs.
+    kernels : KernelsOverDepth
+        From ``degeneracy.kernels_over_depth`` on n signals and one other: (n_depths, n, 1).
+    axes : ndarray of matplotlib Axes, (2, 2), by default those of a new figure
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, (2, 2)
+        Columns are FFNet and ResNet. Rows are kernels and absolute distances from the limits, but
+        for rounding errors of at most 1e-14.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import plots
+    >>> from rescntk.theory import degeneracy, smoothness
+    >>> angles = np.linspace(0, np.pi, 20)
+    >>> X, x = smoothness.circle(angles), smoothness.circle([0.0])
+    >>> found = degeneracy.kernels_over_depth(X, x, depths=(1, 10))
+    >>> axes = plots.kernels_over_depth(np.cos(angles), found)
+    """
+    if axes is None:
+        size = (2 * SIZE[0], 1.7 * SIZE[1])
+        axes = figure(size).subplots(2, 2, sharex=True, sharey="row")
+    inside = np.linspace(-1, 1 - 1e-9, 400)
+    limits, distances = kernels.limits(inside), kernels.distances(np.asarray(t)[:, None])
+    order = np.argsort(t)
+    t = np.asarray(t)[order]
+    names = ("FFNet", "limit ¼ (1 at correlation 1)"), ("ResNet", "limit, one layer")
+    drawn = kernels.ffnet, kernels.resnet
+    for (ax, below), (name, label), values, limit, distance in zip(
+        axes.T, names, drawn, limits, distances, strict=True
+    ):
+        ax.plot(inside, limit, color="0.75", linewidth=6, label=label, zorder=1)
+        for (k, depth), colour, marker, _ in looks(enumerate(kernels.depths)):
+            style = {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.3}
+            style["markevery"] = (3 * k, max(1, len(t) // 12))
+            style["label"] = f"{depth} layer{'s' if depth > 1 else ''}"
+            ax.plot(t, values[k, order, 0], **style)
+            height = distance[k, order, 0]
+            seen = height > 1e-14  # rounding errors of normalized kernels
+            below.plot(t, np.where(seen, height, np.nan), **style)
+        below.plot([], [], color="0.75", linewidth=6, label=label)  # for the legend of both
+        ax.set_title(name)
+        below.set(xlabel="correlation of the inputs", yscale="log")
+        for panel in (ax, below):
+            finish(panel, 3)
+        ax.get_legend().remove()
+    axes[0, 0].set_ylabel("normalized tangent kernel")
+    axes[1, 0].set_ylabel("distance from the limit")
+    return axes
+
+
 def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """Draw distances from predicted limits over depth, with the predicted laws.
 
     Markers are distances, in root mean square over pairs of signals. Lines are predicted laws.
-    Reports that share a law share its line. Where the constant of a law is not predicted, its
-    line passes through the last marker. Both axes are logarithmic.
+    Where the constant of a law is not predicted, its line passes through the last marker.
 
     Parameters
     ----------
     *reports : Report
         From ``depth.check``. Without a prediction, the spread of the pairs is drawn.
-    ax : matplotlib Axes, optional
-        Where to draw; the default is a new figure.
+    ax : matplotlib Axes, by default those of a new figure
 
     Returns
     -------
@@ -40,7 +169,6 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     >>> from rescntk import plots
     >>> from rescntk.theory import depth, families
     >>> ax = plots.limit_distances(depth.check(families.huang_resnet(), kind="ntk"))
-    >>> ax.figure.savefig("limits.png")  # doctest: +SKIP
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")
@@ -69,12 +197,8 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
         if np.isfinite(law).any():
             law = np.where(np.isfinite(shown), law, np.nan)
             ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2, label=label)
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="depth $L$ (layers)",
-        ylabel=" or ".join(sorted(quantities)),
-    )
+    logarithmic = {"xscale": "log", "yscale": "log"}
+    ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or ".join(sorted(quantities)))
     finish(ax, 1)
     ax.xaxis.set_major_formatter(lambda value, _: f"$10^{{{round(np.log10(value))}}}$")
     return ax
@@ -83,7 +207,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
 def limit_profiles(*profiles: Profile) -> Any:
     """Draw normalized kernels over the dot product at several depths, a panel for each family.
 
-    Lines are the kernels, darker and more closed with depth. Circles are the predicted limit.
+    Lines are darker and more closed with depth. Circles are the predicted limit.
 
     Parameters
     ----------
@@ -110,22 +234,14 @@ def limit_profiles(*profiles: Profile) -> Any:
         styles = cycle(_DASHES[len(curve.depths) - 1 :: -1] if len(curve.depths) < 5 else _DASHES)
         strengths = np.linspace(0.7, 1.0, len(curve.depths))
         for depth, values, strength in zip(curve.depths, curve.values, strengths, strict=True):
-            ax.plot(
-                curve.t,
-                values,
-                color=colour,
-                alpha=strength,
-                linestyle=next(styles),
-                linewidth=1.6 * strength,
-                label=f"$L$ = {depth}",
-            )
+            line = {"linestyle": next(styles), "linewidth": 1.6 * strength, "alpha": strength}
+            ax.plot(curve.t, values, color=colour, label=f"$L$ = {depth}", **line)
         if curve.limit is not None:
             dots = {"markevery": max(1, len(curve.t) // 20), "markersize": 3.5}
             t, limit = curve.t[:-1], curve.limit[:-1]
             ax.plot(t, limit, "o", markerfacecolor="none", color="black", label="limit", **dots)
         ax.set_title(f"{_mathtext(curve.family)}, {curve.kind.upper()}", fontsize="medium")
-        ax.grid(True, linewidth=0.4, alpha=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
+        tidy(ax)
         ax.legend(fontsize="x-small", frameon=False, loc="upper left")
     for ax in axes.flat[len(profiles) :]:
         ax.set_visible(False)
@@ -137,7 +253,6 @@ def limit_profiles(*profiles: Profile) -> Any:
 
 
 def _mathtext(name: str) -> str:
-    """Return a name with its powers of L, and α, in mathtext."""
     name = re.sub(r"L\^(-[\d.]+)", r"$L^{\1}$", name)
     return name.replace("α", r"$\alpha$").replace("log(L)", r"$\log L$")
 

@@ -20,8 +20,7 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
     ----------
     K : ndarray, (n_cases, n_cases)
     labels : array-like, (n_cases,)
-    ax : matplotlib Axes, optional
-        Axes to draw on; the default is a new figure.
+    ax : matplotlib Axes, by default those of a new figure
     label : str, default "kernel"
         Title of the colour bar.
 
@@ -53,9 +52,9 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
         ax.axhline(end - 0.5, color="white", linewidth=0.6)
         ax.axvline(end - 0.5, color="white", linewidth=0.6)
     middles = ends - counts / 2 - 0.5
-    ax.set(xticks=middles, yticks=middles, xlabel="class", ylabel="class")
-    ax.set_xticklabels(names)
-    ax.set_yticklabels(names)
+    ax.set_xticks(middles, names)
+    ax.set_yticks(middles, names)
+    ax.set(xlabel="class", ylabel="class")
     ax.tick_params(length=0)
     return ax
 
@@ -66,10 +65,8 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     Parameters
     ----------
     passes : mapping
-        ``passes_`` of a classifier or regressor. A bar is named by the settings in which the
-        passes differ.
-    ax : matplotlib Axes, optional
-        Axes to draw on; the default is a new figure.
+        ``passes_`` of a classifier or regressor. Settings in which passes differ name their bars.
+    ax : matplotlib Axes, by default those of a new figure
 
     Returns
     -------
@@ -87,8 +84,8 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     """
     weights, errors = passes["weight"], passes["error"]
     names = [_name_of_pass(passes, row) for row in range(len(weights))]
-    ax = axes(ax, (9.5, 0.8 + 0.32 * len(names)))  # names take half of it
     places = np.arange(len(names))
+    ax = axes(ax, (9.5, 0.8 + 0.32 * len(names)))  # names take half of it
     bars = ax.barh(places, weights, color=BLUE, height=0.7)
     ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4, fontsize=8)
     ax.set(xlabel="weight", xlim=(0, 1.3 * weights.max()))

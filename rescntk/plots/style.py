@@ -28,10 +28,15 @@ def finish(ax: Any, columns: int, title: str | None = None) -> None:
     if title is not None:
         ax.set_title(title, fontsize="medium")
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    ax.spines[["top", "right"]].set_visible(False)
+    tidy(ax)
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
     ax.legend(fontsize="small", frameon=False, ncols=columns, **place)
+
+
+def tidy(ax: Any, axis: str = "both") -> None:
+    """Draw a light grid, and no frame above and to the right."""
+    ax.grid(True, axis=axis, linewidth=0.4, alpha=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
@@ -41,11 +46,6 @@ def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
 
 def figure(size: tuple[float, float]) -> Any:
     """Return a new figure of a size in inches, without an interactive backend.
-
-    Parameters
-    ----------
-    size : (float, float)
-        Width and height in inches.
 
     Raises
     ------

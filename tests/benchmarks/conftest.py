@@ -23,11 +23,10 @@ def program(path, text):
 
 @pytest.fixture
 def smi(tmp_path, monkeypatch):
-    """Return a function that puts an nvidia-smi of its text on the path."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    return lambda text: program(folder / "nvidia-smi", f"#!/bin/sh\n{text}\n")
+    """Put an nvidia-smi on the path that names the clocks of two GPUs."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    clocks = "echo '00000000:17:00.0, 345'; echo '00000000:18:00.0, 1980'"
+    program(tmp_path / "nvidia-smi", f"#!/bin/sh\n{clocks}\n")
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +39,7 @@ def cupy(request):
     class Device:
         id, pci_bus_id, compute_capability = 0, "0000:18:00.0", "90"
         attributes = {"MultiProcessorCount": 132}  # noqa: RUF012
-
-        def synchronize(self):
-            pass
+        synchronize = staticmethod(lambda: None)
 
     fake.cuda.Device = Device
     fake.get_default_memory_pool().free_all_blocks = lambda: None
