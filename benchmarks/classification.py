@@ -12,8 +12,8 @@ imports included, with numba's compiled code on disk; workers read signals from 
 which does not count. first: cold with an empty cache, on one small set of one channel and one of
 many.
 
-Files: classification.csv, .md (a table for the README), .png; with --curves classification_curves.*,
-accuracy with few training signals; with --design classification_design.md, what the plan of our
+Files: classification.csv, .md (a table for the README), .png; with --curves
+classification_curves.*, accuracy with few training signals; with --design classification_design.md, what the plan of our
 passes rests on. Rows that a file has are kept, so that a run goes on.
 """
 
