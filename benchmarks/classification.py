@@ -13,8 +13,8 @@ which does not count. first: cold with an empty cache, on one small set of one c
 many.
 
 Files: classification.csv, .md (a table for the README), .png; with --curves
-classification_curves.*, accuracy with few training signals; with --design classification_design.md, what the plan of our
-passes rests on. Rows that a file has are kept, so that a run goes on.
+classification_curves.*, accuracy with few training signals; with --design
+classification_design.md, what the plan of our passes rests on. Rows that a file has are kept.
 """
 
 from __future__ import annotations
