@@ -4,21 +4,7 @@ A part is imported when it is first used: all of them take longer than the kerne
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from . import (
-        conditioning,
-        degeneracy,
-        depth,
-        families,
-        jacobian,
-        limits,
-        locality,
-        multisphere,
-        smoothness,
-        spectrum,
-    )
+from typing import Any
 
 __all__ = [
     "conditioning",

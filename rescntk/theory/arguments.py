@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..validation import (
     check_depth,
-    check_depths,
     check_flag,
     check_integer,
     check_real,
@@ -21,22 +19,9 @@ from ..validation import (
 
 def check_cases(X: np.ndarray, least: int, reason: str) -> None:
     """Refuse fewer than `least` signals."""
-    n = len(X)
-    if n < least:
-        raise ValueError(
-            f"X has {n} case{'s' if n > 1 else ''}, expected at least {least}: {reason}"
-        )
-
-
-def check_distinct(X: np.ndarray, reason: str) -> None:
-    """Refuse signals that are there twice."""
-    for i in range(len(X)):
-        same = np.flatnonzero((X[i + 1 :] == X[i]).all(axis=(1, 2)))
-        if len(same):
-            raise ValueError(
-                f"X has the same signal as cases {i} and {i + 1 + same[0]}, expected different "
-                f"ones: {reason}"
-            )
+    if len(X) < least:
+        cases = "1 case" if len(X) == 1 else f"{len(X)} cases"
+        raise ValueError(f"X has {cases}, expected at least {least}: {reason}")
 
 
 MULTISPHERE_TOLERANCE = 2e-6
@@ -67,10 +52,7 @@ def check_vector(values: Any, name: str) -> np.ndarray:
 
 
 def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
-    """Return the complements 1 − t, in [0, 2], of dot products `t`.
-
-    If `complement` is true, `t` holds the complements already.
-    """
+    """Return 1 − t, in [0, 2], of dot products `t`, which hold 1 − t if `complement` is true."""
     complement = check_flag(complement, "complement")
     low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
     slack = 8 * np.finfo(np.float64).eps  # a dot product of unit vectors is rounded
@@ -101,9 +83,7 @@ def check_layers(depth: Any) -> np.ndarray:
 
 def check_samples(values: Any) -> np.ndarray:
     """Return samples of functions on the circle, two or more each, as an array (..., n_samples)."""
-    return check_shape(
-        values, "values", "(..., n_samples)", lambda shape: len(shape) > 0 and shape[-1] > 1
-    )
+    return check_shape(values, "values", "(..., n_samples)", lambda s: len(s) > 0 and s[-1] > 1)
 
 
 def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -114,35 +94,12 @@ def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
     return angles, targets
 
 
-MOST_LAYERS = 10**8
-"""Most layers of a ladder of depths: an hour and a half for the six signals that
-`theory.depth.check` draws (50 µs a layer, AMD EPYC)."""
-
-
-def check_ladder(depths: Iterable[int], least: int, ratio: float) -> tuple[int, ...]:
-    """Return `least` depths or more, each at least `ratio` times the previous depth."""
-    ladder = check_depths(depths)
-    if len(ladder) < least:
-        raise ValueError(
-            f"depths is {ladder!r}, expected at least {least}: an exponent needs slopes, "
-            f"and its uncertainty how they change"
-        )
-    for low, high in pairwise(ladder):
-        if high < ratio * low:
-            raise ValueError(
-                f"depths has {low} and then {high}, expected each at least {ratio:g} times as much"
-            )
-    if ladder[-1] > MOST_LAYERS:
-        raise ValueError(f"depths has {ladder[-1]}, expected at most {MOST_LAYERS} layers")
-    return ladder
-
-
 MOST_PIXELS = 2**27
 """Most pixels of a receptive field: one float64 array takes 1 GiB."""
 
 
 def check_length(n_timepoints: Any) -> int:
-    """Return the length of a receptive field, an integer from 1 to `MOST_PIXELS`, as an int."""
+    """Return the length of a receptive field, from 1 to `MOST_PIXELS`, as an int."""
     d = check_depth(n_timepoints, "n_timepoints")
     if d > MOST_PIXELS:
         raise ValueError(
@@ -180,16 +137,15 @@ def check_channels(n_channels: Any) -> int:
 
 def check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
     """Return the highest frequency of each of `d` pixels, given one integer or `d`."""
-    name = "max_frequency"
     try:
         given = tuple(max_frequency)
     except TypeError:
         given = (max_frequency,) * d
     if len(given) != d:
         raise ValueError(
-            f"{name} is {max_frequency!r}, expected an integer or one for each of {d} pixels"
+            f"max_frequency is {max_frequency!r}, expected an integer or one for each of {d} pixels"
         )
-    return tuple(check_integer(k, name, at_least=0) for k in given)
+    return tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
 
 
 def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:
@@ -211,16 +167,15 @@ def check_pixel_sets(
         given = list(pixels)
     except TypeError:
         raise ValueError(f"pixels is {pixels!r}, expected sets of integers") from None
-    sets = [check_pixel_set(some, pixels, d) for some in given]
-    shifts = tuple(shifts)
+    if not given:
+        raise ValueError("pixels is empty, expected at least one set of pixels")
+    sets, shifts = [check_pixel_set(some, pixels, d) for some in given], tuple(shifts)
     for chosen in sets:
         if not any({(p + shift) % d for p in chosen} <= field for shift in shifts):
             raise ValueError(
                 f"pixels has {sorted(chosen)}, expected some of the receptive field's, "
                 f"{sorted(field)}: the kernel does not depend on others"
             )
-    if not sets:
-        raise ValueError("pixels is empty, expected at least one set of pixels")
     return sets
 
 

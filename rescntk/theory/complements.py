@@ -1,12 +1,8 @@
 r"""The recursion over layers on the multi-sphere, on complements.
 
-On the multi-sphere the features of layer l have one variance q at every pixel. The recursion
-carries two numbers for each pixel pair, in units of q:
-
-.. math:: \delta = 1 - F/q, \qquad \epsilon = \tau - T/q .
-
-:math:`\tau` is T/q on the diagonal (x = z, equal pixels). The means over the inner and the outer
-filter are :math:`H_i, H_o`. The branch's share of the next variance is s. A layer is
+Features have one variance q at every pixel. The recursion carries :math:`\delta = 1 - F/q` and
+:math:`\epsilon = \tau - T/q` for each pixel pair, :math:`\tau` being T/q on the diagonal. With
+the branch's share s of the next variance, a layer is (derived in docs/theory/multisphere.md)
 
 .. math::
     w &= H_i \delta, \qquad (1 - \kappa,\; \mu_0 - \mu) = \text{dual}(w), \\
@@ -15,14 +11,9 @@ filter are :math:`H_i, H_o`. The branch's share of the next variance is s. A lay
         + \mu_0 (i\,w + H_i \epsilon) + (\mu_0 - \mu)(i\,(1-w) + \tau - H_i \epsilon)\bigr), \\
     \tau &\leftarrow (1-s)\,\tau + s\,\bigl(o + \mu_0 (i + \tau)\bigr) .
 
-i and o are 1 where inner or outer weights are trained, 0 where they are frozen. The activation
-enters by :math:`\kappa = K/K(x,x)` and :math:`\mu = \dot K \Sigma(x,x) / K(x,x)`, with the value
-:math:`\mu_0` on the diagonal. ReLU has :math:`\kappa = \kappa_1`, :math:`\mu = \kappa_0` and
-:math:`\mu_0 = 1`. No term is a difference of nearly equal numbers where pixels nearly agree.
-``docs/theory/multisphere.md`` derives the formulas.
-
-A caller brings the means :math:`H_i, H_o`. `multisphere` moves windows along rows of pixel pairs.
-`paths` gives each tap a variable of its own. ``spectrum.grid`` rotates the axes of a tensor grid.
+i and o are 1 where inner or outer weights are trained, 0 where they are frozen. A caller brings the
+means over filters, :math:`H_i, H_o`, and the activation's *dual*. ReLU has
+:math:`\kappa = \kappa_1`, :math:`\mu = \kappa_0` and :math:`\mu_0 = 1`.
 """
 
 from __future__ import annotations

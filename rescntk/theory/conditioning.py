@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +32,7 @@ from .report_table import ReportTable
 
 
 class Bounds(NamedTuple):
-    """Bounds on the condition number of a matrix (Barzilai et al. 2022, lemma 6.1)."""
+    """Bounds on the condition number of a matrix A (Barzilai et al. 2022, lemma 6.1)."""
 
     off_diagonal: float
     """The mean off-diagonal entry b."""
@@ -44,8 +44,8 @@ class Bounds(NamedTuple):
     """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent. For b < 0, which the lemma
     leaves out, (1−b+ε)/(1−b+nb−ε)."""
     upper_equal_rows: float
-    """The improved bound of figure 3, for any matrix, at most `upper`. Where all rows have the same
-    sum and nb ≥ ε, (1−b+nb)/(1−b−ε). Proof: docs/theory/conditioning.md."""
+    """The improved bound of figure 3, (1−b+nb)/(1−b−ε) for rows of one sum with nb ≥ ε; in general
+    docs/theory/conditioning.md, section 3. At most `upper`."""
 
 
 def condition_number(A: np.ndarray) -> float:
@@ -74,12 +74,7 @@ def condition_number(A: np.ndarray) -> float:
 
 
 def bounds(A: np.ndarray) -> Bounds:
-    r"""Return bounds on the condition number of a normalized kernel matrix.
-
-    Lemma 6.1 of Barzilai et al. 2022. With b the mean off-diagonal entry and
-    :math:`\epsilon = \max_i \sum_j |A_{ij} - B_{ij}|`: if :math:`b \ge 0`,
-    :math:`1 + nb/(1-b) \le \mathrm{cond}(A)`; if :math:`\epsilon < 1 - b`,
-    :math:`\mathrm{cond}(A) \le (1-b+nb+\epsilon)/(1-b-\epsilon)`.
+    """Return bounds on the condition number of a normalized kernel matrix.
 
     Parameters
     ----------
@@ -131,10 +126,10 @@ def _largest_of(first: float, second: float, beside: float) -> float:
 def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) over depth on the multi-sphere.
 
-    .. math:: \delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2} \left(1 - \frac{3\log L + O(s)}{L}\right),
+    .. math:: \delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}
 
-    s being the `slowdown`. The factor before the bracket is returned, for any signals and filter
-    size. Not in the paper; derived in docs/theory/depth_limits.md, section 4.
+    for any signals and filter size, s being the `slowdown`. It is approached from below. Not in
+    the paper; derived in docs/theory/depth_limits.md, section 4.
 
     Parameters
     ----------
@@ -157,15 +152,13 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
 
 
 def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
-    r"""Return the asymptote of the condition number of a deep kernel matrix, :math:`n/\delta_L`.
+    """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    :math:`\delta_L` is the `asymptotic_complement`. Condition numbers approach it from above.
+    It is n over the `asymptotic_complement`, and is approached from above.
 
     Parameters
     ----------
-    n : int
-        Size of the matrix.
-    depth, alpha, skip
+    n, depth, alpha, skip
         As for `asymptotic_complement`.
 
     Examples
@@ -184,7 +177,7 @@ def slowdown(alpha: float) -> float:
     Parameters
     ----------
     alpha : float
-        Weight of the residual branches, positive.
+        Positive.
 
     Examples
     --------
@@ -226,7 +219,7 @@ class ComparisonRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison(ReportTable[ComparisonRow]):
+class Comparison(ReportTable):
     """Condition numbers of CGPK and ResCGPK; iterating gives a `ComparisonRow` for each depth."""
 
     n_cases: int
@@ -264,8 +257,7 @@ def compare(
 ) -> Comparison:
     """Compare the condition numbers of CGPK and ResCGPK on the same signals over depth.
 
-    Theorem 6.2 and figure 3 of Barzilai et al. 2022, on any signals, with `bounds`, and the
-    asymptotes of `asymptotic_condition_number`. Each recursion passes all depths once.
+    Theorem 6.2 and figure 3 of Barzilai et al. 2022, with `bounds` and asymptotes.
 
     Parameters
     ----------
@@ -289,51 +281,33 @@ def compare(
     signals, depths = check_batches(X, None, head)[0], check_depths(depths)
     network = Network(1, filter_size, alpha=alpha)
     check_cases(signals, 2, "the bounds are about pairs of signals")
-    sides: list[list[tuple[float, ...]]] = []
+    options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
+    options |= {"kinds": ("gpk",), "depths": depths, "normalized": True}
+    sides = []
     for skip in (False, True):
-        matrices = gram(
-            network.replace(skip=skip),
-            signals,
-            head=head,
-            kinds=("gpk",),
-            depths=depths,
-            normalized=True,
-            engine=engine,
-            progress=progress,
-        )[0]
+        matrices = gram(network.replace(skip=skip), signals, **options)[0]
         energies = matrices.diagonal(axis1=1, axis2=2)
         if not energies.all():
             raise ValueError(
                 f"X of {batch_shape(signals)} has a signal without energy (case "
                 f"{np.argwhere(energies == 0)[0, 1]}), expected signals with a normalized kernel"
             )
-        sides.append(
-            [_numbers(A, depth, alpha, skip) for depth, A in zip(depths, matrices, strict=True)]
-        )
+        numbers = []
+        for depth, A in zip(depths, matrices, strict=True):
+            *_, lower, upper, improved = bounds(A)
+            asymptote = asymptotic_condition_number(len(A), depth, alpha, skip)
+            numbers.append((condition_number(A), lower, upper, improved, asymptote))
+        sides.append(numbers)
     limit = slowdown(network.alpha) ** 2
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
-        ratios = _ratio(cnn[0], resnet[0]), _ratio(cnn[1], resnet[1]), limit
-        rows.append(ComparisonRow._make((int(depth), *cnn, *resnet, *ratios)))
-    n_channels, n_timepoints = channels_and_length(signals)
+        ratios = [cnn[k] / resnet[k] if math.isfinite(resnet[k]) else math.nan for k in (0, 1)]
+        rows.append(ComparisonRow._make((depth, *cnn, *resnet, *ratios, limit)))
     return Comparison(
         tuple(rows),
         len(signals),
-        n_channels,
-        n_timepoints,
+        *channels_and_length(signals),
         network.filter_size,
         network.alpha,
         head,
     )
-
-
-def _numbers(A: np.ndarray, depth: int, alpha: float, skip: bool) -> tuple[float, ...]:
-    """Return condition number, its three bounds, and the asymptote of a normalized matrix."""
-    found = bounds(A)
-    asymptote = asymptotic_condition_number(len(A), depth, alpha, skip)
-    return condition_number(A), found.lower, found.upper, found.upper_equal_rows, asymptote
-
-
-def _ratio(above: float, below: float) -> float:
-    """Return above/below; NaN where the ResCGPK's condition number is infinite."""
-    return above / below if math.isfinite(below) else math.nan

@@ -6,9 +6,11 @@ predictions are in theory/limits.py, their derivations in docs/theory/depth_limi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +26,10 @@ from ..validation import (
     check_signals,
 )
 from . import multisphere
-from .arguments import check_cases, check_distinct, check_ladder
+from .arguments import check_cases
+from .extrapolation import LEAST_DEPTHS, root_mean_square
 from .families import Family
 from .limits import Prediction
-from .power_law import LEAST_DEPTHS, root_mean_square
 from .verdict import AGREES, CONTRADICTS, OPEN, TOLERANCE, VERDICTS, Report, Row, judge
 
 __all__ = [
@@ -55,6 +57,9 @@ _LEAST_RATIO = 1.25
 """Least ratio of neighbouring depths. Larger: fewer ladders are taken. Smaller: differences of
 neighbours drown in rounding errors. Chosen by hand."""
 
+_MOST_LAYERS = 10**8
+"""Deepest network: an hour and a half for the signals that are drawn (50 µs a layer, AMD EPYC)."""
+
 _ROUNDINGS = 20
 """Rounding errors of a kernel value apart from its layers, in units of eps. Larger: small
 distances count as rounding errors earlier. The bar of tests/tolerances.py for complements."""
@@ -79,15 +84,12 @@ def check(
 
     The limit of each pair of signals, the exponent of the distance from the predicted limit, and
     its constant are fitted over a ladder of depths, with error bars (docs/theory/depth_checker.md).
-    There are three verdicts:
+    The verdicts are:
 
-    * *agrees*: limit, exponent and constant are within their error bars, as far as they are
-      predicted, and the bars are short enough to tell.
-    * *contradicts*: one of them is outside its error bar. A prediction that is off by more, in the
-      same direction, is contradicted, too.
-    * *open*: otherwise. The ladder is too short, or nothing is predicted.
-
-    Each finding has the largest error of the prediction that would have passed.
+    * *agrees*: limit, exponent and constant, as far as they are predicted, are within their error
+      bars, and the bars are short enough to tell.
+    * *contradicts*: one of them is outside its bar, as it would be if it were off by more.
+    * *open*: the ladder is too short to tell, or nothing is predicted.
 
     Parameters
     ----------
@@ -100,13 +102,13 @@ def check(
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the previous depth.
     kind, head, engine, progress
-        As for `Kernel`. "auto" takes the multi-sphere recursion where it can.
+        As for `Kernel`.
     prediction : Prediction, Kernel, float or ndarray, optional
         Instead of the family's own; the last three are a limit without a rate.
     tolerance : float, default 0.1
-        Longest error bar of an exponent or a constant that tells, relative to the prediction. The
-        bar of a limit tells if it is no longer than the distance at the deepest network, or than
-        `tolerance` times the distance at the shallowest.
+        Longest error bar that tells: of an exponent or a constant, relative to it; of a limit,
+        relative to the distance at the shallowest network. A limit's bar may also be as long as
+        the distance at the deepest network.
     rng : Generator or int, default 0
         For drawing signals.
 
@@ -126,33 +128,35 @@ def check(
     Examples
     --------
     >>> from rescntk.theory import depth, families
-    >>> report = depth.check(families.resnet(gamma=1.0), depths=[2**k for k in range(3, 11)])
-    >>> report.verdict
+    >>> ladder = [2**k for k in range(3, 11)]
+    >>> depth.check(families.resnet(gamma=1.0), depths=ladder).verdict
     'agrees'
     >>> linear = families.resnet(gamma=1.0).predict("ntk")  # the dot product
-    >>> family, depths = families.resnet(gamma=0.5), [2**k for k in range(3, 11)]
-    >>> depth.check(family, depths=depths, prediction=linear).verdict
+    >>> depth.check(families.resnet(gamma=0.5), depths=ladder, prediction=linear).verdict
     'contradicts'
     """
-    ladder = check_ladder(depths, LEAST_DEPTHS, _LEAST_RATIO)
+    ladder = _check_ladder(depths)
     tolerance = check_constant(tolerance, "tolerance")
     check_choice(kind, "kind", KINDS)
     check_choice(head, "head", HEADS)
     networks = [_network(family, depth) for depth in ladder]
     known = family.predict(kind) if isinstance(family, Family) else None
-    if prediction is None or isinstance(prediction, Prediction):
-        told = known if prediction is None else prediction
-    else:
-        told = Prediction(prediction)
+    told = known if prediction is None else prediction
+    if told is not None and not isinstance(told, Prediction):
+        told = Prediction(told)
     X, on_sphere = _signals(X, networks[0], told, rng)
     above = np.triu_indices(len(X), 1)
     limit, constant = None, None
     if told is not None:
         told = told.at(X, head)
         if known is not None and told.correction is None and on_sphere:
-            told = told.approached_like(known.at(X, head))
+            law = known.at(X, head)
+            log_power = law.log_power if told.exponent is None else told.log_power
+            told = replace(told, log_power=log_power, correction=law.correction, onset=law.onset)
         limit = told.complements(X, head)[above]
-    if engine == "auto" and on_sphere and _on_dot_products(networks):
+    alike = {network.replace(depth=1, alpha=1.0) for network in networks}
+    relu = networks[0].is_relu and networks[0].input_filter_size == 1
+    if engine == "auto" and on_sphere and relu and len(alike) == 1:
         route = "complements on the multi-sphere"
         complements = multisphere.gram_complements(
             networks, X, kind=kind, head=head, progress=progress
@@ -206,10 +210,6 @@ def profile(
     n_points : int, default 101
         Number of dot products, from -1 to 1, of evenly spaced angles.
 
-    Returns
-    -------
-    Profile
-
     Examples
     --------
     >>> from rescntk.theory import depth, families
@@ -231,6 +231,25 @@ def profile(
         limit = 1.0 - prediction.complements(X, "trace")[-1]
         limit[-1] = 1.0
     return Profile(_name(family), kind, depths, np.cos(angle), values, limit)
+
+
+def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
+    """Return depths that are enough, and far enough apart, for fits."""
+    ladder = check_depths(depths)
+    if len(ladder) < LEAST_DEPTHS:
+        raise ValueError(
+            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}: an exponent needs slopes, "
+            f"and its uncertainty how they change"
+        )
+    for low, high in pairwise(ladder):
+        if high < _LEAST_RATIO * low:
+            raise ValueError(
+                f"depths has {low} and then {high}, expected each at least {_LEAST_RATIO} times "
+                f"as much"
+            )
+    if ladder[-1] > _MOST_LAYERS:
+        raise ValueError(f"depths has {ladder[-1]}, expected at most {_MOST_LAYERS} layers")
+    return ladder
 
 
 def _name(family: Callable[[int], Network]) -> str:
@@ -263,11 +282,17 @@ def _signals(
         sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
         X = multisphere.sample(_CASES, _CHANNELS, _PIXELS if max(sizes) > 1 else 1, rng)
     X = check_signals(X, "X")
+    least, reason = 2, "a distance is taken over pairs of signals"
     if prediction is None:
-        reason = "without a prediction, pairs that differ show whether a limit forgets the signals"
-        check_cases(X, 3, reason)
-    check_cases(X, 2, "a distance is taken over pairs of signals")
-    check_distinct(X, "the limits are about different signals")
+        least, reason = 3, "without a prediction, pairs show whether a limit forgets the signals"
+    check_cases(X, least, reason)
+    for i, x in enumerate(X):
+        same = np.flatnonzero((X[i + 1 :] == x).all(axis=(1, 2)))
+        if len(same):
+            raise ValueError(
+                f"X has the same signal as cases {i} and {i + 1 + same[0]}, expected different "
+                f"ones: the limits are about different signals"
+            )
     # Normalized ReLU kernels do not depend on the lengths of vectors, signals of one pixel.
     on_sphere = multisphere.contains(X) or (network.is_relu and X.shape[2] == 1)
     if on_sphere:
@@ -280,32 +305,19 @@ def _signals(
     return X, on_sphere
 
 
-def _on_dot_products(networks: list[Network]) -> bool:
-    """Return whether the multi-sphere recursion takes these networks together."""
-    alike = {network.replace(depth=1, alpha=1.0) for network in networks}
-    relu = networks[0].is_relu and networks[0].input_filter_size == 1
-    return relu and len(alike) == 1
-
-
 def _matrices(
     networks: list[Network], X: np.ndarray, kind: str, head: str, engine: str, progress: bool
 ) -> np.ndarray:
     """Return normalized kernel matrices; networks that differ in depth alone share one pass."""
-    groups: dict[Network, list[int]] = {}
+    groups = defaultdict(list)
     for index, network in enumerate(networks):
-        groups.setdefault(network.replace(depth=1), []).append(index)
+        groups[network.replace(depth=1)].append(index)
+    options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
+    options |= {"kinds": (kind,), "normalized": True}
     result = np.empty((len(networks), len(X), len(X)))
     for network, indices in groups.items():
-        result[indices] = gram(
-            network,
-            X,
-            head=head,
-            kinds=(kind,),
-            depths=[networks[index].depth for index in indices],
-            normalized=True,
-            engine=engine,
-            progress=progress,
-        )[0]
+        depths = [networks[index].depth for index in indices]
+        result[indices] = gram(network, X, depths=depths, **options)[0]
     if not result.diagonal(axis1=1, axis2=2).all():
         raise ValueError(
             f"X of shape {X.shape} has a signal whose kernel with itself is 0 at some depth, "

@@ -1,6 +1,6 @@
-"""Predicted limits of kernels at infinite depth, and predicted rates of convergence.
+"""Predicted limits of kernels at infinite depth, and rates (docs/theory/depth_limits.md).
 
-The derivations are in docs/theory/depth_limits.md. For networks with α = a·depth^-γ:
+For networks with α = a·depth^-γ:
 
 ========================  ==============================  =============================
 γ                         normalized GPK                  normalized NTK
@@ -22,16 +22,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..kernels import Kernel, gram
+from ..kernels import Kernel
 from ..network import Network, check_one_dilation
 from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
-from .power_law import root_mean_square
+from .extrapolation import root_mean_square
 
-LimitFunction = Callable[[np.ndarray, str], np.ndarray]
-ConstantFunction = Callable[[np.ndarray, str], "float | None"]
-
-ROUNDING = 64 * float(np.finfo(np.float64).eps)
+_OPPOSITE = 64 * float(np.finfo(np.float64).eps)
 """Largest 1 + t of vectors that count as opposite: some 40 roundings of a dot product."""
 
 
@@ -47,38 +44,29 @@ class Prediction:
     limit : Kernel, float, ndarray (n, n), or callable
         The normalized kernel at infinite depth. A number stands for all pairs of different
         signals. A callable takes signals and a head and returns *complements*, 1 − limit.
-    exponent : float, optional
-        p, positive.
-    log_power : {0, 1}, default 0
-        k.
+    exponent, log_power : float, optional, and {0, 1}, default 0
+        p, positive, and k.
     constant : float or callable, optional
         C, or a function of signals and head that returns it.
     source : str
         Whose prediction it is, in a few words.
     requires_multisphere : bool, default False
-        Whether the prediction holds for signals on the multi-sphere only.
+        Whether signals must be on the multi-sphere.
     correction : float, optional
         q of the corrections to the law: the first has the relative size
         :math:`(\text{onset}/L)^q`. The default is the fitted p, 1 at most.
     onset : float, default 1
         The depth at which the law sets in.
     law_at : callable, optional
-        A function of signals and head that returns p, `onset` and `correction`, where they depend
-        on both.
+        A function of signals and head that returns p, `onset` and `correction`.
     error : float, default 0
         Largest error of an entry of the limit.
-
-    Examples
-    --------
-    >>> from rescntk.theory import limits
-    >>> limits.Prediction(0.25, exponent=1, log_power=1).rate
-    'log(L) L^-1'
     """
 
-    limit: Kernel | float | np.ndarray | LimitFunction
+    limit: Kernel | float | np.ndarray | Callable[[np.ndarray, str], np.ndarray]
     exponent: float | None = None
     log_power: int = 0
-    constant: float | ConstantFunction | None = None
+    constant: float | Callable[[np.ndarray, str], float | None] | None = None
     source: str = "handed in"
     requires_multisphere: bool = False
     correction: float | None = None
@@ -135,17 +123,16 @@ class Prediction:
         exponent, onset, correction = self.law_at(X, head)
         return replace(self, exponent=exponent, onset=onset, correction=correction, law_at=None)
 
-    def approached_like(self, known: Prediction) -> Prediction:
-        """Return the prediction with the corrections of a known law, and without a p its k."""
-        log_power = known.log_power if self.exponent is None else self.log_power
-        return replace(self, log_power=log_power, correction=known.correction, onset=known.onset)
-
     @property
     def rate(self) -> str:
         """The predicted rate in words, such as "log(L) L^-1"."""
         if self.exponent is None:
             return "unknown"
         return ("log(L) " if self.log_power else "") + f"L^-{self.exponent:g}"
+
+    def power(self, depths: np.ndarray) -> np.ndarray:
+        """Return L^-p (log L)^k."""
+        return depths ** -(self.exponent or 0.0) * np.log(depths) ** self.log_power
 
 
 def dot_product(network: Network) -> Kernel:
@@ -172,7 +159,7 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     """Return the kernel of a single layer, on signals seen through its inner filter.
 
     For α = L^-γ, γ > ½ and a frozen readout, the tangent kernel tends to this kernel
-    (Barzilai et al. 2022, appendix F; derivation in docs/theory/depth_limits.md, section 2).
+    (Barzilai et al. 2022, appendix F).
 
     Parameters
     ----------
@@ -184,8 +171,7 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     --------
     >>> import rescntk as rk
     >>> from rescntk.theory import limits
-    >>> frozen = rk.Network(50, filter_size=5, trained=("inner", "outer"))
-    >>> limits.two_layer(frozen).network.input_filter_size
+    >>> limits.two_layer(rk.Network(50, filter_size=5)).network.input_filter_size
     5
     """
     check_one_dilation(network)
@@ -215,8 +201,8 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     Returns
     -------
     Prediction or None
-        None where there is no theory: for other activations than ReLU, for
-        ``input_filter_size`` above 1, and for tangent kernels without inner and outer weights.
+        None where there is no theory: other activations than ReLU, ``input_filter_size`` above 1,
+        and tangent kernels without inner and outer weights.
 
     Examples
     --------
@@ -274,17 +260,15 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
             correction=1.0,
             error=flow.ERROR,
         )
-    frozen = kind == "ntk" and network.parts.initial == 0
     one_window = network.filter_size == 1 or (network.input_filter_size, network.dilation) == (1, 1)
-    if frozen and not one_window:
-        return None
-    limit = two_layer(network) if frozen else dot_product(network)
-    if frozen:
-        return _one_layer(network, gamma, limit)
+    if kind == "ntk" and network.parts.initial == 0:
+        return _one_layer(network, gamma) if one_window else None
 
     def constant(X: np.ndarray, head: str) -> float:
-        start = gram(dot_product(network).network, X, head=head, kinds=("gpk",))[0]
-        branch = gram(two_layer(network).network, X, head=head, kinds=(kind,))[0]
+        start, branch = (
+            kernel.replace(head=head, normalized=False)(X)
+            for kernel in (dot_product(network), two_layer(network, kind))
+        )
         if kind == "ntk":
             start = start * network.parts.initial
         own, growth = start.diagonal(), branch.diagonal() / start.diagonal()
@@ -296,14 +280,12 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     correction = min(exponent, 1.0)
 
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
-        if kind == "gpk" or not _has_root(network) or not multisphere.contains(X):
-            return exponent, 1.0, correction
         # κ0 has a square root at u = −1: half the power.
-        opposite = multisphere.closest(network, X, head)[1] == 0
-        return exponent, 1.0, min(0.5 * exponent, correction) if opposite else correction
+        root = kind == "ntk" and _to_opposite(network, X, head) == 0
+        return exponent, 1.0, min(0.5 * exponent, correction) if root else correction
 
     return Prediction(
-        limit,
+        dot_product(network),
         exponent,
         constant=constant if one_window else None,
         source="Barzilai et al., theorem 6.1: the dot product",
@@ -312,11 +294,15 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     )
 
 
-def _has_root(network: Network) -> bool:
-    return network.activation == "relu" and network.negative_slope < 1.0  # of κ0 at u = −1
+def _to_opposite(network: Network, X: np.ndarray, head: str) -> float:
+    """Return the least 1 + u of signals; infinity where it is unknown or κ0 has no root there."""
+    has_root = network.activation == "relu" and network.negative_slope < 1.0
+    if not (has_root and multisphere.contains(X)):
+        return math.inf
+    return multisphere.closest(network, X, head)[1]
 
 
-def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
+def _one_layer(network: Network, gamma: float) -> Prediction:
     """Return the prediction for a frozen readout and γ > ½."""
     # The first layer sees single pixels, all others windows: an error of O(1/L).
     first_layer = 1.0 if network.filter_size > 1 else math.inf
@@ -324,33 +310,32 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
     exponent = min(power, first_layer)
     apart = abs(power - first_layer)  # of the two errors; where they are one power, there is none
     correction = min(power, apart or 1.0, 1.0)
-    source = "Huang et al., theorem 7" if network.filter_size == 1 else "Barzilai et al., app. F"
 
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
-        if not (_has_root(network) and multisphere.contains(X)):
-            return exponent, 1.0, correction
-        to_opposite = multisphere.closest(network, X, head)[1]  # the least 1 + u
-        if to_opposite == 0:
+        distance = _to_opposite(network, X, head)
+        if distance == 0:
             root = min(gamma - 0.5, first_layer)
             return root, 1.0, min(root, correction)
         # κ0 has a square root at u = −1, whose reach is Lα² = 1 + u.
-        return exponent, max(1.0, (network.branch_gain / to_opposite) ** (1.0 / power)), correction
+        return exponent, max(1.0, (network.branch_gain / distance) ** (1.0 / power)), correction
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
             return None
         t = np.clip(dot_product(network)(X), -1.0, 1.0)[np.triu_indices(len(X), 1)]
-        if t.min() <= -1.0 + ROUNDING:
+        if t.min() <= -1.0 + _OPPOSITE:
             return None
         return network.branch_gain * float(root_mean_square(degeneracy.resnet_rate(t)))
 
+    vectors = network.filter_size == 1
     huang = (
         network.is_relu and network.trained == ("inner", "outer") and network.input_filter_size == 1
     )
+    source = "Huang et al., theorem 7" if vectors else "Barzilai et al., app. F"
     return Prediction(
-        limit,
+        two_layer(network),
         exponent,
-        constant=constant if huang and network.filter_size == 1 else None,
+        constant=constant if huang and vectors else None,
         source=f"{source}: the two-layer NTK",
         correction=correction,
         law_at=law,
@@ -359,88 +344,66 @@ def _one_layer(network: Network, gamma: float, limit: Kernel) -> Prediction:
 
 def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
     """Return the prediction for 0 ≤ γ < ½, L/s effective layers: all ones, or 1/4."""
+    parts, growth = network.parts, 1.0 - 2.0 * gamma
+    # There are share·L^growth = L/s effective layers.
+    share = network.branch_gain if gamma else network.branch_share
     if not network.is_relu or network.input_filter_size > 1:
         return None
-    parts = network.parts
-    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
-    correction = min(2.0 * gamma, 1.0 - 2.0 * gamma) if gamma else 1.0
-    share = network.branch_gain if gamma else network.branch_share
-    growth = 1.0 - 2.0 * gamma  # of the effective layers L/s = share·L^growth
     if kind == "gpk" or (parts.readout == 1 and sum(parts) == 1):
-        found = _ones(network, 2.0 * growth, share, gamma)
+        complement, exponent, log_power = 0.0, 2.0 * growth, 0
+        rate, margins = (
+            conditioning.asymptotic_complement(1, skip=False) / share**2,
+            (0.0, 2.0**-40),
+        )
+        law_of = "s = 1/α²" if gamma else "sharper than lemma E.2"
+        source = f"all ones at (9π²/2) s²/L² ({law_of})"
     elif parts.inner + parts.outer > 0:
-        found = _quarter(network, growth, 0 if gamma else 1)
+        complement, exponent, log_power = 1.0 - degeneracy.FFNET_LIMIT, growth, int(gamma == 0)
+        rate, margins = degeneracy.LOG_RATE, (-(2.0**-20), 2.0**-20)
+        source = "1/4 at different pixels (sharper than Huang et al., theorem 6)"
     else:
         return None
 
-    def law(X: np.ndarray, head: str) -> tuple[float | None, float, float]:
+    def complements(X: np.ndarray, head: str) -> np.ndarray:
+        return _where_different(network, X, head, complement)
+
+    def constant(X: np.ndarray, head: str) -> float:
+        # `rate` is for pixels. GAP's normalization is not linear, and has a slope of its own. Its
+        # errors are 2⁻⁴⁰ = 1e-12 and, beside 3/4, those of rounding: eps/2⁻²⁰ = 2e-10.
+        low, high = (_where_different(network, X, head, complement + e) for e in margins)
+        return rate * _over_pairs(high - low) / (margins[1] - margins[0])
+
+    def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
         layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
         logarithm = math.log(max(layers / share, 1.0)) / growth
-        onset = math.exp(min(logarithm, 600.0))  # within float64
-        return found.exponent, onset, correction
+        return exponent, math.exp(min(logarithm, 600.0)), correction  # within float64
 
-    return replace(found, correction=correction, law_at=law)
-
-
-def _ones(network: Network, exponent: float, share: float, gamma: float) -> Prediction:
-    """Return the limit of all ones: `conditioning.asymptotic_complement` with s = 1/share."""
-    law = conditioning.asymptotic_complement(1, skip=False) / share**2
-
-    def complements(X: np.ndarray, head: str) -> np.ndarray:
-        return np.zeros((len(X), len(X)))
-
-    def constant(X: np.ndarray, head: str) -> float:
-        # Normalization of GAP is linear in complements of this size, up to 2⁻⁴⁰ = 1e-12.
-        tiny = 2.0**-40
-        return law / tiny * _over_pairs(_where_different(network, X, head, tiny))
-
-    law_of = "s = 1/α²" if gamma else "sharper than lemma E.2"
+    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
+    correction = min(2.0 * gamma, growth) if gamma else 1.0
     return Prediction(
-        complements,
-        exponent,
-        constant=constant,
-        source=f"all ones at (9π²/2) s²/L² ({law_of})",
-        requires_multisphere=True,
-    )
-
-
-def _quarter(network: Network, exponent: float, log_power: int) -> Prediction:
-    """Return the limit that is 1/4 at different pixels, 1 at equal ones."""
-    limit = 1.0 - degeneracy.FFNET_LIMIT
-
-    def complements(X: np.ndarray, head: str) -> np.ndarray:
-        return _where_different(network, X, head, limit)
-
-    def constant(X: np.ndarray, head: str) -> float:
-        # GAP's normalization is not linear. Errors are tiny² = 1e-12 and eps/tiny = 2e-10.
-        tiny = 2.0**-20
-        below, above = (_where_different(network, X, head, limit + e) for e in (-tiny, tiny))
-        return degeneracy.LOG_RATE * _over_pairs(below - above) / (2.0 * tiny)
-
-    return Prediction(
-        complements,
+        complements if complement else 1.0,
         exponent,
         log_power,
-        constant=constant if log_power else None,
-        source="1/4 at different pixels (sharper than Huang et al., theorem 6)",
+        constant=constant if log_power or not complement else None,
+        source=source,
         requires_multisphere=True,
+        correction=correction,
+        law_at=law,
     )
 
 
 def _where_different(network: Network, X: np.ndarray, head: str, value: float) -> np.ndarray:
     """Return the head's complements: of pixel pairs `value` where pixels differ, or else 0."""
-    # Filters mix the pixel pairs of a row: one different pair makes the whole row different.
-    mixes = max(network.filter_size, network.outer_filter_size) > 1
     check_one_dilation(network)
+    mixes = max(network.filter_size, network.outer_filter_size) > 1
 
     def function(complements: np.ndarray) -> np.ndarray:
-        different = complements > 0
-        if mixes:
-            rings = math.gcd(network.outer_filter(1).step, len(different))  # interleaved in a row
-            parts = different.reshape(-1, rings, *different.shape[1:])
-            joined = np.broadcast_to(parts.any(axis=0), parts.shape)
-            different = joined.reshape(different.shape)
+        d = len(complements)
+        # Rings are interleaved. Filters mix the pixel pairs of a ring: if one differs, all do.
+        rings = math.gcd(network.outer_filter(1).step, d) if mixes else d
+        parts = (complements > 0).reshape(-1, rings, *complements.shape[1:])
+        different = np.broadcast_to(parts.any(axis=0), parts.shape).reshape(complements.shape)
         return value * different[None]
 
     return multisphere.over_pairs(X, head, function)[0]

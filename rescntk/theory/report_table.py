@@ -7,22 +7,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ..validation import check_choice
 
-RowT = TypeVar("RowT", bound=Any)
-
 
 @dataclass(frozen=True)
-class ReportTable(Generic[RowT]):
+class ReportTable:
     """A table of at least one row, a named tuple each; iterating gives the rows."""
 
-    rows: tuple[RowT, ...]
+    rows: tuple[Any, ...]
 
-    def __iter__(self) -> Iterator[RowT]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.rows)
 
     def __len__(self) -> int:

@@ -12,18 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .extrapolation import STANDARD_ERRORS, UNKNOWN, Estimate, estimate
-from .limits import Prediction
-from .power_law import (
-    LEAST_DEPTHS,
+from .extrapolation import (
+    STANDARD_ERRORS,
+    UNKNOWN,
     Corrections,
-    above_rounding,
+    Estimate,
+    estimate,
     fit_constants,
     fit_exponent,
     fit_limits,
     root_mean_square,
     step_rates,
 )
+from .limits import Prediction
 from .report_table import ReportTable
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
@@ -32,7 +33,6 @@ VERDICTS = (AGREES, CONTRADICTS, OPEN)
 TOLERANCE = 0.1
 """Longest error bar that tells an exponent or a constant, relative to the prediction. Larger: more
 predictions agree, of which less is known."""
-
 
 _ROUNDING_BAR = 30.0
 """Longest error bar of a limit that tells nothing but rounding errors, in units of these."""
@@ -89,7 +89,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report(ReportTable[Row]):
+class Report(ReportTable):
     """The result of ``depth.check``: a verdict, fits and a `Row` for each depth, by iterating."""
 
     prediction: Prediction | None
@@ -147,26 +147,24 @@ class Report(ReportTable[Row]):
         Where the constant is not predicted, the law passes through the deepest distance. NaN
         where no rate is predicted.
         """
-        predicted, depths = self.column("predicted"), self.column("depth")
-        if np.isfinite(predicted).any() or self.prediction is None:
-            return predicted
-        if self.prediction.exponent is None:
-            return predicted
-        power = _power(depths, self.prediction)
-        return self.rows[-1].distance * power / power[-1]
+        if self.prediction is None or math.isnan(self.predicted_exponent):
+            return np.full(len(self), np.nan)
+        power = self.prediction.power(self.column("depth"))
+        if math.isnan(self.predicted_constant):
+            return self.rows[-1].distance * power / power[-1]
+        return self.predicted_constant * power
 
     def __str__(self) -> str:
         """Return the whole report as text."""
-        cells = self._cells([name.replace("_", "-") for name in Row._fields])
-        table = ["  ".join(line) for line in cells]
+        table = [
+            "  ".join(line) for line in self._cells([n.replace("_", "-") for n in Row._fields])
+        ]
         n_cases, n_channels, n_timepoints = self.shape
-        predicted = "none"
-        if self.prediction is not None:
-            predicted = self.prediction.source
-            if self.prediction.exponent is not None:
-                known = not math.isnan(self.predicted_constant)
-                constant = f"{self.predicted_constant:.4g} " if known else ""
-                predicted += f"; distance ~ {constant}{self.predicted_rate}"
+        predicted = "none" if self.prediction is None else self.prediction.source
+        if not math.isnan(self.predicted_exponent):
+            known = not math.isnan(self.predicted_constant)
+            constant = f"{self.predicted_constant:.4g} " if known else ""
+            predicted += f"; distance ~ {constant}{self.predicted_rate}"
         forgets = {True: "yes", False: "no", None: "open"}[self.forgets]
         return "\n".join(
             [
@@ -201,15 +199,15 @@ def judge(
     L = np.array(depths, dtype=np.float64)
     corrections = _corrections(prediction, L, values, noise)
     step, limits, errors = fit_limits(L, values, noise, corrections)
-    deviations = limits - limits.mean()
-    spread = _worst(deviations, errors + errors.mean())
-    first_spread = float(values[0].std())
+    spread = _worst(limits - limits.mean(), errors + errors.mean())
     forgets = None
     if values.shape[1] > 1:
-        told = Finding("spread", spread, 0.0, TOLERANCE * first_spread).verdict
+        told = Finding("spread", spread, 0.0, TOLERANCE * float(values[0].std())).verdict
         forgets = {AGREES: True, CONTRADICTS: False, OPEN: None}[told]
-    distance = largest = law = np.full(len(L), np.nan)
+    nothing = np.full(len(L), np.nan)
+    distance, largest, law = nothing, nothing, nothing
     remainder, exponent, fitted_constant, findings = UNKNOWN, UNKNOWN, UNKNOWN, []
+    p = None if prediction is None else prediction.exponent
     if prediction is not None and limit is not None:
         distances = values - limit
         distance, largest = root_mean_square(distances), np.abs(distances).max(axis=1)
@@ -217,16 +215,13 @@ def judge(
         longest = max(tolerance * distance[0], distance[-1], _ROUNDING_BAR * noise[-1])
         findings.append(Finding("limit", remainder, 0.0, float(longest)))
         exponent = estimate(*fit_exponent(L, distance, noise, corrections))
-    if prediction is not None and prediction.exponent is not None:
-        p = prediction.exponent
+    if prediction is not None and p is not None:
         findings.append(Finding("exponent", exponent, p, tolerance * exponent.value))
-        end = above_rounding(distance, noise)
         # Beside another power than the distance's own a constant means nothing.
-        if end >= LEAST_DEPTHS and findings[-1].verdict == AGREES:
-            fitted = fit_constants(L[:end], distances[:end], noise[:end], p, corrections)
-            fitted_constant = estimate(*fitted)
+        if findings[-1].verdict == AGREES:
+            fitted_constant = estimate(*fit_constants(L, distances, noise, p, corrections))
         if constant is not None:
-            law = constant * _power(L, prediction)
+            law = constant * prediction.power(L)
             resolution = tolerance * fitted_constant.value
             findings.append(Finding("constant", fitted_constant, constant, resolution))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -236,11 +231,10 @@ def judge(
     steps = np.append(np.nan, root_mean_square(np.diff(values, axis=0)))
     columns = (1.0 - mean, mean, values.std(axis=1), steps, distance, largest, law, slope)
     rows = zip(depths, *(column.tolist() for column in columns), strict=True)
-    known_exponent = None if prediction is None else prediction.exponent
     return Report(
         rows=tuple(Row._make(row) for row in rows),
         prediction=prediction,
-        predicted_exponent=math.nan if known_exponent is None else known_exponent,
+        predicted_exponent=math.nan if p is None else p,
         predicted_constant=math.nan if constant is None else float(constant),
         step_exponent=estimate(*step),
         remainder=remainder,
@@ -263,7 +257,8 @@ def _corrections(
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.log(rates[-2] / rates[-1]) / np.log(places[-1] / places[-2])
         q = min(float(slope), 1.0) if slope > 0 else 1.0
-    return Corrections.of(q, onset, float(depths[-1]), log_power)
+    first = (onset / float(depths[-1])) ** q  # relative size of the first correction
+    return Corrections(q, log_power, first**3 if first < 1.0 else math.inf)
 
 
 def _worst(values: np.ndarray, errors: np.ndarray) -> Estimate:
@@ -272,8 +267,3 @@ def _worst(values: np.ndarray, errors: np.ndarray) -> Estimate:
     outside = sizes - bars
     worst = int(np.argmax(outside)) if outside.max() > 0 else int(np.argmax(sizes + bars))
     return estimate(float(sizes[worst]), float(errors[worst]))
-
-
-def _power(depths: np.ndarray, prediction: Prediction) -> np.ndarray:
-    """Return L^-p (log L)^k."""
-    return depths ** -(prediction.exponent or 0.0) * np.log(depths) ** prediction.log_power

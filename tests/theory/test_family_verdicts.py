@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from functools import cache
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ CASES = [
 AGREEING, TELLING = 35, {0.01: 32, 0.03: 36}
 """Counts of docs/theory/depth_checker.md, for the ladder 8, 16, …, 2048."""
 
-ERRORS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+ERRORS = (0.005, 0.01, 0.03, 0.1)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,64 +49,50 @@ def kernels_once():
         yield
 
 
-def planted(family, kind, head, quantity, factor, report):
-    """Return the verdict on a prediction with one wrong number."""
-    right = dataclasses.replace(report.prediction, constant=None)
+def contradicted(report, check, quantity):
+    """Return for both signs whether errors of growing size in a prediction are contradicted."""
+    complements = report.prediction.complements(check.keywords["X"], report.head)
+    right = dataclasses.replace(report.prediction, limit=lambda X, head: complements, constant=None)
     if not math.isnan(report.predicted_constant):
         right = dataclasses.replace(right, constant=report.predicted_constant)
-    wrong = {quantity: factor * getattr(right, quantity)}
-    prediction = dataclasses.replace(right, **wrong)
-    return depth.check(family, kind=kind, head=head, depths=SHORT, prediction=prediction).verdict
 
+    def verdict(factor):
+        wrong = {quantity: factor * getattr(right, quantity)}
+        return check(prediction=dataclasses.replace(right, **wrong)).verdict
 
-@cache
-def contradicted(index, quantity):
-    """Return for both signs whether planted errors of growing size are contradicted."""
-    family, kind, head = CASES[index]
-    report = depth.check(family, kind=kind, head=head, depths=SHORT)
     return [
-        [
-            planted(family, kind, head, quantity, 1 + sign * error, report) == depth.CONTRADICTS
-            for error in ERRORS
-        ]
-        for sign in (-1, 1)
+        [verdict(1 + sign * error) == depth.CONTRADICTS for error in ERRORS] for sign in (-1, 1)
     ]
 
 
-@pytest.mark.parametrize("index", range(len(CASES)))
-def test_verdicts_are_monotone_and_never_wrong(index):
+def test_verdicts_are_monotone_and_never_wrong():
     """What is contradicted stays contradicted where more is wrong, and the truth never is."""
-    family, kind, head = CASES[index]
-    report = depth.check(family, kind=kind, head=head, depths=SHORT)
-    assert report.verdict != depth.CONTRADICTS
-    known = not math.isnan(report.predicted_constant)
-    for quantity in ("exponent", "constant") if known else ("exponent",):
-        for found in contradicted(index, quantity):
-            assert found == sorted(found)
-
-
-def test_the_counts_of_the_docs():
-    reports = [depth.check(f, kind=kind, head=head, depths=SHORT) for f, kind, head in CASES]
-    assert sum(report.verdict == depth.AGREES for report in reports) == AGREEING
-    for error, expected in TELLING.items():
-        place = ERRORS.index(error)
-        told = [
-            all(signs[place] for signs in contradicted(i, "exponent")) for i in range(len(CASES))
-        ]
-        assert sum(told) == expected
+    agreeing, telling = 0, dict.fromkeys(TELLING, 0)
+    for family, kind, head in CASES:
+        X = multisphere.sample(6, 4, 1 if family(1).filter_size == 1 else 5, 0)
+        check = partial(depth.check, family, X=X, kind=kind, head=head, depths=SHORT)
+        report = check()
+        assert report.verdict != depth.CONTRADICTS
+        agreeing += report.verdict == depth.AGREES
+        exponents = contradicted(report, check, "exponent")
+        known = not math.isnan(report.predicted_constant)
+        for found in exponents + (contradicted(report, check, "constant") if known else []):
+            assert found == sorted(found), report.family
+        for error in telling:
+            telling[error] += all(found[ERRORS.index(error)] for found in exponents)
+    assert (agreeing, telling) == (AGREEING, TELLING)
 
 
 @pytest.mark.parametrize("ratio", [1.3, 1.5, 3.0])
 def test_any_ladder_and_any_signals(ratio):
     """No right prediction is contradicted on ladders that are denser, or wider."""
     ladder = sorted({round(8 * ratio**k) for k in range(24) if 8 * ratio**k <= 2000})
-    for family, kind, head in CASES[::3]:
-        for seed in (1, 2):
-            report = depth.check(family, kind=kind, head=head, depths=ladder, rng=seed)
-            assert report.verdict != depth.CONTRADICTS
+    for seed, (family, kind, head) in enumerate(CASES[::3]):
+        report = depth.check(family, kind=kind, head=head, depths=ladder, rng=seed)
+        assert report.verdict != depth.CONTRADICTS
 
 
-@pytest.mark.parametrize("gamma", [1.005, 1.02, 1.05])
+@pytest.mark.parametrize("gamma", [1.005, 1.05])
 def test_an_exponent_next_to_the_planted_one(gamma):
     """Huang's ResNet of γ = 1 falls like 1/L, and not like L^(1 − 2γ)."""
     wrong = dataclasses.replace(families.huang_resnet(gamma).predict("ntk"), constant=None)
@@ -127,17 +113,16 @@ def test_gamma_six_tenths_and_gamma_one_half():
     assert five.remainder.value >= 0.1 and five.step_exponent.admits(1.0)
 
 
-@pytest.mark.parametrize("off", [1e-3, 1e-5, 3e-7])
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_one_wrong_entry_is_found(off, sign):
+@pytest.mark.parametrize("off", [1e-3, -1e-5, 3e-7])
+def test_one_wrong_entry_is_found(off):
     """One pair of ten: in root mean square 1e-5 hides below a distance of 5e-5."""
     X = multisphere.sample(5, 4, 3, rng=0)
     wrong = 1 - families.resnet(1.0).predict("ntk").complements(X, "trace")
-    wrong[0, 1] = wrong[1, 0] = wrong[0, 1] + sign * off
+    wrong[0, 1] = wrong[1, 0] = wrong[0, 1] + off
     report = depth.check(families.resnet(1.0), X, depths=powers(13), prediction=wrong)
     assert report.verdict == depth.CONTRADICTS
-    assert report.remainder.admits(off)
-    assert report.remainder.uncertainty <= 0.2 * off
+    assert report.remainder.admits(abs(off))
+    assert report.remainder.uncertainty <= 0.2 * abs(off)
 
 
 def test_wrong_limits_and_limits_without_a_rate():
@@ -181,8 +166,8 @@ def test_families_that_do_not_move_or_turn():
     wrong = depth.check(still, X, depths=SHORT, prediction=limits.two_layer(still(1)))
     assert wrong.verdict == depth.CONTRADICTS
     # α = 1/L, which converges to the dot product, until it does not.
-    ladder = powers(15)
-    networks = [rk.Network(n, alpha=1 / n if n <= 1024 else 1.0) for n in ladder]
+    ladder = powers(14)
+    networks = [rk.Network(n, alpha=1 / n if n <= 512 else 1.0) for n in ladder]
     complements = multisphere.gram_complements(networks, X, kind="ntk", head="trace", progress=0)
     values = np.array([pairs(complement) for complement in complements])
     prediction = families.resnet(1.0).predict("ntk")
@@ -192,11 +177,11 @@ def test_families_that_do_not_move_or_turn():
         k = last - 2
         return judge(ladder[:k], values[:k], np.full(k, 1e-15), prediction, limit).verdict
 
-    assert until(10) == depth.AGREES  # nothing tells yet
-    assert depth.AGREES not in {until(last) for last in (11, 12, 13, 14, 15)}
+    assert until(9) == depth.AGREES  # nothing tells yet
+    assert depth.AGREES not in {until(last) for last in (10, 11, 12, 13, 14)}
 
 
-@pytest.mark.parametrize("noise", [0.1, 1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("noise", [1e-2, 1e-6])
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_signals_that_nearly_agree_refute_nothing(kind, noise):
     """Pixels that nearly agree follow the common law from depth 3πs/√(2δ) on."""

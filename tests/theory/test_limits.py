@@ -4,13 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 import rescntk as rk
 from rescntk.theory import conditioning, depth, families, limits, multisphere
-from rescntk.theory.extrapolation import extrapolate
 from tests import tolerances
-from tests.ladders import pairs, powers
+from tests.ladders import pairs
 from tests.oracles.papers import _row_box, kappa0, kappa1
 
 EPS = tolerances.EPS["float64"]
@@ -69,16 +67,6 @@ def test_the_two_layer_limit_is_for_any_signals_and_activation(rng):
         assert 1.8 <= distances[0] / distances[1] <= 2.2
 
 
-def test_huangs_theorem_7():
-    """Ω̄_1 = ½(σ̂ + ρ σ̂') of the poster."""
-    X = multisphere.sample(5, 3, 1, rng=0)
-    t = multisphere.dot_products(X)[..., 0]
-    off = ~np.eye(5, dtype=bool)
-    limit = limits.two_layer(rk.literature.huang_resnet(7))(X)
-    expected = (kappa1(t) + t * kappa0(t)) / 2
-    assert np.abs(limit - expected)[off].max() <= tolerances.TRANSCRIPTION
-
-
 def test_dilated_networks():
     """Dilation leaves the dot product and the law of all ones alone, and no input filter has it."""
     with pytest.raises(ValueError, match="network has dilation 2, expected 1"):
@@ -102,11 +90,6 @@ def test_dilated_deep_networks_are_ones_where_rings_differ(head, rng):
     found = multisphere.gram_complements([network], X, head=head)[0, 0, 1]
     # Corrections are of order log(L)/L. One closed ring more would double the trace's constant.
     assert found == pytest.approx(prediction.constant(X, head) / 4000**2, rel=0.03)
-
-
-def test_a_window_of_a_window_is_refused():
-    with pytest.raises(ValueError, match="filter_size is 3 and input_filter_size is 5"):
-        limits.two_layer(rk.Network(1, input_filter_size=5))
 
 
 @pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
@@ -149,42 +132,17 @@ def test_pixels_that_agree_stay_so_without_filters():
     for size, agreeing in ((1, 2 / 3), (3, 0.0)):
         limit = limits.fixed(rk.Network(1, size), "ntk").complements(X, "trace")
         assert abs(limit[0, 1] - 0.75 * (1 - agreeing)) <= 8 * EPS
-        deep = multisphere.gram_complements([rk.Network(4000, size)], X, kind="ntk", head="trace")[
-            0
-        ]
-        assert np.abs(deep - limit).max() <= 1e-3 * 30 / 4
-
-
-def test_at_gamma_one_half_there_is_a_flow():
-    """dρ/ds = κ1 − ρ and dτ/ds = κ1 + κ0 (ρ + τ) − τ to s = 1, where Θ̂ = (ρ + τ)/3."""
-    X = multisphere.sample(4, 3, 1, rng=4)
-    t = pairs(multisphere.dot_products(X)[..., 0])
-
-    def flow(_, state):
-        rho, tau = np.split(state, 2)
-        both = kappa1(rho)
-        return np.concatenate([both - rho, both + kappa0(rho) * (rho + tau) - tau])
-
-    start = np.concatenate([t, np.zeros_like(t)])
-    rho, tau = np.split(
-        solve_ivp(flow, (0, 1), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1], 2
-    )
-    ladder = powers(11)
-    family = families.huang_resnet(0.5)
-    trained = families.decaying(family(1).replace(trained=("inner", "outer", "readout")), 0.5)
-    for kind, limit in (("gpk", rho), ("ntk", (rho + tau) / 3)):
-        complements = multisphere.gram_complements(
-            [trained(n) for n in ladder], X, kind=kind, head="trace"
-        )
-        values = np.array([pairs(1 - complement) for complement in complements])
-        depths, noise = np.array(ladder, float), np.full(len(ladder), 1e-15)
-        found, errors = extrapolate(depths, values, noise, (1, 2, 3, 4))
-        assert errors.max() <= 1e-7
-        assert (np.abs(found - limit) <= errors + 1e-11).all()
+        deep = [rk.Network(4000, size)]
+        (found,) = multisphere.gram_complements(deep, X, kind="ntk", head="trace")
+        assert np.abs(found - limit).max() <= 1e-3 * 30 / 4
 
 
 def test_refusals():
     for make, says in (
+        (
+            lambda: limits.two_layer(rk.Network(1, input_filter_size=5)),
+            "filter_size is 3 and input_filter_size is 5",
+        ),
         (lambda: limits.decaying(rk.Network(1, skip=False), 1.0, "ntk"), "no skip connections"),
         (lambda: limits.decaying(rk.Network(1, alpha=0), 1.0, "ntk"), "alpha is 0"),
         (lambda: limits.fixed(rk.Network(1, alpha=0), "ntk"), "without a residual branch"),
@@ -202,9 +160,7 @@ def test_refusals():
     [
         (("inner", "outer", "readout"), 1 / 4),
         (("inner",), 1 / 4),
-        (("outer",), 1 / 4),
-        (("inner", "input"), 1 / 4),
-        (("outer", "readout"), 1 / 4),
+        (("outer", "input"), 1 / 4),
         (("readout",), 1.0),
         (("input", "readout"), 1 / 2),
         (("input",), 0.0),
@@ -214,11 +170,11 @@ def test_refusals():
 def test_the_table_of_ntk_limits(trained, pixels, skip):
     """c at different pixels, 1 at equal ones; GAP makes cd/(1 + (d − 1)c) of it. Any signals."""
     pytest.importorskip("numba")
-    X, depth = np.random.default_rng(0).standard_normal((3, 2, 4)), 2000
+    X, depth = np.random.default_rng(0).standard_normal((3, 2, 4)), 1000
     network = rk.Network(1, 3, skip=skip, trained=trained)
     pooled = 4 * pixels / (1 + 3 * pixels)
     bar = tolerances.deep_tangent_kernel(depth, 2 if skip else 1)
-    for head, limit in (("equivariant", pixels), ("trace", pixels), ("gap", pooled)):
+    for head, limit in (("trace", pixels), ("gap", pooled)):
         options = {"kinds": ("ntk",), "depths": [depth], "normalized": True, "engine": "numba"}
         K = rk.gram(network, X, head=head, **options).ntk[0]
         assert np.abs(pairs(K) - limit).max() <= bar
