@@ -84,12 +84,9 @@ benchmark: $(VENV)/test.stamp
 # A comma as such would part the arguments of $(call).
 COMMA := ,
 
-# pip compiles modules one by one; compileall uses all cores, and leaves out the packages' own
-# tests, and packages that are compiled or serve pip alone. Some packages hold files that are no
-# Python 3, which are left as they are.
+# Modules are compiled when they are first imported: pip would compile all, of which half are used.
 define install
 	$(BIN)/python -m pip install --quiet --no-compile --editable '$(1)'
-	$(BIN)/python -m compileall -qq -j 0 -x '/(tests|pip|setuptools|mypyc?|debugpy)/' $(VENV) rescntk || true
 endef
 
 # The environments. A stamp is newer than pyproject.toml once its packages are installed.
