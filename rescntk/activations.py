@@ -311,15 +311,17 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     >>> theta, k1
     (array([1.57079633]), array([0.31830989]))
     """
-    root = xp.sqrt(w * v)  # √(1 − ρ²)
-    rho = 1.0 - w
-    angle = xp.arctan2(root, rho)
-    k1 = (root - rho * angle) * (1.0 / math.pi)
-    if float(w.min()) < _SERIES_END:
-        series = w * _SERIES[-1]
-        for coefficient in _SERIES[-2:0:-1]:
-            series = (series + coefficient) * w
-        k1 = xp.where(w < _SERIES_END, (series + _SERIES[0]) * w * root, k1)
+    # tan(θ/2); NumPy's arctan takes 0.4 to 0.7 times as long as its arctan2 (AMD EPYC).
+    half_tangent = xp.sqrt(w / (v + float(np.finfo(w.dtype).tiny)))
+    root = half_tangent * v  # √(1 − ρ²)
+    angle = 2.0 * xp.arctan(half_tangent)
+    k1 = (root - (1.0 - w) * angle) * (1.0 / math.pi)
+    small = w < _SERIES_END
+    if small.any():
+        few, series = w[small], 0.0
+        for coefficient in _SERIES[:0:-1]:
+            series = (series + coefficient) * few
+        k1[small] = (series + _SERIES[0]) * few * root[small]
     return angle, k1
 
 

@@ -102,9 +102,12 @@ def source() -> str:
             degree = len(coefficients) - 1
             constants += [
                 f"# Degree {degree}, constant first; truncated by {error:.1g}, relatively.",
-                f"{name.upper()}{bits} = (",
-                *(f"    np.float{bits}({c!r})," for c in coefficients),
-                ")",
+                f"{name.upper()}{bits} = tuple(map(np.float{bits}, (",
+                *(
+                    "    " + " ".join(f"{c!r}," for c in coefficients[first : first + 4])
+                    for first in range(0, degree + 1, 4)
+                ),
+                ")))  # fmt: skip",
                 "",
             ]
             functions += [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Timer
@@ -27,10 +27,8 @@ __all__ = ["Engine", "Request", "ScaledKernel", "available", "choose"]
 _ANNOUNCE_AFTER = 1.0
 """Seconds after which the compilation of an engine is announced.
 
-Raising it announces later. Code that was compiled before is read from disk in less than a second:
-chosen so that only compilation is announced.
+Raising it announces later. Code that was compiled before is read from disk in less than a second.
 """
-
 
 _LONGEST_MARGIN = 1000
 """Most pixels of the margin of open rows (docs/theory/torus.md) in the engine "numba".
@@ -150,9 +148,7 @@ def choose(
     name : str
         "auto" or the name of an engine.
     request : Request
-        The kernels wanted.
     X : array or SignalList
-        The signals.
     announce : callable, optional
         Called with a sentence when the engine's code is being compiled.
 
@@ -170,32 +166,28 @@ def choose(
     'rescntk.engines.reference'
     """
     check_choice(name, "engine", ["auto", *_ENGINES])
-    with _announced(announce):
-        if name == "auto":
-            name = _fastest(request, X)
-        entry = _ENGINES[name]
-        reason = entry.refuses(request, X) or entry.is_missing(request.dtype)
-    if reason is not None:
-        serving = [
-            other
-            for other, it in _ENGINES.items()
-            if it.refuses(request, X) is None and it.is_missing(request.dtype) is None
-        ]
+
+    def reason(engine: str) -> str | None:
+        entry = _ENGINES[engine]
+        return entry.refuses(request, X) or entry.is_missing(request.dtype)
+
+    with _announced(announce) if announce else nullcontext():
+        name = _fastest(request, X) if name == "auto" else name
+        refusal = reason(name)
+    if refusal is not None:
+        serving = [repr(engine) for engine in _ENGINES if reason(engine) is None]
         raise ValueError(
-            f"engine is {name!r}, which cannot serve here: {reason}; "
-            f"these can: {', '.join(map(repr, serving))}"
+            f"engine is {name!r}, which cannot serve here: {refusal}; "
+            f"these can: {', '.join(serving)}"
         )
-    return cast(Engine, import_module(f"{__name__}.{entry.module}"))
+    return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
 
 
 @contextmanager
-def _announced(announce: Callable[[str], None] | None) -> Iterator[None]:
+def _announced(announce: Callable[[str], None]) -> Iterator[None]:
     """Announce that an engine is being compiled, if the block takes longer than a moment."""
-    if announce is None:
-        yield
-        return
-    said = "compiling the engine's loops, about 20 s, once for this machine and precision"
-    timer = Timer(_ANNOUNCE_AFTER, announce, [said])
+    text = "compiling the engine's loops, about 20 s, once for this machine and precision"
+    timer = Timer(_ANNOUNCE_AFTER, announce, [text])
     timer.daemon = True
     timer.start()
     try:

@@ -17,15 +17,16 @@ c units (`_ROUNDING`): 0 for equal and for opposite features, which therefore st
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from ..activations import DualInput, DualResult, activation_of
 from ..arrays import Array, array_module
+from ..validation import KINDS
 from .geometry import Rows
-from .layer import add, correlate
 from .protocol import Request
 from .recursion import Recursion, Side
 from .scaling import Scaling
@@ -58,7 +59,7 @@ def may_be_unresolved(scaling: Scaling, left: SignalTables, right: SignalTables)
     No pixel pair amplifies errors more than the geometric mean of its two signals' own
     amplifications: K̇(x, z)² ≤ K̇(x, x) K̇(z, z) at each pixel pair.
     """
-    if left.amplification is None or right.amplification is None:
+    if scaling.activation.homogeneous:
         return False
     largest = math.sqrt(float(left.amplification.max()) * float(right.amplification.max()))
     eps = float(np.finfo(scaling.dtype).eps)
@@ -70,11 +71,7 @@ def may_cancel(request: Request) -> bool:
     return request.head == "gap" and not activation_of(request.network).homogeneous
 
 
-def check_pooled(
-    values: Mapping[str, Array],
-    bounds: Mapping[tuple[str, int], Array | float],
-    depths: tuple[int, ...],
-) -> None:
+def check_pooled(values: Mapping[str, Array], bounds: Array, depths: tuple[int, ...]) -> None:
     """Raise a ValueError if GAP kernels K(x, x) are too small a share of those at pixel pairs.
 
     The mean over pixel pairs has the error eps times the bound on its terms (docs/theory/erf.md).
@@ -83,21 +80,21 @@ def check_pooled(
     ----------
     values : mapping of kinds to arrays (depth, 1, case)
         K(x, x) of the head GAP.
-    bounds : mapping
+    bounds : array, (2, depth, case)
         `SignalTables.bounds` of the same cases.
     depths : tuple of int
     """
     for kind, own in values.items():
+        xp, least = array_module(own), largest_error(own.dtype)
         for t, depth in enumerate(depths):
-            largest = bounds[kind, depth] ** 2
-            xp = array_module(own)
-            share = xp.where(largest > 0, own[t, 0] / xp.where(largest > 0, largest, 1.0), 1.0)
-            least, expected = float(share.min()), largest_error(own.dtype)
-            if not least >= expected:
+            largest = bounds[KINDS.index(kind), t] ** 2
+            shares = xp.where(largest > 0, own[t, 0] / xp.where(largest > 0, largest, 1.0), 1.0)
+            share = float(shares.min())
+            if not share >= least:
                 raise ValueError(
                     f"the {_WORDS[kind]} kernel of a signal with itself, of head 'gap' at depth "
-                    f"{depth}, is {max(least, 0.0):.1g} of its terms at pixel pairs, expected at "
-                    f"least {expected:.1g}: erf is odd, and the terms of this signal cancel in "
+                    f"{depth}, is {max(share, 0.0):.1g} of its terms at pixel pairs, expected at "
+                    f"least {least:.1g}: erf is odd, and the terms of this signal cancel in "
                     f"rounding errors. Remedies: head='trace', activation='relu', larger signals "
                     f"or signals whose mean is not zero"
                 )
@@ -132,13 +129,12 @@ class ErrorSums:
             error = error.sum(axis=0, dtype=np.float64)
         self._sums[kind, depth] = before + rows.total(error) / self._pixel_pairs
 
-    def check(self, left: SignalTables, right: SignalTables, paired: bool) -> None:
+    def check(self, left: Side, right: Side) -> None:
         """Raise a ValueError if a kernel has lost more than half of its digits."""
-        dtype = self._scaling.dtype
+        dtype, depths = self._scaling.dtype, self._scaling.depths
         for (kind, depth), total in self._sums.items():
-            xp = array_module(total)
-            own, other = left.sizes[kind, depth], right.sizes[kind, depth]
-            size = (own if paired else own[:, None]) * other
+            xp, place = array_module(total), (KINDS.index(kind), depths.index(depth))
+            size = left.cases(left.tables.sizes[place]) * right.cases(right.tables.sizes[place])
             error = total / xp.where(size > 0, size, 1.0)
             worst = float(error.max()) * float(np.finfo(dtype).eps)
             if not worst <= largest_error(dtype):
@@ -152,115 +148,15 @@ class ErrorSums:
                 )
 
 
-class OddRecursion(Recursion):
-    """The recursion on one tile for an odd activation (erf): F → −F is a symmetry.
-
-    Besides F, D and A the recursion carries, like D, ::
-
-        D⁺ = (q1 + q2)/2 + F    half the squared distance to the negated features
-        v = 1 + ρ = (box(D⁺) − z) / g
-
-    Attributes
-    ----------
-    opposite : array
-        D⁺ after the last layer.
-    """
-
-    opposite: Array
-
-    def __init__(
-        self, request: Request, scaling: Scaling, left: Side, right: Side, rows: Rows
-    ) -> None:
-        super().__init__(request, scaling, left, right, rows)
-        self._branches: Array | None = None  # F without the part of F⁰, where F is wanted too
-
-    def _kernel(self, kind: str) -> Array:
-        if kind == "gpk" and self._branches is not None:
-            return self._branches
-        return super()._kernel(kind)
-
-    def _enter(self, w: Array, v: Array) -> None:
-        """Set F, D, D⁺ and A of the input."""
-        super()._enter(w, v)
-        left, right = self.left.layers[0].half_root, self.right.layers[0].half_root
-        self.opposite = (left - right) ** 2 + 2.0 * (left * right) * v
-
-    def _set_linear_part_apart(self) -> None:
-        """Keep F besides its branches: the activation depends on F itself."""
-        features = self.features
-        super()._set_linear_part_apart()
-        self._branches, self.features = self.features, features
-
-    def _input_pair(self, w: Array, v: Array) -> DualInput:
-        features = self._box(self.features, self.network.inner_filter(1))
-        return super()._input_pair(w, v)._replace(covariance=features)
-
-    def _correlate(self, layer: int) -> DualInput:
-        """Return the correlations of the pre-activations of layers 2, 3, …."""
-        left, right = self.left.layers[layer], self.right.layers[layer]
-        window, inverse = self.network.inner_filter(layer), left.inverse * right.inverse
-        z = (left.half_root - right.half_root) ** 2
-        w, v = (
-            correlate(self._box(distance, window) - z, inverse)
-            for distance in (self.distance, self.opposite)
-        )
-        features = self._box(self.features, window)
-        return DualInput(w, v, left.half_root * right.half_root, z, features)
-
-    def _add_tangent(self, layer: int, pair: DualInput, branch: DualResult) -> None:
-        """Add box(K̇ ⊙ A_g + (o + r) K) to A, and take out the powers of two of its growth."""
-        weight = self.network.parts.outer_plus_readout
-        tangent = branch.K_dot * self._tangent_g(layer, pair)
-        tangent = tangent + (weight * branch.K) * self._tangent_scale(layer - 1)
-        self.tangent = self._add_and_rescale(self.tangent, tangent, layer)
-
-    def _tangent_g(self, layer: int, pair: DualInput) -> Array:
-        """Return A_g = (i − r) Σ + box(A)."""
-        scale = self._tangent_scale(layer - 1)
-        tangent = self._box(self.tangent, self.network.inner_filter(layer))
-        if self._linear is not None:
-            tangent = tangent + self._box_of_linear(self._linear, layer) * scale
-        return tangent + (self.network.parts.inner_minus_readout * pair.covariance) * scale
-
-    def _add_branch(self, layer: int, branch: DualResult) -> None:
-        """Add box(D_K) to D and D⁺, and box(K) to F."""
-        if layer < self.request.depths[-1]:
-            self.distance = self._add(self.distance, branch.branch_distance, layer)
-            self.opposite = self._add(
-                self.opposite, self.xp.asarray(branch.opposite_distance), layer
-            )
-        box = self._box(branch.K, self.network.outer_filter(layer))
-        skip_scale = self.constants[layer].skip_scale
-        self.features = add(self.features, box, skip_scale)
-        if self._branches is not None:
-            self._branches = add(self._branches, box, skip_scale)
-
-    def _add_and_rescale(self, state: Array, branch: Array, layer: int) -> Array:
-        """Return A after a layer, divided by the powers of two that A has grown by."""
-        return self._add(state, branch, layer) * self._tangent_scale(layer, layer - 1)
-
-    def _tangent_scale(self, layer: int, since: int = 0) -> Array:
-        """Return the power of two by which A is multiplied after a layer, over that `since`."""
-        sides = self.left.tangent_exponents, self.right.tangent_exponents
-        return tangent_scale(self.xp, sides, layer, since).astype(self.scaling.dtype)
-
-
-def tangent_scale(
-    xp: ModuleType, sides: Iterable[list[Array] | None], layer: int, since: int = 0
-) -> Array:
-    """Return the power of two by which A is multiplied after a layer, over the layer `since`.
-
-    `sides` has the `tangent_exponents` of the left and of the right side.
-    """
-    exponents = xp.zeros((1, 1), dtype=np.int64)
-    for side in sides:
-        if side is not None:
-            exponents = exponents + side[since] - side[layer]
-    return xp.ldexp(xp.ones(1), exponents)
-
-
-class ErrorRecursion(OddRecursion):
+class ErrorRecursion(Recursion):
     """The recursion of an odd activation with estimates of its errors.
+
+    Parameters
+    ----------
+    sums : ErrorSums
+        Takes the errors at the depths asked for.
+    others
+        Those of `Recursion`.
 
     Attributes
     ----------
@@ -271,67 +167,49 @@ class ErrorRecursion(OddRecursion):
     error: Array
     tangent_error: Array
 
-    def __init__(
-        self,
-        request: Request,
-        scaling: Scaling,
-        left: Side,
-        right: Side,
-        sums: ErrorSums,
-        rows: Rows,
-    ) -> None:
-        super().__init__(request, scaling, left, right, rows)
-        self._sums, self._eps = sums, float(np.finfo(scaling.dtype).eps)
+    def __init__(self, *arguments: Any, sums: ErrorSums) -> None:
+        super().__init__(*arguments)
+        self._sums, self._eps = sums, float(np.finfo(self.scaling.dtype).eps)
 
     def _enter(self, w: Array, v: Array) -> None:
         """Set e and e_A of the input besides F, D, D⁺ and A."""
         super()._enter(w, v)
+        xp = self.xp
+        equal, negated = (xp.ones(self.distance.shape, dtype=bool) for _ in range(2))
+        for one, other in zip(self.left.tables.vectors, self.right.tables.vectors, strict=True):
+            one, other = self.left.axes(one), self.right.axes(other)
+            equal &= one == other
+            negated &= one == -other
         # Rounded, vectors that differ may have become equal: D is then unknown up to eps² q.
         least = self._eps**2 * (self.distance + self.opposite)
-        distance, opposite = (
-            self.xp.maximum(distance, self.xp.where(tied, 0.0, least))
-            for distance, tied in zip((self.distance, self.opposite), self._ties(), strict=True)
-        )
-        self.error = _change(self.xp, distance, opposite)
+        distance = xp.maximum(self.distance, xp.where(equal, 0.0, least))
+        opposite = xp.maximum(self.opposite, xp.where(negated, 0.0, least))
+        self.error = _change(xp, distance, opposite)
         self.tangent_error = self.network.parts.initial * self.error
 
-    def _ties(self) -> tuple[Array, Array]:
-        """Return where the vectors of two pixels are equal, and where they are opposite."""
-        equal, opposite = (self.xp.ones(self.distance.shape, dtype=bool) for _ in range(2))
-        vectors = (side.vectors or () for side in (self.left, self.right))
-        for left, right in zip(*vectors, strict=True):
-            equal &= left == right
-            opposite &= left == -right
-        return equal, opposite
-
-    def _activate(self, layer: int, pair: DualInput) -> DualResult:
-        """Return the dual activations, and carry e and e_A past the layer."""
-        branch = super()._activate(layer, pair)
-        inner = self.network.inner_filter(layer)
+    def _add_branch(
+        self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
+    ) -> None:
+        """Carry e and e_A past the layer too, and give those of a depth asked for to `sums`."""
+        inner, parts = self.network.inner_filter(layer), self.network.parts
         entering = self._box(self.error, inner)
         moved = branch.K_dot * entering
-        if self.want_ntk:
-            unit, parts, scale = (
-                self.scaling.unit(layer), self.network.parts, self._tangent_scale(layer - 1)
-            )  # fmt: skip
+        if tangent_g is not None:
+            unit, scale = self.scaling.unit(layer), self._tangent_scale(layer - 1)
             # 4/Δ, from K̇ = (4/π)/√Δ.
             root = branch.K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
             per_error = (unit * unit * abs(pair.covariance)) * (root * root)
             error = self._box(self.tangent_error, inner)
             error = error + (abs(parts.inner_minus_readout) * scale) * entering
-            error = error + per_error * entering * self.xp.abs(self._tangent_g(layer, pair))
+            error = error + per_error * entering * abs(tangent_g)
             error = error * branch.K_dot + (parts.outer_plus_readout * scale) * moved
-            self.tangent_error = self._add_and_rescale(self.tangent_error, error, layer)
+            self.tangent_error = self._add_tangent(self.tangent_error, error, layer)
         self.error = self._add(self.error, moved, layer)
-        return branch
-
-    def _add_branch(self, layer: int, branch: DualResult) -> None:
-        """Add the residual branch to all states, and the errors of a depth asked for to `sums`."""
-        super()._add_branch(layer, branch)
+        super()._add_branch(layer, pair, branch, tangent_g)
         if layer in self.request.depths:
-            errors = {"gpk": self.error, "ntk": self.tangent_error}
             for kind in self.request.kinds:
-                self._sums.add(kind, layer, errors[kind], self.rows)
+                error = self.error if kind == "gpk" else self.tangent_error
+                self._sums.add(kind, layer, error, self.rows)
         if layer < self.request.depths[-1]:
             most = (self.distance + self.opposite) / self._eps
             change = _change(self.xp, self.distance, self.opposite)

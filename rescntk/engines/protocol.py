@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -101,6 +104,12 @@ def cut(sizes: np.ndarray, most: float) -> Iterator[slice]:
         stop = max(start + 1, stop)
         yield slice(start, stop)
         start = stop
+
+
+def pool_of(threads: int) -> AbstractContextManager[Any]:
+    """Return a pool of `threads` threads with `map`, as of executors; with one, this thread."""
+    this_thread = SimpleNamespace(map=map)  # runs a task when its result is asked for
+    return ThreadPoolExecutor(threads) if threads > 1 else nullcontext(this_thread)
 
 
 class Engine(Protocol):

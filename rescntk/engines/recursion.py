@@ -6,18 +6,22 @@ For each pixel pair the recursion carries three numbers. ::
     D = (q1 + q2)/2 − F     half the squared distance of the features
     A = T + r F             tangent kernel
 
-A starts as (t + r) F. The four steps of a layer are those of layer.py; docs/theory/recursion.md
-derives them. Boxes are sums over windows: `Scaling` has the filters' constants. Without skip
-connections a layer's results replace F, D and A. Without the NTK, A is absent.
+A starts as (t + r) F. For an odd activation (erf), F → −F is a symmetry, and a fourth number is
+half the squared distance to the negated features: ::
 
-Subclasses carry other states: deficits (deficits.py), and for an odd activation both distances
-(errors.py).
+    D⁺ = (q1 + q2)/2 + F,   v = 1 + ρ = (box(D⁺) − z) / g
+
+The four steps of a layer are those of layer.py; docs/theory/recursion.md derives them. Boxes are
+sums over windows: `Scaling` has the filters' constants. Without skip connections a layer's results
+replace the state. Without the NTK, A is absent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,6 +34,7 @@ from .geometry import Rows
 from .layer import add, correlate, tangent_branch, tangent_g
 from .protocol import Request
 from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
+from .signal_tables import SignalTables
 
 _CHANNELS = 16
 """Channels whose squares are added up one after the other; beyond, pairs of sums are added.
@@ -38,32 +43,56 @@ More channels lose more digits; fewer take more memory. Chosen by reasoning: 16 
 terms lose at most 16 rounding units, and mostly two.
 """
 
+Axes: TypeAlias = Callable[[Array], Array]
+"""Gives joined tables (…, pixels) the axes of a block of rows, (…, pixel j, left case, row, 1)."""
+
 
 class Side(NamedTuple):
-    """Tables of the cases on one side of a tile.
+    """The joined tables of one side of a tile."""
 
-    They broadcast to the tile's shape, (pixel j, left case, row, 1).
+    tables: SignalTables
+    axes: Axes
+
+    cases: Callable[[Array], Array]
+    """Gives tables of signals the axes (left case, right case)."""
+
+    def layer(self, layer: int) -> Pixels:
+        """Return the tables of a layer; they broadcast to the tile's shape."""
+        half_root, inverse, *extra = map(self.axes, self.tables.layers[:, layer])
+        return Pixels(half_root, inverse, tuple(extra))
+
+
+def tangent_scale(sides: Sequence[Side], layer: int, since: int = 0) -> Array:
+    """Return the power of two by which A is multiplied after a layer, over the layer `since`.
+
+    It is (left case, right case), and 1 for homogeneous activations.
     """
-
-    unit_vectors: Sequence[Array]
-    """A table for each feature of the input."""
-
-    layers: Sequence[Pixels]
-    tangent_exponents: list[Array] | None = None
-    """For layers 0 … L the e of `SignalTables.tangent_exponents`; None: no powers are taken out."""
-
-    vectors: Sequence[Array] | None = None
-    """`SignalTables.vectors`, a table for each feature."""
+    exponents: Any = 0
+    for tables, _, cases in sides:
+        exponents = exponents + cases(tables.tangent_exponents[since])
+        exponents = exponents - cases(tables.tangent_exponents[layer])
+    xp = array_module(exponents)
+    scale: Array = xp.ldexp(xp.ones(1), exponents)
+    return scale
 
 
 class Recursion:
-    """The recursion on one tile, for ReLU networks in distances.
+    """The recursion on one block of rows, in distances.
+
+    Parameters
+    ----------
+    request : Request
+    scaling : Scaling
+    left, right : Side
+    rows : Rows
 
     Attributes
     ----------
     features, distance, tangent : array
         F, D and A after the last layer, stored divided by a power of two (`Scaling.step`). If
         `Scaling.linear_apart`, F and A are without the part of F⁰.
+    opposite, covariance : array
+        D⁺ and F, with the part of F⁰, for odd activations.
     doubt : array, (left case, right case), float64
         Weighted sum over pixels, offsets and layers of the E of doubtful pixel pairs
         (`DOUBTFUL`).
@@ -72,16 +101,18 @@ class Recursion:
     features: Array
     distance: Array
     tangent: Array
+    opposite: Array
+    covariance: Array
 
     def __init__(
         self, request: Request, scaling: Scaling, left: Side, right: Side, rows: Rows
     ) -> None:
         self.request, self.network, self.scaling = request, request.network, scaling
         self.left, self.right, self.rows = left, right, rows
-        self.xp = array_module(left.layers[0].half_root)
-        self.seam = rows.seam(self.xp)
+        self.xp = array_module(left.tables.scale)
+        self.seam, self.odd = rows.seam(self.xp), not scaling.activation.homogeneous
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
-        self.constants = scaling.constants.view(np.recarray)
+        self.constants = scaling.layers
         self.doubt: Array | float = 0.0
         self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
         self._linear: Array | None = None  # (t + r) F⁰, if it is kept apart from A
@@ -89,88 +120,90 @@ class Recursion:
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield each depth asked for, and the kernels of each kind at every pixel pair."""
-        depths, kinds = self.request.depths, self.request.kinds
+        depths, scaling = self.request.depths, self.scaling
         w, v = self._correlate_unit_vectors()
         self._enter(w, v)
         for layer in range(1, depths[-1] + 1):
-            pair = self._input_pair(w, v) if layer == 1 else self._correlate(layer)
-            branch = self._activate(layer, pair)
-            if self.want_ntk:
-                self._add_tangent(layer, pair, branch)
-            self._add_branch(layer, branch)
+            left, right = self.left.layer(layer), self.right.layer(layer)
+            pair = self._correlate(layer, left, right, w, v)
+            unit, factor = scaling.unit(layer), scaling.factor(layer)
+            branch = scaling.activation.dual(left, right, pair, unit=unit, factor=factor)
+            tangent = self._tangent_g(layer, pair) if self.want_ntk else None
+            self._add_branch(layer, pair, branch, tangent)
             if layer in depths:
-                kernels = {kind: self._kernel(kind) for kind in kinds}
-                yield layer, kernels
-
-    def _kernel(self, kind: str) -> Array:
-        return self.features if kind == "gpk" else self.tangent
+                yield (
+                    layer,
+                    {
+                        kind: self.features if kind == "gpk" else self.tangent
+                        for kind in self.request.kinds
+                    },
+                )
 
     # -- the input
 
     def _enter(self, w: Array, v: Array) -> None:
-        """Set F, D and A of the input, from w and v of its pixels."""
-        left, right = self.left.layers[0].half_root, self.right.layers[0].half_root
-        g = 2.0 * (left * right)
-        self.features = g - g * w
-        self.distance = (left - right) ** 2 + g * w
+        """Set F, D, D⁺ and A of the input, from w and v of its pixels."""
+        left, right = (side.axes(side.tables.layers[0, 0]) for side in (self.left, self.right))
+        g, z = 2.0 * (left * right), (left - right) ** 2
+        g_w = g * w
+        self.features, self.distance = g - g_w, z + g_w
+        if self.odd:
+            self.covariance, self.opposite = self.features, z + g * v
         if self.want_ntk:
             self.tangent = self.network.parts.initial * self.features
-        if self.scaling.linear_apart:
-            self._set_linear_part_apart()
-
-    def _set_linear_part_apart(self) -> None:
-        """Take F⁰'s part out of F and A; keep (t + r) F⁰, whose boxes A_g needs."""
-        self.features = self.xp.zeros_like(self.features)
-        if self.want_ntk:
-            self._linear, self.tangent = self.tangent, self.features
-
-    def _input_pair(self, w: Array, v: Array) -> DualInput:
-        """Return the correlations of layer 1, whose pre-activations have the input's w and v."""
-        left, right = self.left.layers[1].half_root, self.right.layers[1].half_root
-        return DualInput(w, v, left * right, (left - right) ** 2)
+        if self.scaling.linear_apart:  # A_g needs the boxes of (t + r) F⁰
+            self.features = self.xp.zeros_like(self.features)
+            if self.want_ntk:
+                self._linear, self.tangent = self.tangent, self.features
 
     def _correlate_unit_vectors(self) -> tuple[Array, Array]:
         """Return w = |û − v̂|²/2 and v = |û + v̂|²/2 of the input's pixels, without cancellation."""
-        w = self._half_square(-1.0)
+        w = self._half_square(operator.sub)
         if float(w.max()) <= NEARLY_OPPOSITE:
             return w, 2.0 - w
-        return w, self.xp.where(w <= NEARLY_OPPOSITE, 2.0 - w, self._half_square(1.0))
+        return w, self.xp.where(w <= NEARLY_OPPOSITE, 2.0 - w, self._half_square(operator.add))
 
-    def _half_square(self, sign: float) -> Array:
-        """Return |û + sign · v̂|²/2."""
-        channels = len(self.left.unit_vectors)
+    def _half_square(self, combine: Callable[[Array, Array], Array]) -> Array:
+        """Return |û ± v̂|²/2, as `combine` adds or subtracts."""
+        (left, axes, _), (right, other_axes, _) = self.left, self.right
+
+        def square(k: int) -> Array:
+            term = combine(axes(left.unit_vectors[k]), other_axes(right.unit_vectors[k]))
+            return term * term
+
+        stop = len(left.unit_vectors)
         return 0.5 * pairwise(
-            self._sum_of_squares(sign, range(first, min(first + _CHANNELS, channels)))
-            for first in range(0, channels, _CHANNELS)
+            reduce(operator.add, map(square, range(first, min(first + _CHANNELS, stop))))
+            for first in range(0, stop, _CHANNELS)
         )
-
-    def _sum_of_squares(self, sign: float, channels: range) -> Array:
-        """Return the sum of |û + sign · v̂|² over some channels."""
-        terms = (self.left.unit_vectors[k] + sign * self.right.unit_vectors[k] for k in channels)
-        total: Array = sum(term * term for term in terms)
-        return total
 
     # -- the steps of a layer
 
-    def _correlate(self, layer: int) -> DualInput:
-        """Return the correlations of the pre-activations of layers 2, 3, …."""
-        left, right = self.left.layers[layer], self.right.layers[layer]
+    def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
+        """Return the correlations of the pre-activations; layer 1 has w and v of the input."""
+        window = self.network.inner_filter(layer)
         half_g, difference = left.half_root * right.half_root, left.half_root - right.half_root
-        distance, z = self._box(self.distance, self.network.inner_filter(layer)), difference**2
-        w = correlate(distance - z, left.inverse * right.inverse)
-        pair = DualInput(w, 2.0 - w, half_g, z)
-        total = abs(difference) * (left.half_root + right.half_root) + distance
-        self._add_doubt(layer, total, pair)
-        return pair
+        z = difference**2
+        if layer > 1:
+            distance, inverse = self._box(self.distance, window), left.inverse * right.inverse
+            w = correlate(distance - z, inverse)
+            if self.odd:
+                v = correlate(self._box(self.opposite, window) - z, inverse)
+            else:
+                v = 2.0 - w
+                total = abs(difference) * (left.half_root + right.half_root) + distance
+                self._add_doubt(layer, total, w, v, half_g)
+        covariance = self._box(self.covariance, window) if self.odd else None
+        return DualInput(w, v, half_g, z, covariance)
 
-    def _add_doubt(self, layer: int, total: Array, pair: DualInput) -> None:
+    def _add_doubt(self, layer: int, total: Array, w: Array, v: Array, half_g: Array) -> None:
         """Add E = (D + |q1 − q2|/2)/√a of doubtful pixel pairs to `doubt`, in whole numbers.
 
         `total` is D + |q1 − q2|/2, and a is min(w, v).
         """
         xp, mean = self.xp, self.scaling.mean_variances[layer]
-        root = xp.sqrt(xp.minimum(pair.w, pair.v))
-        doubtful = (total > (DOUBTFUL * mean) * root) & (pair.half_g > 0)
+        root = xp.sqrt(xp.minimum(w, v))
+        doubtful = (total > (DOUBTFUL * mean) * root) & (half_g > 0)
         if not doubtful.any():
             return
         total = xp.where(doubtful, total, 0.0).astype(np.float64)
@@ -178,40 +211,57 @@ class Recursion:
         E = xp.floor(total / xp.maximum(mean * root.astype(np.float64), least))
         self.doubt = self.doubt + self.rows.total((self._doubt_weights * E).sum(axis=0))
 
-    def _activate(self, layer: int, pair: DualInput) -> DualResult:
-        """Return K, D_K and K̇ of a layer."""
-        return self.scaling.activation.dual(
-            self.left.layers[layer],
-            self.right.layers[layer],
-            pair,
-            unit=self.scaling.unit(layer),
-            factor=self.scaling.factor(layer),
-        )
-
-    def _add_tangent(self, layer: int, pair: DualInput, branch: DualResult) -> None:
-        """Add box(K̇ ⊙ A_g + (o + r) K) to A."""
-        constants, net = self.constants[layer], self.network
-        tangent = self._box(self.tangent, net.inner_filter(layer))
+    def _tangent_g(self, layer: int, pair: DualInput) -> Array:
+        """Return A_g = (i − r) Σ + box(A)."""
+        constants, scale = self.constants[layer], self._tangent_scale(layer - 1)
+        tangent = self._box(self.tangent, self.network.inner_filter(layer))
         if self._linear is not None:
-            tangent = constants.linear_scale * self._box_of_linear(self._linear, layer) + tangent
-        tangent = tangent_g(tangent, pair.half_g, 1.0 - pair.w, constants)
-        tangent = tangent_branch(branch.K_dot, branch.K, tangent, constants)
-        self.tangent = self._add(self.tangent, tangent, layer)
+            window = self.network.inner_filter(layer)
+            if self._linear_box is None or self._linear_box[0] != window:
+                self._linear_box = window, self._box(self._linear, window)
+            tangent = (constants.linear_scale * scale) * self._linear_box[1] + tangent
+        if constants.twice_inner_minus_readout == 0.0:
+            return tangent
+        if self.odd:
+            return tangent_g(tangent, pair.covariance, 0.5 * scale, constants)
+        return tangent_g(tangent, pair.half_g, 1.0 - pair.w, constants)
 
-    def _box_of_linear(self, linear: Array, layer: int) -> Array:
-        """Return box((t + r) F⁰) of a layer, kept for the next layers of the same filter."""
-        window = self.network.inner_filter(layer)
-        if self._linear_box is None or self._linear_box[0] != window:
-            self._linear_box = window, self._box(linear, window)
-        return self._linear_box[1]
-
-    def _add_branch(self, layer: int, branch: DualResult) -> None:
-        """Add box(D_K) to D and box(K) to F, where D and F are needed."""
+    def _add_branch(
+        self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
+    ) -> None:
+        """Add boxes of the branch to F, D, D⁺ and A, where they are needed."""
         depths = self.request.depths
+        if tangent_g is not None:
+            K = branch.K * self._tangent_scale(layer - 1) if self.odd else branch.K
+            tangent = tangent_branch(branch.K_dot, K, tangent_g, self.constants[layer])
+            self.tangent = self._add_tangent(self.tangent, tangent, layer)
         if layer < depths[-1]:
-            self.distance = self._add(self.distance, branch.branch_distance, layer)
+            self._add_distance(layer, branch)
         if self.want_gpk and (self.network.skip or layer in depths):
             self.features = self._add(self.features, branch.K, layer)
+
+    def _add_distance(self, layer: int, branch: DualResult) -> None:
+        """Add box(D_K) to D, of which the next layer is made."""
+        self.distance = self._add(self.distance, branch.branch_distance, layer)
+        if branch.opposite_distance is not None:
+            self.opposite = self._add(self.opposite, branch.opposite_distance, layer)
+            self.covariance = self._add(self.covariance, branch.K, layer)
+
+    def _add_tangent(self, state: Array, branch: Array, layer: int) -> Array:
+        """Return A after a layer, divided by the powers of two that A has grown by."""
+        state = self._add(state, branch, layer)
+        return state * self._tangent_scale(layer, layer - 1) if self.odd else state
+
+    def _tangent_scale(self, layer: int, since: int = 0) -> Array | float:
+        """Return the power of two by which A is multiplied after a layer, over that `since`.
+
+        Homogeneous activations have those of `Scaling.exponents` instead.
+        """
+        if not self.odd:
+            return 1.0
+        scale = self.rows.spread(tangent_scale((self.left, self.right), layer, since))
+        exact: Array = scale.astype(self.scaling.dtype)
+        return exact
 
     def _add(self, state: Array, branch: Array, layer: int) -> Array:
         """Return a state after a layer: its branch passes the outer filter."""

@@ -15,22 +15,18 @@ one starts.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, Batch, channels_and_length, library
-from .deficits import RootMasses
+from ..arrays import Array, Batch, Run, SignalList, channels_and_length, library
 from .errors import check_pooled, may_cancel
 from .geometry import Rows
-from .joined_tables import JoinedTables, SortedSignals
-from .pool import pool_of
-from .protocol import Request, ScaledKernel, Tick, blocks, cut, silent
+from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of, silent
 from .scaling import Scaling
-from .signal_tables import SignalTables
+from .signal_tables import SignalTables, joined, read_input, signal_tables
 from .tile import Tile
 
 _TILE_ENTRIES = 48_000
@@ -84,7 +80,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
         for signals in [X] if Z is None else [X, Z]:
             diagonal(request, signals, silent)  # raises an error where kernels are not resolved
     run = ReferenceGram(request, X, Z)
-    values = run.results(len(run.left.order), len(run.right.order))
+    values = run.results(len(X), len(X if Z is None else Z))
     doubtful = np.zeros((len(run.left.order), len(run.right.order)), dtype=bool)
     # A device computes what one thread asks for.
     threads = (request.threads or _THREADS) if run.xp is np else 1
@@ -94,31 +90,28 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
                 tick(done)
         lefts, rights = np.nonzero(doubtful)
         above = rights >= lefts if run.symmetric else slice(None)
-        batches = run.batches(lefts[above], rights[above])
-        for _ in pool.map(partial(run.repeat, values), batches):
+        for _ in pool.map(partial(run.repeat, values), run.batches(lefts[above], rights[above])):
             pass
-    return run.scaled(values, run.left, run.right)
+    return run.scaled(values)
 
 
 def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
-    run = ReferenceGram(request, X, None)
-    signals, places = run.left, np.arange(len(run.left.order))
-    values = run.results(len(places))
+    run, places = ReferenceGram(request, X, None), np.arange(len(X))
+    values = run.results(len(X))
     for cases, _ in run.batches(places, places):
-        tile = run.paired_tile(cases, cases)
-        out = run.results(1, len(cases))
+        tile, out = run.paired_tile(cases, cases), run.results(1, len(cases))
         doubtful = tile.compute(out)[0]
-        some = cases[doubtful if run.xp is np else run.xp.asnumpy(doubtful)]
+        some = cases[run._on_host(doubtful)]
         if len(some):
             for kind, value in run.in_deficits(some, some).items():
                 out[kind][:, 0, doubtful] = value
         if may_cancel(request):
             check_pooled(out, tile.left.bounds, request.depths)
         for kind, value in out.items():
-            values[kind][:, run.xp.asarray(signals.order[cases])] = value[:, 0]
+            values[kind][:, run.xp.asarray(run.left.order[cases])] = value[:, 0]
         tick(len(cases))
-    return run.scaled(values, signals, signals)
+    return run.scaled(values)
 
 
 def in_deficits(request: Request, X: Array, Z: Array) -> dict[str, Array]:
@@ -130,13 +123,58 @@ def in_deficits(request: Request, X: Array, Z: Array) -> dict[str, Array]:
     return ReferenceGram(request, X, Z).in_deficits(cases, cases)
 
 
-class TileCases(NamedTuple):
-    """The cases of a tile: places among the sorted signals, and the tables of a block of each."""
+class SortedSignals:
+    """One side of a Gram: signals from the longest to the shortest, equal lengths together.
 
-    left: slice
-    right: slice
-    left_block: tuple[int, JoinedTables]
-    right_block: tuple[int, JoinedTables]
+    Attributes
+    ----------
+    order : array, (cases,), int
+        The signals' places in the batch.
+    lengths, begins : array, (cases,), int
+        Their lengths, and the places of their first pixels where signals follow one another.
+    scale, exponents : array, (cases,) and (depths, cases)
+        The scale and the tangents' exponents of each signal, by its place in the batch; known
+        where tables were made.
+    """
+
+    def __init__(self, signals: Batch, scaling: Callable[[int], Scaling]) -> None:
+        runs = signals.runs() if isinstance(signals, SignalList) else [Run(0, signals)]
+        self._runs, self._scaling, self._xp = runs, scaling, library(signals)
+        counts = [len(run.signals) for run in runs]
+        self.order = signals.order if isinstance(signals, SignalList) else np.arange(len(signals))
+        self.lengths = np.repeat([run.length for run in runs], counts)
+        self.begins = np.concatenate([[0], np.cumsum(self.lengths)])
+        self._depths = list(scaling(runs[0].length).depths)
+        self.scale = self._xp.empty(len(self.order))
+        self.exponents = self._xp.zeros((len(self._depths), len(self.order)), dtype=np.int64)
+
+    def tables(self, cases: np.ndarray) -> SignalTables:
+        """Return the joined tables of signals by their places (`_parts`)."""
+        tables = joined([signal_tables(*part) for part in self._parts(cases)])
+        here = self._xp.asarray(self.order[cases])
+        self.scale[here] = tables.scale
+        self.exponents[:, here] = tables.tangent_exponents[self._depths]
+        return tables
+
+    def part(self, tables: SignalTables, block: slice, cases: slice) -> SignalTables:
+        """Return the tables of some of the cases of a block."""
+        start, stop = self.begins[[cases.start, cases.stop]] - self.begins[block.start]
+        places = slice(cases.start - block.start, cases.stop - block.start)
+        return tables.selected(slice(int(start), int(stop)), places)
+
+    def masses(self, cases: np.ndarray) -> list[Array]:
+        """Return F⁰ at x = z, j = j' of the signals of each length (`_parts`)."""
+        return [read_input(*part).variance for part in self._parts(cases)]
+
+    def _parts(self, cases: np.ndarray) -> Iterator[tuple[Scaling, Array]]:
+        """Yield the signals of each length, of the places `cases`: the longest come first."""
+        for run in self._runs:
+            inside = cases[(cases >= run.start) & (cases < run.stop)] - run.start
+            if len(inside):
+                consecutive = bool((np.diff(inside) == 1).all())
+                some = slice(int(inside[0]), int(inside[-1]) + 1)
+                signals = run.signals[some if consecutive else self._xp.asarray(inside)]
+                yield self._scaling(run.length), signals
 
 
 class ReferenceGram:
@@ -148,15 +186,10 @@ class ReferenceGram:
     def __init__(self, request: Request, X: Batch, Z: Batch | None) -> None:
         self.request, self.xp, self.symmetric = request, library(X), Z is None
         self._n_channels, self._longest = channels_and_length(X)
-        longest = Scaling(request, self._n_channels, self._longest)
-        self._scalings, self._all_offsets = (
-            {self._longest: longest},
-            request.head in ("gap", "pixels"),
-        )
-        self.left = SortedSignals(X, self.scaling, request.depths)
-        self.right = self.left
+        self._scalings = {self._longest: Scaling(request, self._n_channels, self._longest)}
+        self.left = self.right = SortedSignals(X, self.scaling)
         if Z is not None:
-            self.right = SortedSignals(Z, self.scaling, request.depths)
+            self.right = SortedSignals(Z, self.scaling)
 
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
@@ -170,11 +203,9 @@ class ReferenceGram:
         shape = (len(self.request.depths), *cases, *tail)
         return {kind: self.xp.empty(shape) for kind in self.request.kinds}
 
-    def scaled(
-        self, values: dict[str, Array], left: SortedSignals, right: SortedSignals
-    ) -> ScaledKernel:
+    def scaled(self, values: dict[str, Array]) -> ScaledKernel:
         """Return finished values with the scales of both sides."""
-        scaling = self.scaling(self._longest)
+        scaling, (left, right) = self.scaling(self._longest), (self.left, self.right)
         for value in values.values():
             scaling.finish(value, symmetric=False)
         exponents = left.exponents, right.exponents
@@ -182,18 +213,27 @@ class ReferenceGram:
 
     # -- how the work is cut into tiles
 
-    def tiles(self) -> Iterator[list[TileCases]]:
-        """Yield the tiles of each block of left with each block of right signals."""
+    def tiles(self) -> Iterator[list[tuple[slice, slice, SignalTables, SignalTables]]]:
+        """Yield the tiles of each block of left with each block of right signals.
+
+        A tile has the places and the tables of its left and right cases.
+        """
         for rows in self._table_blocks(self.left):
-            left = rows.start, self.left.tables(np.arange(rows.start, rows.stop))
+            left = self.left.tables(np.arange(rows.start, rows.stop))
             for columns in self._table_blocks(self.right):
                 if self.symmetric and columns.stop <= rows.start:
                     continue  # below the diagonal
                 right = left
                 if not (self.symmetric and columns == rows):
-                    right = columns.start, self.right.tables(np.arange(columns.start, columns.stop))
+                    right = self.right.tables(np.arange(columns.start, columns.stop))
                 yield [
-                    TileCases(part, cases, left, right) for part, cases in self._cut(rows, columns)
+                    (
+                        some,
+                        other,
+                        self.left.part(left, rows, some),
+                        self.right.part(right, columns, other),
+                    )
+                    for some, other in self._cut(rows, columns)
                 ]
 
     def _table_blocks(self, side: SortedSignals) -> Iterator[slice]:
@@ -218,7 +258,11 @@ class ReferenceGram:
     def _pixel_pairs(self, left: int, lengths: np.ndarray) -> np.ndarray:
         """Return the number of pixel pairs of a left case with right cases of these lengths."""
         d = int(self.left.lengths[left])
-        return d * lengths if self._all_offsets else np.full_like(lengths, d)
+        return d * (lengths if self._all_offsets else np.ones_like(lengths))
+
+    @property
+    def _all_offsets(self) -> bool:
+        return self.request.head in ("gap", "pixels")
 
     def batches(
         self, lefts: np.ndarray, rights: np.ndarray
@@ -234,24 +278,25 @@ class ReferenceGram:
 
     # -- a tile
 
-    def fill_tile(self, values: dict[str, Array], doubtful: np.ndarray, cases: TileCases) -> int:
+    def fill_tile(
+        self,
+        values: dict[str, Array],
+        doubtful: np.ndarray,
+        cases: tuple[slice, slice, SignalTables, SignalTables],
+    ) -> int:
         """Compute one tile of `values` and `doubtful`, and return its number of pairs of cases."""
-        (left_start, left), (right_start, right) = cases.left_block, cases.right_block
-        own = left.cases(_shifted(cases.left, left_start)).of_one_length()
-        other = right.cases(_shifted(cases.right, right_start))
-        tile = self._tile(cases.left.start, own, other, paired=False)
-        n, m = len(own.scale), len(other.lengths)
-        out = self.results(n, m)
-        found = tile.compute(out)
-        doubtful[cases.left, cases.right] = found if self.xp is np else self.xp.asnumpy(found)
-        here, there = self.left.order[cases.left][:, None], self.right.order[cases.right]
-        self._write(values, out, here, there)
-        return n * m
+        some, other, left, right = cases
+        here, there = self.left.order[some], self.right.order[other]
+        tile = self._tile(some.start, left, right, self.right.lengths[other], paired=False)
+        out = self.results(len(here), len(there))
+        doubtful[some, other] = self._on_host(tile.compute(out))
+        self._write(values, out, here[:, None], there)
+        return len(here) * len(there)
 
     def paired_tile(self, lefts: np.ndarray, rights: np.ndarray) -> Tile:
         """Return the tile of left cases of one length with the right cases of the same number."""
-        own = self.left.tables(lefts).tables
-        return self._tile(int(lefts[0]), own, self.right.tables(rights), paired=True)
+        left, right = self.left.tables(lefts), self.right.tables(rights)
+        return self._tile(int(lefts[0]), left, right, self.right.lengths[rights], paired=True)
 
     def repeat(self, values: dict[str, Array], pairs: tuple[np.ndarray, np.ndarray]) -> None:
         """Compute pairs of `values` again, in deficits."""
@@ -262,21 +307,20 @@ class ReferenceGram:
     def in_deficits(self, lefts: np.ndarray, rights: np.ndarray) -> dict[str, Array]:
         """Return the kernels, (depth, pair), of a batch of pairs."""
         tile, out = self.paired_tile(lefts, rights), self.results(1, len(lefts))
-        own, other = (
-            partial(RootMasses, [(scaling, part.variance) for scaling, part in side.inputs(cases)])
-            for side, cases in ((self.left, lefts), (self.right, rights))
-        )
-        tile.compute(out, (own, other))
+        tile.compute(out, (self.left.masses(lefts), self.right.masses(rights)))
         return {kind: value[:, 0] for kind, value in out.items()}
 
-    def _tile(self, first: int, left: SignalTables, right: JoinedTables, paired: bool) -> Tile:
+    def _tile(
+        self, first: int, left: SignalTables, right: SignalTables, lengths: np.ndarray, paired: bool
+    ) -> Tile:
         """Return the tile of left cases, the first of which is `first`, with right cases."""
-        length = int(self.left.lengths[first])
-        rows = Rows.of(length, right.lengths, self._all_offsets)
-        left_cases = 1 if paired else len(left.scale)
-        block = max(_SHORTEST_RUN, _TILE_ENTRIES // (length * left_cases))
-        scaling = self.scaling(length)
-        return Tile(self.request, scaling, left, right.tables, rows, block, paired)
+        d, left_cases = int(self.left.lengths[first]), 1 if paired else len(left.scale)
+        rows = Rows.of(d, lengths, self._all_offsets)
+        block = max(_SHORTEST_RUN, _TILE_ENTRIES // (d * left_cases))
+        return Tile(self.request, self.scaling(d), left, right, rows, block, paired)
+
+    def _on_host(self, found: Array) -> np.ndarray:
+        return np.asarray(found if self.xp is np else self.xp.asnumpy(found))
 
     def _write(
         self, values: dict[str, Array], out: dict[str, Array], here: np.ndarray, there: np.ndarray
@@ -288,8 +332,3 @@ class ReferenceGram:
             if self.symmetric:  # for pixel pairs, (z, x) at (j', j) is (x, z) at (j, j')
                 pixels = value.swapaxes(-1, -2) if self.request.head == "pixels" else value
                 values[kind][:, columns, rows] = pixels
-
-
-def _shifted(cases: slice, start: int) -> slice:
-    """Return the places of cases in a block that begins with the case `start`."""
-    return slice(cases.start - start, cases.stop - start)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,36 +112,13 @@ def constants_dtype(dtype: str) -> np.dtype:
 class Variances(NamedTuple):
     """The recursion at x = z, j = j' after one layer: arrays (d, cases)."""
 
-    window: Array
-    """Σ / unit; F⁰ for layer 0."""
-
-    features: Array
-    """F."""
-
-    tangent: Array
-    """A."""
-
-    branches: Array
-    """F without the part of F⁰."""
-
-    tangent_branches: Array
-    """A without the part of F⁰."""
-
-    tangent_exponent: Array
-    """The e of each case, (cases,): both tables of A are stored divided by 4^e."""
-
-    amplification: Array
-    """By how much the layers multiply an error of the distance D: see errors.py."""
-
-
-def _half_bits(xp: ModuleType, table: Array) -> Array:
-    """Return the e of each case, (cases,), such that `table` is to be divided by 4^e.
-
-    The largest number of each case decides. e is at least 0 and changes in steps of 16.
-    """
-    bits = xp.maximum(xp.frexp(table.max(axis=0))[1], 0)
-    halves: Array = xp.floor_divide(bits, _RESCALE_BITS) * (_RESCALE_BITS // 2)
-    return halves
+    window: Array  # Σ / unit; F⁰ for layer 0
+    features: Array  # F
+    tangent: Array  # A
+    branches: Array  # F without the part of F⁰
+    tangent_branches: Array  # A without the part of F⁰
+    tangent_exponent: Array  # (cases,), the e of each case: tables of A are divided by 4^e
+    amplification: Array  # the factor on an error of the distance D (errors.py)
 
 
 class Scaling:
@@ -155,14 +132,12 @@ class Scaling:
         The factor on inner products of the input's pixels.
     equivariant : bool
         True for the head "equivariant".
-    sums_features : bool
-        Whether F is wanted as a sum over pixels alone (`Request.summed`).
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
-    common_bounds : dict or None
-        (kind, depth) → a bound on √(kernel at any pixel) for all signals of mean energy 1,
-        without the part of F⁰ if `linear_apart`.
-        None for activations that are not homogeneous: there are no such bounds.
+    common_bounds : array (2, depths asked for)
+        Of `KINDS`: a bound on √(kernel at any pixel) for all signals of mean energy 1, without
+        the part of F⁰ if `linear_apart`. 0 for activations that are not homogeneous: there are
+        no such bounds.
     mean_variances : list of float
         Mean of Σ / unit over pixels in layers 0 … L, for signals divided by their size
         (`signal_tables`). Empty for activations that are not homogeneous.
@@ -171,14 +146,16 @@ class Scaling:
     def __init__(self, request: Request, n_channels: int, d: int) -> None:
         self.network = net = request.network
         self.depths, self.depth = request.depths, request.depths[-1]
-        self.request_head, self.sums_features = request.head, request.summed
+        self.request_head, self._sums_features = request.head, request.summed
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
         self.activation = activation_of(net)
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.mean_variances: list[float] = []
-        self._means = self._mean_kernels() if self.activation.homogeneous else None
+        self._means = np.zeros((2, len(self.depths)))  # of kernels at x = z, of mean energy 1
+        if self.activation.homogeneous:
+            self._find_means()
         self._set_length(d)
 
     def _set_length(self, d: int) -> None:
@@ -186,9 +163,7 @@ class Scaling:
         self.d = d
         self.offsets = d if self.request_head in ("gap", "pixels") else 1
         # At x = z no pixel has more than d times the mean.
-        self.common_bounds: dict[tuple[str, int], float] | None = None
-        if self._means is not None:
-            self.common_bounds = {key: math.sqrt(d * at) for key, at in self._means.items()}
+        self.common_bounds = np.sqrt(d * self._means)
 
     def of_length(self, d: int) -> Scaling:
         """Return the constants for signals of another length; the layers keep their constants."""
@@ -231,7 +206,7 @@ class Scaling:
             skip_scale = self.step(number) * net.skip
             layer["factor"], layer["half_factor"] = factor, 0.5 * factor
             layer["skip_scale"] = skip_scale
-            layer["sum_scale"] = skip_scale * self.sums_features
+            layer["sum_scale"] = skip_scale * self._sums_features
             if self.linear_apart:
                 layer["linear_scale"] = 2.0 ** -self.exponents[number - 1]
             if self.mean_variances:
@@ -244,12 +219,21 @@ class Scaling:
         layers["one"] = 1
         return layers
 
+    @cached_property
+    def layers(self) -> list[SimpleNamespace]:
+        """The `constants` as numbers of Python, which arrays take faster than records."""
+        fields = self.constants.dtype.names or ()
+        return [
+            SimpleNamespace(**dict(zip(fields, row, strict=True)))
+            for row in self.constants.tolist()
+        ]
+
     def correction(self, depth: int) -> float:
         """Return the factor that takes the rounding of the network's constants out of a result.
 
-        Constants such as 1/3 are rounded, and a homogeneous network raises them to the power
-        of its depth: 50 layers of a rounded 1/3 cost 5e-15. The growth of variances in a
-        layer is known exactly, with and without the rounding.
+        A homogeneous network raises rounded constants such as 1/3 to the power of its depth: 50
+        layers cost 5e-15. The growth of variances in a layer is known exactly, with and without
+        the rounding.
         """
         net = self.network
         if not self.activation.homogeneous:
@@ -292,17 +276,15 @@ class Scaling:
         net = self.network
         parts = net.parts
         features, tangent = variance, parts.initial * variance
-        own_features = own_tangent = xp.zeros_like(variance)
+        branches = tangent_branches = xp.zeros_like(variance)
         amplification = xp.ones_like(variance)
         exponent = xp.zeros(variance.shape[1], dtype=np.int64)
         scale: Array | float = 1.0
         grows = with_tangent and not self.activation.homogeneous
 
-        def state(window: Array) -> Variances:
-            tangents = tangent, own_features, own_tangent
-            return Variances(window, features, *tangents, exponent, amplification)
-
-        yield state(features)
+        yield Variances(
+            features, features, tangent, branches, tangent_branches, exponent, amplification
+        )
         for layer in range(1, self.depth + 1):
             inner, outer = net.inner_filter(layer), net.outer_filter(layer)
             window = circular_sum(features, *inner)
@@ -310,40 +292,47 @@ class Scaling:
             skip_scale = self.step(layer) * net.skip
             branch = circular_sum(K, *outer)
             features = skip_scale * features + branch
-            own_features = skip_scale * own_features + branch
+            branches = skip_scale * branches + branch
             if with_tangent:
                 share = parts.inner_minus_readout * scale
                 tangent_g = share * window + circular_sum(tangent, *inner)
                 branch = parts.outer_plus_readout * scale * K + K_dot * tangent_g
                 branch = circular_sum(branch, *outer)
                 tangent = skip_scale * tangent + branch
-                own_tangent = skip_scale * own_tangent + branch
+                tangent_branches = skip_scale * tangent_branches + branch
             if grows:
                 moved = circular_sum(K_dot * circular_sum(amplification, *inner), *outer)
                 amplification = xp.minimum(net.skip * amplification + moved, _MOST_AMPLIFICATION)
-                shift = _half_bits(xp, tangent)
+                # 4^−shift keeps the largest A of each case below 2^_RESCALE_BITS.
+                bits = xp.maximum(xp.frexp(tangent.max(axis=0))[1], 0)
+                shift = xp.floor_divide(bits, _RESCALE_BITS) * (_RESCALE_BITS // 2)
                 exponent = exponent + shift
-                tangent, own_tangent = (xp.ldexp(t, -2 * shift) for t in (tangent, own_tangent))
+                tangent = xp.ldexp(tangent, -2 * shift)
+                tangent_branches = xp.ldexp(tangent_branches, -2 * shift)
                 scale = xp.ldexp(xp.ones(exponent.shape), -2 * exponent)
-            yield state(window)
+            yield Variances(
+                window, features, tangent, branches, tangent_branches, exponent, amplification
+            )
 
-    def _mean_kernels(self) -> dict[tuple[str, int], float]:
-        """Return the kernels' means over pixels at x = z, for all signals of mean energy 1.
+    def _find_means(self) -> None:
+        """Set means over pixels at x = z, for all signals of mean energy 1.
 
-        At x = z the recursion of a homogeneous network is linear and keeps the mean over
-        pixels.
+        At x = z the recursion of a homogeneous network is linear and keeps the mean over pixels.
         """
-        means = {}
         one = np.ones((1, 1))  # NumPy's: reading numbers back from a device would wait for it
         for layer, at in enumerate(self.variances(np, one, with_tangent=True)):
             self.mean_variances.append(float(at.window[0, 0]))
-            apart = self.linear_apart
-            gpk, ntk = (at.branches, at.tangent_branches) if apart else (at.features, at.tangent)
-            means["gpk", layer], means["ntk", layer] = float(gpk[0, 0]), float(ntk[0, 0])
+            if layer in self.depths:
+                self._means[:, self.depths.index(layer)] = np.ravel(self.averaged(at))
         reaching = float(at.features[0, 0])
         if self.equivariant and reaching > 0:  # signals are divided by the energy at the head
             self.mean_variances = [mean / reaching for mean in self.mean_variances]
-        return means
+
+    def averaged(self, at: Variances) -> tuple[Array, Array]:
+        """Return the F and A that the head averages: without the part of F⁰ if `linear_apart`."""
+        if self.linear_apart:
+            return at.branches, at.tangent_branches
+        return at.features, at.tangent
 
     @property
     def linear_apart(self) -> bool:
@@ -356,13 +345,8 @@ class Scaling:
 
     # -- doubt
 
-    @property
-    def most_doubt(self) -> float:
-        """The weighted sum of E over pixel pairs and layers that a kernel may have."""
-        return float(self.allowed_doubt(self.d * self.offsets))
-
     def allowed_doubt(self, pixel_pairs: Array | int) -> Any:
-        """Return `most_doubt` of kernels with other numbers of pixel pairs."""
+        """Return the weighted sum of E over pixel pairs and layers that kernels may have."""
         if self.request_head not in ("trace", "gap"):
             pixel_pairs = 1
         return MOST_DOUBT[self.dtype.name] * (self.depth - 1) * pixel_pairs
@@ -393,27 +377,19 @@ class Scaling:
         """The variance below which a pixel counts as zero: it keeps 1/(√q √q) finite."""
         return float(np.finfo(self.dtype).tiny) ** 0.9
 
-    def check_energy(self, finite: bool) -> None:
-        """Raise an OverflowError unless the energies of all pixels are finite."""
-        if not finite:
-            raise OverflowError("the signals are too large: their squares exceed float64")
-
     def check_peaks(self, xp: ModuleType, peaks: list[Array]) -> None:
-        """Check the largest variances of all layers; a device is waited for once."""
+        """Raise an OverflowError if the largest variance of a layer, of `peaks`, is too large.
+
+        For activations that are not homogeneous: they square variances. A device is waited for
+        once.
+        """
         largest = xp.stack(peaks)
         for layer, peak in enumerate((largest if xp is np else xp.asnumpy(largest)).tolist()):
-            self.check_peak(layer, peak)
-
-    def check_peak(self, layer: int, peak: float) -> None:
-        """Raise an OverflowError if the largest variance of a layer, `peak`, is too large.
-
-        For activations that are not homogeneous: they square variances.
-        """
-        if not peak * self.unit(layer) < 0.1 * math.sqrt(float(np.finfo(self.dtype).max)):
-            raise OverflowError(
-                f"the signals are too large for {self.dtype.name}: a network whose activation "
-                f"is not homogeneous squares their variances, and these reach {peak:.3g}"
-            )
+            if not peak * self.unit(layer) < 0.1 * math.sqrt(float(np.finfo(self.dtype).max)):
+                raise OverflowError(
+                    f"the signals are too large for {self.dtype.name}: a network whose activation "
+                    f"is not homogeneous squares their variances, and these reach {peak:.3g}"
+                )
 
     # -- results
 

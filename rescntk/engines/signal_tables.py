@@ -1,21 +1,19 @@
 """`SignalTables`: the variances of each signal's pixels through all layers.
 
 A pixel pair takes from each of its pixels the variance of the features, layer by layer, and
-the direction of the input. A table has the pixel on its first axis and the case on its last.
-All tables are made in float64 and kept in the working precision.
+the direction of the input. Tables end with the axes (pixel, case). All tables are made in float64
+and kept in the working precision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
-from ..activations import Pixels
 from ..arrays import Array, array_module
 from .boxes import circular_sum
 from .exact_sum import mean, pairwise
@@ -30,7 +28,6 @@ by any factor; the least size keeps their variances below 1e30 d, within float32
 share brings them nearer to its end, 3e38. Chosen by reasoning.
 """
 
-
 _LINEAR_BITS = -400
 """log2 of the variances below which erf networks are taken as linear: erf(u) is 2u/√π then.
 
@@ -40,90 +37,83 @@ reasoning.
 """
 
 
-@dataclass(frozen=True)
-class SignalTables:
+class SignalTables(NamedTuple):
     """Tables of the pixels of some signals.
 
-    Attributes
-    ----------
-    unit_vectors : array, (features, d, cases)
-        Each pixel's vector divided by its norm; 0 where the norm is 0.
-    layers : list of Pixels, each table (d, cases)
-        Of the features F⁰, then of the pre-activations Σ¹ … Σᴸ. These are stored as sums of
-        F over a window, in the unit of `Scaling.unit`.
-    bounds : dict
-        (kind, depth) → a bound on √(kernel at any pixel): a number for all cases, or an
-        array (cases,).
-    means : array, (channels, cases), float64
-        Means of the channels over pixels, times √input_scale: F⁰ averages to their products
-        over all pixel pairs. 0 unless `Scaling.linear_apart`.
-    scale : array, (cases,), float64
-        The number by which each signal was divided.
-    tangent_exponents : list of arrays (cases,), integers
-        For layers 0 … L, the e such that A(x, z) is stored divided by 2^(e(x) + e(z)). Empty
-        for homogeneous activations, whose powers of two are those of `Scaling.exponents`.
-    sizes : dict
-        (kind, depth) → √(kernel of the signal with itself), (cases,): over pixels' mean, or at
-        pixel 1 for the equivariant head. Empty for homogeneous activations.
-    amplification : array, (cases,), or None
-        The largest factor by which the layers multiply an error of D (errors.py).
-    vectors : array, (features, d, cases), float64, or None
-        Each pixel's vector as given: rounded unit vectors may be equal where vectors are not.
+    "Joined" tables have one axis of pixels in the place of (pixel, case), in which the signals
+    follow one another: they serve signals of any lengths.
     """
 
+    # Of pixels, (…, pixel, case).
     unit_vectors: Array
-    layers: list[Pixels]
-    bounds: Mapping[tuple[str, int], Array | float]
-    means: Array
-    scale: Array
-    tangent_exponents: list[Array]
-    sizes: Mapping[tuple[str, int], Array]
-    amplification: Array | None = None
-    vectors: Array | None = None
+    """(features, d, cases), each pixel's vector divided by its norm; 0 where the norm is 0."""
 
-    def mapped(
-        self, pixels: Callable[[Array], Array], cases: Callable[[Array], Array]
-    ) -> SignalTables:
-        """Return tables with functions applied to tables of pixels, and to tables of signals."""
-        return SignalTables(
-            unit_vectors=pixels(self.unit_vectors),
-            layers=[map_pixels(table, pixels) for table in self.layers],
-            bounds={
-                key: bound if isinstance(bound, float) else cases(bound)
-                for key, bound in self.bounds.items()
-            },
-            means=cases(self.means),
-            scale=cases(self.scale),
-            tangent_exponents=[cases(table) for table in self.tangent_exponents],
-            sizes={key: cases(size) for key, size in self.sizes.items()},
-            amplification=None if self.amplification is None else cases(self.amplification),
-            vectors=None if self.vectors is None else pixels(self.vectors),
-        )
+    layers: Array
+    """(tables, L + 1, d, cases): `activations.Pixels` of the features F⁰, then of Σ¹ … Σᴸ.
+
+    Variances are stored as sums of F over a window, in the unit of `Scaling.unit`.
+    """
+
+    vectors: Array
+    """(features, d, cases), float64, each pixel's vector as given, for activations that are not
+    homogeneous, else no features: rounded unit vectors may be equal where vectors are not."""
+
+    # Of signals, (…, case), float64.
+    scale: Array
+    """(cases,), the number by which each signal was divided."""
+
+    means: Array
+    """(channels, cases), means of the channels over pixels, times √input_scale: F⁰ averages to
+    their products over all pixel pairs. 0 unless `Scaling.linear_apart`."""
+
+    bounds: Array
+    """(2, depths asked for, cases): bounds on √(kernel at any pixel), of `KINDS`."""
+
+    # Of signals, for activations that are not homogeneous; else 0.
+    tangent_exponents: Array
+    """(L + 1, cases), integers e: A(x, z) is stored divided by 2^(e(x) + e(z))."""
+
+    sizes: Array
+    """(2, depths asked for, cases): √(kernel of the signal with itself), of `KINDS`, the mean over
+    pixels, or at pixel 1 for the equivariant head."""
+
+    amplification: Array
+    """(cases,), the largest factor by which the layers multiply an error of D (errors.py)."""
 
     def cases(self, cases: slice) -> SignalTables:
         """Return the tables of some of the signals."""
-        return self.mapped(lambda table: table[..., cases], lambda table: table[..., cases])
+        return self.selected(cases, cases)
 
-    def write_exponents(self, depths: tuple[int, ...], out: Array, cases: Array) -> None:
-        """Write the tangents' exponents at some depths to the `cases` of `out`, (depths, cases)."""
-        if self.tangent_exponents:
-            for t, depth in enumerate(depths):
-                out[t, cases] = self.tangent_exponents[depth]
+    def selected(self, pixels: slice, cases: slice) -> SignalTables:
+        """Return tables of some `pixels` of joined tables, and of their signals, the `cases`."""
+        return combined([self], lambda parts: parts[0][..., pixels], lambda c: c[0][..., cases])
 
 
-def wrap(table: Array, offsets: int) -> Array:
-    """Return a table (…, d, cases) with its first offsets − 1 pixels repeated after the last."""
-    if offsets == 1:
-        return table
-    d = table.shape[-2]
-    xp = array_module(table)
-    return xp.take(table, xp.arange(d + offsets - 1) % d, axis=-2)
+Combine = Callable[[Sequence[Array]], Array]
+"""Makes one table of the tables of several groups of signals."""
 
 
-def map_pixels(pixels: Pixels, function: Callable[[Array], Array]) -> Pixels:
-    """Return the tables `pixels` with `function` applied to each."""
-    extra = tuple(function(table) for table in pixels.extra)
-    return Pixels(function(pixels.half_root), function(pixels.inverse), extra)
+def combined(parts: Sequence[SignalTables], pixels: Combine, cases: Combine) -> SignalTables:
+    """Return tables made of the tables of pixels, and of the tables of signals, of all parts."""
+    tables = list(zip(*parts, strict=True))
+    of_signals = SignalTables._fields.index("scale")
+    return SignalTables(*map(pixels, tables[:of_signals]), *map(cases, tables[of_signals:]))
+
+
+def joined(parts: Sequence[SignalTables]) -> SignalTables:
+    """Return the joined tables of several groups of signals, each of one length."""
+    xp = array_module(parts[0].scale)
+
+    def line(table: Array) -> Array:
+        *first, d, cases = table.shape
+        pixels: Array = table.swapaxes(-1, -2).reshape(*first, d * cases)
+        return pixels
+
+    return combined(
+        parts,
+        lambda tables: xp.concatenate([line(table) for table in tables], axis=-1),
+        lambda tables: xp.concatenate(tables, axis=-1),
+    )
 
 
 class Input(NamedTuple):
@@ -156,11 +146,10 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     if scaling.equivariant:  # other pixels may be larger by any factor
         reached = receptive_field(net, scaling.depth, scaling.d)
         X = xp.where(xp.asarray(reached)[:, None], X, 0.0)
-    scale = xp.ones(X.shape[2])
-    if homogeneous:  # a power of two, at most 2^1023: squares stay within float64
-        scale = xp.ldexp(scale, xp.frexp(xp.abs(X).max(axis=(0, 1)))[1] - 1)
-    else:
-        scale = _linear_scale(scaling, xp, X)
+    # max |x| < 2^peak. The scale is a power of two, at most 2^1023: squares stay within float64.
+    peak = xp.frexp(xp.abs(X).max(axis=(0, 1)))[1]
+    exponent = peak - 1 if homogeneous else _linear_exponent(scaling, xp, peak, len(X))
+    scale = xp.ldexp(xp.ones(X.shape[2]), exponent)
     X = X / scale
     means = xp.zeros((X.shape[0], X.shape[2]))
     if scaling.linear_apart:
@@ -171,8 +160,8 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     else:
         energy = circular_sum(_energy(X), net.input_filter_size)
         X = X[:0]
-    if not homogeneous:
-        scaling.check_energy(bool(xp.isfinite(energy).all()))
+    if not (homogeneous or bool(xp.isfinite(energy).all())):
+        raise OverflowError("the signals are too large: their squares exceed float64")
     norm = xp.sqrt(energy)
     unit_vectors = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=scaling.dtype)
     variance = energy * (scaling.input_scale / net.input_filter_size)
@@ -195,58 +184,54 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     OverflowError
         If the signals are too large for an activation that is not homogeneous.
     """
-    xp = array_module(X)
+    xp, activation, depths = array_module(X), scaling.activation, scaling.depths
     unit_vectors, variance, means, scale, vectors = read_input(scaling, X, windows)
-    layers: list[Pixels] = []
-    peaks: list[Array] = []
-    bounds: dict[tuple[str, int], Array | float] = {}
-    exponents: list[Array] = []
-    sizes: dict[tuple[str, int], Array] = {}
-    amplification = None
-    own_bounds = scaling.common_bounds is None
-    recursion = scaling.variances(xp, variance, with_tangent=own_bounds)
+    n, number = len(scale), scaling.depth + 1
+    exponents = xp.zeros((number, n), dtype=np.int64)
+    sizes, bounds = xp.zeros((2, len(depths), n)), xp.zeros((2, len(depths), n))
+    amplification, peaks = xp.zeros(n), []
+    n_tables = 2 + len(activation.extra(xp, variance, 1.0))
+    layers = xp.empty((n_tables, number, *variance.shape), dtype=scaling.dtype)
+    recursion = scaling.variances(xp, variance, with_tangent=not activation.homogeneous)
     with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
         for layer, at in enumerate(recursion):
+            for k, table in enumerate(_pixels(scaling, xp, at.window, scaling.unit(layer))):
+                layers[k, layer] = table
+            if activation.homogeneous:
+                continue
             peaks.append(at.window.max())  # stays on its device
-            layers.append(_pixels(scaling, xp, at.window, scaling.unit(layer)))
-            if own_bounds:
-                apart = scaling.linear_apart
-                gpk, ntk = (
-                    (at.branches, at.tangent_branches) if apart else (at.features, at.tangent)
-                )
-                bounds["gpk", layer] = xp.sqrt(gpk.max(axis=0))
-                bounds["ntk", layer] = xp.sqrt(ntk.max(axis=0))
-                exponents.append(at.tangent_exponent)
-                if layer in scaling.depths:
-                    for kind, table in (("gpk", at.features), ("ntk", at.tangent)):
-                        own = table[0] if scaling.equivariant else mean(xp, table)
-                        sizes[kind, layer] = xp.sqrt(own)
-                largest = at.amplification.max(axis=0)
-                amplification = largest if layer == 0 else xp.maximum(amplification, largest)
-    if own_bounds:
+            exponents[layer] = at.tangent_exponent
+            amplification = xp.maximum(amplification, at.amplification.max(axis=0))
+            if layer in depths:
+                t = depths.index(layer)
+                for k, table in enumerate(scaling.averaged(at)):
+                    bounds[k, t] = xp.sqrt(table.max(axis=0))
+                for k, table in enumerate((at.features, at.tangent)):
+                    sizes[k, t] = xp.sqrt(table[0] if scaling.equivariant else mean(xp, table))
+    if activation.homogeneous:
+        bounds[...] = xp.asarray(scaling.common_bounds)[..., None]
+        vectors = vectors[:0]
+    else:
         scaling.check_peaks(xp, peaks)
-    bounds.update(scaling.common_bounds or {})
     return SignalTables(
-        unit_vectors, layers, bounds, means, scale, exponents, sizes, amplification,
-        vectors if own_bounds else None,
-    )  # fmt: skip
+        unit_vectors, layers, vectors, scale, means, bounds, exponents, sizes, amplification
+    )
 
 
-def _linear_scale(scaling: Scaling, xp: ModuleType, X: Array) -> Array:
-    """Return the power of two, at most 1, by which signals (channels, d, cases) are divided.
+def _linear_exponent(scaling: Scaling, xp: ModuleType, peak: Array, n_channels: int) -> Array:
+    """Return the e of each signal, at most 0, for which it is divided by 2^e.
 
     On signals so small that the network is linear on them, K(x, z) is proportional to x. Divided
-    by the power, the variances stay at most 2^_LINEAR_BITS in all layers, but above the smallest
-    ones of float64.
+    by 2^e, the variances stay at most 2^_LINEAR_BITS in all layers, but above the smallest ones of
+    float64.
     """
-    net, terms = scaling.network, X.shape[0] * scaling.network.input_filter_size
+    net, terms = scaling.network, n_channels * scaling.network.input_filter_size
     slope = net.alpha**2 * net.c_v * net.c_w * 4.0 / math.pi  # of a branch, as a share of F
     growth = scaling.depth * math.log2(max(1.0, net.skip + slope)) + math.log2(max(1.0, net.c_w))
     growth += math.log2(max(1.0, scaling.input_scale * terms))
-    # max |x| < 2^peak, so that the variances are below 2^(2 peak + growth).
-    peak = xp.frexp(xp.abs(X).max(axis=(0, 1)))[1]
-    halves = xp.minimum(xp.floor_divide(2 * peak + (math.ceil(growth) - _LINEAR_BITS), 2), 0)
-    return xp.ldexp(xp.ones(X.shape[2]), halves)
+    # Variances are below 2^(2 peak + growth).
+    exponent: Array = xp.floor_divide(2 * peak + (math.ceil(growth) - _LINEAR_BITS), 2)
+    return xp.minimum(exponent, 0)
 
 
 def _windows(xp: ModuleType, X: Array, size: int) -> Array:
@@ -263,13 +248,12 @@ def _energy(X: Array) -> Array:
         return pairwise(channel * channel for channel in X)
 
 
-def _pixels(scaling: Scaling, xp: ModuleType, q: Array, unit: float) -> Pixels:
-    """Return the tables of pixels of variance `q` times `unit`, in the working precision."""
+def _pixels(scaling: Scaling, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
+    """Return the tables of `activations.Pixels` of variance `q` times `unit`."""
     q = xp.where(q < scaling.smallest_variance, 0.0, q)
     root = xp.sqrt(q)
     inverse = xp.where(root > 0, 1.0 / xp.where(root > 0, root, 1.0), 0.0)
-    pixels = Pixels(root * math.sqrt(0.5), inverse, scaling.activation.extra(xp, q, unit))
-    return map_pixels(pixels, lambda table: xp.asarray(table, dtype=scaling.dtype))
+    return root * math.sqrt(0.5), inverse, *scaling.activation.extra(xp, q, unit)
 
 
 def _squared_size(scaling: Scaling, xp: ModuleType, variance: Array) -> Array:

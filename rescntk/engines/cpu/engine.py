@@ -16,8 +16,7 @@ from functools import partial
 import numpy as np
 
 from ...arrays import Batch, SignalList, channels_and_length
-from ..pool import pool_of
-from ..protocol import Request, ScaledKernel, Tick
+from ..protocol import Request, ScaledKernel, Tick, pool_of
 from .plan import Plan, TaskCases
 from .run import NumbaRun
 from .tables import OrderedSignals, SignalBlock

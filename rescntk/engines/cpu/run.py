@@ -171,9 +171,8 @@ class NumbaRun:
 
     def _bounds(self, lengths: np.ndarray) -> np.ndarray:
         """Return the bounds on √(kernel at any pixel), (2, depth, length)."""
-        bounds = [self.plan.scaling(d).common_bounds or {} for d in lengths.tolist()]
-        depths = self.request.depths
-        return np.array([[[each[kind, t] for each in bounds] for t in depths] for kind in KINDS])
+        bounds = [self.plan.scaling(d).common_bounds for d in lengths.tolist()]
+        return np.stack(bounds, axis=-1)
 
     def _kernels(
         self, sums: np.ndarray, pairs: np.ndarray, left: Array, right: Array

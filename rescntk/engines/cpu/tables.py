@@ -11,7 +11,7 @@ import numpy as np
 from ...arrays import Array, Batch, SignalList
 from ..geometry import first_places, numbered, on_ring
 from ..scaling import Scaling
-from ..signal_tables import SignalTables, read_input, signal_tables, wrap
+from ..signal_tables import SignalTables, read_input, signal_tables
 from .arguments import FlatTables, LeftCases, RowPlaces
 from .plan import Plan
 from .sums import filter_sum
@@ -179,7 +179,8 @@ class SignalBlock:
 
     def _right_layout(self, table: np.ndarray) -> np.ndarray:
         if self._plan.all_offsets:
-            table = wrap(table, table.shape[1]).swapaxes(1, 2)
+            d = table.shape[1]
+            table = table[:, np.arange(2 * d - 1) % d].swapaxes(1, 2)
         return table.reshape(len(table), table.shape[1] * table.shape[2])
 
     def _pack(self, layout: Layout) -> FlatTables:
@@ -221,9 +222,7 @@ class SignalBlock:
             joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
             return np.ascontiguousarray(joined).ravel()
 
-        layers = [each.layers for each in self.tables]
-        half_root = join([np.array([at.half_root for at in each], dtype) for each in layers])
-        inverse = join([np.array([at.inverse for at in each], dtype) for each in layers])
+        half_root, inverse = (join([each.layers[k] for each in self.tables]) for k in range(2))
         of_masses = [join(parts) for parts in masses] or [np.empty(0, dtype)] * 3
         return FlatTables(join(units), half_root, inverse, *of_masses)
 

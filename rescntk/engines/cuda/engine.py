@@ -9,7 +9,7 @@ activation is ReLU. A run has three acts: ::
 
 Distances lose digits where windows are nearly parallel and differ in amplitude. The kernels add up
 E, the rounding error of a pixel pair (scaling.DOUBTFUL). A pair of signals whose sum exceeds
-`Scaling.most_doubt` is computed again by the reference engine's array code on the device
+`Scaling.allowed_doubt` is computed again by the reference engine's array code on the device
 (deficits.py): a Gram waits for the device once a tile, to read which.
 """
 
@@ -178,7 +178,7 @@ class CudaRun:
         return signal_tables(self.scaling, self.xp.asarray(X[cases], dtype=np.float64))
 
     def _pack(self, tables: SignalTables, right: bool) -> DeviceTables:
-        return pack(self.xp, tables, self.plan, self.request.depths, right=right)
+        return pack(self.xp, tables, self.plan, right=right)
 
     def _tell(self, tick: Tick, done: int) -> None:
         if tick is not silent:
@@ -309,7 +309,9 @@ class CudaRun:
         self, made: dict[str, Array], tile: PairTile, signals: tuple[Array, Array], doubt: Array
     ) -> None:
         """Compute the tile's doubtful pairs again, from deficits; waits for the device."""
-        rows, columns = self.xp.nonzero(doubt > self.scaling.most_doubt)
+        rows, columns = self.xp.nonzero(
+            doubt > self.scaling.allowed_doubt(self.d * self.plan.offsets)
+        )
 
         def take(X: Array, cases: slice, numbers: Array) -> Array:
             return self.xp.asarray(X[cases][self._bring_home(numbers)], dtype=np.float64)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ...arrays import Array
-from ...validation import KINDS
 from ..signal_tables import SignalTables
 from .launch_plan import LaunchPlan
 
@@ -75,24 +74,18 @@ def segment_order(plan: LaunchPlan, d: int, registers: int) -> np.ndarray:
     return ((begin + np.arange(registers)[:, None]) % d).ravel()
 
 
-def pack(
-    xp: Any, tables: SignalTables, plan: LaunchPlan, depths: tuple[int, ...], *, right: bool
-) -> DeviceTables:
+def pack(xp: Any, tables: SignalTables, plan: LaunchPlan, *, right: bool) -> DeviceTables:
     """Pack the tables of some signals for the left or the right side of pairs.
 
     A right signal's rows begin at any pixel, so its segments have twice the registers. Array
-    operations take all signals and layers at once; only the bounds take an operation for each
-    depth that is asked for.
+    operations take all signals and layers at once.
     """
-    cases, d, layers = len(tables.scale), tables.unit_vectors.shape[1], tables.layers
-    order = xp.asarray(segment_order(plan, d, (1 + right) * plan.pixels))
-    roots = xp.empty((cases, len(layers), len(order), 2), dtype=tables.unit_vectors.dtype)
-    for k, table in enumerate(([p.half_root for p in layers], [p.inverse for p in layers])):
-        roots[..., k] = xp.take(xp.stack(table), order, axis=1).transpose(2, 0, 1)
+    order = xp.asarray(segment_order(plan, tables.layers.shape[2], (1 + right) * plan.pixels))
+    # (root or inverse, layer, pixel, case)
+    roots = xp.take(tables.layers, order, axis=2).transpose(3, 1, 2, 0)
+    roots = xp.ascontiguousarray(roots)
     if not right:
         roots[..., 0] *= 2.0
-    bounds = xp.empty((len(KINDS) * len(depths), cases))
-    for k, key in enumerate((kind, depth) for kind in KINDS for depth in depths):
-        bounds[k] = tables.bounds[key]
+    bounds = tables.bounds.reshape(-1, len(tables.scale))
     units = xp.ascontiguousarray(xp.take(tables.unit_vectors, order, axis=1).transpose(2, 0, 1))
     return DeviceTables(roots, units, bounds, tables.means, tables.scale)
