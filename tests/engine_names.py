@@ -37,7 +37,7 @@ def skip_unless_taken(engine, network):
 def where_resolved(test):
     """Leave out examples that the library refuses: erf's terms, of both signs, may cancel in GAP.
 
-    `cancelled_means_are_refused` in bodies/deep_erf.py tests the refusals.
+    `test_cancelled_means_are_refused` in test_deep_erf.py tests the refusals.
     """
 
     @functools.wraps(test)

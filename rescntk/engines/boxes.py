@@ -16,14 +16,9 @@ from ..arrays import Array, ArrayT, array_module
 class Seam(NamedTuple):
     """The rows in which rows go on; rows lie along one axis of an array."""
 
-    following: Array
-    """(rows,), the row that goes on after a row's last pixel."""
-
-    preceding: Array
-    """(rows,), the row that ends before a row's first pixel."""
-
-    axis: int
-    """The axis of the rows in an array whose axis 0 are pixels."""
+    following: Array  # (rows,), the row that goes on after a row's last pixel
+    preceding: Array  # (rows,), the row that ends before a row's first pixel
+    axis: int  # of the rows in an array whose axis 0 are pixels
 
     def after(self, pixels: Array) -> Array:
         """Return the same pixels of the rows that follow."""
@@ -76,10 +71,7 @@ def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = N
 
 
 def circular_mean(pixels: np.ndarray, size: int, step: int = 1) -> np.ndarray:
-    """Return the mean over the window of `size` taps around each pixel of axis 0.
-
-    Taps are `step` pixels apart. For `size` 1 the result is `pixels` itself.
-    """
+    """Return `circular_sum` divided by `size`."""
     return circular_sum(pixels, size, step) / size if size > 1 else pixels
 
 

@@ -75,14 +75,7 @@ def check_pooled(values: Mapping[str, Array], bounds: Array, depths: tuple[int, 
     """Raise a ValueError if GAP kernels K(x, x) are too small a share of those at pixel pairs.
 
     The mean over pixel pairs has the error eps times the bound on its terms (docs/theory/erf.md).
-
-    Parameters
-    ----------
-    values : mapping of kinds to arrays (depth, 1, case)
-        K(x, x) of the head GAP.
-    bounds : array, (2, depth, case)
-        `SignalTables.bounds` of the same cases.
-    depths : tuple of int
+    `values` are K(x, x) of each kind, (depth, 1, case), and `bounds` those of the cases' tables.
     """
     for kind, own in values.items():
         xp, least = array_module(own), largest_error(own.dtype)
@@ -101,14 +94,9 @@ def check_pooled(values: Mapping[str, Array], bounds: Array, depths: tuple[int, 
 
 
 class ErrorSums:
-    """Sums over pixels and offsets of the estimated errors of a tile's kernels.
+    """The estimated errors of a tile's kernels, as the head takes them of pixel pairs.
 
-    Parameters
-    ----------
-    scaling : Scaling
-        The constants of the layers.
-    pixel_pairs : array (right cases,)
-        The number of pixel pairs of a left with a right case, over which the head averages.
+    `pixel_pairs`, (right cases,), is the number of pixel pairs over which the head averages.
     """
 
     def __init__(self, scaling: Scaling, pixel_pairs: Array) -> None:
@@ -117,17 +105,13 @@ class ErrorSums:
 
     def add(self, kind: str, depth: int, error: Array, rows: Rows) -> None:
         """Add the errors of a kernel at pixel pairs, (j, left case, row, 1)."""
-        xp, head = array_module(error), self._scaling.request_head
-        before = self._sums.get((kind, depth), 0.0)
+        head, before = self._scaling.request_head, self._sums.get((kind, depth), 0.0)
         if head == "pixels":
             largest = rows.total(error.max(axis=0), "maximum")
-            self._sums[kind, depth] = xp.maximum(largest, before)
-            return
-        if head == "equivariant":
-            error = error[0].astype(np.float64)
+            self._sums[kind, depth] = array_module(error).maximum(largest, before)
         else:
-            error = error.sum(axis=0, dtype=np.float64)
-        self._sums[kind, depth] = before + rows.total(error) / self._pixel_pairs
+            over_pixels = error[0] if head == "equivariant" else error.sum(axis=0)
+            self._sums[kind, depth] = before + rows.total(over_pixels) / self._pixel_pairs
 
     def check(self, left: Side, right: Side) -> None:
         """Raise a ValueError if a kernel has lost more than half of its digits."""

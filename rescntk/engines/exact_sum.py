@@ -28,7 +28,6 @@ def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list
     Parameters
     ----------
     xp : module
-        numpy or cupy.
     bound : float or float64 array
         A bound on the magnitude of the terms, which they exceed by a factor 2 at most.
     count : int, or NumPy array of integers that broadcasts with `bound`

@@ -14,8 +14,7 @@ w·s further. Signals of equal length have s = 0: each row closes in itself. In 
 is gcd(d, d') closed rings of lcm(d, d') pixel pairs.
 
 Several right signals lie side by side. `Rows` numbers the rows of all of them, with one length d
-on the left. Images will have two axes of pixels: a row becomes a plane, and δ a pair of offsets.
-Each axis has a torus, and a seam, of its own.
+on the left.
 """
 
 from __future__ import annotations
@@ -49,17 +48,10 @@ class Rows(NamedTuple):
     have the axis 2: (pixel j, left case, row, 1).
     """
 
-    left: int
-    """d, the length of the left signals."""
-
-    rights: np.ndarray
-    """(cases,), the lengths d' of the right signals."""
-
-    case: np.ndarray
-    """(rows,), the right signal of each row."""
-
-    offset: np.ndarray
-    """(rows,), the offset δ of each row."""
+    left: int  # d, the length of the left signals
+    rights: np.ndarray  # (cases,), the lengths d' of the right signals
+    case: np.ndarray  # (rows,), the right signal of each row
+    offset: np.ndarray  # (rows,), the offset δ of each row
 
     @classmethod
     def of(cls, left: int, rights: Sequence[int] | np.ndarray, all_offsets: bool = True) -> Rows:
@@ -120,9 +112,9 @@ class Rows(NamedTuple):
 
 
 def on_ring(window: Filter, length: int | None) -> Filter:
-    """Return the filter whose taps lead to the same pixels of a closed ring of `length` pixels.
+    """Return the filter with the same pixels on a closed ring, whose step is at most `length`.
 
-    Its step is at most `length`. None stands for rows that go on in other rows.
+    None stands for rows that go on in other rows.
     """
     return window if length is None else window._replace(step=step_on_ring(window.step, length))
 

@@ -79,13 +79,6 @@ def tangent_scale(sides: Sequence[Side], layer: int, since: int = 0) -> Array:
 class Recursion:
     """The recursion on one block of rows, in distances.
 
-    Parameters
-    ----------
-    request : Request
-    scaling : Scaling
-    left, right : Side
-    rows : Rows
-
     Attributes
     ----------
     features, distance, tangent : array

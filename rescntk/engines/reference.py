@@ -49,15 +49,15 @@ only.
 _SHORTEST_RUN = 32
 """Entries that the innermost axes of a tile have at least, where there are so many cases.
 
-More entries make tiles of few left cases; fewer entries let NumPy spend its time starting
-loops. Chosen by reasoning: 32 float32 numbers are a few vector instructions.
+More entries make tiles of few left cases; with fewer, NumPy spends its time starting loops. Chosen
+by reasoning: 32 float32 numbers are a few vector instructions.
 """
 
 _TABLE_BYTES = 64 * 2**20
 """Bytes that the tables of one block of signals may take.
 
-More bytes take more memory; fewer make the tables of right signals more often, once for each
-block of left signals. Chosen by reasoning.
+More bytes take more memory; with fewer, tables of right signals are made more often. Chosen by
+reasoning.
 """
 
 _MOST_LEFT = 8

@@ -38,47 +38,37 @@ reasoning.
 
 
 class SignalTables(NamedTuple):
-    """Tables of the pixels of some signals.
+    """Tables of the pixels of some signals; the first three are of pixels, the others of signals.
 
     "Joined" tables have one axis of pixels in the place of (pixel, case), in which the signals
     follow one another: they serve signals of any lengths.
     """
 
-    # Of pixels, (…, pixel, case).
+    # (features, d, cases), each pixel's vector divided by its norm; 0 where the norm is 0.
     unit_vectors: Array
-    """(features, d, cases), each pixel's vector divided by its norm; 0 where the norm is 0."""
-
+    # (tables, L + 1, d, cases): `activations.Pixels` of the features F⁰, then of Σ¹ … Σᴸ, stored as
+    # sums of F over a window, in the unit of `Scaling.unit`.
     layers: Array
-    """(tables, L + 1, d, cases): `activations.Pixels` of the features F⁰, then of Σ¹ … Σᴸ.
-
-    Variances are stored as sums of F over a window, in the unit of `Scaling.unit`.
-    """
-
+    # (features, d, cases), float64, each pixel's vector as given: rounded unit vectors may be equal
+    # where vectors are not. No features for homogeneous activations.
     vectors: Array
-    """(features, d, cases), float64, each pixel's vector as given, for activations that are not
-    homogeneous, else no features: rounded unit vectors may be equal where vectors are not."""
 
-    # Of signals, (…, case), float64.
+    # (cases,), the number by which each signal was divided.
     scale: Array
-    """(cases,), the number by which each signal was divided."""
-
+    # (channels, cases), means of the channels over pixels, times √input_scale: F⁰ averages to their
+    # products over all pixel pairs. 0 unless `Scaling.linear_apart`.
     means: Array
-    """(channels, cases), means of the channels over pixels, times √input_scale: F⁰ averages to
-    their products over all pixel pairs. 0 unless `Scaling.linear_apart`."""
-
+    # (2, depths asked for, cases): bounds on √(kernel at any pixel), of `KINDS`.
     bounds: Array
-    """(2, depths asked for, cases): bounds on √(kernel at any pixel), of `KINDS`."""
 
-    # Of signals, for activations that are not homogeneous; else 0.
+    # For activations that are not homogeneous; else 0.
+    # (L + 1, cases), integers e: A(x, z) is stored divided by 2^(e(x) + e(z)).
     tangent_exponents: Array
-    """(L + 1, cases), integers e: A(x, z) is stored divided by 2^(e(x) + e(z))."""
-
+    # (2, depths asked for, cases): √(kernel of the signal with itself), of `KINDS`: the mean over
+    # pixels, or at pixel 1 for the equivariant head.
     sizes: Array
-    """(2, depths asked for, cases): √(kernel of the signal with itself), of `KINDS`, the mean over
-    pixels, or at pixel 1 for the equivariant head."""
-
+    # (cases,), the largest factor by which the layers multiply an error of D (errors.py).
     amplification: Array
-    """(cases,), the largest factor by which the layers multiply an error of D (errors.py)."""
 
     def cases(self, cases: slice) -> SignalTables:
         """Return the tables of some of the signals."""
@@ -119,20 +109,11 @@ def joined(parts: Sequence[SignalTables]) -> SignalTables:
 class Input(NamedTuple):
     """The input's pixels of some signals, divided by the signals' sizes."""
 
-    unit_vectors: Array
-    """Each pixel's vector divided by its norm, (features, d, cases), in the working precision."""
-
-    variance: Array
-    """F⁰ at x = z, j = j', (d, cases), float64."""
-
-    means: Array
-    """Means of the channels over pixels, times √input_scale, (channels, cases), float64."""
-
-    scale: Array
-    """The number by which each signal was divided, (cases,)."""
-
-    vectors: Array
-    """Each pixel's vector, (features, d, cases), float64."""
+    unit_vectors: Array  # as in `SignalTables`
+    variance: Array  # F⁰ at x = z, j = j', (d, cases), float64
+    means: Array  # as in `SignalTables`
+    scale: Array  # as in `SignalTables`
+    vectors: Array  # each pixel's vector, (features, d, cases), float64
 
 
 def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:

@@ -25,7 +25,6 @@ class Tile:
     Parameters
     ----------
     request : Request
-        The kernels wanted.
     scaling : Scaling
         The constants of the layers, for the length of the left signals.
     left, right : SignalTables
@@ -151,14 +150,8 @@ class Tile:
 class _Mean:
     """Means over pixel pairs of kernels (left, right case), in any order of the terms.
 
-    Parameters
-    ----------
-    bound : array
-        A bound on the terms.
-    pixel_pairs : NumPy array, (right cases,)
-        The number of terms.
-    out : array, (left, right case)
-        Where the means are written.
+    `bound` is a bound on the terms, and `pixel_pairs`, (right cases,), their number. The means are
+    written to `out`.
     """
 
     def __init__(self, bound: Array, pixel_pairs: np.ndarray, out: Array) -> None:

@@ -14,8 +14,22 @@ import rescntk as rk
 from rescntk.validation import DTYPES, HEADS
 from tests import tolerances
 from tests.covering import pairs_meet
-from tests.engines.bodies import cupy_arrays
 from tests.engines.cuda import emulated
+
+
+def to_numpy(cupy, array):
+    assert isinstance(array, cupy.ndarray)
+    return array._array if hasattr(array, "_array") else cupy.asnumpy(array)
+
+
+RELU = rk.Network(4, 3)
+ERF = rk.Network(3, 9, input_filter_size=3, activation="erf", trained=("input", "readout"))
+NETWORKS = (
+    RELU,
+    rk.Network(3, 5, skip=False, outer_filter_size=1, trained=("inner",)),
+    ERF,
+    rk.Network(40, 3, alpha=1.3),
+)
 
 
 def device():
@@ -44,20 +58,50 @@ def place(request, monkeypatch):
     return fake, engine
 
 
-@pytest.mark.parametrize(
-    ("network", "head", "dtype"), pairs_meet(cupy_arrays.NETWORKS, HEADS, DTYPES)
-)
+@pytest.mark.parametrize(("network", "head", "dtype"), pairs_meet(NETWORKS, HEADS, DTYPES))
 def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
-    cupy_arrays.same_values_dtypes_and_shapes(place, network, head, dtype, rng)
+    cupy, engine = place
+    X, Z = rng.standard_normal((5, 2, 6)), rng.standard_normal((3, 2, 6))
+    X[1] = X[0]
+    X[2, :, 3:] = 0
+    X1, Z1 = cupy.asarray(X), cupy.asarray(Z)
+    bar = tolerances.KERNEL[dtype]
+    for normalized in (False, True):
+        options = {"head": head, "normalized": normalized, "dtype": dtype}
+        for arguments, own in (((X1, Z1), (X, Z)), ((X1,), (X,))):
+            depths = (1, network.depth)
+            computed = rk.gram(network, *arguments, depths=depths, engine=engine, **options)
+            expected = rk.gram(network, *own, depths=depths, **options)
+            for A, B in zip(computed, expected, strict=True):
+                A = to_numpy(cupy, A)
+                assert A.dtype == B.dtype and A.shape == B.shape
+                assert np.abs(A - B).max() <= bar * np.abs(B).max()
+        kernel = rk.Kernel(network, "ntk", head, normalized)
+        diagonal = to_numpy(cupy, kernel.diag(X1, dtype=dtype, engine=engine))
+        assert np.abs(diagonal - kernel.diag(X, dtype=dtype)).max() <= bar * diagonal.max()
 
 
-@pytest.mark.parametrize("network", [rk.Network(2, 3), cupy_arrays.NETWORKS[2]])
+@pytest.mark.parametrize("network", [rk.Network(2, 3), ERF])
 def test_lists_of_signals(place, network, rng):
-    cupy_arrays.lists_of_signals(place, network, rng)
+    """Signals of different lengths, on the reference engine."""
+    cupy, _ = place
+    X = [rng.standard_normal((2, d)) for d in (5, 7, 5, 2)]
+    X[2] = 1.5 ** np.arange(5) * X[0][:, :1]
+    X[1] = 1.5 ** np.arange(7) * X[0][:, :1]  # parallel windows: computed again in deficits
+    X1 = [cupy.asarray(x) for x in X]
+    for arguments, own in (((X1, X1[1:]), (X, X[1:])), ((X1,), (X,))):
+        computed = rk.gram(network, *arguments, depths=(1, network.depth), normalized=True)
+        expected = rk.gram(network, *own, depths=(1, network.depth), normalized=True)
+        for A, B in zip(computed, expected, strict=True):
+            assert np.abs(to_numpy(cupy, A) - B).max() <= tolerances.KERNEL["float64"]
 
 
 def test_pixel_pairs(place, rng):
-    cupy_arrays.pixel_pairs(place, rng)
+    cupy, engine = place
+    X = rng.standard_normal((3, 2, 5))
+    P = to_numpy(cupy, rk.pixel_pairs(RELU, cupy.asarray(X), engine=engine))
+    expected = rk.pixel_pairs(RELU, X)
+    assert np.abs(P - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
 
 
 def test_refusals_are_the_same(place, rng):

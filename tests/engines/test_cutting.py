@@ -1,14 +1,63 @@
-"""Results do not depend on how an engine cuts its work."""
+"""The cutting of work into tiles, blocks and tasks, which must not change results."""
+
+from importlib import import_module
 
 import pytest
 
+import rescntk as rk
 from rescntk.validation import DTYPES, HEADS
+from tests.difficult_signals import uneven
 from tests.engine_names import ENGINES
-from tests.engines.bodies import cutting
+
+# Module constants of each engine that cut the work up, and values that cut it otherwise.
+CUTS = {
+    "reference": [
+        {"_TILE_ENTRIES": 1, "_SHORTEST_RUN": 1, "_TABLE_BYTES": 1},
+        {"_TILE_ENTRIES": 50, "_SHORTEST_RUN": 2, "_TABLE_BYTES": 10_000},
+        {"_TILE_ENTRIES": 200, "_SHORTEST_RUN": 1, "_TABLE_BYTES": 3_000},
+        {"_TILE_ENTRIES": 10**6},
+    ],
+    "numba": [
+        {"_GROUP_BYTES": 1, "_DEFICIT_GROUP_BYTES": 1, "TASK_PAIRS": 1, "TABLE_BYTES": 1},
+        {"_GROUP_BYTES": 800, "TASK_PAIRS": 300, "TASK_RESULTS": 3, "TABLE_BYTES": 10_000},
+        {"_GROUP_BYTES": 10**6, "_DEFICIT_GROUP_BYTES": 10**6, "TASK_PAIRS": 10**9},
+        {"_TASK_GROUPS": 2, "_LONGEST_TASK": 1, "_FEWEST_LEFT_CASES": 3, "_TASK_ENTRIES": 1},
+    ],
+    # The bytes that a device says are free.
+    "cuda": [
+        {"free_bytes": lambda cupy: 1},
+        {"free_bytes": lambda cupy: 1_500},
+        {"free_bytes": lambda cupy: 40_000},
+    ],
+}
+
+MODULES = {"reference": "reference", "numba": "cpu.plan", "cuda": "cuda.compiler"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monkeypatch, rng):
-    cutting.results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monkeypatch, rng)
+    """To the bit: not on tiles, blocks of signals and offsets, tasks, or threads."""
+    X, Z = rng.standard_normal((7, 2, 9)), rng.standard_normal((5, 2, 9))
+    X[3:], Z[3:] = uneven(2, 9, rng, cases=4), uneven(2, 9, rng, cases=2)
+    network = rk.Network(4, 5)
+    options = {"engine": engine, "dtype": dtype}
+
+    def everything(threads):
+        return [
+            *rk.gram(network, X, Z, head=head, threads=threads, **options),
+            *rk.gram(network, X, head=head, threads=threads, **options),
+            rk.Kernel(network, "ntk", head).diag(X, threads=threads, **options),
+            rk.pixel_pairs(network, X, Z, threads=threads, **options),
+            rk.pixel_pairs(network, X, threads=threads, **options),
+        ]
+
+    whole = everything(1)
+    module = import_module(f"rescntk.engines.{MODULES[engine]}")
+    for cut, threads in zip(CUTS[engine] + [{}], (1, 3, 2, 7, None), strict=False):
+        with monkeypatch.context() as patch:
+            for name, value in cut.items():
+                patch.setattr(module, name, value)
+            for part, one in zip(everything(threads), whole, strict=True):
+                assert (part == one).all()

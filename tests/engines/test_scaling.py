@@ -21,9 +21,9 @@ def test_bounds_hold_at_every_pixel_and_depth(network, X):
     tables = signal_tables(Scaling(request, *X.shape[1:]), X)
     scaled = reference.diagonal(Request(network, "trace", KINDS, depths), X, silent)
     pairs = reference.gram(request, X, None, silent)
-    for kind in KINDS:
-        for t, depth in enumerate(depths):
-            bound = np.broadcast_to(tables.bounds[kind, depth], len(X)) ** 2
+    for k, kind in enumerate(KINDS):
+        for t in range(len(depths)):
+            bound = tables.bounds[k, t] ** 2
             own = pairs.values[kind][t].diagonal(axis1=0, axis2=1).diagonal(axis1=0, axis2=1)
             assert (own.max(axis=1) <= bound * (1 + 1e-12)).all()
             trace = scaled.values[kind][t]
@@ -37,7 +37,7 @@ def test_powers_of_two_keep_values_near_one():
         total = network.depth * np.log2(network.growth)
         assert abs(total - scaling.exponents[-1]) <= 32
         assert all(np.log2(scaling.step(layer)) % 32 == 0 for layer in (1, 2, network.depth))
-        bound = scaling.common_bounds["gpk", network.depth] ** 2 / 7
+        bound = scaling.common_bounds[0, 0] ** 2 / 7
         assert 2.0**-33 <= bound <= 2.0**33
 
 
@@ -46,7 +46,7 @@ def test_correction_takes_rounded_constants_out():
     network = rk.Network(50, 3, outer_filter_size=3, alpha=0.7)
     request = Request(network, "trace", ("gpk",), (50,), "float32")
     scaling = Scaling(request, 1, 1)
-    last = scaling.common_bounds["gpk", 50] ** 2 * 2.0 ** scaling.exponents[50]
+    last = scaling.common_bounds[0, 0] ** 2 * 2.0 ** scaling.exponents[50]
     exact = network.growth**50
     assert abs(last * scaling.correction(50) / exact - 1) <= 200 * tolerances.EPS["float64"]
     assert abs(last / exact - 1) > 1e-8

@@ -29,9 +29,10 @@ NETWORKS = {
     "growing dilations": rk.Network(3, 5, outer_filter_size=3, dilation=(1, 2, 4)),
     "no skip": rk.Network(3, 3, skip=False, input_filter_size=3, c_w=0.7),
     "frozen": rk.Network(2, 3, trained=("inner",), alpha=0.3),
+    "zero mean": rk.Network(3, alpha=1e-3),
     "erf": rk.Network(2, 3, activation="erf", trained=("input", "inner", "outer", "readout")),
 }
-LENGTHS = [(5, 7), (6, 4), (3, 6), (1, 4), (5, 5), (1, 1)]
+LENGTHS = [(5, 7), (6, 4), (1, 4), (5, 5)]
 
 
 def assert_right(network, x, z):
@@ -53,6 +54,8 @@ def assert_right(network, x, z):
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_against_the_definition(name, lengths, rng):
     x, z = (rng.standard_normal((2, d)) for d in lengths)
+    if name == "zero mean":  # F⁰ averages to 0, and the digits of the branch stay
+        x, z = (signal - signal.mean(axis=1, keepdims=True) for signal in (x, z))
     assert_right(NETWORKS[name], x, z)
 
 
@@ -119,12 +122,6 @@ def test_all_pairs_in_deficits(network, outer, X):
         assert (shifted == K[::-1]).all()
 
 
-def test_signals_of_zero_mean_keep_the_digits_of_the_branch(rng):
-    x, z = (rng.standard_normal((2, d)) for d in (5, 7))
-    x, z = (signal - signal.mean(axis=1, keepdims=True) for signal in (x, z))
-    assert_right(rk.Network(3, alpha=1e-3), x, z)
-
-
 relu_networks = networks(max_depth=3, activations=("relu",), dilated="freely")
 
 
@@ -133,12 +130,7 @@ def test_any_network_on_any_signals(network, X):
     assert_right(network, X[0], X[-1])
 
 
-@given(
-    relu_networks,
-    signal_lists(),
-    kinds,
-    st.sampled_from(["float64", "float32"]),
-)
+@given(relu_networks, signal_lists(), kinds, st.sampled_from(DTYPES))
 def test_bitwise_rules(network, X, kind, dtype):
     for engine in CPU:
         follows_the_bitwise_rules(engine, network, X, kind, dtype)
@@ -258,38 +250,29 @@ def test_sums_of_three_grids_among_sums_of_two(rng):
 
 def test_depths_normalization_and_derivative(rng):
     X = [rng.standard_normal((2, d)) for d in (5, 3, 8, 5)]
-    depths = (3, 1)
-    both = rk.gram(DILATED, X, depths=depths)
-    for t, depth in enumerate(depths):
-        alone = rk.gram(DILATED.replace(depth=depth), X)
-        for kind in KINDS:
-            assert (getattr(both, kind)[t] == getattr(alone, kind)).all()
+    for both, alone in zip(
+        rk.gram(DILATED, X, depths=(3, 1)), rk.gram(DILATED.replace(depth=1), X), strict=True
+    ):
+        assert (both[1] == alone).all()
     kernel = rk.Kernel(DILATED, "ntk", normalized=True)
     K = kernel(X)
     assert (K.diagonal() == 1).all() and (kernel.diag(X) == 1).all()
     size = np.sqrt(rk.Kernel(DILATED, "ntk").diag(X))
-    np.testing.assert_allclose(
-        K, rk.Kernel(DILATED, "ntk")(X) / np.outer(size, size), atol=tolerances.ROUTES
-    )
+    expected = rk.Kernel(DILATED, "ntk")(X) / np.outer(size, size)
+    np.testing.assert_allclose(K, expected, atol=tolerances.ROUTES)
     K, slope = alpha_derivative(kernel, X, X[:2])
     one, other = (kernel.replace(alpha=1.0 + s)(X, X[:2]) for s in (1e-4, -1e-4))
     np.testing.assert_allclose(slope, (one - other) / 2e-4, atol=1e-6)
 
 
-def test_half_of_a_symmetric_gram_is_computed(rng, monkeypatch):
-    X = [rng.standard_normal((1, 2 + k // 2)) for k in range(40)]
-    done = count_calls(monkeypatch, reference.ReferenceGram, "fill_tile")
-    rk.ResCGPK(2)(X, engine="reference")
-    assert sum(done) <= 40 * 41 / 2 + 40
-
-
 def test_few_calls_for_many_lengths(rng, monkeypatch):
-    """Signals of different lengths share tiles, and tasks of compiled code."""
+    """Signals of different lengths share tiles, and tasks of compiled code; half of the pairs."""
     X = [rng.standard_normal((1, 8 + k)) for k in range(60)]
     tiles = count_calls(monkeypatch, reference.ReferenceGram, "fill_tile")
     rk.ResCGPK(2)(X, engine="reference")
     entries = sum(len(x[0]) * len(z[0]) for i, x in enumerate(X) for z in X[i:])
     assert len(tiles) <= 60 + entries / 48_000
+    assert sum(tiles) <= 60 * 61 / 2 + 60
     if "numba" in CPU:
         tasks = count_calls(monkeypatch, numba_run(), "fill")
         rk.ResCGPK(2)(X, engine="numba", threads=2)
@@ -302,8 +285,6 @@ def test_progress_counts_every_pair(capsys, monkeypatch, rng):
     X = [rng.standard_normal((1, 1 + k)) for k in range(20)]
     rk.ResCGPK(2)(X, progress=True, engine="numba")
     assert "210/210" in capsys.readouterr().err
-    rk.ResCGPK(2)(X, X[:5], progress=True, engine="numba")
-    assert "100/100" in capsys.readouterr().err
 
 
 X, Y = np.ones((2, 5)), np.ones((2, 7))
@@ -320,9 +301,6 @@ def test_other_heads_say_why_not(head):
     with pytest.raises(ValueError, match="Z has shape .* expected 5 timepoints"):
         rk.Kernel(rk.Network(2), "gpk", head)([X, X], [Y])
     assert rk.Kernel(rk.Network(2), "gpk", head)([X, X]).shape == (2, 2)
-
-
-def test_pixel_pairs_say_why_not():
     with pytest.raises(ValueError, match="pixel_pairs takes signals of one length"):
         rk.pixel_pairs(rk.Network(2), [X, Y])
     assert rk.pixel_pairs(rk.Network(2), [X, X]).shape == (2, 2, 5, 5)

