@@ -47,8 +47,8 @@ extern "C" int run(long long blocks, int threads, int together, size_t shared, v
 """
 
 FUNCTIONS = (
-    "abs add arange arctan argmin ascontiguousarray broadcast_to clip concatenate empty "
-    "floor floor_divide frexp full full_like isfinite ldexp maximum minimum nonzero ones ones_like roll "
+    "abs add arange arctan argmin ascontiguousarray broadcast_to clip concatenate empty floor "
+    "floor_divide frexp full full_like isfinite ldexp maximum minimum nonzero ones ones_like roll "
     "sqrt stack take where zeros zeros_like"
 )
 OPERATORS = (
