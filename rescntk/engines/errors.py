@@ -185,7 +185,7 @@ class ErrorRecursion(Recursion):
             per_error = (unit * unit * abs(pair.covariance)) * (root * root)
             error = self._box(self.tangent_error, inner)
             error = error + (abs(parts.inner_minus_readout) * scale) * entering
-            error = error + per_error * entering * abs(tangent_g)
+            error = error + per_error * entering * self.xp.abs(tangent_g)
             error = error * branch.K_dot + (parts.outer_plus_readout * scale) * moved
             self.tangent_error = self._add_tangent(self.tangent_error, error, layer)
         self.error = self._add(self.error, moved, layer)

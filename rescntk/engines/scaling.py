@@ -323,7 +323,8 @@ class Scaling:
         for layer, at in enumerate(self.variances(np, one, with_tangent=True)):
             self.mean_variances.append(float(at.window[0, 0]))
             if layer in self.depths:
-                self._means[:, self.depths.index(layer)] = np.ravel(self.averaged(at))
+                means = [float(table[0, 0]) for table in self.averaged(at)]
+                self._means[:, self.depths.index(layer)] = means
         reaching = float(at.features[0, 0])
         if self.equivariant and reaching > 0:  # signals are divided by the energy at the head
             self.mean_variances = [mean / reaching for mean in self.mean_variances]

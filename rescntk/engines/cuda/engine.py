@@ -128,8 +128,7 @@ class CudaRun:
 
     def gram(self, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
         """Compute all tiles; of a symmetric Gram the tiles on and above the diagonal."""
-        symmetric = Z is None
-        others = X if Z is None else Z
+        symmetric, others = Z is None, X if Z is None else Z
         n, m = len(X), len(others)
         values = self._results((n, m))
         left_scale, right_scale = self.home.empty(n), self.home.empty(m)
@@ -221,8 +220,14 @@ class CudaRun:
     ) -> None:
         """Compute one tile and put it to its place in `values`, also mirrored if symmetric."""
         sums, doubt = self._launch(tile, left, right)
-        made = {kind: self._kernel_of(sums[:, k], kind) for k, kind in enumerate(self.kinds)}
+        made = {kind: total(list(sums[:, k])) for k, kind in enumerate(self.kinds)}
         del sums
+        if self.request.head in ("trace", "gap"):
+            for kind, kernel in made.items():
+                # F that was not filtered is divided by the outer filter's size (layers.h).
+                whole = self.request.summed and kind == "gpk"
+                kernel *= self.network.outer_filter_size if whole else 1
+                kernel /= self.d * self.plan.offsets
         if self.scaling.linear_apart:
             self._add_linear_part(made, tile, left.means, right.means)
         if self.request.depths[-1] > 1:  # layer 1 is exact
@@ -284,15 +289,6 @@ class CudaRun:
         grid, threads = (blocks_wide * blocks_high,), (self.plan.threads,)
         kernel(grid, threads, (job,), shared_mem=self.plan.shared_bytes)
         return results, doubt
-
-    def _kernel_of(self, sums: Array, kind: str) -> Array:
-        """Return the kernel (depths, rows, columns, …) of sums on each grid (grids, depths, …)."""
-        kernel = total(list(sums))
-        if self.request.head not in ("trace", "gap"):
-            return kernel
-        # F that was not filtered is divided by the outer filter's size (layers.h).
-        size = self.network.outer_filter_size if self.request.summed and kind == "gpk" else 1
-        return kernel * size / (self.d * self.plan.offsets)
 
     def _add_linear_part(
         self, made: dict[str, Array], tile: PairTile, left: Array, right: Array

@@ -68,19 +68,15 @@ class DeviceTables(NamedTuple):
         return *map(address, (self.roots, self.units, self.bounds)), len(self.scale)
 
 
-def segment_order(plan: LaunchPlan, d: int, registers: int) -> np.ndarray:
-    """Return the pixel of each (register, segment), flat: begin(segment) + register, mod d."""
-    begin = np.arange(plan.segments) * d // plan.segments
-    return ((begin + np.arange(registers)[:, None]) % d).ravel()
-
-
 def pack(xp: Any, tables: SignalTables, plan: LaunchPlan, *, right: bool) -> DeviceTables:
     """Pack the tables of some signals for the left or the right side of pairs.
 
     A right signal's rows begin at any pixel, so its segments have twice the registers. Array
     operations take all signals and layers at once.
     """
-    order = xp.asarray(segment_order(plan, tables.layers.shape[2], (1 + right) * plan.pixels))
+    d, registers = tables.layers.shape[2], np.arange((1 + right) * plan.pixels)
+    begin = np.arange(plan.segments) * d // plan.segments
+    order = xp.asarray(((begin + registers[:, None]) % d).ravel())  # pixel of (register, segment)
     # (root or inverse, layer, pixel, case)
     roots = xp.take(tables.layers, order, axis=2).transpose(3, 1, 2, 0)
     roots = xp.ascontiguousarray(roots)
