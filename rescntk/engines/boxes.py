@@ -80,14 +80,10 @@ def step_on_ring(step: int, length: int) -> int:
     return (step - 1) % length + 1
 
 
-def shifted(pixels: Array, shift: int, seam: Seam | None = None) -> Array:
+def shifted(pixels: ArrayT, shift: int, seam: Seam | None = None) -> ArrayT:
     """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
-    xp = array_module(pixels)
-    if seam is None:
-        rolled: Array = xp.roll(pixels, -shift, axis=0)
-        return rolled
-    rounds, shift = divmod(shift, len(pixels))
-    for _ in range(abs(rounds)):
-        pixels = seam.after(pixels) if rounds > 0 else seam.before(pixels)
-    joined: Array = xp.concatenate([pixels[shift:], seam.after(pixels[:shift])])
-    return joined
+    d = len(pixels)
+    shift = shift % d if seam is None else shift
+    first = abs(shift) + shift
+    moved: ArrayT = with_halo(pixels, abs(shift), seam)[first : first + d]
+    return moved

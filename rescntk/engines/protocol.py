@@ -48,13 +48,8 @@ class Request:
 
     @property
     def summed(self) -> bool:
-        """True if F is wanted as a sum over pixels alone: `sums_features` of the request."""
-        return sums_features(self.network.activation, self.head)
-
-
-def sums_features(activation: str, head: str) -> bool:
-    """Return True if the head is a mean and the activation does not depend on F itself."""
-    return activation == "relu" and head in ("trace", "gap")
+        """True if F is wanted as a sum over pixels alone, and the activation does not need F."""
+        return self.network.activation == "relu" and self.head in ("trace", "gap")
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,8 @@ reasoning.
 _MOST_LEFT = 8
 """Most left cases of a tile that not all right cases fit in.
 
-The tables of right signals are gathered for each tile and layer, which all left cases share.
-More left cases leave room for fewer right signals. Chosen by reasoning: with 8 cases, each
-number gathered serves 8 pixel pairs.
+All left cases share the tables of right signals, which are gathered for each tile and layer. More
+leave room for fewer right signals. Chosen by reasoning: each number gathered serves 8 pixel pairs.
 """
 
 # glibc keeps freed memory of up to twice the largest block that was freed, if that block had at
@@ -88,10 +87,8 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
         for tiles in run.tiles():
             for done in pool.map(partial(run.fill_tile, values, doubtful), tiles):
                 tick(done)
-        lefts, rights = np.nonzero(doubtful)
-        above = rights >= lefts if run.symmetric else slice(None)
-        for _ in pool.map(partial(run.repeat, values), run.batches(lefts[above], rights[above])):
-            pass
+        pairs = np.nonzero(np.triu(doubtful) if run.symmetric else doubtful)
+        list(pool.map(partial(run.repeat, values), run.batches(*pairs)))
     return run.scaled(values)
 
 

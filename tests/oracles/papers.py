@@ -145,7 +145,7 @@ def theorem_4_2(x, z, L, q, alpha, c_v, c_w):
         return (a * b).sum(0) / C
 
     F = {"xx": forward(x, x), "xz": forward(x, z), "zz": forward(z, z)}
-    S, K, K_dot = [], [], []
+    layers = []
     for layer in range(1, L + 1):
         sigma = {name: c_w * (F[name] if layer == 1 else _row_box(F[name], q)) for name in F}
         g = np.sqrt(sigma["xx"] * sigma["zz"])
@@ -155,37 +155,10 @@ def theorem_4_2(x, z, L, q, alpha, c_v, c_w):
             "xz": c_v / 2 * g * kappa1(rho),
             "zz": c_v / 2 * sigma["zz"],
         }
-        S.append(sigma["xz"])
-        K.append(both["xz"])
-        K_dot.append(c_v / 2 * kappa0(rho))
+        layers.append((sigma["xz"], both["xz"], c_v / 2 * kappa0(rho)))
         F = {name: F[name] + alpha**2 * _row_box(both[name], q) for name in F}
-    P = np.zeros(d)
-    P[0] = 1.0  # P^L
-    h, theta = q // 2, F["xz"][0]
-    for layer in range(L, 0, -1):
-        for p in range(d):
-            theta += (
-                alpha**2
-                / q
-                * P[p]
-                * sum(
-                    K_dot[layer - 1][(p + k) % d] * S[layer - 1][(p + k) % d]
-                    + K[layer - 1][(p + k) % d]
-                    for k in range(-h, h + 1)
-                )
-            )
-        P = np.array(
-            [
-                P[p]
-                + alpha**2
-                * c_w
-                / q**2
-                * sum(
-                    K_dot[layer - 1][(p + k) % d] * P[(p + k + m) % d]
-                    for k in range(-h, h + 1)
-                    for m in range(-h, h + 1)
-                )
-                for p in range(d)
-            ]
-        )
+    P, theta = np.eye(d)[0], F["xz"][0]  # P^L
+    for S, K, K_dot in reversed(layers):
+        theta += alpha**2 * P @ _row_box(K_dot * S + K, q)
+        P = P + alpha**2 * c_w * _row_box(K_dot * _row_box(P, q), q)
     return F["xz"][0], theta
