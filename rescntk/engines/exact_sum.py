@@ -42,25 +42,14 @@ def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list
         a float64 number's bits where the terms' mean is as small as bound / count.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
-    if isinstance(count, int):
-        headroom: Any = (count - 1).bit_length() + 1
-        number = _number_of_grids(headroom)
-    else:  # numbers of terms are known on the host: no device is waited for
-        several = np.frexp((count - 1).astype(np.float64))[1] + 1
-        number = int(_number_of_grids(several).max())
-        headroom = xp.asarray(several)
-    one_and_a_half = xp.full(exponent.shape, 1.5)
-    shifts = [(k + 1) * headroom - 53 * k for k in range(number)]
-    found = [xp.ldexp(one_and_a_half, exponent + shift) for shift in shifts]
-    if isinstance(count, int):
-        return found
-    needed = _number_of_grids(headroom)
-    return [xp.where(k < needed, grid, _NOTHING) for k, grid in enumerate(found)]
-
-
-def _number_of_grids(headroom: Any) -> Any:
-    """Return the number of grids of sums that need `headroom` bits beyond the terms' own."""
-    return -(-(53 + headroom) // (53 - headroom))
+    # Bits beyond the terms' own; numbers of terms are known on the host: no device is waited for.
+    headroom = np.frexp(np.asarray(count - 1, dtype=np.float64))[1] + 1
+    number = -(-(53 + headroom) // (53 - headroom))
+    bits, needed, one_and_a_half = xp.asarray(headroom), xp.asarray(number), xp.asarray(1.5)
+    return [
+        xp.where(k < needed, xp.ldexp(one_and_a_half, exponent + (k + 1) * bits - 53 * k), _NOTHING)
+        for k in range(int(number.max()))
+    ]
 
 
 def split(terms: Array, grids: Sequence[Array]) -> Iterator[Array]:

@@ -55,10 +55,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, left: int, rights: Sequence[int] | np.ndarray, all_offsets: bool = True) -> Rows:
-        """Return the rows of left signals of `left` pixels with right signals of given lengths.
-
-        Without `all_offsets`, a right signal has the row of offset 0 alone.
-        """
+        """Return all rows of pairs of signals, or those of offset 0 alone, of their lengths."""
         lengths = np.asarray(rights, dtype=np.int64)
         return cls(left, lengths, *numbered(lengths if all_offsets else np.ones_like(lengths)))
 
@@ -125,9 +122,7 @@ def longest_reach(network: Network, depth: int, ring: int | None = None) -> int:
     `ring` is the length of rows that close in themselves (`on_ring`).
     """
     last = min(depth, 2) if isinstance(network.dilation, int) else depth  # layers 2 … L are alike
-    layers = range(1, last + 1)
-    filters = [f(layer) for layer in layers for f in (network.inner_filter, network.outer_filter)]
-    return max(on_ring(window, ring).reach for window in filters)
+    return max(on_ring(window, ring).reach for window in network.replace(depth=last).filters())
 
 
 def receptive_reach(network: Network, depth: int) -> int:
