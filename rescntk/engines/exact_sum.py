@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
