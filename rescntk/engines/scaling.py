@@ -81,32 +81,25 @@ number saves the second sum for more tiles and loses more digits of v. Chosen by
 """
 
 
-def constants_dtype(dtype: str) -> np.dtype:
-    """Return the dtype of one layer's constants, numbers of the precision `dtype`.
+_CONSTANTS = (
+    "factor",  # α² c_v c_w (1 + s²)/(q_outer q), times the layer's power of two: sums → E[σσ]
+    "half_factor",
+    "linear_share",  # λ of the linear network in a leaky ReLU's dual (activations.dual)
+    "skip_scale",  # the layer's power of two, by which D, A and F pass; 0 without skip connections
+    "sum_scale",  # `skip_scale` where K is summed over the layers without its filter, else 0
+    "twice_inner_minus_readout",  # 2 (i − r)
+    "outer_plus_readout",  # o + r
+    "linear_scale",  # the power of two by which F⁰ is multiplied to be stored as the layer's A is
+    "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`)
+    "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful
+    "tiny",  # the smallest normal number
+    "one",  # a literal 1 would make LLVM round another product of the first layer
+)
 
-    Fields
-    ------
-    factor : α² c_v c_w (1 + s²) / (q_outer q), times the power of two that rescales the layer.
-        From sums over both filters' windows to E[σσ] of the branch.
-    half_factor : half of `factor`.
-    linear_share : the share λ of the linear network in a leaky ReLU's dual (activations.dual).
-    skip_scale : the power of two that rescales the layer, or 0 without skip connections.
-        What the skip connection multiplies D, A and F by.
-    sum_scale : `skip_scale` where K is summed over the layers without its filter, else 0.
-    twice_inner_minus_readout : 2 (i − r).
-    outer_plus_readout : o + r.
-    linear_scale : the power of two by which F⁰ is multiplied to be stored as the layer's A is.
-    mean : mean of Σ over pixels, the unit of E (`scaling.DOUBTFUL`).
-    doubtful : pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful.
-    tiny : the smallest normal number.
-    one : 1. A literal 1 would make LLVM round another product of the first layer.
-    """
-    names = (
-        "factor", "half_factor", "linear_share", "skip_scale", "sum_scale",
-        "twice_inner_minus_readout", "outer_plus_readout", "linear_scale", "mean", "doubtful",
-        "tiny", "one",
-    )  # fmt: skip
-    return np.dtype([(name, dtype) for name in names])
+
+def constants_dtype(dtype: str) -> np.dtype:
+    """Return the dtype of one layer's constants, numbers of the precision `dtype`."""
+    return np.dtype([(name, dtype) for name in _CONSTANTS])
 
 
 class Variances(NamedTuple):
@@ -222,11 +215,8 @@ class Scaling:
     @cached_property
     def layers(self) -> list[SimpleNamespace]:
         """The `constants` as numbers of Python, which arrays take faster than records."""
-        fields = self.constants.dtype.names or ()
-        return [
-            SimpleNamespace(**dict(zip(fields, row, strict=True)))
-            for row in self.constants.tolist()
-        ]
+        rows = self.constants.tolist()
+        return [SimpleNamespace(**dict(zip(_CONSTANTS, row, strict=True))) for row in rows]
 
     def correction(self, depth: int) -> float:
         """Return the factor that takes the rounding of the network's constants out of a result.

@@ -136,7 +136,8 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     if scaling.linear_apart:
         means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
     if windows:
-        X = _windows(xp, X, net.input_filter_size)
+        if net.input_filter_size > 1:
+            X = xp.concatenate([xp.roll(X, -tap, axis=1) for tap in net.input_filter.taps])
         energy = _energy(X)
     else:
         energy = circular_sum(_energy(X), net.input_filter_size)
@@ -213,14 +214,6 @@ def _linear_exponent(scaling: Scaling, xp: ModuleType, peak: Array, n_channels: 
     # Variances are below 2^(2 peak + growth).
     exponent: Array = xp.floor_divide(2 * peak + (math.ceil(growth) - _LINEAR_BITS), 2)
     return xp.minimum(exponent, 0)
-
-
-def _windows(xp: ModuleType, X: Array, size: int) -> Array:
-    """Return the windows of the input filter as channels, (size * channels, d, cases)."""
-    if size == 1:
-        return X
-    half = size // 2
-    return xp.concatenate([xp.roll(X, -k, axis=1) for k in range(-half, half + 1)], axis=0)
 
 
 def _energy(X: Array) -> Array:
