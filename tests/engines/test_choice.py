@@ -20,10 +20,11 @@ ERF = NETWORK.replace(activation="erf")
 
 
 @needs_numba
-def test_auto_takes_the_fastest_engine_that_can_serve():
-    assert engines.choose("auto", REQUEST, X).__name__.endswith("cpu.engine")
+@pytest.mark.parametrize("signals", [X, SignalList([X[0], X[0, :, :2]])])
+def test_auto_takes_the_fastest_engine_that_can_serve(signals):
+    assert engines.choose("auto", REQUEST, signals).__name__.endswith("cpu.engine")
     erf = replace(REQUEST, network=ERF)
-    assert engines.choose("auto", erf, X).__name__.endswith("reference")
+    assert engines.choose("auto", erf, signals).__name__.endswith("reference")
 
 
 @needs_numba
@@ -42,14 +43,6 @@ def test_numba_refuses_erf_with_a_reason():
     ):
         with pytest.raises(ValueError, match="arctangent"):
             call()
-
-
-@needs_numba
-def test_lists_go_to_the_fastest_engine_too():
-    signals = SignalList([X[0], X[0, :, :2]])
-    assert engines.choose("auto", REQUEST, signals).__name__.endswith("cpu.engine")
-    erf = replace(REQUEST, network=ERF)
-    assert engines.choose("auto", erf, signals).__name__.endswith("reference")
 
 
 @needs_numba

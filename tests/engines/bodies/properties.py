@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.validation import KINDS
+from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import skip_unless_taken, where_resolved
 
@@ -68,40 +68,24 @@ def heads_are_means_of_pixel_pairs(engine, network, batches, kind):
     skip_unless_taken(engine, network)
     X, Z = batches
     d = X.shape[2]
+    kernels = {head: rk.Kernel(network, kind, head) for head in HEADS}
+    # Pixel pairs are exact relative to the signals' mean energy, so compare with trace.
+    own = [kernels["trace"].diag(signals) for signals in (X, Z)]
     P = rk.pixel_pairs(network, X, Z, kind=kind, engine=engine)
     assert P.shape == (len(X), len(Z), d, d)
+    # All shifts of Z, as one batch, for each shift of X: (shift, case, shift, case).
+    every = np.concatenate([np.roll(Z, -k, 2) for k in range(d)])
+    rows = [kernels["equivariant"](np.roll(X, -j, 2), every, engine=engine) for j in range(d)]
+    grid = np.array(rows).reshape(d, len(X), d, len(Z))
     for head, expected in (
         ("equivariant", P[..., 0, 0]),
         ("trace", np.trace(P, axis1=2, axis2=3) / d),
         ("gap", P.mean(axis=(2, 3))),
+        ("trace", np.trace(grid, axis1=0, axis2=2) / d),
+        ("gap", grid.mean(axis=(0, 2))),
     ):
-        # Pixel pairs are exact relative to the signals' mean energy, so compare with trace.
-        size = rk.Kernel(network, kind, "trace")
-        error = relative(
-            rk.Kernel(network, kind, head)(X, Z, engine=engine),
-            expected,
-            size.diag(X),
-            size.diag(Z),
-        )
-        assert error <= tolerances.ROUTES
-    shifted = np.stack(
-        [
-            rk.Kernel(network, kind, "equivariant")(
-                np.roll(X, -j, 2), np.roll(Z, -j, 2), engine=engine
-            )
-            for j in range(d)
-        ]
-    )
-    trace = rk.Kernel(network, kind, "trace")
-    own = trace.diag(X), trace.diag(Z)
-    assert relative(shifted.mean(0), trace(X, Z, engine=engine), *own) <= tolerances.ROUTES
-    # GAP averages over shifts of either signal: all shifts of Z, as one batch, for each of X.
-    equivariant = rk.Kernel(network, kind, "equivariant")
-    every = np.concatenate([np.roll(Z, -k, 2) for k in range(d)])
-    both = np.mean([equivariant(np.roll(X, -j, 2), every, engine=engine) for j in range(d)], axis=0)
-    averaged = both.reshape(len(X), d, len(Z)).mean(axis=1)
-    gap = rk.Kernel(network, kind, "gap")(X, Z, engine=engine)
-    assert relative(averaged, gap, *own) <= tolerances.ROUTES
+        K = kernels[head](X, Z, engine=engine)
+        assert relative(K, expected, *own) <= tolerances.ROUTES
 
 
 @where_resolved
