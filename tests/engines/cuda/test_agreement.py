@@ -43,7 +43,7 @@ def drawn(draw, shapes=SHAPES[:3]):
     return network, draw(signals(batches=2, length=d))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(drawn(SHAPES), heads)
 def test_the_reference_engine_agrees(device, case, head):
     network, (X, Z) = case
@@ -58,7 +58,7 @@ def test_the_reference_engine_agrees(device, case, head):
 offsets = st.integers(-9, 9)
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(drawn(), heads, kinds, st.data(), offsets, offsets)
 def test_properties(device, case, head, kind, data, one, other):
     """To the bit: symmetric, the same with one argument or two, on the diagonal and shifted."""
@@ -74,12 +74,12 @@ def test_properties(device, case, head, kind, data, one, other):
     properties.inputs_stay_as_they_are("cuda", network, batches, head)
 
 
-DIFFICULT = zip(
-    difficult_signals.SIGNALS, cycle(["all trained", "long filter", "one pixel"]), strict=False
+NAMES = cycle(["all trained", "long filter", "one pixel"])
+
+
+@pytest.mark.parametrize(
+    ("make", "name"), [(make, next(NAMES)) for make in difficult_signals.SIGNALS]
 )
-
-
-@pytest.mark.parametrize(("make", "name"), DIFFICULT)
 def test_difficult_signals(device, name, make, rng):
     """Against the definition in 40-digit arithmetic."""
     network, d = accuracy.NETWORKS[name]
@@ -147,10 +147,8 @@ def test_results_do_not_depend_on_how_the_work_is_cut(device, dtype, head, monke
 
 
 def test_extreme_networks(device, rng):
-    test_deep.test_normalized_at_depth_5000("cuda", 0.3, "float64", rng)
     test_deep.test_networks_that_shrink_and_that_explode("cuda", rng)
     test_deep.test_degenerate_constants("cuda", rng)
-    test_deep.test_unnormalized_and_too_deep("cuda")
 
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
