@@ -84,7 +84,9 @@ benchmark: $(VENV)/test.stamp
 # A comma as such would part the arguments of $(call).
 COMMA := ,
 
-# Modules are compiled when they are first imported: pip would compile all, of which half are used.
+# Modules are compiled when they are first imported, and kept: pip would compile all, of which half
+# are used.
+unexport PYTHONDONTWRITEBYTECODE
 define install
 	$(BIN)/python -m pip install --quiet --no-compile --editable '$(1)'
 endef
