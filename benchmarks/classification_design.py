@@ -18,7 +18,7 @@ import numpy as np
 from classification_methods import draw_signals, signals
 
 from rescntk.learn import average, base, passes
-from rescntk.learn.calibration import margins, one_against_rest
+from rescntk.learn.classifier import margins, one_against_rest
 from rescntk.validation import KINDS
 
 SHARES = (0.1, 0.2, 0.4, 0.7)

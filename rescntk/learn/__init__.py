@@ -14,8 +14,7 @@ if find_spec("sklearn") is None:
 from .classifier import ResidualKernelClassifier
 from .kernel import SignalKernel
 from .regressor import ResidualKernelRegressor
-from .scaler import SignalScaler
-from .transformers import KernelMatrix, LandmarkFeatures
+from .transformers import KernelMatrix, LandmarkFeatures, SignalScaler
 
 __all__ = [
     "KernelMatrix",

@@ -1,7 +1,7 @@
 """The classifier and the regressor as aeon estimators.
 
-Each has the parameters of the estimator of `rescntk.learn` that does its work. By aeon's
-convention there is one thread unless `n_jobs` says otherwise.
+Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
+attribute `model_`. By aeon's convention there is one thread unless `n_jobs` says otherwise.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
 from . import classifier, regressor
-from .estimator_parameters import ClassifierParameters, EstimatorParameters
-from .wrappers import QUICK, Wrapper, refuse_missing_values
+from .base import QUICK, ClassifierParameters, EstimatorParameters, Wrapper
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
@@ -37,7 +36,7 @@ class _AeonWrapper(Wrapper):
 
     def _check_X(self, X: Any) -> dict[str, Any]:
         get_type(X)  # refuses containers that aeon does not know
-        refuse_missing_values(self._get_X_metadata(X)["missing_values"])  # type: ignore[attr-defined]
+        self._refuse_missing_values(self._get_X_metadata(X)["missing_values"])  # type: ignore[attr-defined]
         return super()._check_X(X)  # type: ignore[misc]
 
     @classmethod
@@ -49,25 +48,12 @@ class _AeonWrapper(Wrapper):
 class ResidualKernelClassifier(_AeonWrapper, ClassifierParameters, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
-    It has all parameters of `rescntk.learn.ResidualKernelClassifier`.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default 1
-        Number of threads.
-
-    Attributes
-    ----------
-    model_ : rescntk.learn.ResidualKernelClassifier
-        The fitted model, with all its attributes.
-
     Examples
     --------
     >>> from aeon.datasets import load_unit_test
     >>> from rescntk.learn.aeon import ResidualKernelClassifier
-    >>> X, y = load_unit_test("train")
-    >>> X_test, y_test = load_unit_test("test")
-    >>> ResidualKernelClassifier().fit(X, y).score(X_test, y_test) > 0.8
+    >>> model = ResidualKernelClassifier(effort="fast").fit(*load_unit_test("train"))
+    >>> model.score(*load_unit_test("test")) > 0.8
     True
     """
 
@@ -79,18 +65,6 @@ class ResidualKernelClassifier(_AeonWrapper, ClassifierParameters, BaseClassifie
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResidualKernelRegressor(_AeonWrapper, EstimatorParameters, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
-
-    It has all parameters of `rescntk.learn.ResidualKernelRegressor`.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default 1
-        Number of threads.
-
-    Attributes
-    ----------
-    model_ : rescntk.learn.ResidualKernelRegressor
-        The fitted model, with all its attributes.
 
     Examples
     --------

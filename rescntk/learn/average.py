@@ -1,14 +1,13 @@
 """Averages of decisions: each pass gets ridge regression of its own, and a weight by its evidence.
 
-Nothing is chosen among passes. A pass with mean squared leave-one-out error e gets a weight
-proportional to e^-4: with few signals the errors are alike, and so are the weights; with many
-signals the better passes prevail. Leave-one-out errors have a closed form.
+A pass with mean squared leave-one-out error e gets a weight proportional to e^-4: with few signals
+the errors are alike, and so are the weights; with many signals the better passes prevail.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -27,7 +26,7 @@ accuracy: .863 with 0, .877 with 2, .880 with 4, .879 with 6, .876 with 8, .872 
 
 @dataclass(frozen=True)
 class FittedPass:
-    """A pass with the scales of its view, ridge regression on its matrix, and its weight."""
+    """A pass with the scales of its view, and ridge regression on its matrix."""
 
     source: Pass
     """With the fitted view."""
@@ -44,10 +43,6 @@ class FittedPass:
     """σ² of the Gaussian process, (n_outputs,); None unless variances are wanted."""
     seconds: float
     """Time of view, matrix and regression."""
-    error: float = np.nan
-    """Mean squared leave-one-out error."""
-    weight: float = np.nan
-    """Weight in the average: positive, with the sum 1 over all passes."""
 
     def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the kernel matrix of X with the pass' signals, in float64."""
@@ -64,51 +59,23 @@ class FittedPass:
         return variance[:, None] * self.variance_scale
 
 
-def fit_average(
-    passes: Iterable[Pass],
-    cases: DistinctCases,
-    penalties: Sequence[float],
-    *,
-    error_weights: np.ndarray,
-    folds: np.ndarray,
-    landmarks: np.ndarray | None = None,
-    variances: bool = False,
-    options: dict[str, Any],
-) -> tuple[list[FittedPass], np.ndarray]:
-    """Fit each pass, and weigh the passes by their leave-one-out errors.
-
-    Decisions (n_cases, n_outputs) at each case by an average without the case's fold are returned
-    too (`out_of_fold`). Passes are made one after another. Penalties are in units of the kernels'
-    diagonal, which is 1. `landmarks` are indices of the signals to which the solution is
-    restricted. With `variances` passes keep the eigenvectors of their matrices: n² numbers each.
-    """
-    fitted, residuals = [], []
-    for source in passes:
-        found, left_out = _fit_pass(
-            source, cases, penalties, error_weights, landmarks, variances, options
-        )
-        fitted.append(found)
-        residuals.append(left_out)
-    _, errors, weights = weigh(residuals, error_weights)
-    rows = zip(fitted, errors, weights, strict=True)
-    average = [replace(found, error=error, weight=weight) for found, error, weight in rows]
-    return average, out_of_fold(residuals, cases.targets, error_weights, folds)
-
-
-def _fit_pass(
+def fit_pass(
     source: Pass,
     cases: DistinctCases,
     penalties: Sequence[float],
     error_weights: np.ndarray,
-    landmarks: np.ndarray | None,
-    variances: bool,
     options: dict[str, Any],
+    *,
+    landmarks: np.ndarray | None = None,
+    variances: bool = False,
 ) -> tuple[FittedPass, np.ndarray]:
     r"""Return the fitted pass, and leave-one-out residuals (n_penalties, n_cases, n_outputs).
 
-    The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` of the Gaussian process
-    maximizes the marginal likelihood of the targets; I/w takes the place of I for cases of
-    weights w.
+    Penalties are in units of the kernel's diagonal, which is 1. `landmarks` are indices of the
+    signals to which the solution is restricted. With `variances` the pass keeps the eigenvectors
+    of its matrix, n² numbers. The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n`
+    of the Gaussian process maximizes the marginal likelihood of the targets; I/w takes the place
+    of I for cases of weights w.
     """
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
@@ -124,10 +91,9 @@ def _fit_pass(
         if variances:
             scale = np.mean(coefficients * (Y - intercepts), axis=0)
     else:
-        batch: Any = signals
         found = restricted_ridge(
             source.kernel,
-            batch,
+            cast(Any, signals),
             Y,
             landmarks,
             penalties,
@@ -185,7 +151,7 @@ def weigh(
 
     Leave-one-out residuals (n_penalties, n_cases, n_outputs) of a pass are targets minus decisions
     of the fit without each case. The choice is the place of the penalty with the least mean square
-    e, where cases count with `error_weights`. The weight is proportional to e^-4.
+    e, where cases count with `error_weights`. The weight is proportional to e^-4; the sum is 1.
     """
     shares = error_weights / (error_weights.sum() or 1.0)
     means = np.array([(left_out**2).mean(axis=2) @ shares for left_out in residuals])

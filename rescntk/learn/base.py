@@ -1,10 +1,11 @@
-"""Base class of classifier and regressor: the plan, the average, decisions."""
+"""What classifier and regressor share, and their forms for aeon and sktime."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -16,12 +17,21 @@ from threadpoolctl import threadpool_limits
 from ..arrays import Array
 from ..engines import Request, choose
 from ..network import Network
-from ..validation import KINDS, check_integer, check_unmasked
-from .average import FittedPass, fit_average
-from .estimator_parameters import SETTINGS, EstimatorParameters, check_effort, check_several
-from .inputs import DistinctCases, SignalEstimator, read_signals
-from .passes import EFFORTS, Pass, affordable, in_time, plan
-from .views import Signals
+from ..validation import (
+    HEADS,
+    KINDS,
+    check_choice,
+    check_constant,
+    check_depth,
+    check_filter_size,
+    check_flag,
+    check_integer,
+    check_positive,
+)
+from .average import FittedPass, fit_pass, out_of_fold, weigh
+from .inputs import IMPUTE, DistinctCases, SignalEstimator, read_signals
+from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan
+from .views import ONLY, Signals
 
 _ALL_LANDMARKS = 2000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
@@ -42,12 +52,93 @@ AMD EPYC: two threads are no faster up to 270 signals, and a third faster at 500
 the two threads wait for each other, up to a hundred times as long."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class EstimatorParameters:
+    """Parameters of the regressor, which `ResidualKernelClassifier` documents."""
+
+    effort: str | float = "default"
+    max_length: int | Iterable[int] | None = None
+    block_statistics: bool | Iterable[bool] | None = None
+    standardize: bool | Iterable[bool] | None = None
+    first_differences: bool | str | Iterable[bool | str] | None = None
+    constant: bool | Iterable[bool] | None = None
+    time_scale: float | Iterable[float] | None = None
+    filter_size: int | Iterable[int] | None = None
+    input_filter_size: int | Iterable[int] | None = None
+    dilation: int | Iterable[int] | None = None
+    head: str | Iterable[str] | None = None
+    kind: str | Iterable[str] = KINDS
+    depth: int | Iterable[int] = 2
+    alpha: float = 1.0
+    penalty: float | Iterable[float] | None = None
+    landmarks: int | str | None = None
+    random_state: int | np.random.RandomState | None = 0
+    engine: str = "auto"
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()  # of the library's own base class
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClassifierParameters(EstimatorParameters):
+    """Parameters of the classifier."""
+
+    class_weight: Mapping[Any, float] | str | None = None
+
+
+def _check_first_differences(value: Any, name: str) -> bool | str:
+    if isinstance(value, str) and value == ONLY:
+        return value
+    try:
+        return check_flag(value, name)
+    except ValueError as error:
+        raise ValueError(f"{name} is {value!r}, expected True, False or {ONLY!r}") from error
+
+
+SEVERAL: dict[str, Callable[[Any, str], Any]] = {
+    "max_length": check_depth,
+    "block_statistics": check_flag,
+    "standardize": check_flag,
+    "first_differences": _check_first_differences,
+    "constant": check_flag,
+    "time_scale": check_constant,
+    "filter_size": check_filter_size,
+    "input_filter_size": check_filter_size,
+    "dilation": check_depth,
+    "head": partial(check_choice, choices=HEADS),
+    "kind": partial(check_choice, choices=KINDS),
+    "depth": check_depth,
+    "penalty": check_positive,
+}
+"""Checks of the parameters that take a sequence of values beside a single value."""
+
+
+def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...] | None]:
+    """Return the checked values of the parameters of `SEVERAL`, by name, without repetitions.
+
+    None stays None where it is the default.
+    """
+    checked: dict[str, Any] = dict.fromkeys(SEVERAL)
+    for name, check in SEVERAL.items():
+        values = getattr(parameters, name)
+        if values is None and getattr(type(parameters), name) is None:
+            continue
+        single = isinstance(values, str) or not isinstance(values, Iterable)
+        given = (values,) if single else values
+        checked[name] = tuple(dict.fromkeys(check(value, name) for value in given))
+        if not checked[name]:
+            raise ValueError(f"{name} is empty, expected at least one value")
+    return checked
+
+
 class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Average the decisions of several passes over the signals."""
 
     _fitted: list[FittedPass]
     best_score_: float
-    best_score_error_: float
 
     def _average(
         self,
@@ -71,70 +162,80 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             report(f"rescntk: {len(passes)} passes over {n} signals")
             request = Request(Network(1), "gap", KINDS, (1,), np.dtype(self.dtype).name)
             choose(self.engine, request, cast(Any, X), report)  # says so where it compiles
+        tried = checked["penalty"] or (least_penalty(cases.weights, self.dtype), *penalties)
+        residuals, self._fitted = [], []
         with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
-            self._fitted, decisions = fit_average(
-                in_time(passes, X, m, limit, report, options),
-                cases,
-                checked["penalty"] or (least_penalty(cases.weights, self.dtype), *penalties),
-                error_weights=error_weights,
-                folds=folds,
-                landmarks=landmarks,
-                variances=variances,
-                options=options,
-            )
-        rows = [found.source.settings() | vars(found) for found in self._fitted]
-        names = [*SETTINGS, "penalty", "error", "weight", "seconds"]
-        self.passes_ = {name: np.array([row[name] for row in rows]) for name in names}
+            for source in in_time(passes, X, m, limit, report, options):
+                fitted, left_out = fit_pass(
+                    source,
+                    cases,
+                    tried,
+                    error_weights,
+                    options,
+                    landmarks=landmarks,
+                    variances=variances,
+                )
+                self._fitted.append(fitted)
+                residuals.append(left_out)
+        _, errors, self._weights = weigh(residuals, error_weights)
+        rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
+        table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty")}
+        seconds = np.array([fitted.seconds for fitted in self._fitted])
+        self.passes_ = table | {"error": errors, "weight": self._weights, "seconds": seconds}
         self._places = cases.places if landmarks is None else slice(None)
-        return decisions, folds
+        return out_of_fold(residuals, cases.targets, error_weights, folds), folds
 
     def _plan(
         self, checked: dict[str, Any], X: Signals, n_landmarks: int
     ) -> tuple[list[Pass], float]:
         """Return the passes of the effort, and the limit of their time in seconds."""
-        effort = check_effort(self.effort, tuple(EFFORTS))
-        count = EFFORTS[effort if isinstance(effort, str) else "thorough"]
-        settings = {name: checked[name] for name in SETTINGS if checked[name] is not None}
+        effort, limit = "thorough", np.inf
+        if isinstance(self.effort, str) and self.effort in EFFORTS:
+            effort = self.effort
+        else:
+            try:
+                limit = check_positive(self.effort, "effort")
+            except ValueError:
+                names = ", ".join(map(repr, EFFORTS))
+                raise ValueError(
+                    f"effort is {self.effort!r}, expected one of {names} or a positive number of "
+                    f"seconds"
+                ) from None
+        passes = partial(
+            plan,
+            EFFORTS[effort],
+            {name: checked[name] for name in COMMON if checked[name] is not None},
+            X,
+            kinds=checked["kind"],
+            depths=checked["depth"],
+            alpha=self.alpha,
+        )
+        return (passes() if effort == "thorough" else affordable(passes, X, n_landmarks)), limit
 
-        def passes(shorter: int) -> list[Pass]:
-            return plan(
-                count,
-                settings,
-                X,
-                kinds=checked["kind"],
-                depths=checked["depth"],
-                alpha=self.alpha,
-                shorter=shorter,
-            )
-
-        if effort in ("fast", "default"):
-            return affordable(passes, X, n_landmarks), np.inf
-        return passes(1), np.inf if isinstance(effort, str) else effort
-
-    def _finish(self, score: str, start: float) -> None:
+    def _finish(self, score: str, spread: np.ndarray, weights: np.ndarray, start: float) -> None:
+        """Set the error of the best score, given its cases' deviations and weights; print it."""
+        spread = weights * spread
+        with np.errstate(invalid="ignore"):
+            self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
-            spread = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
-            print(f"{score} {spread}, {self.fit_seconds_:.1f} s", flush=True)
+            found = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
+            print(f"{score} {found}, {self.fit_seconds_:.1f} s", flush=True)
 
     def _options(self) -> dict[str, Any]:
-        threads = count_threads(self.n_jobs)
+        """Return the options of kernels; n_jobs below 0 counts from the number of cores + 1."""
+        threads = None if self.n_jobs is None else check_integer(self.n_jobs, "n_jobs")
+        if threads == 0:
+            raise ValueError("n_jobs is 0, expected None, a positive number, or -1 for all cores")
+        if threads is not None and threads < 0:
+            threads = max(1, (os.cpu_count() or 1) + 1 + threads)
         return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
 
-    def _weights(self) -> np.ndarray:
-        return np.array([fitted.weight for fitted in self._fitted])
-
-    def _matrices(self, X: Array) -> Iterator[np.ndarray]:
-        """Yield the kernel matrix of X with the signals of each pass."""
+    def _matrices(self, X: Array) -> Iterator[tuple[FittedPass, np.ndarray]]:
+        """Yield each pass, and the kernel matrix of X with its signals."""
         check_is_fitted(self)
         signals, options = read_signals(self, X, reset=False), self._options()
-        return (fitted.matrix(signals, options) for fitted in self._fitted)
-
-    def _decide(self, X: Array) -> np.ndarray:
-        """Return decisions (n_cases, n_outputs)."""
-        matrices = self._matrices(X)
-        decisions = [fitted.decide(K) for fitted, K in zip(self._fitted, matrices, strict=True)]
-        return np.tensordot(self._weights(), decisions, 1)
+        return ((fitted, fitted.matrix(signals, options)) for fitted in self._fitted)
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, weighted as the decisions.
@@ -143,8 +244,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals of `fit`, but for signals of weight 0, which have no column. With landmarks it is
         (m_cases, n_landmarks).
         """
-        pairs = zip(self._weights(), self._matrices(X), strict=True)
-        return sum(weight * K for weight, K in pairs)[:, self._places]
+        matrices = (K for _, K in self._matrices(X))
+        return sum(map(np.multiply, self._weights, matrices))[:, self._places]
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:
@@ -171,20 +272,39 @@ def count_landmarks(landmarks: Any, n: int) -> int:
     return min(check_integer(landmarks, "landmarks", at_least=2), n)
 
 
-def count_threads(n_jobs: Any) -> int | None:
-    """Return a number of threads: n_jobs, or the number of cores + 1 + n_jobs if negative."""
-    if n_jobs is None:
-        return None
-    jobs = check_integer(n_jobs, "n_jobs")
-    if jobs == 0:
-        raise ValueError("n_jobs is 0, expected None, a positive number, or -1 for all cores")
-    return jobs if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + jobs)
+QUICK: dict[str, Any] = {
+    "effort": "fast",
+    "depth": 1,
+    "filter_size": 3,
+    "input_filter_size": 1,
+    "first_differences": False,
+    "time_scale": 0.0,
+}
+"""Parameters of an average of two passes, for the checks of aeon and sktime themselves."""
 
 
-def check_given(model: Any, y: Any) -> None:
-    """Refuse masked targets, and y = None in the words of scikit-learn."""
-    check_unmasked(y, "y", "or labels, one a case,")
-    if y is None:
-        raise ValueError(
-            f"{type(model).__name__} requires y to be passed, but the target y is None"
-        )
+class Wrapper:
+    """An estimator of aeon or sktime: `model_`, of `rescntk.learn`, does the work."""
+
+    model_: Any
+    _model: Any
+
+    def _fit(self, X: Any, y: np.ndarray) -> Any:
+        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+        self.model_ = self._model(**parameters).fit(self._signals(X), y)
+        return self
+
+    def _predict(self, X: Any) -> np.ndarray:
+        return self.model_.predict(self._signals(X))
+
+    def _predict_proba(self, X: Any) -> np.ndarray:
+        return self.model_.predict_proba(self._signals(X))
+
+    def _signals(self, X: Any) -> Any:
+        return X
+
+    def _refuse_missing_values(self, missing: bool) -> None:
+        if missing:
+            raise ValueError(
+                f"X has missing values, expected finite numbers: fill them in first ({IMPUTE})"
+            )

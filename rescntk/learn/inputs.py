@@ -21,18 +21,12 @@ RESIZE = "scipy.signal.resample, aeon's unequal_length.Resizer or sktime's TSInt
 IMPUTE = "numpy.interp, aeon's collection.SimpleImputer or sktime's Imputer"
 """Tools that fill in missing values, for messages."""
 
-UNNEST = "sktime.datatypes.convert_to(X, 'numpy3D') or np.array([list(row) for row in X.values])"
-"""Ways from a nested table to an array, for messages."""
-
 _SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
 """Accepted shapes, for messages."""
 
 _RANGE = 1e12
-"""Largest ratio of two weights above 0.
-
-A larger ratio leaves fewer digits to the light signals: their penalties grow as weights fall. At
-1e14 leave-one-out errors are of no use, at 1e30 decisions are NaN (16 signals, 12 time points).
-"""
+"""Largest ratio of two weights above 0. A larger ratio leaves fewer digits to the light signals: at
+1e14 leave-one-out errors are of no use, at 1e30 decisions are NaN (16 signals, 12 time points)."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,9 +41,8 @@ def atomic(fit: F) -> F:
     @wraps(fit)
     def run(self: Any, *arguments: Any, **options: Any) -> Any:
         fresh = copy.copy(self)
-        for name in list(vars(fresh)):
-            if name.endswith("_") and not name.startswith("_"):
-                delattr(fresh, name)
+        kept = (name for name in vars(self) if name.startswith("_") or not name.endswith("_"))
+        fresh.__dict__ = {name: vars(self)[name] for name in kept}
         result = fit(fresh, *arguments, **options)
         self.__dict__ = vars(fresh)
         return self if result is fresh else result
@@ -76,7 +69,16 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
     """
     signals: Any = as_signals(X, "X", lists=reset or estimator.n_timepoints_ is None)
     if signals is None:
-        signals = split_channels(_read_flat(estimator, X, reset), n_channels, "X")
+        options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
+        try:
+            flat = validate_data(estimator, X, **options)
+        except ValueError as error:
+            columns = np.shape(X)[1:]
+            if reset or columns in ((), (getattr(estimator, "n_features_in_", None),)):
+                raise
+            message = f"{error}: signals of other lengths can be resampled ({RESIZE})"
+            raise ValueError(message) from None
+        signals = split_channels(flat, n_channels, "X")
     channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2]
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
@@ -89,6 +91,11 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
     return signals
 
 
+def _in_words(channels: int, length: int | None) -> str:
+    number = "any number of" if length is None else length
+    return f"signals of {channels} channel{'s' * (channels != 1)} × {number} time points"
+
+
 def as_signals(X: Any, name: str, *, lists: bool) -> Signals | None:
     """Return `X` as checked signals; None if it has fewer than three axes.
 
@@ -99,21 +106,39 @@ def as_signals(X: Any, name: str, *, lists: bool) -> Signals | None:
         if not isinstance(cell, str) and np.ndim(cell) > 0:
             raise ValueError(
                 f"{name} is a nested table, whose cells hold whole signals, expected an array "
-                f"{_SHAPES}: convert it first ({UNNEST})"
+                f"{_SHAPES}: convert it first (sktime.datatypes.convert_to(X, 'numpy3D') or "
+                f"np.array([list(row) for row in X.values]))"
             )
     if isinstance(X, np.ndarray) and X.dtype == object:
         X = X.tolist()  # an array of arrays
     check_unmasked(X, name, _SHAPES, IMPUTE)
-    shapes = _shapes_of_cases(X, name)
+    found = set()
+    for i, case in enumerate(X if isinstance(X, (list, tuple)) else ()):
+        try:
+            found.add(np.shape(case))
+        except ValueError:
+            raise ValueError(
+                f"{name} has channels of unequal length (first in case {i}), expected one "
+                f"length: pad, truncate or resample them ({RESIZE})"
+            ) from None
+    shapes = sorted(found)
     if len(shapes) > 1:
-        same_channels = len({shape[:-1] for shape in shapes}) == 1
-        if not (lists and same_channels and all(len(shape) in (1, 2) for shape in shapes)):
-            raise _unlike(shapes, name)
+        if len({len(shape) for shape in shapes}) > 1:
+            raise ValueError(f"{name} has cases of shapes {shapes}, expected {_SHAPES}")
+        channels = sorted({shape[0] for shape in shapes if len(shape) == 2})
+        if len(channels) > 1:
+            raise ValueError(f"{name} has signals of {channels} channels, expected one number")
+        if not lists or len(shapes[0]) > 2:
+            lengths = [shape[-1] for shape in shapes]
+            raise ValueError(
+                f"{name} has signals of {min(lengths)} to {max(lengths)} time points, expected "
+                f"one length: pad, truncate or resample them ({RESIZE})"
+            )
         copies = [
             np.array(_numbers(x, f"{name}[{i}]"), np.float64, ndmin=2) for i, x in enumerate(X)
         ]
         return [_checked(x[None], name, i)[0] for i, x in enumerate(copies)]
-    axes = 1 + len(shapes.pop()) if shapes else getattr(X, "ndim", 1)
+    axes = 1 + len(shapes[0]) if shapes else getattr(X, "ndim", 1)
     if axes < 3:
         return None
     array = _numbers(X, name)
@@ -131,47 +156,6 @@ def split_channels(flat: np.ndarray, n_channels: int, name: str) -> np.ndarray:
             f"{channels}: one channel after the other"
         )
     return _checked(flat.reshape(len(flat), channels, -1), name)
-
-
-def _read_flat(estimator: Any, X: Any, reset: bool) -> np.ndarray:
-    """Return a table as scikit-learn reads it; a refusal of another length gets a remedy."""
-    options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
-    try:
-        return validate_data(estimator, X, **options)
-    except ValueError as error:
-        columns = np.shape(X)[1:]
-        if reset or columns in ((), (getattr(estimator, "n_features_in_", None),)):
-            raise
-        raise ValueError(f"{error}: signals of other lengths can be resampled ({RESIZE})") from None
-
-
-def _shapes_of_cases(X: Any, name: str) -> set[tuple[int, ...]]:
-    """Return the shapes of the cases in a list or tuple, none for other containers."""
-    shapes = set()
-    if isinstance(X, (list, tuple)):
-        for i, case in enumerate(X):
-            try:
-                shapes.add(tuple(np.shape(case)))
-            except ValueError:
-                raise ValueError(
-                    f"{name} has channels of unequal length (first in case {i}), expected one "
-                    f"length: pad, truncate or resample them ({RESIZE})"
-                ) from None
-    return shapes
-
-
-def _unlike(shapes: set[tuple[int, ...]], name: str) -> ValueError:
-    """Return the refusal of cases of several shapes: it names the axis in which they differ."""
-    if len({len(shape) for shape in shapes}) > 1:
-        return ValueError(f"{name} has cases of shapes {sorted(shapes)}, expected {_SHAPES}")
-    channels = sorted({shape[0] for shape in shapes if len(shape) == 2})
-    if len(channels) > 1:
-        return ValueError(f"{name} has signals of {channels} channels, expected one number")
-    lengths = sorted({shape[-1] for shape in shapes})
-    return ValueError(
-        f"{name} has signals of {lengths[0]} to {lengths[-1]} time points, expected one "
-        f"length: pad, truncate or resample them ({RESIZE})"
-    )
 
 
 def _numbers(X: Any, name: str) -> np.ndarray:
@@ -192,26 +176,20 @@ def _checked(array: np.ndarray, name: str, case: int | None = None) -> np.ndarra
     """Return signals in float64; the refusal of missing values names the first case."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         good = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+        first = int(np.argmin(good)) if case is None else case
         raise ValueError(
-            f"{name} contains NaN or infinity (first in case "
-            f"{int(np.argmin(good)) if case is None else case}), expected finite numbers: fill "
-            f"in missing values first ({IMPUTE})"
+            f"{name} contains NaN or infinity (first in case {first}), expected finite numbers: "
+            f"fill in missing values first ({IMPUTE})"
         )
     return check_signals(array, name if case is None else f"{name}[{case}]")
-
-
-def _in_words(channels: int, length: int | None) -> str:
-    number = "any number of" if length is None else length
-    return f"signals of {channels} channel{'s' * (channels != 1)} × {number} time points"
 
 
 class DistinctCases(NamedTuple):
     """Signals with their targets and weights, each different pair of signal and target once.
 
-    Equal signals with equal targets are one case with the sum of their weights. A case that is
-    left out therefore leaves no copy behind, and leave-one-out errors stay honest where signals
-    are repeated. Cases are sorted by digests of the signals, equal signals by their targets:
-    nothing depends on the order in which signals come.
+    Equal signals with equal targets are one case with the sum of their weights: a case that is
+    left out leaves no copy behind. Cases are sorted by digests of the signals, equal signals by
+    their targets: nothing depends on the order in which signals come.
     """
 
     signals: Signals
@@ -225,7 +203,8 @@ class DistinctCases(NamedTuple):
 
 def find_cases(X: Signals, targets: np.ndarray, weights: np.ndarray) -> DistinctCases:
     """Return the different cases among signals X with targets (n_signals, n_outputs)."""
-    digests = np.array([_digest(np.asarray(x, dtype=np.float64)) for x in X])
+    contents = (repr((x.shape, x.dtype.str)).encode() + x.tobytes() for x in X)
+    digests = np.array([hashlib.blake2b(data, digest_size=16).digest() for data in contents])
     # Among equal signals the targets decide, so that no unit of the targets changes the order.
     rows = np.column_stack([np.unique(digests, return_inverse=True)[1], targets])
     _, first, places = np.unique(rows, axis=0, return_index=True, return_inverse=True)
@@ -243,23 +222,17 @@ def of_positive_weight(
         return X, y, np.ones(len(X))
     n = len(X)
     weights = check_shape(sample_weight, "sample_weight", f"({n},)", lambda s: s == (n,))
-    if (weights < 0).any() or not weights.any():
+    least, most = weights.min(), weights.max()
+    if least < 0 or most == 0:
         raise ValueError(
-            f"sample_weight has values from {weights.min():.3g} to {weights.max():.3g}, expected "
-            f"numbers of at least 0, and not all zero"
+            f"sample_weight has values from {least:.3g} to {most:.3g}, expected numbers of at "
+            f"least 0, and not all zero"
         )
     kept = np.flatnonzero(weights)
     least = weights[kept].min()
-    if weights.max() / _RANGE > least:
+    if most / _RANGE > least:
         raise ValueError(
-            f"sample_weight has values from {least:.3g} to {weights.max():.3g} above 0, expected "
-            f"a ratio of at most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
+            f"sample_weight has values from {least:.3g} to {most:.3g} above 0, expected a ratio "
+            f"of at most {_RANGE:.0e} (a weight of 0 leaves a signal out)"
         )
     return take(X, kept), y[kept], weights[kept]
-
-
-def _digest(x: np.ndarray) -> bytes:
-    """Return a digest of a signal, its shape included."""
-    digest = hashlib.blake2b(repr((x.shape, x.dtype.str)).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(x).tobytes())
-    return digest.digest()

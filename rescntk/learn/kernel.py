@@ -32,26 +32,24 @@ class SignalKernel(SklearnKernel):
     ``GaussianProcessClassifier``, ``KernelRidge``, ``Nystroem`` and ``pairwise_kernels`` take
     flat arrays (n_cases, n_channels · n_timepoints), one channel after the other:
     ``X.reshape(len(X), -1)``. A `SignalKernel` adds and multiplies with other kernels of
-    scikit-learn. A matrix is computed in one call, not pair by pair.
+    scikit-learn.
 
-    Gaussian processes learn α, the weight of the residual branch, from the marginal
-    likelihood. `rescntk.derivative` gives the gradient; each step of the optimizer costs five
-    kernel matrices. ``alpha_bounds="fixed"`` or ``optimizer=None`` keeps α.
+    Gaussian processes learn α, the weight of the residual branch, from the marginal likelihood:
+    five kernel matrices for each step of the optimizer (docs/guide/scikit_learn.md).
+    ``alpha_bounds="fixed"`` or ``optimizer=None`` keeps α.
 
     Parameters
     ----------
     depth, filter_size, outer_filter_size, input_filter_size, dilation, skip, alpha, activation
         As for `rescntk.Network`; the default depth is 3.
-    negative_slope, c_v, c_w, readout_scale, input_scale
+    negative_slope, c_v, c_w, readout_scale, input_scale, trained
         As for `rescntk.Network`.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
         Bounds between which α is learned. A network without skip connections has no α.
     kind, head, normalized
         As for `rescntk.Kernel`; the default is the normalized NTK with GAP.
     n_channels : int, optional
-        Number of channels of flat arrays. Without it flat arrays have one channel, with a
-        warning: the columns of several channels would be taken for one long signal. Arrays of
-        three axes have the number in their shape.
+        Number of channels of flat arrays. Without it they have one channel, with a warning.
     engine, dtype, threads
         As for calling a `rescntk.Kernel`.
 
@@ -66,11 +64,9 @@ class SignalKernel(SklearnKernel):
     >>> SVC(kernel=SignalKernel(depth=2), C=100.0).fit(X, y).predict(X[:4])
     array([0, 1, 0, 1])
     >>> kernel = SignalKernel(depth=2, kind="gpk", head="trace", n_channels=3)
-    >>> kernel
-    SignalKernel(depth=2, kind='gpk', head='trace', n_channels=3)
-    >>> process = GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None)
-    >>> process = process.fit(X.reshape(20, -1), y)
-    >>> mean, deviation = process.predict(X.reshape(20, -1), return_std=True)
+    >>> process = GaussianProcessRegressor(kernel, optimizer=None).fit(X.reshape(20, -1), y)
+    >>> process.kernel_.kind, process.kernel_.n_channels
+    ('gpk', 3)
     """
 
     depth: int = 3
@@ -100,9 +96,6 @@ class SignalKernel(SklearnKernel):
     @classmethod
     def of(cls, kernel: Kernel, **changes: Any) -> SignalKernel:
         """Return a `rescntk.Kernel` in scikit-learn's form, with some parameters changed.
-
-        The attribute `kernel` of the result equals the given `rescntk.Kernel`. `changes` are
-        parameters of `SignalKernel`, such as ``n_channels``.
 
         Examples
         --------
@@ -156,17 +149,14 @@ class SignalKernel(SklearnKernel):
         K : ndarray, (n_cases, m_cases)
         K_gradient : ndarray, (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed
 
+            Where α is learned, both are of `rescntk.derivative.alpha_derivative`, in float64.
+
         Raises
         ------
         ValueError
             If parameters or signals are not as described, or `Y` comes with `eval_gradient`.
         OverflowError
             If a value exceeds the dtype; ``normalized=True`` has no such limit.
-
-        Notes
-        -----
-        Where α is learned, both matrices come from `rescntk.derivative.alpha_derivative`. Both are
-        float64: differences of float32 kernels are a million times less accurate.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         others = None if Y is None or Y is X else self._signals(Y, "Y")
@@ -179,10 +169,7 @@ class SignalKernel(SklearnKernel):
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 
     def diag(self, X: Array) -> np.ndarray:
-        """Return the kernel of each signal with itself, (n_cases,).
-
-        X and errors are as for the call.
-        """
+        """Return the kernel of each signal with itself, (n_cases,)."""
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
@@ -204,15 +191,15 @@ class SignalKernel(SklearnKernel):
         if signals is not None:
             return signals
         flat = np.asarray(X)
-        if flat.ndim == 2 and self.n_channels is None:
-            warnings.warn(
-                f"{name} of shape {flat.shape} is flat, and is taken for signals of one channel: "
-                f"give n_channels (n_channels=1 confirms one)",
-                stacklevel=3,
-            )
         if flat.ndim != 2:
             raise ValueError(
                 f"{name} has shape {flat.shape}, expected (n_cases, n_channels, n_timepoints) "
                 f"or (n_cases, n_channels · n_timepoints)"
+            )
+        if self.n_channels is None:
+            warnings.warn(
+                f"{name} of shape {flat.shape} is flat, and is taken for signals of one channel: "
+                f"give n_channels (n_channels=1 confirms one)",
+                stacklevel=3,
             )
         return split_channels(flat, 1 if self.n_channels is None else self.n_channels, name)

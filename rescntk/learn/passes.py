@@ -85,8 +85,7 @@ it makes the estimate better and later. Chosen: the try takes some 10 ms."""
 class Pass:
     """A view of the signals, and the mean of the normalized kernels of one network, which sees it.
 
-    The mean is over kinds and depths; one recursion gives them all. The mean of kernels is a
-    kernel: the inner product of all their features. Its diagonal is 1.
+    The mean is over kinds and depths; one recursion gives them all. Its diagonal is 1.
     """
 
     view: View
@@ -148,23 +147,18 @@ def plan(
     `shorter` divides the plan's `max_length`. Passes that do not suit the signals are changed
     (`_suited`), or left out: the heads "trace" and "equivariant" need signals of one length.
     """
-
-    def fields_of(kind: type[View] | type[Network], values: dict[str, Any]) -> dict[str, Any]:
-        return {f.name: values[f.name] for f in fields(kind) if f.name in values}
-
-    length, ragged = int(lengths(X).max()), isinstance(X, list)
-    passes = []
+    length, passes = int(lengths(X).max()), []
     for row in PLAN[:count]:
         planned = COMMON | row
         planned["max_length"] = max(1, planned["max_length"] // shorter)
         choices = {name: (value,) for name, value in planned.items()} | dict(settings)
         for combination in product(*choices.values()):
             values = _suited(dict(zip(choices, combination, strict=True)), length)
-            if values["head"] != "gap" and ragged:
-                continue
-            network = Network(max(depths), alpha=alpha, **fields_of(Network, values))
-            view = View(**fields_of(View, values))
-            passes.append(Pass(view, network, values["head"], kinds, depths))
+            head = values.pop("head")
+            if head == "gap" or not isinstance(X, list):
+                of_view = {f.name: values.pop(f.name) for f in fields(View) if f.name in values}
+                network = Network(max(depths), alpha=alpha, **values)
+                passes.append(Pass(View(**of_view), network, head, kinds, depths))
     if not passes:
         raise ValueError(
             f"X has signals of different lengths, and head is "
@@ -175,35 +169,31 @@ def plan(
 
 
 def _suited(settings: dict[str, Any], length: int) -> dict[str, Any]:
-    """Return the settings of a pass that suits signals of a length.
+    """Return the settings of a pass, changed where they do not suit signals of a length.
 
-    * Filters that are longer than the shortened signals are cut to the largest odd size.
-    * Without blocks there are no block statistics.
-    * Signals of one time point have no first differences.
+    Filters longer than the shortened signals are cut to the largest odd size. Block statistics
+    need blocks, first differences two time points.
     """
     block = block_size(length, settings["max_length"])
     shortened = -(-length // block)
-    largest = shortened - (shortened % 2 == 0)
     for name in ("filter_size", "input_filter_size"):
-        settings[name] = min(settings[name], largest)
+        settings[name] = min(settings[name], shortened - (shortened % 2 == 0))
+    settings["first_differences"] = settings["first_differences"] if shortened > 1 else False
     settings["block_statistics"] = settings["block_statistics"] and block > 1
-    if shortened == 1:
-        settings["first_differences"] = False
-    if block == 1:
-        settings["max_length"] = None
+    settings["max_length"] = settings["max_length"] if block > 1 else None
     return settings
 
 
 def affordable(
-    passes_of: Callable[[int], Sequence[Pass]], X: Signals, n_landmarks: int
+    passes_of: Callable[..., Sequence[Pass]], X: Signals, n_landmarks: int
 ) -> list[Pass]:
     """Return the first passes, at least three, that are affordable together for signals X.
 
-    Where three passes are too many, signals are shortened to a half, a quarter or an eighth:
-    `passes_of` returns the passes over signals that are shortened by a factor.
+    `passes_of` is `plan` with all arguments but `shorter`. Where three passes are too many, signals
+    are shortened to a half, a quarter or an eighth.
     """
     for shorter in _SHORTER:
-        passes = passes_of(shorter)
+        passes = passes_of(shorter=shorter)
         total = np.cumsum([each_pass.work(X, n_landmarks) for each_pass in passes])
         if total[:_ALWAYS].max() <= _AFFORDABLE:
             break
@@ -218,10 +208,9 @@ def in_time(
     report: Callable[[str], None] | None,
     options: dict[str, Any],
 ) -> Iterator[Pass]:
-    """Yield the passes that are expected to end within a limit in seconds, one after another.
+    """Yield the first pass, and the passes that are expected to end within a limit in seconds.
 
-    The first pass is always yielded. `report` takes lines of text: the time of all passes, before
-    they start, and each pass.
+    `report` takes lines of text: the time of all passes, before they start, and each pass.
     """
     start = time.perf_counter()
     works = [each_pass.work(X, n_landmarks) for each_pass in passes]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from ..arrays import Array
-from ..validation import check_flag
-from .base import ResidualKernelEstimator, check_given
+from ..validation import check_flag, check_unmasked
+from .base import ResidualKernelEstimator
 from .inputs import atomic, find_cases, of_positive_weight, read_signals
 from .views import moderate_exponent
 
@@ -29,29 +29,25 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Each pass is also a Gaussian process: its mean kernel times a scale σ², with noise of variance
     σ² times the penalty. The scale maximizes the marginal likelihood. `predict` returns mean and
-    standard deviation of the mixture of these processes. For the deviations, each pass keeps the
-    square of the number of signals (or landmarks) in numbers.
+    standard deviation of the mixture of these processes. For the deviations each pass keeps as
+    many numbers as its matrix has.
 
     Parameters
     ----------
     effort, max_length, block_statistics, standardize, first_differences, constant, time_scale
-        As for `ResidualKernelClassifier`.
+        As for `ResidualKernelClassifier`, as all parameters.
     filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks, random_state
-        As for `ResidualKernelClassifier`.
     engine, dtype, n_jobs, verbose
-        As for `ResidualKernelClassifier`.
     penalty : float or sequence, optional
-        As for `ResidualKernelClassifier`; the default also has 1e-4, 1e-3 … 10.
+        The default also has 1e-4, 1e-3 … 10.
 
     Attributes
     ----------
     passes_, n_channels_, n_timepoints_, fit_seconds_
         As for `ResidualKernelClassifier`. Errors are in units of the targets' variances.
     best_score_ : float
-        R² over all targets of leave-one-out predictions on the training signals. Weights and
-        penalties have no part in the score of the signals that decide them: ten folds are left
-        out of them in turn. A signal that comes several times with its target is left out as a
-        whole, and weights of signals count.
+        R² over all targets of leave-one-out predictions on the training signals, as honest as for
+        `ResidualKernelClassifier`.
     best_score_error_ : float
         Standard error of `best_score_`, by the spread of the squared errors.
     target_mean_, target_scale_ : ndarray, (n_targets,)
@@ -82,24 +78,22 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : array, (n_cases,) or (n_cases, n_targets)
         sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0, inverse to the variance of their noise; only
-            their ratios count. The fit is the same as with signals that are repeated as often.
-            Signals of weight 0 are left out.
+            Weights of the signals, at least 0, inverse to the variance of their noise. The fit is
+            the same as with signals that are repeated as often.
 
         Raises
         ------
         ValueError
-            For signals with missing values, for a single signal, and for invalid parameters. The
-            message says what to do.
+            For signals with missing values, for a single signal, and for invalid parameters.
         """
         start = time.perf_counter()
-        check_given(self, y)
+        check_unmasked(y, "y", "or labels, one a case,")
+        values = validate_data(self, y=y, multi_output=True).astype(np.float64)
         signals = read_signals(self, X, reset=True)
-        values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(signals, values)
         signals, values, weights = of_positive_weight(signals, values, sample_weight)
         self._flat = values.ndim == 1
-        targets, self._exponents = _moderate_columns(values.reshape(len(values), -1))
+        targets, self._exponents = _moderate_columns(values)
         cases = find_cases(signals, targets, weights)
         if len(cases.weights) < 2:
             raise ValueError("n_samples=1: expected two signals that differ, to leave one out")
@@ -107,22 +101,25 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         mean = np.average(targets, axis=0, weights=weights)
         deviation = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
         varies = deviation > 0
-        Y = (targets - mean) / np.where(varies, deviation, 1.0)
+        self._moderate_mean, self._moderate_scale = mean, np.where(varies, deviation, 1.0)
         self.target_mean_ = np.ldexp(mean, self._exponents)
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
-        self._moderate_mean, self._moderate_scale = mean, np.where(varies, deviation, 1.0)
-        standardized = cases._replace(targets=Y)
-        decisions, _ = self._average(standardized, weights, _PENALTIES, variances=True)
+        Y = (targets - mean) / self._moderate_scale
+        cases = cases._replace(targets=Y)
+        decisions, _ = self._average(cases, weights, _PENALTIES, variances=True)
         squares = ((decisions - Y) ** 2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
-        spread = weights * (squares - error)
-        self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
-        self._finish("R²", start)
+        self._finish("R²", squares - error, weights, start)
         return self
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
-        """Return predicted targets, and their standard deviations if asked for.
+        r"""Return predicted targets, and their standard deviations if asked for.
+
+        A pass has the mean f of its decisions and the variance :math:`v = \sigma^2 (1 -
+        k^\top (K + \lambda I)^{-1} k + \lambda)` of a new observation, where 1 is K(x, x). With
+        weights w, the mixture has the mean :math:`\sum w f` and the variance
+        :math:`\sum w (v + f^2) - (\sum w f)^2`.
 
         Parameters
         ----------
@@ -132,46 +129,33 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
         Returns
         -------
-        mean : ndarray, (n_cases,) or (n_cases, n_targets)
-            Of the shape of the targets in `fit`, but for the number of cases.
-        deviation : ndarray of the same shape
-            With `return_std` alone.
+        mean, deviation : ndarray, (n_cases,) or (n_cases, n_targets)
 
         Raises
         ------
         ValueError
-            For signals of another number of channels than those fitted, or of another length
-            than fitted signals of one length.
+            For signals of another shape than those fitted.
         NotFittedError
             Before `fit`.
         OverflowError
             If a prediction exceeds float64.
         """
-        if not check_flag(return_std, "return_std"):
-            return self._unscaled(self._decide(X) * self._moderate_scale + self._moderate_mean)
-        mean, variance = self._mixture(X)
-        deviation = np.sqrt(variance) * self._moderate_scale
-        mean = mean * self._moderate_scale + self._moderate_mean
-        return self._unscaled(mean), self._unscaled(deviation)
-
-    def _mixture(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        r"""Return mean and variance of the mixture of processes, (m_cases, n_outputs) each.
-
-        A pass has the mean f(x) of its decisions and the variance :math:`\sigma^2 (1 - k(x)^\top
-        (K + \lambda I)^{-1} k(x) + \lambda)` of a new observation, where 1 is K(x, x). With
-        weights w, the mixture has the mean :math:`\sum w f` and the variance
-        :math:`\sum w (v + f^2) - (\sum w f)^2`.
-        """
+        check_flag(return_std, "return_std")
         means, variances = [], []
-        for fitted, K in zip(self._fitted, self._matrices(X), strict=True):
+        for fitted, K in self._matrices(X):
             means.append(fitted.decide(K))
-            variances.append(fitted.variance(K))
-        mean = np.tensordot(self._weights(), means, 1)
-        spread = np.tensordot(self._weights(), (np.array(means) - mean) ** 2, 1)
-        return mean, np.tensordot(self._weights(), variances, 1) + spread
+            if return_std:
+                variances.append(fitted.variance(K))
+        mean = np.tensordot(self._weights, means, 1)
+        found = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
+        if not return_std:
+            return found
+        spread = np.tensordot(self._weights, (np.array(means) - mean) ** 2, 1)
+        variance = np.tensordot(self._weights, variances, 1) + spread
+        return found, self._unscaled(np.sqrt(variance) * self._moderate_scale)
 
     def _unscaled(self, values: np.ndarray) -> np.ndarray:
-        """Return values, (n_cases, n_targets), in units of the targets and of their shape."""
+        """Return values, (n_cases, n_targets), in units and shape of the targets."""
         with np.errstate(over="ignore", under="ignore"):
             values = np.ldexp(values, self._exponents)
         if not np.isfinite(values).all():
@@ -181,13 +165,12 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """Return R² of predictions, the mean over targets y, (n_cases,) or (n_cases, n_targets).
 
-        Each target is divided by a power of two first if its squares would leave float64. X and
-        errors are as for `predict`; `sample_weight` is (n_cases,).
+        X and errors are as for `predict`; `sample_weight` is (n_cases,).
         """
-        check_given(self, y)
+        check_unmasked(y, "y", "or labels, one a case,")
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        targets, exponents = _moderate_columns(y)
         predictions = self.predict(X)
-        targets, exponents = _moderate_columns(y.reshape(len(y), -1))
         predicted = np.ldexp(predictions.reshape(len(predictions), -1), -exponents)
         return float(r2_score(targets, predicted, sample_weight=sample_weight))
 
@@ -197,7 +180,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         return tags
 
 
-def _moderate_columns(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each column of targets divided by a power of two, and the exponents."""
+def _moderate_columns(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return targets (n_cases, n_targets), each divided by a power of two, and the exponents."""
+    targets = y.reshape(len(y), -1)
     exponents = np.array([moderate_exponent(column) for column in targets.T])
     return np.ldexp(targets, -exponents), exponents

@@ -1,6 +1,7 @@
 """The classifier and the regressor as sktime estimators.
 
-Each has the parameters of the estimator of `rescntk.learn` that does its work.
+Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
+attribute `model_`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.sktime needs sktime: pip install sktime") from None
 
 from . import classifier, regressor
-from .estimator_parameters import ClassifierParameters, EstimatorParameters
+from .base import QUICK, ClassifierParameters, EstimatorParameters, Wrapper
 from .inputs import as_signals
-from .wrappers import QUICK, Wrapper, refuse_missing_values
 
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
@@ -47,7 +47,7 @@ class _SktimeWrapper(Wrapper):
         return super()._internal_convert(X, y)  # type: ignore[misc]
 
     def _check_capabilities(self, metadata: Any) -> None:
-        refuse_missing_values(metadata["has_nans"])
+        self._refuse_missing_values(metadata["has_nans"])
         super()._check_capabilities(metadata)  # type: ignore[misc]
 
     @classmethod
@@ -60,22 +60,16 @@ class _SktimeWrapper(Wrapper):
 
 
 class ResidualKernelClassifier(_SktimeWrapper, ClassifierParameters, BaseClassifier):
-    """`rescntk.learn.ResidualKernelClassifier` as a sktime classifier, with its parameters.
-
-    Attributes
-    ----------
-    model_ : rescntk.learn.ResidualKernelClassifier
-        The fitted model, with all its attributes.
+    """`rescntk.learn.ResidualKernelClassifier` as a sktime classifier.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk.learn.sktime import ResidualKernelClassifier
-    >>> X = np.random.default_rng(0).standard_normal((20, 2, 12))
-    >>> y = np.repeat(["up", "down"], 10)
-    >>> X[10:] -= 2
-    >>> ResidualKernelClassifier().fit(X, y).predict(X[[0, -1]])
-    array(['up', 'down'], dtype='<U4')
+    >>> X, y = np.random.default_rng(0).standard_normal((20, 2, 12)), np.arange(20) % 2
+    >>> X[y == 1] -= 2
+    >>> ResidualKernelClassifier(effort="fast").fit(X, y).predict(X[:4])
+    array([0, 1, 0, 1])
     """
 
     _tags = _TAGS | {"capability:predict_proba": True}
@@ -83,19 +77,15 @@ class ResidualKernelClassifier(_SktimeWrapper, ClassifierParameters, BaseClassif
 
 
 class ResidualKernelRegressor(_SktimeWrapper, EstimatorParameters, BaseRegressor):
-    """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor, with its parameters.
-
-    Attributes
-    ----------
-    model_ : rescntk.learn.ResidualKernelRegressor
-        The fitted model, with all its attributes.
+    """`rescntk.learn.ResidualKernelRegressor` as a sktime regressor.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk.learn.sktime import ResidualKernelRegressor
     >>> X = np.random.default_rng(0).standard_normal((20, 2, 12))
-    >>> ResidualKernelRegressor().fit(X, X[:, 0].sum(axis=1)).predict(X[:2]).shape
+    >>> model = ResidualKernelRegressor(effort="fast").fit(X, X[:, 0].sum(axis=1))
+    >>> model.predict(X[:2]).shape
     (2,)
     """
 

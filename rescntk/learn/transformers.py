@@ -1,12 +1,13 @@
-"""Transformers that have a kernel: rows of its matrix, or features for linear models."""
+"""Transformers: standardized signals, rows of a kernel matrix, or features for linear models."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,17 +16,145 @@ from ..kernels import Kernel, ResCNTK
 from ..regression import LandmarkMap, landmark_map
 from ..regression.pivoted_cholesky import pivoted_factor
 from ..validation import check_choice, check_depth
-from .inputs import SignalEstimator, atomic, read_signals
+from .inputs import SignalEstimator, as_signals, atomic, read_signals
 from .kernel import SignalKernel
-from .views import take
+from .views import Signals, each, moderate_exponent, standard_scale, take
 
-DEFAULTS = {"engine": "auto", "dtype": "float64", "threads": None}
-"""Defaults of the options of a call of a kernel."""
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
+    """Standardize each channel: subtract its mean, divide by its standard deviation.
+
+    Mean and standard deviation are taken over all cases and time points of the fitted signals,
+    so that differences of level and amplitude between cases remain. A constant channel is not
+    divided.
+
+    Parameters
+    ----------
+    with_mean, with_std : bool, default True
+        Whether to subtract the mean, whether to divide by the standard deviation.
+
+    Attributes
+    ----------
+    mean_, scale_ : ndarray, (n_channels,)
+        Subtrahend and divisor.
+    n_channels_, n_timepoints_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.learn import SignalScaler
+    >>> X = 3 + 2 * np.random.default_rng(0).standard_normal((10, 4, 50))
+    >>> Z = SignalScaler().fit_transform(X)
+    >>> bool(abs(Z.mean(axis=(0, 2))).max() < 1e-12), Z.std(axis=(0, 2)).round(6)
+    (True, array([1., 1., 1., 1.]))
+    """
+
+    with_mean: bool = True
+    with_std: bool = True
+
+    @atomic
+    def fit(self, X: Array, y: Any = None) -> SignalScaler:
+        """Measure mean and standard deviation of each channel, and return the scaler itself.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a list of signals of different lengths, (n_channels, n_timepoints) each.
+        y : ignored
+        """
+        signals = read_signals(self, X, reset=True)
+        exponent = moderate_exponent(signals)
+        moderate = each(lambda Z: np.ldexp(Z, -exponent), signals)
+        mean, deviation = standard_scale(moderate, np.ones(len(signals)))
+        varies = self.with_std & (deviation > 0)
+        self.mean_ = np.ldexp(mean if self.with_mean else np.zeros(len(mean)), exponent)
+        self.scale_ = np.where(varies, np.ldexp(deviation, exponent), 1.0)
+        return self
+
+    def transform(self, X: Array) -> Signals:
+        """Return standardized signals, of the shape of `X`.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            With the numbers of channels and time points of `fit`; or a list, if `fit` had one.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the signals are of another shape than those fitted.
+        """
+        return self._mapped(X, lambda Z: (Z - self.mean_[:, None]) / self.scale_[:, None])
+
+    def inverse_transform(self, X: Array) -> Signals:
+        """Return the signals whose standardized version is `X`.
+
+        Parameters, result and errors are as for `transform`.
+        """
+        return self._mapped(X, lambda Z: Z * self.scale_[:, None] + self.mean_[:, None])
+
+    def _mapped(self, X: Array, function: Callable[[np.ndarray], np.ndarray]) -> Signals:
+        """Return `function` of each signal, (n_channels, n_timepoints), in the shape of `X`."""
+        check_is_fitted(self)
+        signals: Any = each(function, read_signals(self, X, reset=False))
+        flat = isinstance(signals, np.ndarray) and as_signals(X, "X", lists=True) is None
+        return signals[:, 0] if flat else signals
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns, (n_timepoints,), or else `input_features`.
+
+        Signals of three axes have no columns, and are refused with a ValueError.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "n_features_in_"):
+            raise ValueError(
+                "signals of three axes have no columns: names, and other containers than "
+                "NumPy's, are for X of shape (n_cases, n_timepoints)"
+            )
+        return super().get_feature_names_out(input_features)
 
 
 @dataclass(eq=False, repr=False)
-class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
-    """A transformer with the parameters `kernel`, `engine`, `dtype` and `threads`."""
+class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
+    """Turn signals into rows of the kernel matrix with the signals fitted.
+
+    For pipelines whose last step takes a precomputed kernel: ``SVC(kernel="precomputed")``,
+    ``KernelRidge(kernel="precomputed")``, ``KernelPCA(kernel="precomputed")`` … Within
+    ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
+
+    Parameters
+    ----------
+    kernel : Kernel or SignalKernel, optional
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
+        `SignalKernel` can be searched, as ``kernel__depth`` and so on. Its ``n_channels`` is the
+        number of channels in arrays of two axes.
+    engine, dtype, threads
+        As for calling a `Kernel`. A `SignalKernel` has its own.
+
+    Attributes
+    ----------
+    signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+        The signals fitted.
+    kernel_ : Kernel
+        The kernel in use.
+    n_channels_, n_timepoints_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.learn import KernelMatrix
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import SVC
+    >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
+    >>> matrix = KernelMatrix(rk.ResCNTK(depth=2, normalized=True))
+    >>> model = make_pipeline(matrix, SVC(kernel="precomputed", C=100.0)).fit(X, np.arange(20) % 2)
+    >>> model.predict(X[:4])
+    array([0, 1, 0, 1])
+    """
 
     kernel: Kernel | SignalKernel | None = None
     _: KW_ONLY
@@ -34,10 +163,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Signa
     threads: int | None = None
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on.
-
-        A parameter of a kernel that is no `SignalKernel` is refused with a ValueError.
-        """
+        """Set parameters; parameters of a `SignalKernel` as ``kernel__depth`` and so on."""
         kernel = params.get("kernel", self.kernel)
         inner = [name for name in params if name.startswith("kernel__")]
         if inner and not isinstance(kernel, SignalKernel):
@@ -62,8 +188,7 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Signa
         Raises
         ------
         ValueError
-            If the parameters or the signals are not as described, or the kernel is 0 at all
-            landmarks.
+            If an argument is not as described, or the kernel is 0 at all landmarks.
         OverflowError
             If a value exceeds the dtype; a deep kernel wants ``normalized=True``.
         """
@@ -72,10 +197,9 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Signa
 
     @atomic
     def fit_transform(self, X: Array, y: Any = None) -> np.ndarray:
-        """Fit, and return the transformed signals, (n_cases, n_features).
+        """Fit, and return the transformed signals, (n_cases, n_features), no pair computed twice.
 
-        Parameters and errors are as for `fit`. No pair of signals is computed twice: a kernel
-        matrix is exactly symmetric.
+        Parameters and errors are as for `fit`.
         """
         return self._fit_transform(self._read(X))
 
@@ -97,91 +221,32 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Signa
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If the signals are not as described.
-        OverflowError
-            If a value exceeds the dtype; a deep kernel wants ``normalized=True``.
+        ValueError, OverflowError
+            As for `fit`.
         """
         check_is_fitted(self)
         channels = self._flat_channels
         return self._transform(read_signals(self, X, reset=False, n_channels=channels))
 
-    def _fit(self, signals: Any) -> Any:
-        raise NotImplementedError
-
-    def _transform(self, signals: Any) -> np.ndarray:
-        raise NotImplementedError
-
-    def _fit_transform(self, signals: Any) -> np.ndarray:
-        raise NotImplementedError
-
     def _read(self, X: Array) -> Any:
         """Return the signals to be fitted; set kernel and options."""
         kernel = ResCNTK(3, normalized=True) if self.kernel is None else self.kernel
-        options = {name: getattr(self, name) for name in DEFAULTS}
         self._flat_channels = 1
+        self._options = {name: getattr(self, name) for name in ("engine", "dtype", "threads")}
         if isinstance(kernel, SignalKernel):
-            for name, default in DEFAULTS.items():
-                if options[name] != default:
+            for name, value in self._options.items():
+                if value != getattr(KernelMatrix, name):
                     raise ValueError(
-                        f"{name} is {options[name]!r}, expected it as a parameter of the "
-                        f"SignalKernel"
+                        f"{name} is {value!r}, expected it as a parameter of the SignalKernel"
                     )
             self._flat_channels = 1 if kernel.n_channels is None else kernel.n_channels
-            options = kernel.options()
-            kernel = kernel.kernel
+            self._options, kernel = kernel.options(), kernel.kernel
         elif not isinstance(kernel, Kernel):
             raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or a SignalKernel")
         self.kernel_: Kernel = kernel
-        self._options = options
         return read_signals(self, X, reset=True, n_channels=self._flat_channels)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.signals_)
-
-
-class KernelMatrix(KernelTransformer):
-    """Turn signals into rows of the kernel matrix with the signals fitted.
-
-    For pipelines whose last step takes a precomputed kernel: ``SVC(kernel="precomputed")``,
-    ``KernelRidge(kernel="precomputed")``, ``KernelPCA(kernel="precomputed")`` … Within
-    ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
-
-    Parameters
-    ----------
-    kernel : Kernel or SignalKernel, optional
-        The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
-        `SignalKernel` can be searched, as ``kernel__depth`` and so on; the parameters of a
-        `Kernel` cannot. Its ``n_channels`` is the number of channels in arrays of two axes.
-    engine, dtype, threads
-        As for calling a `Kernel`. With a `SignalKernel` they must stay at their defaults: it has
-        parameters of the same names.
-
-    Attributes
-    ----------
-    signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
-        The signals fitted.
-    kernel_ : Kernel
-        The kernel in use.
-    n_channels_, n_timepoints_ : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import rescntk as rk
-    >>> from rescntk.learn import KernelMatrix
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.svm import SVC
-    >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
-    >>> y = np.arange(20) % 2
-    >>> matrix = KernelMatrix(rk.ResCNTK(depth=2, normalized=True))
-    >>> model = make_pipeline(matrix, SVC(kernel="precomputed", C=100.0)).fit(X, y)
-    >>> model.predict(X[:4])
-    array([0, 1, 0, 1])
-    """
-
-    def _fit(self, signals: Any) -> None:
+    def _fit(self, signals: Any) -> Any:
         # A copy, so that later changes of the array do not change the fitted signals.
         self.signals_ = take(signals, np.arange(len(signals)))
 
@@ -190,32 +255,34 @@ class KernelMatrix(KernelTransformer):
 
     def _fit_transform(self, signals: Any) -> np.ndarray:
         self._fit(signals)
-        return self.kernel_(self.signals_, **self._options)  # half of the pairs
+        return self._transform(self.signals_)  # half of the pairs
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.signals_)
 
 
 @dataclass(eq=False, repr=False)
-class LandmarkFeatures(KernelTransformer):
+class LandmarkFeatures(KernelMatrix):
     r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
 
     ``RidgeClassifierCV``, ``LogisticRegression``, ``LinearSVC`` … then see a table with
     `n_landmarks` columns. n signals cost n · `n_landmarks` pairs of the kernel, not n².
-    Learners with ``partial_fit`` get features block by block.
 
     The features are :math:`F = K(X, S) L^{-\top}`, with landmarks S and
-    :math:`K(S,S) = L L^\top`: Nyström's approximation. They are exact between landmarks and any
-    signals. With all signals as landmarks, F Fᵀ is K.
+    :math:`K(S,S) = L L^\top`: Nyström's approximation, exact between landmarks and any signals.
 
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
         As for `KernelMatrix`.
     n_landmarks : int, default 100
-        Most landmarks, and so features. Fewer signals are all landmarks. Landmarks that others
-        explain up to rounding errors, such as equal signals, are left out.
+        Most landmarks, and so features. Landmarks that others explain up to rounding errors, such
+        as equal signals, are left out.
     selection : {"pivoted", "uniform"}, default "pivoted"
         Choice of the landmarks. "pivoted": randomly pivoted Cholesky, which computes the features
-        of all fitted signals on its way, and `residual_`. "uniform": any signals with equal
-        probability; `fit` computes the landmarks' own pairs alone.
+        of all fitted signals on its way. "uniform": any signals with equal probability; `fit`
+        computes the landmarks' own pairs alone.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
     engine, dtype, threads
@@ -240,13 +307,9 @@ class LandmarkFeatures(KernelTransformer):
     >>> import numpy as np
     >>> import rescntk as rk
     >>> from rescntk.learn import LandmarkFeatures
-    >>> from sklearn.linear_model import RidgeClassifierCV
-    >>> from sklearn.pipeline import make_pipeline
     >>> X = np.random.default_rng(0).standard_normal((60, 3, 30))
-    >>> y = (X[:, 0].mean(axis=1) > 0).astype(int)
-    >>> features = LandmarkFeatures(rk.ResCNTK(depth=2, normalized=True), n_landmarks=20)
-    >>> model = make_pipeline(features, RidgeClassifierCV()).fit(X, y)
-    >>> model[0].transform(X[:4]).shape, 0 < model[0].residual_ < 0.2
+    >>> features = LandmarkFeatures(rk.ResCNTK(depth=2, normalized=True), n_landmarks=20).fit(X)
+    >>> features.transform(X[:4]).shape, 0 < features.residual_ < 0.2
     ((4, 20), True)
     """
 
@@ -274,13 +337,9 @@ class LandmarkFeatures(KernelTransformer):
         self.landmarks_, self.signals_ = self.map_.landmarks, self.map_.signals
         return factor
 
-    def _transform(self, signals: Any) -> np.ndarray:
-        return self._cast(self.map_(signals))
+    def _transform(self, signals: Any, features: np.ndarray | None = None) -> np.ndarray:
+        features = self.map_(signals) if features is None else features
+        return features.astype(self._options["dtype"], copy=False)
 
     def _fit_transform(self, signals: Any) -> np.ndarray:
-        factor = self._fit(signals)
-        return self._transform(signals) if factor is None else self._cast(factor)
-
-    def _cast(self, features: np.ndarray) -> np.ndarray:
-        """Return features in the kernel's dtype."""
-        return features.astype(self._options["dtype"], copy=False)
+        return self._transform(signals, self._fit(signals))

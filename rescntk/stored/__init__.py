@@ -1,9 +1,7 @@
 """Gram matrices on disk: computed block by block, resumed, extended, on many machines.
 
 `gram` computes a Gram matrix into a Zarr folder; the same call goes on after an interruption.
-`open` returns the stored Gram, `remove` deletes it. The values are bit for bit the values of
-`rescntk.gram`, because each value depends on its pair of signals alone. See
-docs/guide/large_data.md.
+`open` returns the stored Gram, `remove` deletes it. See docs/guide/large_data.md.
 """
 
 try:

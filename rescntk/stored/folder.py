@@ -1,10 +1,15 @@
-"""The folder of a stored Gram: its arrays, its record of finished blocks, writes that last."""
+"""The folder of a stored Gram: arrays, record of finished blocks, writes that last, lock."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
+import socket
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -43,32 +48,20 @@ class Block(NamedTuple):
         """Number of values missing."""
         return self.height * self.width - self.done_height * self.done_width
 
-    def transposed(self) -> Block:
-        """Return the mirror image of the block."""
-        return Block(
-            self.column, self.row, self.width, self.height, self.done_width, self.done_height
-        )
-
-    def missing_parts(self, mirrored: bool) -> Iterator[tuple[slice, slice]]:
-        """Yield the rectangles that are not on disk, as slices within the block.
+    def missing_parts(self, mirrored: bool) -> list[tuple[slice, slice]]:
+        """Return the rectangles that are not on disk, as slices within the block.
 
         If the block is `mirrored` at its diagonal, a part below the diagonal is left out.
         """
         old_rows, new_rows = slice(0, self.done_height), slice(self.done_height, self.height)
         old_columns, new_columns = slice(0, self.done_width), slice(self.done_width, self.width)
-        parts = [(old_rows, new_columns), (new_rows, new_columns)]
-        if not mirrored:
-            parts.append((new_rows, old_columns))
-        for rows, columns in parts:
-            if rows.stop > rows.start and columns.stop > columns.start:
-                yield rows, columns
+        parts = [(old_rows, new_columns), (new_rows, new_columns), (new_rows, old_columns)]
+        kept = parts[: 2 if mirrored else 3]
+        return [part for part in kept if all(side.stop > side.start for side in part)]
 
 
 class Folder:
-    """A Zarr group with the arrays of the kinds, the signals, and the record.
-
-    FileNotFoundError or ValueError if there is no folder, or the folder holds something else.
-    """
+    """A Zarr group with the arrays of the kinds, the signals, and the record."""
 
     def __init__(self, path: Path, writable: bool = False) -> None:
         if not path.exists():
@@ -113,35 +106,30 @@ class Folder:
         synchronize(self.path / "zarr.json")
 
     def blocks(self) -> list[Block]:
-        """Return all blocks to be computed, with the corners that the record has as done.
-
-        Of a symmetric Gram they are the upper half.
-        """
-        done: dict[tuple[int, int], tuple[int, int]] = {}  # the last line of a block counts
-        for line in self.record.read_text(errors="replace").splitlines(keepends=True):
-            words = line.split()
-            # A kill may cut the last line: only lines with their end count.
-            if line.endswith(";\n") and len(words) == 5 and all(map(str.isdecimal, words[:4])):
-                row, column, height, width = map(int, words[:4])
-                done[row, column] = (height, width)
+        """Return all blocks, of a symmetric Gram the upper half, with the corners done."""
+        # A kill may cut the last line: only lines with their end count.
+        lines = re.findall(rb"^(\d+) (\d+) (\d+) (\d+) ;\n", self.record.read_bytes(), re.M)
+        numbers = (map(int, line) for line in lines)
+        done = {(row, column): corner for row, column, *corner in numbers}  # the last line counts
         found, size, (n, m) = [], self.block_size, self.shape[-2:]
         for row in range(-(-n // size)):
             for column in range(row if self.is_symmetric else 0, -(-m // size)):
-                height, width = min(size, n - row * size), min(size, m - column * size)
-                done_height, done_width = done.get((row, column), (0, 0))
-                corner = min(done_height, height), min(done_width, width)
-                found.append(Block(row, column, height, width, *corner))
+                shape = min(size, n - row * size), min(size, m - column * size)
+                corner = np.minimum(done.get((row, column), (0, 0)), shape).tolist()
+                found.append(Block(row, column, *shape, *corner))
         return found
+
+    def images(self, block: Block) -> list[Block]:
+        """Return the block, and its mirror image where a symmetric Gram has another block there."""
+        if not self.is_symmetric or block.row == block.column:
+            return [block]
+        done = block.done_width, block.done_height
+        return [block, Block(block.column, block.row, block.width, block.height, *done)]
 
     def damaged(self) -> list[Block]:
         """Return the recorded blocks with a wrong checksum or a NaN on disk; all are read."""
-        found = []
-        for block in self.blocks():
-            mirrored = self.is_symmetric and block.row != block.column
-            images = [block, block.transposed()] if mirrored else [block]
-            if block.done_height and not all(map(self._is_intact, images)):
-                found.append(block)
-        return found
+        recorded = (block for block in self.blocks() if block.done_height)
+        return [block for block in recorded if not all(map(self._is_intact, self.images(block)))]
 
     def mark(self, blocks: Iterable[tuple[int, int, int, int]]) -> None:
         """Record blocks (row, column, height, width) as finished, on disk on return."""
@@ -163,17 +151,20 @@ class Folder:
         return {kind: np.array(array[region]) for kind, array in self.arrays.items()}
 
     def write(self, block: Block, values: dict[str, np.ndarray]) -> None:
-        """Write the values of a block by kind, on disk on return."""
-        for kind, array in self.arrays.items():
-            array[(..., *self.region(block))] = values[kind]
-        for file in self._files(block):
-            synchronize(file)
-            synchronize(file.parent)
+        """Write the values of a block by kind, and its mirror image, on disk on return."""
+        for image in self.images(block):
+            for kind, array in self.arrays.items():
+                value = values[kind] if image is block else values[kind].swapaxes(-1, -2)
+                array[(..., *self.region(image))] = value
+            for file in self._files(image):
+                synchronize(file)
+                synchronize(file.parent)
 
     def discard(self, block: Block) -> None:
-        """Delete what is on disk of a block: Zarr could not read, nor write, a damaged chunk."""
-        for file in self._files(block):
-            file.unlink(missing_ok=True)
+        """Delete a block and its mirror image: Zarr can neither read nor write a damaged chunk."""
+        for image in self.images(block):
+            for file in self._files(image):
+                file.unlink(missing_ok=True)
 
     def _files(self, block: Block) -> list[Path]:
         """Return the chunk files of a block, of all kinds and depths."""
@@ -207,27 +198,27 @@ class Folder:
 
 
 def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -> None:
-    """Make the folder of a computation: complete under another name, then renamed.
-
-    OSError if it cannot be written, or a folder of the name has appeared in the meantime.
-    """
+    """Make the folder of a computation: complete under another name, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = hidden(path)
     try:
         group = zarr.open_group(new, mode="w", zarr_format=3)
+        # NaN where nothing is written, checksums, no compression.
+        options: Any = {"fill_value": float("nan"), "filters": None, "compressors": [Crc32cCodec()]}
         for name, signals in (("X", X), ("Z", Z)):
             if signals is not None:
                 values, axis = _pixels(signals)
                 chunks = list(values.shape)
                 part = min(_SIGNALS_PER_CHUNK, len(signals))
                 chunks[axis] = -(-chunks[axis] * part // len(signals))
-                _new_array(group, name, values.shape, tuple(chunks), "float64")[...] = values
+                group.create_array(name, data=values, chunks=tuple(chunks), **options)
         depths, block = description["depths"], description["block"]
-        front = () if depths is None else (len(depths),)
-        shape = (*front, len(X), len(X if Z is None else Z))
+        shape, chunks = [len(X), len(X if Z is None else Z)], [block, block]
+        if depths is not None:
+            shape, chunks = [len(depths), *shape], [1, *chunks]
+        options |= {"shape": shape, "chunks": chunks, "dtype": description["dtype"]}
         for kind in description["kinds"]:
-            chunks_of_kind = (*(1 for _ in front), block, block)
-            _new_array(group, kind, shape, chunks_of_kind, description["dtype"])
+            group.create_array(kind, **options)
         group.create_group("record")
         (new / "record" / "blocks.txt").touch()
         group.attrs[DESCRIPTION] = description
@@ -266,14 +257,56 @@ def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
     return np.asarray(signals), 0
 
 
-def _new_array(group: Any, name: str, shape: Any, chunks: Any, dtype: str) -> Any:
-    """Return a new array with NaN where nothing is written, checksums, and no compression."""
-    return group.create_array(
-        name,
-        shape=shape,
-        chunks=chunks,
-        dtype=dtype,
-        fill_value=float("nan"),
-        filters=None,
-        compressors=[Crc32cCodec()],
-    )
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(handle: int) -> None:
+        os.lseek(handle, 1 << 30, os.SEEK_SET)  # others may still read the names in the file
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, a file that names host and process: one job computes at a time.
+
+    The operating system frees the lock of a process that ends. Hosts of a network file system
+    may not see each other's locks: a job of another host counts as running.
+    """
+    path, host = folder / "record" / "lock", socket.gethostname()
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+") as file:
+        try:
+            _take(file.fileno())
+            is_free = True
+        except (BlockingIOError, PermissionError):
+            is_free = False
+        try:
+            file.seek(0)
+            holder = json.load(file)
+            other_host, pid = holder["host"], holder["pid"]
+        except (KeyError, TypeError, ValueError):  # nobody, or a kill has cut the file
+            other_host, pid = None, None
+        if not is_free or other_host not in (None, host):
+            raise RuntimeError(
+                f"{folder} is being computed by process {pid} on {other_host}; "
+                f"if no such job runs, delete {path}"
+            )
+
+        def write(text: str) -> None:
+            file.seek(0)
+            file.truncate()
+            file.write(text)
+            file.flush()
+
+        write(json.dumps({"host": host, "pid": os.getpid()}))
+        try:
+            yield
+        finally:
+            write("")
+            if sys.platform != "win32":
+                fcntl.flock(file, fcntl.LOCK_UN)  # children that this process forked hold it, too

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Generator, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,18 +14,13 @@ from ..kernels.description import OPTIONS, RECURSION, network_of
 from .folder import Block, Folder
 
 _AHEAD = 2
-"""Blocks handed to the scheduler for each thread of the workers.
-
-Raising it hides longer delays between scheduler and workers, and cancels more on an error.
-Chosen by reasoning: a worker needs one block to compute and one to go on with.
-"""
+"""Blocks handed to the scheduler for each thread of the workers. Raising it hides longer delays
+between scheduler and workers, and cancels more on an error. Chosen by reasoning: a worker needs one
+block to compute and one to go on with."""
 
 
 def compute_block(path: Path, block: Block, threads: int | None) -> None:
-    """Compute the missing values of a block, and write its chunks, on disk on return.
-
-    The signals are read from the folder: 2·block of them.
-    """
+    """Compute the missing values of a block, and write its chunks, on disk on return."""
     folder = Folder(path, writable=True)
     description = folder.description
     here = {"version": __version__, "recursion": RECURSION}
@@ -33,13 +28,11 @@ def compute_block(path: Path, block: Block, threads: int | None) -> None:
         there = {name: description[name] for name in here}
         raise ValueError(f"rescntk here is {here}, expected {there} as in {path}")
     is_diagonal = folder.is_symmetric and block.row == block.column
-    is_mirrored = folder.is_symmetric and not is_diagonal
     if not block.done_height:
-        for image in [block, block.transposed()] if is_mirrored else [block]:
-            folder.discard(image)
+        folder.discard(block)
     rows, columns = folder.region(block)
     left = folder.signals("X", rows)
-    right = left if is_diagonal else folder.signals("X" if is_mirrored else "Z", columns)
+    right = left if is_diagonal else folder.signals("X" if folder.is_symmetric else "Z", columns)
     values = folder.read(block)
     for rows, columns in block.missing_parts(mirrored=is_diagonal):
         is_square = is_diagonal and rows == columns
@@ -55,40 +48,36 @@ def compute_block(path: Path, block: Block, threads: int | None) -> None:
             if is_diagonal and not is_square:
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)
     folder.write(block, values)
-    if is_mirrored:
-        mirror = {kind: value.swapaxes(-1, -2) for kind, value in values.items()}
-        folder.write(block.transposed(), mirror)
 
 
-def run_on(
-    client: Any,
-    path: Path,
-    blocks: Iterable[Block],
-    threads: int | None,
-    finish: Callable[[Block], None],
-) -> None:
-    """Compute blocks on the workers of a dask.distributed.Client.
+def finished(
+    client: Any, path: Path, blocks: Iterable[Block], threads: int | None
+) -> Generator[Block, None, None]:
+    """Compute blocks in this process, or on a client's workers; yield each block that is done.
 
-    The scheduler moves indices alone: workers read signals and write chunks themselves. It gives
-    the blocks of a lost worker to other workers.
+    The client is a dask.distributed.Client, or None. Its scheduler moves indices alone: workers
+    read signals and write chunks themselves. It gives the blocks of a lost worker to others.
     """
+    if client is None:
+        for block in blocks:
+            compute_block(path, block, threads)
+            yield block
+        return
     from distributed import KilledWorker, as_completed
 
-    waiting = iter(blocks)
+    waiting, futures = iter(blocks), as_completed()
     running: dict[str, tuple[Block, Any]] = {}
-    finished = as_completed()
-
-    def refill() -> None:
-        slots = threads_by_host(client.nthreads())
-        most = max(1, _AHEAD * sum(slots.values()))
-        while len(running) < most and (block := next(waiting, None)) is not None:
-            future = client.submit(_on_worker, path, block, threads, slots, pure=False)
-            running[future.key] = (block, future)
-            finished.add(future)
-
-    refill()
     try:
-        for future in finished:
+        while True:
+            workers = client.nthreads()
+            most = max(1, _AHEAD * sum(workers.values()))
+            for block in islice(waiting, max(0, most - len(running))):
+                future = client.submit(_on_worker, path, block, threads, workers, pure=False)
+                running[future.key] = (block, future)
+                futures.add(future)
+            if not running:
+                return
+            future = next(futures)
             try:
                 future.result()
             except KilledWorker as error:
@@ -96,36 +85,28 @@ def run_on(
                     f"a block has killed several workers, expected enough memory for one block "
                     f"each (smaller blocks take less): {error}"
                 ) from error
-            finish(running.pop(future.key)[0])
-            refill()
+            yield running.pop(future.key)[0]
     finally:
         client.cancel([future for _, future in running.values()])
 
 
-def threads_by_host(workers: dict[str, int]) -> Counter[str]:
-    """Return the number of dask's threads on each host, given the number of each worker."""
-    found: Counter[str] = Counter()
-    for address, count in workers.items():
-        found[_host(address)] += count
-    return found
-
-
-def threads_for_task(cores: int, tasks: int, threads: int | None) -> int:
-    """Return the engine's threads for one of `tasks` at a time, so that cores suffice for all."""
-    most = max(1, cores // max(1, tasks))
-    return most if threads is None else min(threads, most)
-
-
-def _on_worker(path: Path, block: Block, threads: int | None, slots: Counter[str]) -> None:
+def _on_worker(path: Path, block: Block, threads: int | None, workers: dict[str, int]) -> None:
     """Compute a block on a worker, with its share of the host's cores."""
     from dask.system import CPU_COUNT
     from distributed import get_worker
 
-    worker = get_worker()
-    tasks = max(slots[_host(worker.address)], worker.state.nthreads)
-    compute_block(path, block, threads_for_task(CPU_COUNT, tasks, threads))
+    here = get_worker()
+    workers = workers | {here.address: here.state.nthreads}  # it may be new
+    compute_block(path, block, threads_for_task(here.address, workers, CPU_COUNT, threads))
 
 
-def _host(address: str) -> str:
-    """Return the host of a worker's address, such as "tcp://10.0.0.1:1234"."""
-    return urlsplit(address).hostname or address
+def threads_for_task(address: str, workers: dict[str, int], cores: int, threads: int | None) -> int:
+    """Return the engine's threads for a worker's task, so that the host's cores suffice for all.
+
+    `workers` has the number of dask's threads by address, such as "tcp://10.0.0.1:1234".
+    """
+    hosts = [urlsplit(worker).hostname for worker in workers]
+    here = urlsplit(address).hostname
+    tasks = sum(count for host, count in zip(hosts, workers.values(), strict=True) if host == here)
+    most = max(1, cores // tasks)
+    return most if threads is None else min(threads, most)

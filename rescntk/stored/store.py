@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Batch, SignalList, library
+from ..arrays import SignalList, library
 from ..kernels.description import describe, describe_signals, differences, network_of
 from ..network import Network
 from ..progress import progress_bar
@@ -25,8 +26,7 @@ from ..validation import (
     check_real,
 )
 from . import jobs
-from .folder import FORMAT, LABELS, Block, Folder, create, hidden
-from .lock import locked
+from .folder import FORMAT, LABELS, Folder, create, hidden, locked
 
 
 def gram(
@@ -48,9 +48,8 @@ def gram(
 ) -> StoredGram:
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
-    The values are bit for bit the values of `rescntk.gram`. A block counts as done once its
-    chunks are on disk. After an interruption the same call reads all finished blocks once, and
-    computes the missing and the damaged blocks.
+    The values are bit for bit the values of `rescntk.gram`. After an interruption the same call
+    reads all finished blocks once, and computes the missing and the damaged blocks.
 
     Parameters
     ----------
@@ -65,28 +64,19 @@ def gram(
     engine : str, default "auto"
         As for `rescntk.gram`. All processes and all later calls use the same engine.
     threads : int, optional
-        Threads of one process. The default is the engine's choice. On dask's workers the
-        number is at most the host's cores divided by the threads of its workers.
+        Threads of one process, at most a worker's share of its host's cores.
     client : dask.distributed.Client, optional
-        Compute on the client's workers, which reach `path` under the same name. The default
-        is this process.
+        Compute on the client's workers, which reach `path` under the same name.
     progress : bool, default True
-        Whether to report blocks and the time left to stderr. Without it, too, a warning comes
-        if hours of work are left.
-
-    Returns
-    -------
-    StoredGram
+        Whether to report blocks and the time left to stderr.
 
     Raises
     ------
     ValueError
         If an argument is not as described above, or the folder holds a computation that
         differs in signals, network, options or version. The message names what differs.
-    RuntimeError
-        If another job is computing into the folder.
-    OSError
-        If the folder cannot be written. Blocks finished before stay finished.
+    RuntimeError, OSError
+        If another job is computing into the folder, or the folder cannot be written.
     OverflowError
         As for `rescntk.gram`.
 
@@ -96,22 +86,23 @@ def gram(
     >>> import numpy as np
     >>> import rescntk as rk
     >>> from rescntk import stored
-    >>> X, net = np.random.default_rng(0).standard_normal((10, 2, 8)), rk.Network(depth=2)
-    >>> path = tempfile.mkdtemp() + "/K.zarr"
-    >>> K = stored.gram(path, net, X, block=4, progress=False)
-    >>> K.complete, K.ntk.shape, bool((K.ntk[:] == rk.gram(net, X, dtype="float32").ntk).all())
-    (True, (10, 10), True)
+    >>> X, path = np.random.default_rng(0).standard_normal((10, 2, 8)), tempfile.mkdtemp()
+    >>> K = stored.gram(path + "/K.zarr", rk.Network(depth=2), X, block=4, progress=False)
+    >>> K.complete, K.ntk.shape
+    (True, (10, 10))
     """
     path = Path(path).resolve()
     batches = [_in_numpy(batch) for batch in check_batches(X, Z, head)]
-    options: dict[str, Any] = {
-        "head": head,
-        "kinds": kinds,
-        "depths": depths,
-        "normalized": normalized,
-    }
-    options |= {"dtype": dtype, "engine": engine}
-    here = describe(network, *batches, **options)
+    here = describe(
+        network,
+        *batches,
+        head=head,
+        kinds=kinds,
+        depths=depths,
+        normalized=normalized,
+        dtype=dtype,
+        engine=engine,
+    )
     here |= {"format": FORMAT, "block": check_depth(block, "block")}
     if not path.exists():
         try:
@@ -139,14 +130,11 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     Parameters
     ----------
     path : path
-        The folder.
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such folder.
-    ValueError
-        If the folder holds something else.
+    FileNotFoundError, ValueError
+        If there is no such folder, or it holds something else.
 
     Examples
     --------
@@ -163,7 +151,6 @@ def remove(path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     path : path
-        The folder.
 
     Raises
     ------
@@ -187,8 +174,8 @@ def remove(path: str | os.PathLike[str]) -> None:
 class StoredGram:
     """A Gram on disk; made by `gram` and `open`.
 
-    The arrays are ordinary Zarr arrays: a symmetric Gram is stored with both halves, although
-    one half is computed. Values that are missing are NaN.
+    The arrays are ordinary Zarr arrays with both halves of a symmetric Gram. Missing values are
+    NaN.
 
     Attributes
     ----------
@@ -243,13 +230,6 @@ class StoredGram:
         ----------
         labels : dict of list
             A list of numbers or texts for "X" and for "Z", one a signal; either may be left out.
-
-        Raises
-        ------
-        ValueError
-            If a list has not one label for each signal.
-        OSError, RuntimeError
-            As for `gram`. Labels that are there already need no writing.
         """
         for name, values in labels.items():
             described = self.description.get(check_choice(name, "labels", ("X", "Z")))
@@ -267,9 +247,8 @@ class StoredGram:
         Parameters
         ----------
         kind : {"gpk", "ntk"}, optional
-            Not needed for a Gram of one kind.
         depth : int, optional
-            One of the Gram's depths. Not needed for a Gram of one depth.
+            Not needed for a Gram of one kind and one depth.
 
         Raises
         ------
@@ -301,41 +280,31 @@ class StoredGram:
     ) -> StoredGram:
         """Append signals to X, compute the new rows, and return this Gram.
 
-        A symmetric Gram gets new columns, too. After an interruption the signals are there:
-        `resume`, or `gram` with all signals, goes on. Labels stay as they are; `label` takes the
-        labels of all signals.
+        A symmetric Gram gets new columns, too. After an interruption the signals are there, and
+        `resume` goes on. Labels stay as they are; `label` takes the labels of all signals.
 
         Parameters
         ----------
         X_new : ndarray, (k_cases, n_channels, n_timepoints)
             Or a list, if X is stored as a list of different lengths.
         threads, client, progress
-            As for `gram`.
-
-        Raises
-        ------
-        ValueError, RuntimeError, OSError
-            As for `gram`.
+            As for `gram`, whose errors are raised.
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
         with locked(self.path):
             folder = Folder(self.path, writable=True)
             X = folder.signals("X")
-            both: Batch
-            if isinstance(X, SignalList):
-                check_match(X, new, lists=True, names=("X", "X_new"))
-                new = SignalList.of(new)
-                both = SignalList([*X, *new])
-            else:
+            lists = isinstance(X, SignalList)
+            if not lists:
                 check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
                 if new.shape[2] != X.shape[2]:
                     raise ValueError(
                         f"X_new has signals of {new.shape[2]} timepoints, and X is stored with "
                         f"{X.shape[2]}: signals of other lengths begin a new Gram"
                     )
-                check_match(X, new, names=("X", "X_new"))
-                both = np.concatenate([X, new])
-            folder.grow(new, describe_signals(both))
+            check_match(X, new, lists, names=("X", "X_new"))
+            both = SignalList([*X, *new]) if lists else np.concatenate([X, new])
+            folder.grow(SignalList.of(new) if lists else new, describe_signals(both))
         return self.resume(threads=threads, client=client, progress=progress)
 
     def resume(
@@ -346,43 +315,27 @@ class StoredGram:
         Parameters
         ----------
         threads, client, progress
-            As for `gram`.
-
-        Raises
-        ------
-        ValueError, RuntimeError, OSError
-            As for `gram`.
+            As for `gram`, whose errors are raised.
         """
         threads = None if threads is None else check_depth(threads, "threads")
         check_flag(progress, "progress")
         self._open(self.path)
-        if self.missing or self._folder.damaged():
-            with locked(self.path):
-                self._compute(threads, client, progress)
-            self._open(self.path)
-        return self
-
-    def _compute(self, threads: int | None, client: Any, progress: bool) -> None:
-        """Compute the missing and damaged blocks, under the lock."""
-        folder = Folder(self.path, writable=True)
-        for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
-            scrap.unlink(missing_ok=True)
-        folder.mark((*block[:2], 0, 0) for block in folder.damaged())
-        blocks = [block for block in folder.blocks() if block.pairs]
+        if not self.missing and not self._folder.damaged():
+            return self
         advice = "finished blocks stay, and after an interruption the same call goes on"
-        name = self.path.name
-        with progress_bar(progress, len(blocks), "block", name=name, advice=advice) as tick:
-
-            def finish(block: Block) -> None:
-                folder.mark([block[:4]])
-                tick(1)
-
-            if client is not None:
-                jobs.run_on(client, self.path, blocks, threads, finish)
-                return
-            for block in blocks:
-                jobs.compute_block(self.path, block, threads)
-                finish(block)
+        with locked(self.path):
+            folder = Folder(self.path, writable=True)
+            for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
+                scrap.unlink(missing_ok=True)
+            folder.mark((*block[:2], 0, 0) for block in folder.damaged())
+            blocks = [block for block in folder.blocks() if block.pairs]
+            bar = progress_bar(progress, len(blocks), "block", name=self.path.name, advice=advice)
+            with closing(jobs.finished(client, self.path, blocks, threads)) as done, bar as tick:
+                for block in done:
+                    folder.mark([block[:4]])
+                    tick(1)
+        self._open(self.path)
+        return self
 
     def _array(self, kind: str) -> Any:
         return self._folder.arrays[check_choice(kind, "kind", self.description["kinds"])]
@@ -396,13 +349,11 @@ class StoredGram:
 class StoredMatrix:
     """A kernel matrix on disk of one kind and depth, as an operator: ``K @ v``.
 
-    A product reads each block once. Of a symmetric matrix it reads the upper half, and uses each
-    block twice. Memory: one block, and its copy in float64.
+    A product reads each block once, of a symmetric matrix the upper half alone.
 
     Attributes
     ----------
     shape : tuple of int
-        (n, m).
     dtype : numpy.dtype
         The dtype on disk. Products are computed in float64.
     """

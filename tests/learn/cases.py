@@ -1,11 +1,9 @@
 """Signals, parameters and plain re-computations that several tests of this folder share."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 import rescntk as rk
-from rescntk.learn import calibration
+from rescntk.learn import classifier
 
 ONE = {
     "depth": (1, 2),
@@ -33,29 +31,32 @@ def waves(rng, n, classes, length=24, channels=1):
     return X + 0.1 * rng.standard_normal(X.shape), labels
 
 
-def bordered(K, Y, penalty):
-    """Return coefficients and intercepts of ridge regression, from the normal equations."""
+def bordered(K, Y, ridge):
+    """Return coefficients and intercepts from the normal equations; ridges may differ by case."""
     n = len(K)
-    ridge = penalty * np.mean(K.diagonal())
-    system = np.block(
-        [[K + ridge * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]]
-    )
-    solution = np.linalg.solve(system, np.vstack([Y, np.zeros((1, Y.shape[1]))]))
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n], system[n, n] = K + np.diag(np.broadcast_to(ridge, n)), 0.0
+    solution = np.linalg.solve(system, np.vstack([Y, 0.0 * Y[:1]]))
     return solution[:-1], solution[-1]
+
+
+def refitted(K, Y, ridge):
+    """Return leave-one-out decisions by refitting."""
+    decisions, ridge = np.empty(Y.shape), np.broadcast_to(ridge, len(K))
+    for i in range(len(K)):
+        rest = np.delete(np.arange(len(K)), i)
+        coefficients, intercepts = bordered(K[np.ix_(rest, rest)], Y[rest], ridge[rest])
+        decisions[i] = K[i, rest] @ coefficients + intercepts
+    return decisions
 
 
 def mean_of_kernels(model, X, Z):
     """Return the mean kernel of each pass of `QUICK`, in the order of a model's table."""
-    table = model.passes_
+    columns = (model.passes_[name] for name in ("head", "filter_size", "input_filter_size"))
     matrices = []
-    for head, q, window in zip(
-        table["head"], table["filter_size"], table["input_filter_size"], strict=True
-    ):
-        kernels = [
-            rk.Kernel(rk.Network(depth, int(q), input_filter_size=int(window)), kind, head, True)
-            for depth in (1, 2)
-            for kind in ("gpk", "ntk")
-        ]
+    for head, q, window in zip(*columns, strict=True):
+        networks = [rk.Network(depth, int(q), input_filter_size=int(window)) for depth in (1, 2)]
+        kernels = [rk.Kernel(net, kind, head, True) for net in networks for kind in ("gpk", "ntk")]
         matrices.append(np.mean([kernel(X, Z) for kernel in kernels], axis=0))
     return matrices
 
@@ -65,36 +66,17 @@ def first_places(model):
     return np.unique(model._places, return_index=True)[1]
 
 
-def refitted(K, Y, penalty):
-    """Return leave-one-out decisions by refitting; the unit of the penalty is the mean over all."""
-    decisions = np.empty(Y.shape)
-    for i in range(len(K)):
-        rest = np.delete(np.arange(len(K)), i)
-        part = K[np.ix_(rest, rest)]
-        own = penalty * K.diagonal().mean() / part.diagonal().mean()
-        coefficients, intercepts = bordered(part, Y[rest], own)
-        decisions[i] = K[i, rest] @ coefficients + intercepts
-    return decisions
-
-
 def targets_of(labels):
     """Return targets ±1 of labels 0, 1, …"""
-    return calibration.one_against_rest(labels, labels.max() + 1)
-
-
-class Call(NamedTuple):
-    """A call of a `rescntk.Kernel`."""
-
-    is_cross: bool
-    options: dict
+    return classifier.one_against_rest(labels, labels.max() + 1)
 
 
 def kernel_calls(monkeypatch):
-    """Return a list that grows with each call of a `rescntk.Kernel`."""
+    """Return a list that grows with each call of a `rescntk.Kernel`: is it symmetric, options."""
     calls, original = [], rk.Kernel.__call__
 
     def counted(self, X, Z=None, **options):
-        calls.append(Call(Z is not None, options))
+        calls.append((Z is None or Z is X, options))
         return original(self, X, Z, **options)
 
     monkeypatch.setattr(rk.Kernel, "__call__", counted)

@@ -1,17 +1,81 @@
-"""Options of classifier and regressor reach the kernel; progress is printed."""
+"""Classifier and regressor: parameters, options, progress, and fits that do not end."""
 
+import dataclasses
+import inspect
 import os
 import re
 
 import pytest
+from sklearn.exceptions import NotFittedError
 
-pytest.importorskip("sklearn")
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, base, passes
-from tests.learn.cases import QUICK, waves
+from rescntk import Network
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalKernel,
+    SignalScaler,
+    base,
+    passes,
+)
+from rescntk.learn.views import View
+from tests.learn.cases import ONE, QUICK, waves
+
+MODELS = [ResidualKernelClassifier, ResidualKernelRegressor]
 
 
-@pytest.mark.parametrize("model", [ResidualKernelClassifier, ResidualKernelRegressor])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"depth": 0}, "depth is 0"),
+        ({"depth": ()}, "depth is empty"),
+        ({"depth": None}, "depth is None"),
+        ({"filter_size": 4}, "filter_size is 4"),
+        ({"kind": "nngp"}, "kind is 'nngp'"),
+        ({"head": ("gap", "mean")}, "head is 'mean'"),
+        ({"standardize": "yes"}, "standardize is 'yes'"),
+        ({"first_differences": "yes"}, "expected True, False or 'only'"),
+        ({"penalty": 0.0}, "penalty is 0.0, expected a positive number"),
+        ({"alpha": -1.0}, "alpha is -1.0"),
+        ({"time_scale": -1.0}, "time_scale is -1.0"),
+        ({"engine": "gpu"}, "engine is 'gpu'"),
+        ({"n_jobs": 0}, "n_jobs is 0"),
+        ({"landmarks": "some"}, "landmarks is 'some', expected None, 'all' or an integer"),
+        ({"class_weight": "even"}, "class_weight is 'even', expected None, 'balanced'"),
+        ({"effort": "quick"}, "effort is 'quick', expected one of 'fast'"),
+        ({"effort": -1.0}, "effort is -1.0, expected one of 'fast'"),
+        ({"effort": None}, "effort is None, expected one of 'fast'"),
+    ],
+)
+def test_parameters_are_checked(changes, message, rng):
+    X, y = waves(rng, 10, 2)
+    with pytest.raises(ValueError, match=message):
+        ResidualKernelClassifier(**(QUICK | changes)).fit(X, y)
+
+
+@pytest.mark.parametrize("cls", MODELS)
+def test_signature_and_documentation_agree(cls):
+    signature = inspect.signature(cls).parameters
+    section = inspect.getdoc(cls).partition("Parameters\n")[2].partition("Attributes\n")[0]
+    entries = re.findall(r"^(\w[^:\n]*?)(?: : .*)?$", section, re.M)
+    assert sorted(re.split(r",\s+", ", ".join(entries))) == sorted(signature)
+    defaults = dict(re.findall(r"^(\w+) : .*, default (.*)$", section, re.M))
+    for name, default in defaults.items():
+        assert repr(signature[name].default).replace("'", '"') == default
+    assert {parameter.kind for parameter in signature.values()} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_settings_are_fields_of_views_networks_and_passes():
+    """A plan reads the value of a setting from these, by the name of the setting."""
+    known = {f.name for kind in (View, Network, passes.Pass) for f in dataclasses.fields(kind)}
+    settings = passes.COMMON.keys()
+    assert settings <= known and settings <= base.SEVERAL.keys()
+    assert {f.name for f in dataclasses.fields(View) if f.compare} <= settings
+    assert all(row.keys() <= settings for row in passes.PLAN)
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_options_are_passed_on(model, rng, monkeypatch):
     calls = []
 
@@ -30,9 +94,10 @@ def test_options_are_passed_on(model, rng, monkeypatch):
 
 
 def test_jobs_are_counted_as_by_scikit_learn():
-    cores = os.cpu_count()
-    found = [base.count_threads(jobs) for jobs in (None, 1, 3, -1, -2, -1 - cores)]
-    assert found == [None, 1, 3, cores, max(1, cores - 1), 1]
+    cores, threads = os.cpu_count(), []
+    for jobs in (None, 1, 3, -1, -2, -1 - cores):
+        threads.append(ResidualKernelRegressor(n_jobs=jobs)._options()["threads"])
+    assert threads == [None, 1, 3, cores, max(1, cores - 1), 1]
 
 
 def test_progress(rng, capsys):
@@ -42,11 +107,63 @@ def test_progress(rng, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "rescntk: 4 passes over 12 signals"
     passes_said = [rf"\[{i}/4\] signals, .*: \S+ s, about \S+ s left$" for i in range(1, 5)]
-    for line, said in zip(
-        lines[-6:], [r"about \S+ s$", *passes_said, r"accuracy \S+ ± \S+, \S+ s$"], strict=True
-    ):
+    expected = [r"about \S+ s$", *passes_said, r"accuracy \S+ ± \S+, \S+ s$"]
+    for line, said in zip(lines[-6:], expected, strict=True):
         assert re.match(said, line)
-    ResidualKernelRegressor(verbose=1, **QUICK).fit(X, y)
+    ResidualKernelRegressor(verbose=1, **ONE).fit(X, y)
     assert re.match(r"R² \S+ ± \S+, \S+ s$", capsys.readouterr().out.splitlines()[-1])
-    ResidualKernelClassifier(**QUICK).fit(X, y)
+    ResidualKernelClassifier(**ONE).fit(X, y)
     assert not capsys.readouterr().out
+
+
+# -- fits that are interrupted or refused leave the estimator as it was
+
+
+@pytest.mark.parametrize("cls", MODELS)
+def test_an_interrupted_fit(cls, rng, monkeypatch):
+    """A first fit is no fit; a later fit keeps the former."""
+    X, y = waves(rng, 12, 2)
+    model, kernel, made = cls(**QUICK), passes.Pass.kernel, []
+
+    def some(*arguments, **options):
+        made.append(1)
+        if len(made) == 3:
+            raise KeyboardInterrupt  # as a person does
+        return kernel(*arguments, **options)
+
+    monkeypatch.setattr(passes.Pass, "kernel", some)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    for use in (model.predict, model.kernel_matrix):
+        with pytest.raises(NotFittedError):
+            use(X)
+    model.fit(X, y)
+    before, predictions = dict(vars(model)), model.predict(X)
+    made.clear()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*waves(rng, 15, 3, length=30))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert (model.predict(X) == predictions).all()
+
+
+@pytest.mark.parametrize("model", [SignalScaler(), KernelMatrix(), *(cls(**ONE) for cls in MODELS)])
+def test_a_refused_fit_keeps_the_former_fit(model, rng):
+    X, y = waves(rng, 12, 2)
+    model.note = "mine"
+    model.fit(X, y)
+    before = dict(vars(model))
+    for bad in (X[:, :, :5] * float("nan"), X[:, 0, 0]):
+        with pytest.raises(ValueError, match="X|Expected 2D"):
+            model.fit(bad, y)
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert model.note == "mine"
+
+
+def test_a_second_fit_forgets_the_first(rng):
+    X, _ = waves(rng, 12, 2)
+    model = KernelMatrix(SignalKernel(1, n_channels=1)).fit(X[:, 0])
+    assert model.n_features_in_ == 24
+    assert model.fit(X) is model
+    assert not hasattr(model, "n_features_in_")

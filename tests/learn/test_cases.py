@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, views
 from rescntk.learn.inputs import find_cases
-from tests.learn.cases import ONE, mean_of_kernels, waves
+from tests.learn.cases import ONE, bordered, mean_of_kernels, refitted, waves
 
 VIEWED = ONE | {"standardize": True, "constant": True, "first_differences": True}
 
@@ -60,29 +59,20 @@ def test_weighted_regression_by_hand(rng):
     assert model.target_mean_[0] == pytest.approx(mean)
     assert model.target_scale_[0] == pytest.approx(scale)
     Z = rng.standard_normal((3, 1, 8))
-    (K,), (k,), Y = mean_of_kernels(model, X, X), mean_of_kernels(model, Z, X), (y - mean) / scale
-
-    def refitted(rest):
-        system = np.ones((len(rest) + 1,) * 2)
-        system[:-1, :-1], system[-1, -1] = K[np.ix_(rest, rest)] + 0.1 * np.diag(1 / w[rest]), 0
-        found = np.linalg.solve(system, np.append(Y[rest], 0.0))
-        return found[:-1], found[-1]
-
-    beta, b = refitted(np.arange(16))
+    (K,), (k,) = mean_of_kernels(model, X, X), mean_of_kernels(model, Z, X)
+    Y = (y[:, None] - mean) / scale
+    beta, b = bordered(K, Y, 0.1 / w)
     found, deviation = model.predict(Z, return_std=True)
-    np.testing.assert_allclose(found, mean + scale * (k @ beta + b))
+    np.testing.assert_allclose(found, mean + scale * (k @ beta + b)[:, 0])
     inverse = np.linalg.inv(K + 0.1 * np.diag(1 / w))
     sigma = np.mean(beta * (Y - b))
     variance = sigma * (1 - np.einsum("zi,ij,zj->z", k, inverse, k) + 0.1)
     np.testing.assert_allclose(deviation, scale * np.sqrt(variance))
-    rests = [np.delete(np.arange(16), i) for i in range(16)]
-    errors = [
-        K[i, rest] @ refitted(rest)[0] + refitted(rest)[1] - Y[i] for i, rest in enumerate(rests)
-    ]
-    expected = np.average(np.square(errors), weights=w)
+    squares = (refitted(K, Y, 0.1 / w) - Y)[:, 0] ** 2
+    expected = np.average(squares, weights=w)
     assert model.passes_["error"][0] == pytest.approx(expected)
     assert model.best_score_ == pytest.approx(1 - expected)
-    spread = w * (np.square(errors) - expected)
+    spread = w * (squares - expected)
     assert model.best_score_error_ == pytest.approx(np.sqrt(np.sum(spread**2)) / 16)
 
 

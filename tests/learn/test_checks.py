@@ -1,89 +1,125 @@
-"""The checks that scikit-learn, aeon and sktime have for estimators: all pass, none is skipped.
+"""The checks that scikit-learn, aeon and sktime have for estimators, and what their wrappers add.
 
-The checks of scikit-learn run in their own process: one check needs SCIPY_ARRAY_API in the
-environment, which SciPy reads when it is imported.
+All checks pass, none is skipped. The checks of scikit-learn run in their own process: one check
+needs SCIPY_ARRAY_API in the environment, which SciPy reads when it is imported.
 """
 
+import importlib
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
+import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-from rescntk.learn import (
-    KernelMatrix,
-    ResidualKernelClassifier,
-    ResidualKernelRegressor,
-    SignalKernel,
-    SignalScaler,
-)
-from rescntk.learn.wrappers import QUICK
+from rescntk import learn
+from rescntk.learn.base import QUICK
+from tests.learn.cases import ONE
+from tests.processes import run
 
 pytestmark = pytest.mark.slow
 
 ESTIMATORS = [
-    SignalScaler(),
-    KernelMatrix(),
-    KernelMatrix(SignalKernel(1, kind="gpk", head="trace")),
-    ResidualKernelClassifier(class_weight="balanced", **QUICK),
-    ResidualKernelRegressor(**QUICK),
+    learn.SignalScaler(),
+    learn.KernelMatrix(learn.SignalKernel(1, kind="gpk", head="trace")),
+    learn.KernelMatrix(),
+    learn.ResidualKernelClassifier(class_weight="balanced", **QUICK),
+    learn.ResidualKernelRegressor(**QUICK),
 ]
 
 CODE = """
-import json
+import json, warnings
 from sklearn.utils.estimator_checks import check_estimator
 from tests.learn.test_checks import ESTIMATORS
+warnings.simplefilter("error", RuntimeWarning)
 for estimator in ESTIMATORS:
     results = check_estimator(estimator, on_skip=None, on_fail="raise")
     print(json.dumps({r["check_name"]: r["status"] for r in results}))
 """
 
+EMPTY = "against_expected_results"
+"""These checks compare with stored results of aeon's own estimators, and so check nothing here."""
+
+RESIZED = r"scipy\.signal\.resample.*aeon's .*Resizer.*sktime's TSInterpolator"
+FILLED = r"numpy\.interp.*aeon's .*SimpleImputer.*sktime's Imputer"
+
 
 def test_sklearn():
-    run = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", "-c", CODE],
-        cwd=Path(__file__).parents[2],
-        env=os.environ | {"SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    results = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+    lines = run(CODE, SCIPY_ARRAY_API="1").splitlines()
+    results = [json.loads(line) for line in lines if line.startswith("{")]
     assert len(results) == len(ESTIMATORS)
     for statuses in results:
         assert len(statuses) > 40 and set(statuses.values()) == {"passed"}
         assert "check_array_api_input" in statuses
 
 
-# These checks compare with stored results of aeon's own estimators, and so check nothing here.
-EMPTY = "against_expected_results"
-NAMES = [f"check_{kind}_{EMPTY}" for kind in ("classifier", "regressor")]
-
-
-@pytest.mark.parametrize("name", ["ResidualKernelClassifier", "ResidualKernelRegressor"])
-def test_aeon(name):
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_aeon(kind):
     pytest.importorskip("aeon")
     from aeon.testing.estimator_checking import check_estimator
 
     from rescntk.learn import aeon
 
-    results = check_estimator(getattr(aeon, name), raise_exceptions=True, checks_to_exclude=NAMES)
+    wrapper, empty = getattr(aeon, f"ResidualKernel{kind}"), f"check_{kind.lower()}_{EMPTY}"
+    results = check_estimator(wrapper, raise_exceptions=True, checks_to_exclude=[empty])
     assert not any(EMPTY in check for check in results)
     assert len(results) >= 20
     assert set(results.values()) == {"PASSED"}
 
 
-@pytest.mark.parametrize("name", ["ResidualKernelClassifier", "ResidualKernelRegressor"])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 @pytest.mark.filterwarnings("ignore")  # sktime's own
-def test_sktime(name):
+def test_sktime(kind):
     pytest.importorskip("sktime")
     from sktime.utils.estimator_checks import check_estimator
 
     from rescntk.learn import sktime
 
-    results = check_estimator(getattr(sktime, name), raise_exceptions=True, verbose=False)
+    wrapper = getattr(sktime, f"ResidualKernel{kind}")
+    results = check_estimator(wrapper, raise_exceptions=True, verbose=False)
     assert len(results) > 100
     assert set(results.values()) == {"PASSED"}
+
+
+@pytest.mark.parametrize("library", ["aeon", "sktime"])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_wrappers_say_what_to_do(library, kind, rng):
+    pytest.importorskip(library)
+    wrapper = getattr(importlib.import_module(f"rescntk.learn.{library}"), f"ResidualKernel{kind}")
+    inner, X = getattr(learn, f"ResidualKernel{kind}"), rng.standard_normal((8, 2, 12))
+    targets = np.arange(8) % 2 if kind == "Classifier" else np.sqrt(np.arange(8.0))
+    jobs = {"n_jobs": 1 if library == "aeon" else None}  # the convention of aeon
+    assert wrapper().get_params() == inner().get_params() | jobs
+    model = wrapper(**ONE)
+    broken = X.copy()
+    broken[5, 0, 7] = np.nan
+    model.fit(X, targets)
+    assert (model.predict(list(X)) == model.predict(X)).all()
+    assert model.model_.get_params() == inner(**ONE).get_params() | jobs
+    assert (model.predict(X) == inner(**ONE).fit(X, targets).predict(X)).all()
+    for attempt in (lambda: model.predict(broken), lambda: wrapper(**ONE).fit(broken, targets)):
+        with pytest.raises(ValueError, match=f"missing values.*{FILLED}"):
+            attempt()
+    with pytest.raises(ValueError, match=RESIZED):
+        model.predict(X[:, :, :10])
+    with pytest.raises(ValueError, match="channel") as refusal:
+        model.predict(X[:, :1])
+    assert library == "sktime" or "Resizer" not in str(refusal.value)
+
+    ragged = [X[0, :, :9], *X[1:]]
+    model = wrapper(**ONE).fit(ragged, targets)
+    expected = inner(**ONE).fit(ragged, targets)
+    assert (model.predict(ragged) == expected.predict(ragged)).all()
+    assert (model.predict(X) == expected.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("library", "remedy"), [("aeon", "'rescntk[datasets]'"), ("sktime", "sktime")]
+)
+def test_a_missing_library_is_named(library, remedy):
+    code = (
+        f"import sys; import rescntk.learn; assert {library!r} not in sys.modules\n"
+        f"sys.modules[{library!r}] = None\n"
+        f"try: import rescntk.learn.{library}\n"
+        "except ImportError as error: print(type(error).__name__, error)"
+    )
+    said = run(code)
+    assert said.startswith("ImportError rescntk.learn") and said.endswith(f"pip install {remedy}")

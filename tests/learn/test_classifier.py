@@ -1,13 +1,15 @@
-"""The classifier: its predictions, probabilities, weights of classes and refusals."""
+"""The classifier: predictions, weights of classes, refusals, calibrated probabilities."""
 
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
-pytest.importorskip("sklearn")
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average, base
+from rescntk.learn import ResidualKernelClassifier, average, base
+from rescntk.learn.classifier import calibrate, margins, one_against_rest
+from tests import tolerances
 from tests.learn.cases import ONE, QUICK, first_places, targets_of, waves
 
 
@@ -126,5 +128,58 @@ def test_refusals(rng):
         ResidualKernelClassifier(**ONE).fit(X, np.zeros(10))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         ResidualKernelClassifier(**ONE).fit(X, y[:-1])
-    with pytest.raises(ValueError, match="dim 3"):
-        ResidualKernelRegressor(**ONE).fit(X, np.zeros((10, 1, 1)))
+
+
+# -- calibration: drawn labels, weights, the rule of succession
+
+
+def drawn(rng, n, classes, true, shift=0.0):
+    """Return decisions, their probabilities softmax(true · (decisions + shift)), and labels."""
+    decisions = rng.standard_normal((n, 1 if classes == 2 else classes))
+    chances = softmax(true * margins(decisions + shift), axis=1)
+    return decisions, chances, (rng.uniform(size=(n, 1)) > chances.cumsum(axis=1)).sum(axis=1)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_calibration_finds_the_inverse_temperature(classes, rng):
+    """Labels drawn from softmax(s · decisions): s is found within 5 standard errors."""
+    n, true = 4000, 1.7
+    decisions, chances, labels = drawn(rng, n, classes, true)
+    inverse_temperature, offsets = calibrate(decisions, labels, np.ones(n))
+    assert (offsets == 0).all()
+    columns = margins(decisions)
+    mean = (chances * columns).sum(axis=1, keepdims=True)
+    information = (chances * (columns - mean) ** 2).sum()
+    # Smoothed labels pull by 2/n, which is less than a standard error.
+    assert abs(inverse_temperature - true) <= tolerances.STANDARD_ERRORS / np.sqrt(information)
+
+
+@pytest.mark.parametrize("shift", [[0.5], [0.6, 0.2, -0.2, -0.6]])
+def test_weights_move_the_borders(shift, rng):
+    """Weights that make classes even: offsets undo the shift by which labels were drawn."""
+    n, classes, true = 20_000, max(2, len(shift)), 1.7
+    decisions, _, labels = drawn(rng, n, classes, true, np.array(shift))
+    inverse_temperature, offsets = calibrate(decisions, labels, np.ones(n), shift=True)
+    np.testing.assert_allclose(offsets, shift, atol=0.1)
+    assert inverse_temperature == pytest.approx(true, rel=0.1)
+    _, even = calibrate(decisions, labels, 1.0 / np.bincount(labels)[labels], shift=True)
+
+    def spread_of_recalls(offsets):
+        predicted = margins(decisions + offsets).argmax(axis=1)
+        return np.ptp([np.mean(predicted[labels == c] == c) for c in range(classes)])
+
+    assert spread_of_recalls(even) < 0.5 * spread_of_recalls(shift)
+    _, alone = calibrate(decisions, labels, np.where(labels == 0, 1.0, 0.0), shift=True)
+    assert (margins(decisions + alone).argmax(axis=1) == 0).mean() > 0.9
+
+
+@pytest.mark.parametrize(("n", "classes"), [(10, 2), (40, 5)])
+def test_the_ceiling_of_probabilities(n, classes):
+    """Alike and right decisions get the rule of succession's probability (n + 1)/(n + 2)."""
+    labels = np.arange(n) % classes
+    decisions = one_against_rest(labels, classes)
+    inverse_temperature, _ = calibrate(decisions, labels, np.ones(n))
+    chances = softmax(inverse_temperature * margins(decisions), axis=1)
+    # A minimum to √eps of its width.
+    np.testing.assert_allclose(chances[np.arange(n), labels], (n + 1) / (n + 2), rtol=1e-4)
+    np.testing.assert_allclose(chances.min(), 1 / (n + 2) / (classes - 1), rtol=1e-3)

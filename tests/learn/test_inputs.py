@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
 from rescntk.learn import KernelMatrix, ResidualKernelClassifier, SignalKernel, SignalScaler
 from tests.learn.cases import ONE
 

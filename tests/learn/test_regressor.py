@@ -1,32 +1,92 @@
-"""The regressor: its predictions and its score."""
+"""The regressor, and signals and targets near the ends of float64."""
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
-pytest.importorskip("sklearn")
-from rescntk.learn import ResidualKernelRegressor
-from tests.learn.cases import QUICK
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, views
+from tests.learn.cases import ONE, waves
 
 
 def test_several_targets(rng):
     frequency = rng.uniform(0.3, 1.2, 60)
     level = rng.uniform(-1, 1, 60)
     X = np.sin(np.arange(30) * frequency[:, None] + rng.uniform(0, 6, (60, 1))) + level[:, None]
-    targets = np.stack([1000 * frequency, level], axis=1)
-    model = ResidualKernelRegressor(effort="fast", depth=1).fit(X[:45], targets[:45])
-    assert model.predict(X[45:]).shape == (15, 2)
-    assert model.score(X[45:], targets[45:]) > 0.9
-    assert 0.9 < model.best_score_ < 1
-    alone = ResidualKernelRegressor(effort="fast", depth=1).fit(X[:45], targets[:45, 1])
-    assert alone.predict(X[45:]).shape == (15,)
-    assert alone.score(X[45:], targets[45:, 1]) > 0.9
+    targets, weights = np.stack([1000 * frequency, level], axis=1), rng.uniform(size=15)
+    for y in (targets, level):
+        model = ResidualKernelRegressor(effort="fast", depth=1).fit(X[:45], y[:45])
+        predicted, score = model.predict(X[45:]), model.score(X[45:], y[45:])
+        assert predicted.shape == y[45:].shape
+        assert score == r2_score(y[45:], predicted) > 0.9 and 0.9 < model.best_score_ < 1
+        expected = r2_score(y[45:], predicted, sample_weight=weights)
+        assert model.score(X[45:], y[45:], weights) == expected
 
 
 def test_constant_target(rng):
     X = rng.standard_normal((8, 1, 6))
-    model = ResidualKernelRegressor(**QUICK).fit(X, np.full(8, 3.5))
+    model = ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.5))
     mean, deviation = model.predict(X, return_std=True)
     np.testing.assert_allclose(mean, 3.5)
     np.testing.assert_allclose(deviation, 0.0, atol=1e-9)
     with pytest.raises(ValueError, match="return_std is 1, expected True or False"):
         model.predict(X, return_std=1)
+    with pytest.raises(ValueError, match="dim 3"):
+        model.fit(X, np.zeros((8, 1, 1)))
+
+
+# -- numbers near the ends of float64: the same predictions as for ordinary numbers
+
+VIEWED = ONE | {
+    "constant": True,
+    "max_length": 12,
+    "block_statistics": True,
+    "first_differences": (False, True),
+    "standardize": (False, True),
+    "head": "trace",
+    "time_scale": 0.5,
+    "penalty": 1e-3,
+}
+
+
+def test_signals_of_any_size(rng):
+    """A power of two changes nothing, whatever the views; 2^±530 is about 1e±160."""
+    X, y = waves(rng, 24, 2, channels=2)
+    expected = ResidualKernelClassifier(**VIEWED).fit(X[:16], y[:16])
+    assert len(expected.passes_["weight"]) == 4
+    for power in (-1060, -530, 530, 1020):
+        scaled, bar = np.ldexp(X, power), 1e-9 if power > -1000 else 1e-3  # subnormal signals
+        found = ResidualKernelClassifier(**VIEWED).fit(scaled[:16], y[:16])
+        np.testing.assert_allclose(
+            found.passes_["weight"], expected.passes_["weight"], rtol=10 * bar
+        )
+        np.testing.assert_allclose(
+            found.decision_function(scaled), expected.decision_function(X), rtol=bar, atol=bar
+        )
+        assert found.score(scaled[16:], y[16:]) == expected.score(X[16:], y[16:]) > 0.8
+        assert np.isfinite(found.kernel_matrix(scaled)).all()
+
+
+def test_targets_of_any_size(rng):
+    X, _ = waves(rng, 30, 2)
+    y = np.stack([X[:, 0, :5].sum(axis=1), X[:, 0, 5:9].sum(axis=1)], axis=1) / 10
+    expected = ResidualKernelRegressor(**ONE).fit(X[:20], y[:20])
+    assert 0 < expected.best_score_ < 1
+    for factor in (1e-320, 1e-170, 1e200, 1e307):
+        targets, bar = y * factor, 1e-8 if factor > 1e-310 else 0.05  # subnormal: few digits
+        model = ResidualKernelRegressor(**ONE).fit(X[:20], targets[:20])
+        assert model.best_score_ == pytest.approx(expected.best_score_, rel=bar)
+        score = expected.score(X[20:], y[20:])
+        assert model.score(X[20:], targets[20:]) == pytest.approx(score, bar)
+        np.testing.assert_allclose(
+            model.predict(X[20:]) / factor, expected.predict(X[20:]), rtol=bar, atol=bar
+        )
+        assert np.isfinite(model.target_scale_).all() and (model.target_scale_ > 0).all()
+    model._exponents = model._exponents + 20  # decisions of another training set
+    with pytest.raises(OverflowError, match="predictions exceed float64"):
+        model.predict(X)
+
+
+def test_ordinary_numbers_are_left_alone(rng):
+    assert views.moderate_exponent(rng.standard_normal((4, 2, 6)) * 1e80) == 0
+    assert views.moderate_exponent(np.zeros((1, 1, 1))) == 0
+    assert views.moderate_exponent([np.zeros((1, 2)), np.full((1, 3), 1e200)]) == 665

@@ -1,16 +1,12 @@
 """A small computation that tests of stored Grams share, and its values in memory."""
 
 import numpy as np
-import pytest
-
-pytest.importorskip("zarr")
-pytest.importorskip("distributed")
 
 import rescntk as rk
 from rescntk import stored
 
 NET = rk.Network(depth=2, filter_size=3)
-BLOCK = 16
+BLOCK = 8
 OPTIONS = {"block": BLOCK, "engine": "reference", "progress": False}
 
 

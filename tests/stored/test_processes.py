@@ -12,17 +12,12 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("zarr")
-pytest.importorskip("distributed")
-
 import distributed
+import pytest
 
 from rescntk import stored
 from rescntk.stored import jobs
-from rescntk.stored.folder import Folder
-from rescntk.stored.lock import locked
+from rescntk.stored.folder import Folder, locked
 from tests.processes import run
 from tests.stored.cases import BLOCK, assert_same, compute, in_memory, signals
 
@@ -179,8 +174,9 @@ def test_kill_of_a_worker(tmp_path, cluster, monkeypatch):
     assert killed and (tmp_path / "K.zarr" / "record" / "lock").read_text() == ""
 
 
-def test_an_error_on_a_worker_is_raised(tmp_path, cluster):
-    with pytest.raises(OverflowError):
-        compute(tmp_path / "K.zarr", 1e30 * signals(3 * BLOCK), client=cluster)
+def test_an_error_is_raised_as_in_memory(tmp_path, cluster):
+    for client in (None, cluster):
+        with pytest.raises(OverflowError):
+            compute(tmp_path / "K.zarr", 1e30 * signals(3 * BLOCK), client=client)
     X = signals(2 * BLOCK)
     assert_same(compute(tmp_path / "other.zarr", X, client=cluster), in_memory(X))

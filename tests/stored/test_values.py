@@ -4,16 +4,11 @@ import json
 
 import numpy as np
 import pytest
-
-pytest.importorskip("zarr")
-pytest.importorskip("distributed")
-
 import zarr
 
 import rescntk as rk
 from rescntk import regression, stored
 from rescntk.stored import jobs
-from tests.processes import run
 from tests.stored.cases import BLOCK, NET, assert_same, compute, in_memory, signals
 
 pytestmark = pytest.mark.slow
@@ -67,27 +62,22 @@ def test_ordinary_zarr_arrays(path):
     assert described["chunk_grid"]["configuration"]["chunk_shape"] == [BLOCK, BLOCK]
 
 
-@pytest.mark.parametrize(
-    ("damage", "chunk"), [("bit", "0/2"), ("cut", "2/0"), ("empty", "2/2"), ("gone", "1/1")]
-)
-def test_damaged_chunks_are_found_and_computed_again(path, computed, damage, chunk):
-    X = signals(2 * BLOCK + 5)
+def test_damaged_chunks_are_found_and_computed_again(path, computed):
+    X, record = signals(2 * BLOCK + 5), path / "record" / "blocks.txt"
     compute(path, X)
     assert len(computed) == 6  # the upper half alone
-    record = (path / "record" / "blocks.txt").read_bytes()
+    lines, chunks = record.read_bytes(), path / "ntk" / "c"
     assert_same(compute(path, X), in_memory(X))
-    assert len(computed) == 6 and (path / "record" / "blocks.txt").read_bytes() == record
-    file = path / "ntk" / "c" / chunk
-    data = bytearray(file.read_bytes())
-    if damage == "gone":
-        file.unlink()
-    else:
-        data[len(data) // 3] ^= 4
-        file.write_bytes({"bit": data, "cut": data[:-40], "empty": b""}[damage])
+    assert len(computed) == 6 and record.read_bytes() == lines
+    (chunks / "1" / "1").unlink()
+    data = bytearray((chunks / "0" / "2").read_bytes())
+    data[len(data) // 3] ^= 4
+    (chunks / "0" / "2").write_bytes(data)
+    (chunks / "1" / "0").write_bytes((chunks / "1" / "0").read_bytes()[:-40])
+    (chunks / "2" / "2").write_bytes(b"")
     computed.clear()
     assert_same(compute(path, X), in_memory(X))
-    row, column = sorted(map(int, chunk.split("/")))
-    assert computed == [(row, column)]
+    assert computed == [(0, 1), (0, 2), (1, 1), (2, 2)]
 
 
 def test_a_record_cut_by_a_kill(path, computed):
@@ -104,9 +94,12 @@ def test_a_record_cut_by_a_kill(path, computed):
     assert computed == [(2, 2)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_other_computations_are_refused_by_name(path):
+    pytest.importorskip("numba")
+    compute(path, signals(20))
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    same = {"network": NET, "X": signals(20), "block": BLOCK, "engine": "reference"}
+    for changes, message in (
         ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here"),
         ({"head": "trace"}, "head is 'gap' there, 'trace' here"),
         ({"kinds": "ntk", "dtype": "float64"}, "kinds is .*; dtype is 'float32' there, 'float64'"),
@@ -114,21 +107,14 @@ def test_a_record_cut_by_a_kill(path, computed):
             {"depths": (2,), "normalized": True},
             r"depths is None there, \[2\] here; normalized is F",
         ),
-        ({"block": 8}, "block is 16 there, 8 here"),
+        ({"block": 4}, "block is 8 there, 4 here"),
         ({"engine": "auto"}, "engine is 'reference' there, 'numba' here"),
         ({"X": signals(20, seed=5)}, "X has other values"),
         ({"X": signals(21)}, r"X has shape \(20, 2, 8\) there, \(21, 2, 8\) here"),
         ({"Z": signals(3)}, r"Z has shape None there, \(3, 2, 8\) here"),
-    ],
-)
-def test_other_computations_are_refused_by_name(path, changes, message):
-    if changes.get("engine") == "auto":
-        pytest.importorskip("numba")
-    compute(path, signals(20))
-    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    arguments = {"network": NET, "X": signals(20), "block": BLOCK, "engine": "reference", **changes}
-    with pytest.raises(ValueError, match=f"another computation: .*{message}"):
-        stored.gram(path, progress=False, **arguments)
+    ):
+        with pytest.raises(ValueError, match=f"another computation: .*{message}"):
+            stored.gram(path, progress=False, **same | changes)
     assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
@@ -140,11 +126,6 @@ def test_another_version_is_refused(path, monkeypatch):
     monkeypatch.setattr("rescntk.kernels.description.RECURSION", 99)
     with pytest.raises(ValueError, match="recursion is 2 there, 99 here"):
         compute(path, signals(5))
-
-
-def test_a_kernel_that_overflows_is_an_error_as_in_memory(path):
-    with pytest.raises(OverflowError):
-        stored.gram(path, NET, 1e30 * signals(3), block=BLOCK, progress=False)
 
 
 def test_open_refuses_what_is_no_gram(tmp_path):
@@ -160,15 +141,16 @@ def test_open_refuses_what_is_no_gram(tmp_path):
             compute(tmp_path / name, signals(3))
 
 
-@pytest.mark.parametrize("change", [{"X": None}, {"format": 2}, {"kinds": ["ntk", "other"]}])
-def test_a_foreign_description_is_refused(path, change):
-    K = compute(path, signals(3))
-    attributes = json.loads((path / "zarr.json").read_text())
-    attributes["attributes"]["rescntk"] |= change
-    (path / "zarr.json").write_text(json.dumps(attributes))
-    for call in (lambda: stored.open(path), K.resume, lambda: compute(path, signals(3))):
-        with pytest.raises(ValueError, match=r"K.zarr is not a Gram of .* in format 1"):
-            call()
+def test_a_foreign_description_is_refused(path):
+    K, file = compute(path, signals(3)), path / "zarr.json"
+    described = file.read_text()
+    for change in ({"X": None}, {"format": 2}, {"kinds": ["ntk", "other"]}):
+        attributes = json.loads(described)
+        attributes["attributes"]["rescntk"] |= change
+        file.write_text(json.dumps(attributes))
+        for call in (lambda: stored.open(path), K.resume, lambda: compute(path, signals(3))):
+            with pytest.raises(ValueError, match=r"K.zarr is not a Gram of .* in format 1"):
+                call()
 
 
 @pytest.mark.parametrize(("start", "normalized"), [(BLOCK, True), (BLOCK + 5, False)])
@@ -263,25 +245,13 @@ def test_products_of_one_kind_and_depth(path, rng):
 
 
 def test_threads_and_workers_share_the_cores():
-    assert [jobs.threads_for_task(8, tasks, None) for tasks in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]
-    assert jobs.threads_for_task(8, 2, 3) == 3 and jobs.threads_for_task(8, 4, 3) == 2
     workers = {"tcp://10.0.0.1:1": 2, "tcp://10.0.0.1:2": 1, "tcp://[::1]:3": 4}
-    assert jobs.threads_by_host(workers) == {"10.0.0.1": 3, "::1": 4}
-
-
-def test_lines_in_a_log(path, capsys, monkeypatch):
-    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
-    compute(path, signals(2 * BLOCK), progress=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("K.zarr: 1/3 blocks, 33 %, 0:00:0") and "about" in lines[0]
-    assert lines[-1].startswith("K.zarr: 3/3 blocks, 100 %") and "\r" not in "".join(lines)
-
-
-def test_without_the_extra_an_error_names_it():
-    """What ``rescntk gram`` needs for other files is there."""
-    code = (
-        "import sys; sys.modules['zarr'] = None; import rescntk.__main__\n"
-        "try: import rescntk.stored\n"
-        "except ImportError as error: print(error)"
-    )
-    assert run(code).endswith("pip install 'rescntk[stored]'")
+    for worker, cores, threads, expected in (
+        ("tcp://10.0.0.1:2", 8, None, 2),
+        ("tcp://10.0.0.1:2", 2, None, 1),
+        ("tcp://[::1]:3", 8, None, 2),
+        ("tcp://[::1]:3", 16, None, 4),
+        ("tcp://[::1]:3", 16, 3, 3),
+        ("tcp://[::1]:3", 8, 3, 2),
+    ):
+        assert jobs.threads_for_task(worker, workers, cores, threads) == expected
