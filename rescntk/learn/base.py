@@ -1,4 +1,4 @@
-"""What classifier and regressor share, and their forms for aeon and sktime."""
+"""The common base of classifier and regressor, and of their forms for aeon and sktime."""
 
 from __future__ import annotations
 

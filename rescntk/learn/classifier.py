@@ -282,8 +282,8 @@ def calibrate(
     scaling (Guo et al. 2017). The offsets move the borders towards classes of little weight.
 
     Labels are smoothed, which keeps the factor finite where all decisions are right. With n cases
-    the class of a case gets the probability (n + 1)/(n + 2), and the other classes share
-    1/(n + 2): for two classes it is Platt's (1999) rule. Without any weight s is 1.
+    the class of a case gets the probability (n + 1)/(n + 2), and the other classes share the rest.
+    For two classes it is Platt's (1999) rule. Without any weight s is 1.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape

@@ -1,4 +1,4 @@
-"""What a fit gets: signals in any of their forms, their weights, and cases without repetitions."""
+"""Signals in any of their forms, their weights, and cases without repetitions."""
 
 from __future__ import annotations
 

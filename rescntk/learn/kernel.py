@@ -17,12 +17,6 @@ from ..kernels import Kernel
 from ..network import Network
 from .inputs import as_signals, split_channels
 
-_OPTIONS = ("engine", "dtype", "threads")
-"""Parameters that say how a kernel is computed, not which one."""
-
-_KERNEL = ("kind", "head", "normalized")
-"""Parameters of `rescntk.Kernel` other than its network."""
-
 
 @dataclass(eq=False, repr=False)
 class SignalKernel(SklearnKernel):
@@ -57,16 +51,10 @@ class SignalKernel(SklearnKernel):
     --------
     >>> import numpy as np
     >>> from rescntk.learn import SignalKernel
-    >>> from sklearn.gaussian_process import GaussianProcessRegressor
     >>> from sklearn.svm import SVC
-    >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
-    >>> y = np.arange(20) % 2
+    >>> X, y = np.random.default_rng(0).standard_normal((20, 3, 30)), np.arange(20) % 2
     >>> SVC(kernel=SignalKernel(depth=2), C=100.0).fit(X, y).predict(X[:4])
     array([0, 1, 0, 1])
-    >>> kernel = SignalKernel(depth=2, kind="gpk", head="trace", n_channels=3)
-    >>> process = GaussianProcessRegressor(kernel, optimizer=None).fit(X.reshape(20, -1), y)
-    >>> process.kernel_.kind, process.kernel_.n_channels
-    ('gpk', 3)
     """
 
     depth: int = 3
@@ -104,7 +92,8 @@ class SignalKernel(SklearnKernel):
         >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
         SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
         """
-        values = {name: getattr(kernel, name) for name in _KERNEL} | vars(kernel.network)
+        values = vars(kernel.network) | vars(kernel)
+        del values["network"]
         if values["outer_filter_size"] == values["filter_size"]:
             values["outer_filter_size"] = None
         return cls(**(values | changes))
@@ -112,13 +101,12 @@ class SignalKernel(SklearnKernel):
     @property
     def kernel(self) -> Kernel:
         """The `rescntk.Kernel` whose matrices are computed."""
-        other = (*_KERNEL, *_OPTIONS, "alpha_bounds", "n_channels")
-        network = {k: v for k, v in self.get_params().items() if k not in other}
-        return Kernel(Network(**network), **{name: getattr(self, name) for name in _KERNEL})
+        network = Network(**{field.name: getattr(self, field.name) for field in fields(Network)})
+        return Kernel(network, self.kind, self.head, self.normalized)
 
     def options(self) -> dict[str, Any]:
         """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called."""
-        return {name: getattr(self, name) for name in _OPTIONS}
+        return {"engine": self.engine, "dtype": self.dtype, "threads": self.threads}
 
     @property
     def hyperparameter_alpha(self) -> Hyperparameter:
@@ -148,7 +136,6 @@ class SignalKernel(SklearnKernel):
         -------
         K : ndarray, (n_cases, m_cases)
         K_gradient : ndarray, (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed
-
             Where α is learned, both are of `rescntk.derivative.alpha_derivative`, in float64.
 
         Raises

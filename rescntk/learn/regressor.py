@@ -29,8 +29,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Each pass is also a Gaussian process: its mean kernel times a scale σ², with noise of variance
     σ² times the penalty. The scale maximizes the marginal likelihood. `predict` returns mean and
-    standard deviation of the mixture of these processes. For the deviations each pass keeps as
-    many numbers as its matrix has.
+    standard deviation of the mixture of these processes. For the deviations each pass keeps the
+    eigenvectors of its matrix.
 
     Parameters
     ----------

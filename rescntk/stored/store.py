@@ -281,7 +281,7 @@ class StoredGram:
         """Append signals to X, compute the new rows, and return this Gram.
 
         A symmetric Gram gets new columns, too. After an interruption the signals are there, and
-        `resume` goes on. Labels stay as they are; `label` takes the labels of all signals.
+        `resume` goes on. Labels stay; `label` takes the labels of all signals.
 
         Parameters
         ----------

@@ -44,6 +44,20 @@ def use(model, X):
     return model.predict(X) if hasattr(model, "predict") else model.transform(X)
 
 
+def refuse(model, X, message, fitting=True, using=True):
+    """Check that a fit, and a fitted model, refuse signals."""
+    for attempt in [lambda: model.fit(X, y)] * fitting + [lambda: use(model, X)] * using:
+        with pytest.raises(ValueError, match=message):
+            attempt()
+
+
+def held(cases):
+    """Return an array of arrays."""
+    array = np.empty(len(cases), dtype=object)
+    array[:] = list(cases)
+    return array
+
+
 @pytest.mark.parametrize("axes", [2, 3])
 def test_missing_values(axes, model, X):
     good = X if axes == 3 else X[:, 0]
@@ -51,25 +65,18 @@ def test_missing_values(axes, model, X):
     for bad in (np.nan, np.inf, None):
         broken = good.astype(float if bad else object)
         broken[5, ..., 7] = bad
-        for attempt in (lambda: model.fit(broken, y), lambda: use(model, broken)):
-            with pytest.raises(ValueError, match=rf"\(first in case 5\).*{FILLED}"):
-                attempt()
+        refuse(model, broken, rf"\(first in case 5\).*{FILLED}")
     if axes == 3:
-        with pytest.raises(ValueError, match=rf"first in case 5\).*{FILLED}"):
-            model.fit(broken.tolist(), y)
+        refuse(model, broken.tolist(), rf"first in case 5\).*{FILLED}")
 
 
 @pytest.mark.parametrize("axes", [2, 3])
 def test_masked_arrays_are_refused(axes, model, X):
     good = X if axes == 3 else X[:, 0]
     masked = np.ma.masked_array(good, good > 1)
-    held = np.empty(8, dtype=object)
-    held[:] = list(masked)
     model.fit(good, y)
-    for case in (masked, np.ma.masked_array(good), list(masked), held):
-        for attempt in (lambda case=case: model.fit(case, y), lambda case=case: use(model, case)):
-            with pytest.raises(ValueError, match=rf"^X is a masked array, .*{FILLED}"):
-                attempt()
+    for case in (masked, np.ma.masked_array(good), list(masked), held(masked)):
+        refuse(model, case, rf"^X is a masked array, .*{FILLED}")
     if hasattr(model, "predict"):
         with pytest.raises(ValueError, match=r"^y is a masked array, .*y\.filled"):
             model.fit(good, np.ma.masked_array(y, y == 1))
@@ -79,67 +86,50 @@ def test_tables_of_whole_signals(model, X):
     pd = pytest.importorskip("pandas")
     nested = pd.DataFrame({f"c{c}": [pd.Series(case[c]) for case in X] for c in range(2)})
     model.fit(X, y)
-    for attempt in (lambda: model.fit(nested, y), lambda: use(model, nested)):
-        with pytest.raises(ValueError, match=r"^X is a nested table, .*sktime\.datatypes.*np\.arr"):
-            attempt()
+    refuse(model, nested, r"^X is a nested table, .*sktime\.datatypes.*np\.arr")
     told = np.array([list(row) for row in nested.values])  # as the message says
     assert (use(model, told) == use(model, X)).all()
 
 
-def test_other_lengths_than_in_fit(model, X):
+def test_other_shapes_than_in_fit(model, X):
     model.fit(X[:, 0], y)
-    with pytest.raises(ValueError, match=rf"10 features, but .* expecting 12 .*{RESIZED}"):
-        use(model, X[:, 0, :10])
+    message = rf"10 features, but .* expecting 12 .*{RESIZED}"
+    refuse(model, X[:, 0, :10], message, fitting=False)
     model.fit(X, y)
-    with pytest.raises(ValueError, match=rf"2 channels × 10 .* 2 channels × 12 .*{RESIZED}"):
-        use(model, X[:, :, :10])
-    with pytest.raises(ValueError, match=rf"1 channel × 12 .* 2 channels × 12 .*{RESIZED}"):
-        use(model, X[:, :1])
-
-
-def test_other_lengths_than_one_fitted_length(model, X):
-    model.fit(X, y)
+    message = rf"2 channels × 10 .* 2 channels × 12 .*{RESIZED}"
+    refuse(model, X[:, :, :10], message, fitting=False)
+    message = rf"1 channel × 12 .* 2 channels × 12 .*{RESIZED}"
+    refuse(model, X[:, :1], message, fitting=False)
     cases = [X[0, :, :9], *X[1:]]
-    held = np.empty(8, dtype=object)
-    held[:] = cases
     channels = np.empty((8, 2), dtype=object)
     for i, case in enumerate(cases):
         channels[i] = list(case)
-    for other in (cases, [case.tolist() for case in cases], held, channels):
-        with pytest.raises(ValueError, match=rf"9 to 12 time points.*{RESIZED}"):
-            use(model, other)
-
-
-def test_channels_of_unequal_length(model, X):
-    cases = [[channel.tolist() for channel in case] for case in X]
-    cases[3][1].pop()
-    with pytest.raises(ValueError, match=rf"unequal length \(first in case 3\).*{RESIZED}"):
-        model.fit(cases, y)
-    held = np.empty((8, 2), dtype=object)
-    for i, case in enumerate(cases):
-        held[i] = [np.array(channel) for channel in case]
-    with pytest.raises(ValueError, match=rf"unequal length \(first in case 3\).*{RESIZED}"):
-        model.fit(held, y)
+    for other in (cases, [case.tolist() for case in cases], held(cases), channels):
+        refuse(model, other, rf"9 to 12 time points.*{RESIZED}", fitting=False)
 
 
 def test_other_shapes(model, X):
     shapes = r"expected \(n_cases, n_channels, n_timepoints\) or \(n_cases, n_timepoints\)"
-    with pytest.raises(ValueError, match=rf"X has shape \(8, 2, 12, 1\), {shapes}"):
-        model.fit(X[..., None], y)
-    with pytest.raises(ValueError, match=rf"X has shape \(8, 2, 12, 1\), {shapes}"):
-        model.fit(X[..., None].tolist(), y)
-    with pytest.raises(ValueError, match=rf"cases of shapes \[\(2, 12\), \(12,\)\], {shapes}"):
-        model.fit([X[0, 0], *X[1:]], y)
-    with pytest.raises(ValueError, match=r"\[1, 2\] channels, expected one number"):
-        model.fit([X[0, :1], *X[1:]], y)
+    ragged = [[channel.tolist() for channel in case] for case in X]
+    ragged[3][1].pop()
+    channels = np.empty((8, 2), dtype=object)
+    for i, case in enumerate(ragged):
+        channels[i] = [np.array(channel) for channel in case]
+    for bad, message in (
+        (X[..., None], rf"X has shape \(8, 2, 12, 1\), {shapes}"),
+        (X[..., None].tolist(), rf"X has shape \(8, 2, 12, 1\), {shapes}"),
+        ([X[0, 0], *X[1:]], rf"cases of shapes \[\(2, 12\), \(12,\)\], {shapes}"),
+        ([X[0, :1], *X[1:]], r"\[1, 2\] channels, expected one number"),
+        (ragged, rf"unequal length \(first in case 3\).*{RESIZED}"),
+        (channels, rf"unequal length \(first in case 3\).*{RESIZED}"),
+    ):
+        refuse(model, bad, message, using=False)
 
 
 def test_arrays_of_other_libraries(model, X):
     expected = use(model.fit(X, y), X)
     objects = X.astype(object)
-    held = np.empty(8, dtype=object)
-    held[:] = list(X)
-    for same in (Tensor(X), [Tensor(case) for case in X], X.tolist(), objects, held):
+    for same in (Tensor(X), [Tensor(case) for case in X], X.tolist(), objects, held(X)):
         assert (use(model.fit(same, y), same) == expected).all()
     with pytest.raises(ValueError, match=r"Tensor that cannot .* \(needs grad\).*numpy\(\)"):
         model.fit(Tensor(X, RuntimeError("needs grad")), y)

@@ -33,9 +33,7 @@ def test_estimators(landmarks, rng):
     assert model.n_timepoints_ is None and model.n_channels_ == 2
     assert model.score(X[20:], y[20:]) > 0.8
     decisions = model.decision_function(X[20:])
-    held = np.empty(10, dtype=object)
-    held[:] = X[20:]
-    for same in (tuple(X[20:]), held, [x.tolist() for x in X[20:]]):
+    for same in (tuple(X[20:]), [x.tolist() for x in X[20:]]):
         assert (model.decision_function(same) == decisions).all()
     alone = model.decision_function(X[23][None])  # an array of one signal
     np.testing.assert_allclose(alone, decisions[3:4], atol=tolerances.ROUTES)
