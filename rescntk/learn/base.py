@@ -244,8 +244,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals of `fit`, but for signals of weight 0, which have no column. With landmarks it is
         (m_cases, n_landmarks).
         """
-        matrices = (K for _, K in self._matrices(X))
-        return sum(map(np.multiply, self._weights, matrices))[:, self._places]
+        matrices = self._matrices(X)
+        pairs = zip(self._weights, matrices, strict=True)
+        return sum(weight * K for weight, (_, K) in pairs)[:, self._places]
 
 
 def least_penalty(weights: np.ndarray, dtype: str) -> float:

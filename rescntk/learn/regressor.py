@@ -168,8 +168,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         X and errors are as for `predict`; `sample_weight` is (n_cases,).
         """
         check_unmasked(y, "y", "or labels, one a case,")
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        targets, exponents = _moderate_columns(y)
+        values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        targets, exponents = _moderate_columns(values)
         predictions = self.predict(X)
         predicted = np.ldexp(predictions.reshape(len(predictions), -1), -exponents)
         return float(r2_score(targets, predicted, sample_weight=sample_weight))

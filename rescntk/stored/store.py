@@ -293,7 +293,7 @@ class StoredGram:
         new = _in_numpy(check_batch(X_new, "X_new"))
         with locked(self.path):
             folder = Folder(self.path, writable=True)
-            X = folder.signals("X")
+            X: Any = folder.signals("X")
             lists = isinstance(X, SignalList)
             if not lists:
                 check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
