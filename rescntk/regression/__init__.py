@@ -1,14 +1,9 @@
 r"""Regression with a kernel: interpolation, ridge, gradient flow, and the posterior of a GP.
 
-Every predictor here is :math:`f(x) = \sum_i \beta_i K(x, x_i)`. The functions take a kernel
-matrix and return coefficients β; ``kernel(Z, X) @ coefficients`` predicts. The Gaussian process
-kernel of a network gives Bayesian inference under the network's prior: training the last layer
-alone. The neural tangent kernel gives the network that gradient descent on all parts arrives at.
-
-`solve` takes one ridge; its Cholesky factorization is the cheapest way. For matrices that are too
-large, `solve` multiplies them only, and `pivoted_cholesky` speeds it up. `decompose` takes one
-eigendecomposition, after which any ridge, all leave-one-out errors and any time of gradient flow
-cost O(n²). `restricted_ridge` computes n·k pairs, the columns of k landmarks.
+Every predictor is :math:`f(x) = \sum_i \beta_i K(x, x_i)`: functions take a kernel matrix and
+return coefficients β, and ``kernel(Z, X) @ coefficients`` predicts. `solve` takes one ridge, and
+`decompose` serves all ridges, leave-one-out errors and times of gradient flow. Where matrices are
+too large, `solve` multiplies them only, and `restricted_ridge` takes the columns of k landmarks.
 """
 
 from .decomposition import Decomposition, decompose

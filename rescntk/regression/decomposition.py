@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from ..arrays import resolution, rounding_unit
-from ..validation import check_constant, check_flag, check_positive, check_symmetric, check_targets
-from .checks import check_case_weights, check_cross_kernel, check_nonnegative, check_resolved
-from .ridge import fit
+from ..validation import (
+    check_constant,
+    check_flag,
+    check_positive,
+    check_real,
+    check_shape,
+    check_symmetric,
+    check_targets,
+)
+from .ridge import check_resolved, fit
 
 
 @dataclass(frozen=True)
@@ -21,8 +29,7 @@ class Decomposition:
     With weights w of the points, W = diag(w), every squared error below is
     :math:`\sum_i w_i (y_i - f_i)^2`, and every :math:`\lambda I` is :math:`\lambda W^{-1}`. V are
     the generalized eigenvectors: :math:`K V = W^{-1} V \operatorname{diag}(\lambda)` with
-    :math:`V^\top W^{-1} V = I`, and :math:`(K + \lambda W^{-1})^{-1} =
-    V (\operatorname{diag}(\lambda) + \lambda I)^{-1} V^\top`.
+    :math:`V^\top W^{-1} V = I`.
     """
 
     eigenvalues: np.ndarray
@@ -41,35 +48,21 @@ class Decomposition:
         ----------
         y : ndarray, (n,) or (n, n_targets)
         ridge : float or array_like, (n_ridges,)
-            Each at least 0. At 0 the coefficients do not depend on the weights.
-
-        Returns
-        -------
-        ndarray
-            Of the shape of `y`, with an axis (n_ridges,) in front where `ridge` is an array.
+            Each at least 0; an array puts an axis (n_ridges,) in front of the result's. At 0 the
+            coefficients do not depend on the weights.
 
         Raises
         ------
         ValueError
             If K + λI is numerically singular, as for `solve`.
         """
-        return self._fit(y, ridge, False)[0]
+        return self._fit(y, ridge)[0]
 
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
         r"""Return the coefficients β and the constant b of a regression with an intercept.
 
-        The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`. With
-        :math:`G = (K + \lambda I)^{-1}` it is :math:`\beta = B y`,
-        :math:`B = G - G 1 1^\top G / (1^\top G 1)`, and :math:`b = 1^\top G y / (1^\top G 1)`.
-        Arguments, shapes and errors are as for `coefficients`; b has no axis (n,).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from rescntk import regression
-        >>> found = regression.decompose(np.eye(2)).with_intercept(np.array([3.0, 1.0]), ridge=1.0)
-        >>> found[0].round(12), float(found[1].round(12))
-        (array([ 0.5, -0.5]), 2.0)
+        The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`. Arguments,
+        shapes and errors are as for `coefficients`; b has no axis (n,).
         """
         coefficients, constants = self._fit(y, ridge, True)
         return coefficients, constants
@@ -79,32 +72,19 @@ class Decomposition:
     ) -> np.ndarray:
         r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i), of the shape of the coefficients.
 
-        :math:`y_i - f_{-i}(x_i) = \beta_i / [(K + \lambda I)^{-1}]_{ii}`, where :math:`f_{-i}`
-        is fitted to all points but i; the closed form needs no refit. With an intercept the error
-        is :math:`\beta_i / B_{ii}`, with the matrix B of `with_intercept` (the block inverse of
-        the bordered system; Cawley and Talbot 2004), for at least two points. Arguments and
-        errors are as for `coefficients`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from rescntk import regression
-        >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
-        >>> regression.decompose(K).leave_one_out(np.array([3.0, 0.0])).round(12)
-        array([ 3. , -1.5])
+        They are :math:`\beta_i / B_{ii}` with :math:`\beta = B y` (Cawley and Talbot 2004): f₋ᵢ is
+        fitted to all points but i, and nothing is fitted again. Arguments and errors are as for
+        `coefficients`; an intercept takes two points.
         """
         return self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
 
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
-        r"""Return the variance :math:`K(z,z) - k^\top (K + \lambda I)^{-1} k` at m new points.
-
-        It is the variance of `posterior`, (m,), where λ is the noise; rounding errors do not take
-        it below 0. One decomposition serves many λ.
+        r"""Return the variance of `posterior` at m new points, (m,), for the noise `ridge`.
 
         Parameters
         ----------
         cross : ndarray, (m, n)
-            ``kernel(Z, X)``, with k in its rows.
+            ``kernel(Z, X)``.
         prior : float or ndarray, (m,)
             ``kernel.diag(Z)``.
         ridge : float, default 0.0
@@ -112,9 +92,10 @@ class Decomposition:
         """
         ridge = check_constant(ridge, "ridge")
         source = self if ridge else self._unweighted()
-        cross = check_cross_kernel(cross, len(self.eigenvalues))
+        n = len(self.eigenvalues)
+        cross = check_shape(cross, "cross", f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
         explained = (cross @ source.eigenvectors) ** 2 @ source._inverses(np.array(ridge))
-        return np.maximum(prior - explained, 0.0)
+        return np.maximum(prior - explained, 0.0)  # rounding errors may be below 0
 
     def flow(self, y: np.ndarray, time: Any, learning_rate: float = 1.0) -> np.ndarray:
         r"""Return the coefficients of the function :math:`f_t` after training for time t.
@@ -135,16 +116,6 @@ class Decomposition:
         ------
         ValueError
             If K is numerically singular and the time long enough to train such eigenvectors.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from rescntk import regression
-        >>> K = np.eye(2)
-        >>> regression.decompose(K).flow(np.ones(2), [0.0, 1.0, np.inf]).round(4)
-        array([[0.    , 0.    ],
-               [0.6321, 0.6321],
-               [1.    , 1.    ]])
         """
         y = check_targets(y, len(self.eigenvalues))
         rate = check_positive(learning_rate, "learning_rate")
@@ -158,7 +129,7 @@ class Decomposition:
         divisor = np.where(values > 0, values, 1.0)
         # (1 − exp(−ηλt))/λ tends to ηt as λ → 0; at λ = 0 the product λt could be 0·inf.
         progress = np.where(values > 0, -np.expm1(-scaled * divisor) / divisor, scaled)
-        found = self._filtered(progress, y if y.ndim == 2 else y[:, None])
+        found = self._filtered(progress, y.reshape(len(y), -1))
         return found if y.ndim == 2 else found[..., 0]
 
     def learning_rate_bound(self) -> float:
@@ -166,16 +137,8 @@ class Decomposition:
 
         Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points and
         gradient descent on :math:`\frac12 \|f - y\|^2` at large width. A learning rate below
-        the bound trains to zero error, and the tangent kernel hardly changes.
-
-        A numerically singular K is refused: the theorem is about positive definite kernels.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from rescntk import regression
-        >>> regression.decompose(np.diag([1.0, 3.0])).learning_rate_bound()
-        0.5
+        the bound trains to zero error, and the tangent kernel hardly changes. A numerically
+        singular K is refused: the theorem is about positive definite kernels.
         """
         check_resolved(self.eigenvalues, self.eps)
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
@@ -184,11 +147,10 @@ class Decomposition:
         """Return the decomposition without weights, which cost digits where they differ a lot."""
         if self.matrix is None:
             return self
-        eigenvalues, eigenvectors = scipy.linalg.eigh(self.matrix, driver="evd")
-        return Decomposition(eigenvalues, eigenvectors, self.eps)
+        return Decomposition(*scipy.linalg.eigh(self.matrix, driver="evd"), self.eps)
 
     def _fit(
-        self, y: np.ndarray, ridge: Any, intercept: bool, leave_one_out: bool = False
+        self, y: np.ndarray, ridge: Any, intercept: bool = False, leave_one_out: bool = False
     ) -> list[np.ndarray]:
         """Return coefficients, constants and, if wanted, leave-one-out errors (`ridge.fit`)."""
         y = check_targets(y, len(self.eigenvalues))
@@ -203,13 +165,9 @@ class Decomposition:
             return [np.reshape(part, (*ridges.shape, *part[0].shape)) for part in parts]
         inverses = self._inverses(ridges)
 
-        def inverse(columns: np.ndarray) -> np.ndarray:
-            return self._filtered(inverses, columns)
-
-        def diagonal() -> np.ndarray:
-            return inverses @ (self.eigenvectors**2).T
-
-        return fit(inverse, y, intercept, diagonal if leave_one_out else None)
+        inverse = partial(self._filtered, inverses)
+        diagonal = (lambda: inverses @ (self.eigenvectors**2).T) if leave_one_out else None
+        return fit(inverse, y, intercept, diagonal)
 
     def _inverses(self, ridges: np.ndarray) -> np.ndarray:
         """Return 1/(λ + ridge), (n,) or (n_ridges, n)."""
@@ -218,11 +176,18 @@ class Decomposition:
 
     def _filtered(self, factors: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return V diag(factors) Vᵀ times columns (n, m) for each row of factors, (..., n, m)."""
-        products = factors[..., None] * (self.eigenvectors.T @ columns)
-        # One product for all rows: NumPy multiplies a stack of thin matrices in a slow loop.
-        wide = np.moveaxis(products, -2, 0)
-        result = self.eigenvectors @ wide.reshape(len(wide), -1)
-        return np.moveaxis(result.reshape(wide.shape), 0, -2)
+        return multiply_each(
+            self.eigenvectors, factors[..., None] * (self.eigenvectors.T @ columns)
+        )
+
+
+def multiply_each(A: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return A @ columns for columns (..., k, m), (..., n, m).
+
+    One product for all: NumPy multiplies a stack of thin matrices in a slow loop.
+    """
+    wide = np.moveaxis(columns, -2, 0)
+    return np.moveaxis((A @ wide.reshape(len(wide), -1)).reshape(-1, *wide.shape[1:]), 0, -2)
 
 
 def decompose(
@@ -233,50 +198,62 @@ def decompose(
     Parameters
     ----------
     K : ndarray, (n, n)
-        Symmetric, positive semidefinite up to rounding errors.
+        Symmetric, positive semidefinite up to rounding errors of its dtype.
     case_weights : ndarray, (n,), optional
         Positive weights w of the points' squared errors. A point of weight 2 counts as two equal
         points with equal values. Leave-one-out errors leave out the point with all its weight.
     clip : bool, default False
         Whether to take all eigenvalues below 0 as 0, which makes K the nearest positive
-        semidefinite matrix. Otherwise eigenvalues far below 0 are refused.
-
-    Raises
-    ------
-    ValueError
-        If K has an eigenvalue below 0 by more than rounding errors of its dtype, or a weight is
-        not positive.
+        semidefinite matrix. By default eigenvalues far below 0 are refused.
 
     Examples
     --------
     >>> import numpy as np
-    >>> import rescntk as rk
-    >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
-    >>> K = rk.ResCNTK(3)(X)
-    >>> ladder = rk.regression.decompose(K)
-    >>> ladder.coefficients(np.arange(5.0), ridge=[0.0, 0.1, 1.0]).shape
-    (3, 5)
+    >>> from rescntk import regression
+    >>> y, ladder = np.array([3.0, 0.0]), regression.decompose(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> ladder.coefficients(y, ridge=[0.0, 1.0]).shape, ladder.leave_one_out(y).round(12)
+    ((2, 2), array([ 3. , -1.5]))
+    >>> ladder.flow(y, np.inf).round(12), ladder.learning_rate_bound()
+    (array([ 2., -1.]), 0.5)
     """
     check_flag(clip, "clip")
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
-    weights = np.ones(1) if case_weights is None else check_case_weights(case_weights, len(K))
+    weights = check_case_weights(case_weights, len(K))
     roots = np.sqrt(weights)
     scaled = K if case_weights is None else K * roots * roots[:, None]
     # LAPACK's divide and conquer is its fastest driver for all eigenvectors.
     eigenvalues, eigenvectors = scipy.linalg.eigh(scaled, driver="evd")
+    # An eigendecomposition errs by about n·eps·λ_max; the factor 10 is for K's own errors.
+    least = resolution(eigenvalues, eps)
     if clip:
         eigenvalues = np.maximum(eigenvalues, 0.0)
-    else:
-        # An eigendecomposition errs by about n·eps·λ_max; the factor 10 is for K's own errors.
-        least = resolution(eigenvalues, eps)
-        if eigenvalues[0] < -10 * least:
-            raise ValueError(
-                f"K of shape {K.shape} has the eigenvalue {eigenvalues[0]:.3g}, expected a "
-                f"positive semidefinite matrix (more than {least - eigenvalues[0]:.3g} added to "
-                f"the diagonal, regression.solve with such a ridge, or clip=True, which takes "
-                f"eigenvalues below 0 as 0)"
-            )
+    elif eigenvalues[0] < -10 * least:
+        raise ValueError(
+            f"K of shape {K.shape} has the eigenvalue {eigenvalues[0]:.3g}, expected a positive "
+            f"semidefinite matrix (more than {least - eigenvalues[0]:.3g} added to the diagonal, "
+            f"regression.solve with such a ridge, or clip=True, which takes eigenvalues below 0 "
+            f"as 0)"
+        )
     if case_weights is not None:
         eigenvectors = roots[:, None] * eigenvectors
     different = weights.min() < weights.max()
     return Decomposition(eigenvalues, eigenvectors, eps, K.copy() if different else None)
+
+
+def check_case_weights(weights: Any, n: int) -> np.ndarray:
+    """Return positive weights of n cases as a float64 array (n,), ones for None."""
+    if weights is None:
+        return np.ones(n)
+    array = check_shape(weights, "case_weights", f"({n},)", lambda s: s == (n,))
+    if (array <= 0).any():
+        raise ValueError(f"case_weights has {array.min():.3g}, expected positive numbers")
+    return array
+
+
+def check_nonnegative(values: Any, name: str, shape: str, finite: bool = True) -> np.ndarray:
+    """Return `values`, one number or a vector of numbers of at least 0, as a float64 array."""
+    expected = f"of at least 0, one or {shape}"
+    array = check_real(values, name, expected, finite)
+    if array.ndim > 1 or array.size == 0 or (array < 0).any():
+        raise ValueError(f"{name} is {values!r}, expected numbers {expected}")
+    return array

@@ -11,13 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import rounding_unit
-from ..validation import (
-    check_batch,
-    check_depth,
-    check_free_memory,
-    check_integer,
-    check_kernel,
-)
+from ..validation import check_batch, check_depth, check_free_memory, check_integer, check_kernel
 
 _MOST_PROPOSALS = 500
 """Most pivots proposed in one round; a pure number. Raising it makes fewer, larger calls of the
@@ -57,9 +51,8 @@ def pivoted_cholesky(
     r"""Return landmarks and a factor F with K ≈ F Fᵀ, by randomly pivoted Cholesky.
 
     Each pivot i is drawn with probability proportional to the residual's diagonal
-    :math:`(K - F F^\top)_{ii}` (Chen, Epperly, Tropp, Webber 2022). Pivots are proposed in
-    blocks, and each is accepted with the probability that makes the landmarks' distribution
-    equal to the distribution of single pivots (Epperly, Tropp, Webber 2024).
+    :math:`(K - F F^\top)_{ii}` (Chen, Epperly, Tropp, Webber 2022), in blocks with rejection, which
+    leave the distribution the same (Epperly, Tropp, Webber 2024).
 
     The kernel is computed for its diagonal and for the columns of the landmarks: at most about
     (rank + 1)·n pairs. The factor is in memory: rank·n numbers in float64.
@@ -72,21 +65,17 @@ def pivoted_cholesky(
     X : ndarray, (n_cases, n_channels, n_timepoints)
         Signals; or a list of arrays (n_channels, n_timepoints_i), if the kernel takes lists.
     rank : int
-        Number of landmarks, from 1 to n_cases.
+        Number of landmarks, from 1 to n_cases. There are fewer, and a warning, if the residual
+        falls to rounding errors.
     seed : int, default 0
         Seed of the random pivots. Equal seeds give equal results.
     **options
         Options of each call of the kernel, such as ``dtype`` or ``threads``.
 
-    Returns
-    -------
-    LowRank
-        With fewer columns than `rank`, and a warning, if the residual falls to rounding errors.
-
     Raises
     ------
     ValueError
-        If an argument is not as described above, or K has a negative diagonal entry.
+        If K has a negative diagonal entry.
     MemoryError
         If the factor takes more memory than this machine has free.
 
@@ -94,14 +83,11 @@ def pivoted_cholesky(
     --------
     >>> import numpy as np
     >>> import rescntk as rk
-    >>> X = np.random.default_rng(0).standard_normal((20, 2, 16))
-    >>> kernel = rk.ResCGPK(3, normalized=True)
+    >>> X, kernel = np.random.default_rng(0).standard_normal((20, 2, 16)), rk.ResCGPK(3)
     >>> low = rk.regression.pivoted_cholesky(kernel, X, 8)
-    >>> low.landmarks.shape, low.factor.shape
-    ((8,), (20, 8))
     >>> error = np.trace(kernel(X) - low.factor @ low.factor.T)
-    >>> bool(np.isclose(error, low.residual))
-    True
+    >>> low.factor.shape, bool(np.isclose(error, low.residual))
+    ((20, 8), True)
     """
     low = pivoted_factor(kernel, X, rank, seed, options)
     if len(low.landmarks) < rank:
@@ -122,18 +108,18 @@ def pivoted_factor(
     n, rank = len(X), check_depth(rank, "rank")
     if rank > n:
         raise ValueError(f"rank is {rank}, expected at most the number of signals, {n}")
-    check_free_memory(
-        8 * n * rank,
-        f"the factor, {n} × {rank} numbers,",
-        "give a smaller rank",
-    )
+    needed = f"the factor, {n} × {rank} numbers,"
+    check_free_memory(8 * n * rank, needed, "give a smaller rank")
     rng = np.random.default_rng(check_integer(seed, "seed", at_least=0))
     diagonal, eps = _diagonal(kernel, X, options)
     floor = _ROUNDING * eps * diagonal.sum()  # the residual's rounding error
     factor, landmarks = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
     found = 0
     while found < rank and diagonal.sum() > floor:
-        proposals = _count_proposals(n, rank - found)
+        # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
+        # Few rounds are wanted: each call of a normalized kernel computes diagonals, too.
+        proposals = int(_PROPOSED_FOR_ONE * (rank - found))
+        proposals = max(1, min(_MOST_PROPOSALS, math.isqrt(2 * n), proposals))
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
         places, order = np.unique(proposed, return_inverse=True)
         K, rows = np.asarray(kernel(X[places], **options), dtype=np.float64), factor[places, :found]
@@ -155,17 +141,8 @@ def pivoted_factor(
         diagonal = np.maximum(diagonal - (factor[:, new] ** 2).sum(axis=1), 0.0)
         diagonal[accepted] = 0.0
         found = new.stop
-    if found < rank:
-        factor = factor[:, :found].copy()
+    factor = factor if found == rank else factor[:, :found].copy()
     return LowRank(landmarks[:found], factor, float(diagonal.sum()))
-
-
-def _count_proposals(n: int, missing: int) -> int:
-    """Return the number of pivots proposed in one round."""
-    # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
-    # Few rounds are wanted: each call of a normalized kernel computes diagonals, too.
-    most = min(_MOST_PROPOSALS, math.isqrt(2 * n))
-    return max(1, min(most, int(_PROPOSED_FOR_ONE * missing)))
 
 
 def _diagonal(

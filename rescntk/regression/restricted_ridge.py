@@ -2,7 +2,8 @@ r"""Ridge regression on features, and on the features of landmarks: a few column
 
 With landmarks S and the Cholesky factor L of their kernel matrix, :math:`K(S,S) = L L^\top`, the
 features are :math:`F = K(X,S) L^{-\top}`. Then :math:`F F^\top = K(X,S) K(S,S)^{-1} K(S,X)` is
-Nyström's approximation of K, exact in the rows and columns of the landmarks.
+Nyström's approximation of K, exact in the rows and columns of the landmarks
+(``docs/theory/large_grams.md``).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import scipy.linalg
 
 from ..arrays import SignalList, rounding_unit
 from ..engines.protocol import blocks
-from ..validation import check_batch, check_flag, check_kernel, check_match, check_targets
-from .checks import (
-    check_case_weights,
-    check_features,
-    check_indices,
-    check_nonnegative,
-    check_width,
+from ..validation import (
+    check_batch,
+    check_flag,
+    check_kernel,
+    check_match,
+    check_shape,
+    check_targets,
 )
+from .decomposition import check_case_weights, check_nonnegative, multiply_each
 from .pivoted_cholesky import LowRank
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -40,8 +42,7 @@ class FeatureRidge:
     The prediction for a signal with features φ is :math:`\varphi^\top w + b`. Weights w and
     intercept b minimize :math:`\|Y - F w - 1 b\|^2 + \lambda \|w\|^2`. Rows arrive in blocks,
     and may be forgotten after each block. What stays is the triangle R of the QR decomposition
-    :math:`[1\ F\ Y] = Q R`: (1 + k + n_targets)² numbers. The condition number of F is not
-    squared, as FᵀF would square it.
+    :math:`[1\ F\ Y] = Q R`, (1 + k + n_targets)² numbers.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class FeatureRidge:
     def __init__(self) -> None:
         self._triangle = np.empty((0, 0))
         self._n, self._k, self._axes = 0, 0, 0
-        self._decompositions: dict[bool, _SingularValues] = {}
+        self._decompositions: dict[bool, tuple[Any, ...]] = {}
 
     def add(
         self, F: np.ndarray, y: np.ndarray, case_weights: np.ndarray | None = None
@@ -75,20 +76,30 @@ class FeatureRidge:
             Positive factors of the rows' squared errors. A row of weight 2 counts as two equal
             rows. The default is 1.
         """
-        F = check_features(F, "F")
-        y = check_targets(y, len(F))
-        targets = y if y.ndim == 2 else y[:, None]
-        rows = _roots(case_weights, len(F)) * np.hstack([np.ones((len(F), 1)), F, targets])
-        if not self._n:
-            self._k, self._axes = F.shape[1], y.ndim
-        else:
-            check_width(F, "F", self._k)
-            check_width(targets, "y", self._triangle.shape[1] - 1 - self._k)
+        F, targets, roots = self._check_rows(F, y, case_weights)
+        rows = roots * np.hstack([np.ones((len(F), 1)), F, targets])
+        if self._n:
             rows = np.vstack([self._triangle, rows])
+        else:
+            self._k, self._axes = F.shape[1], np.ndim(y)
         self._triangle = np.asarray(np.linalg.qr(rows, mode="r"))
         self._n += len(F)
         self._decompositions = {}
         return self
+
+    def _check_rows(
+        self, F: Any, y: Any, case_weights: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows of features, of targets (m, n_targets), and roots of weights (m, 1)."""
+        F = check_shape(F, "F", "(n, k)", lambda s: len(s) == 2)
+        targets = check_targets(y, len(F)).reshape(len(F), -1)
+        widths = (("F", F, self._k), ("y", targets, self._triangle.shape[1] - 1 - self._k))
+        for name, values, width in widths:
+            if self._n and values.shape[1] != width:
+                raise ValueError(
+                    f"{name} has {values.shape[1]} columns, expected {width} as before"
+                )
+        return F, targets, np.sqrt(check_case_weights(case_weights, len(F)))[:, None]
 
     def weights(
         self, ridge: Any = 0.0, *, intercept: bool = False
@@ -107,9 +118,9 @@ class FeatureRidge:
         ValueError
             If λ is 0 and the features are linearly dependent; or if there are no rows yet.
         """
-        found, _, rotated = self._solve(ridge, intercept)
-        weights = found.right @ rotated / found.unit
-        constants = found.means[self._k :] - found.means[: self._k] @ weights
+        means, unit, V, _, rotated = self._solve(ridge, intercept)
+        weights = V @ rotated / unit
+        constants = means[self._k :] - means[: self._k] @ weights
         if self._axes == 1:
             return weights[..., 0], constants[..., 0]
         return weights, constants
@@ -129,19 +140,16 @@ class FeatureRidge:
         to all rows but row i. With weights W of the cases the leverage is
         :math:`h_i = w_i \varphi_i^\top (F^\top W F + \lambda I)^{-1} \varphi_i`; with an
         intercept it is :math:`w_i / \sum_j w_j` more, with centred features. Row i is left out
-        with all its weight, and no fit is repeated. Rows may be given in blocks. Rows that have
-        not been added give meaningless numbers.
+        with all its weight, and no fit is repeated.
 
-        Arguments are as for `add` and `weights`. The errors have the shape of `y`, with an axis
-        (n_ridges,) in front where `ridge` is an array. A ValueError also follows if a leverage is
-        1 up to rounding errors: no other row tells about a direction of the features.
+        Arguments are as for `add`, in blocks or not, and `weights`; rows that have not been added
+        give meaningless numbers. The errors have the shape of `y`, with an axis (n_ridges,) in
+        front where `ridge` is an array. A ValueError also follows if a leverage is 1 up to
+        rounding errors: no other row tells about a direction of the features.
         """
-        found, inverses, rotated = self._solve(ridge, intercept)
-        F = check_width(check_features(F, "F"), "F", self._k)
-        y = check_targets(y, len(F))
-        targets = check_width(y if y.ndim == 2 else y[:, None], "y", found.targets.shape[1])
-        F = ((F - found.means[: self._k]) / found.unit) @ found.right
-        roots = _roots(case_weights, len(F))
+        means, unit, V, inverses, rotated = self._solve(ridge, intercept)
+        F, targets, roots = self._check_rows(F, y, case_weights)
+        F = ((F - means[: self._k]) / unit) @ V
         leverages = inverses @ ((roots * F) ** 2).T
         if intercept:
             leverages += (roots[:, 0] / abs(self._triangle[0, 0])) ** 2
@@ -152,63 +160,39 @@ class FeatureRidge:
                 f"below 1: no other row tells about one direction of the features (a larger "
                 f"ridge, more rows or fewer columns)"
             )
-        # One product for all penalties: NumPy multiplies a stack of thin matrices in a slow loop.
-        wide = F @ np.moveaxis(rotated, -2, 0).reshape(F.shape[1], -1)
-        fitted = np.moveaxis(wide.reshape(len(F), *rotated.shape[:-2], -1), 0, -2)
-        errors = (targets - found.means[self._k :] - fitted) / rest[..., None]
-        return errors[..., 0] if y.ndim == 1 else errors
+        errors = (targets - means[self._k :] - multiply_each(F, rotated)) / rest[..., None]
+        return errors[..., 0] if np.ndim(y) == 1 else errors
 
-    def _solve(self, ridge: Any, intercept: bool) -> tuple[_SingularValues, np.ndarray, np.ndarray]:
-        """Return F = u·U S Vᵀ, 1/(S² + λ/u²), (..., r), and u Vᵀ w, (..., r, n_targets)."""
+    def _solve(self, ridge: Any, intercept: bool) -> tuple[Any, ...]:
+        """Return means of [F Y], u, V, 1/(S² + λ/u²), (..., r), and u Vᵀ w, (..., r, n_targets).
+
+        F is u·U S Vᵀ, centred with an intercept; else the means are 0. The unit u is the largest
+        singular value, whose square may leave the range of float64, or 1.
+        """
         if not self._n:
             raise ValueError("FeatureRidge has no rows, expected a call of add first")
+        k = self._k
         if check_flag(intercept, "intercept") not in self._decompositions:
-            self._decompositions[intercept] = _decompose(self._triangle, self._k, intercept)
-        found = self._decompositions[intercept]
-        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)") / found.unit / found.unit
-        k, r = found.right.shape
+            # Row 0 of R is √n, or √Σw, times 1 and the means. The rows below it are the triangle
+            # of centred columns.
+            R, first = self._triangle, int(intercept)
+            means = R[0, 1:] / R[0, 0] if intercept else np.zeros(R.shape[1] - 1)
+            U, S, Vt = scipy.linalg.svd(R[first : k + 1, 1 : k + 1], full_matrices=False)
+            unit = float(S.max(initial=0.0)) or 1.0
+            targets = U.T @ R[first : k + 1, k + 1 :]
+            self._decompositions[intercept] = means, unit, S / unit, Vt.T, targets
+        means, unit, S, V, targets = self._decompositions[intercept]
+        ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)") / unit / unit
         least = (max(self._n, k) * _EPS) ** 2
-        smallest = ridges.min() + (0.0 if r < k else found.values[-1] ** 2)
+        smallest = ridges.min() + (0.0 if len(S) < k else S[-1] ** 2)
         if smallest <= least:
             raise ValueError(
                 f"F of shape {(self._n, k)} has linearly dependent columns: the smallest squared "
                 f"singular value plus the ridge is {smallest:.3g} times the largest, expected "
                 f"above {least:.3g} (a larger ridge, more rows or fewer columns)"
             )
-        inverses = 1.0 / (found.values**2 + ridges[..., None])
-        return found, inverses, (found.values * inverses)[..., None] * found.targets
-
-
-class _SingularValues(NamedTuple):
-    """The singular value decomposition F = u·U S Vᵀ of centred features, and Uᵀ Y."""
-
-    means: np.ndarray
-    """(k + n_targets,), of features and targets; 0 without an intercept"""
-    unit: float
-    """u: the largest singular value of F, or 1; its square may leave the range of float64"""
-    values: np.ndarray
-    """(r,): S, falling from 1, for r of at most k"""
-    right: np.ndarray
-    """(k, r): V"""
-    targets: np.ndarray
-    """(r, n_targets): Uᵀ Y"""
-
-
-def _decompose(triangle: np.ndarray, k: int, intercept: bool) -> _SingularValues:
-    """Return the decomposition of the features in the triangle of [1 F Y]."""
-    # Row 0 of R is √n, or √Σw, times 1 and the means. The rows below it are the triangle of
-    # centred columns.
-    rows = triangle[1 if intercept else 0 : k + 1, 1:]
-    means = triangle[0, 1:] / triangle[0, 0] if intercept else np.zeros(triangle.shape[1] - 1)
-    U, S, Vt = scipy.linalg.svd(rows[:, :k], full_matrices=False)
-    unit = float(S.max(initial=0.0)) or 1.0
-    return _SingularValues(means, unit, S / unit, Vt.T, U.T @ rows[:, k:])
-
-
-def _roots(case_weights: np.ndarray | None, m: int) -> np.ndarray:
-    """Return the roots of the weights of m rows, (m, 1)."""
-    weights = np.ones(m) if case_weights is None else check_case_weights(case_weights, m)
-    return np.sqrt(weights)[:, None]
+        inverses = 1.0 / (S**2 + ridges[..., None])
+        return means, unit, V, inverses, (S * inverses)[..., None] * targets
 
 
 @dataclass(frozen=True)
@@ -219,7 +203,6 @@ class LandmarkMap:
     """
 
     kernel: Callable[..., np.ndarray]
-    """The kernel K."""
     landmarks: np.ndarray
     """(k,): indices of the landmarks among the signals given."""
     signals: np.ndarray
@@ -235,13 +218,11 @@ class LandmarkMap:
         check_match(self.signals, X, lists, names=("signals", "X"))
         found = np.empty((len(X), len(self.signals)))
         for rows in blocks(0, len(X), _BLOCK):
-            found[rows] = self.block(X[rows])
+            K = np.asarray(self.kernel(X[rows], self.signals, **self.options), dtype=np.float64)
+            found[rows] = scipy.linalg.solve_triangular(
+                self.factor, K.T, lower=True, overwrite_b=True
+            ).T
         return found
-
-    def block(self, X: np.ndarray) -> np.ndarray:
-        """Return the features of a few signals X from one call of the kernel."""
-        K = np.asarray(self.kernel(X, self.signals, **self.options), dtype=np.float64)
-        return scipy.linalg.solve_triangular(self.factor, K.T, lower=True, overwrite_b=True).T
 
 
 def landmark_map(
@@ -249,11 +230,10 @@ def landmark_map(
 ) -> LandmarkMap:
     r"""Return the feature map of some landmarks among signals X.
 
-    **Rank rule.** The Cholesky factorization of K(S, S), scaled to a diagonal of 1, takes the
-    landmark with the largest remaining diagonal next. It stops once all remaining diagonals are
-    at most k·eps, with eps of the kernel's dtype. The landmarks that remain are dropped: equal
-    signals, zero signals, and signals whose features are combinations of the others up to
-    rounding errors. Nothing is added to the diagonal.
+    Landmarks whose features are combinations of the others' up to rounding errors are dropped: the
+    Cholesky factorization of K(S, S), scaled to a diagonal of 1, takes the largest remaining
+    diagonal next, and stops once all are at most k·eps of the kernel's dtype. Nothing is added to
+    the diagonal.
 
     Parameters
     ----------
@@ -270,16 +250,14 @@ def landmark_map(
     Raises
     ------
     ValueError
-        If an argument is not as described above, or no landmark is left: K(S, S) is 0.
+        If no landmark is left: K(S, S) is 0.
 
     Examples
     --------
     >>> import numpy as np
     >>> import rescntk as rk
-    >>> X = np.random.default_rng(0).standard_normal((20, 2, 16))
-    >>> kernel = rk.ResCGPK(3, normalized=True)
-    >>> features = rk.regression.landmark_map(kernel, X, np.arange(8))
-    >>> F = features(X)
+    >>> X, kernel = np.random.default_rng(0).standard_normal((20, 2, 16)), rk.ResCGPK(3)
+    >>> F = rk.regression.landmark_map(kernel, X, np.arange(8))(X)
     >>> F.shape, np.allclose(F[:8] @ F.T, kernel(X[:8], X))
     ((20, 8), True)
     """
@@ -292,35 +270,36 @@ def landmark_map(
         chosen = landmarks.landmarks
         factor = np.tril(landmarks.factor[chosen])
     else:
-        chosen = check_indices(landmarks, "landmarks", len(X))
-        order, factor = _pivoted_factor(kernel(X[chosen], **options))
-        chosen = chosen[order]
+        chosen = np.asarray(landmarks)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.size == 0:
+            raise ValueError(f"landmarks is {landmarks!r}, expected a vector of integers")
+        if chosen.min() < 0 or chosen.max() >= len(X) or len(np.unique(chosen)) < len(chosen):
+            raise ValueError(
+                f"landmarks is {landmarks!r}, expected different integers from 0 to {len(X) - 1}"
+            )
+        matrix = kernel(X[chosen], **options)
+        eps, K = rounding_unit(matrix), np.array(matrix, dtype=np.float64)
+        scale = np.sqrt(np.maximum(K.diagonal(), 0.0))
+        divisor = np.where(scale > 0, scale, 1.0)
+        factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
+            K / divisor / divisor[:, None], lower=True, tol=len(K) * eps
+        )
+        order = order[:rank].astype(np.intp) - 1  # LAPACK counts from 1
+        chosen = chosen[order].astype(np.intp, copy=False)
+        factor = np.tril(factor[:rank, :rank]) * scale[order, None]
     if not len(chosen):
         raise ValueError("kernel is 0 at all landmarks, expected a landmark with K(x, x) > 0")
     return LandmarkMap(kernel, chosen, X[chosen], factor, options)
 
 
-def _pivoted_factor(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of the landmarks kept, and L for this order (`landmark_map`)."""
-    eps, K = rounding_unit(K), np.array(K, dtype=np.float64)
-    scale = np.sqrt(np.maximum(K.diagonal(), 0.0))
-    divisor = np.where(scale > 0, scale, 1.0)
-    tolerance = len(K) * eps
-    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
-        K / divisor / divisor[:, None], lower=True, tol=tolerance
-    )
-    order = order[:rank].astype(np.intp) - 1  # LAPACK counts from 1
-    return order, np.tril(factor[:rank, :rank]) * scale[order, None]
-
-
 class RestrictedRidge(NamedTuple):
-    r"""Ridge regression restricted to landmarks: :math:`f(x) = K(x, S) \beta + b`.
+    r"""Ridge regression restricted to landmarks S: :math:`f(x) = K(x, S) \beta + b`.
 
     With many penalties each array but `features` has the axis (n_ridges,) in front.
     """
 
     features: LandmarkMap
-    """The features of the landmarks S; ``features.landmarks`` are the indices of S among X."""
+    """The features of S; ``features.landmarks`` are the indices of S among X."""
     ridge: np.ndarray
     """λ, () or (n_ridges,)"""
     coefficients: np.ndarray
@@ -353,12 +332,11 @@ def restricted_ridge(
 ) -> RestrictedRidge:
     r"""Return the ridge regression restricted to landmarks S, for one penalty or for many.
 
-    The minimizer of :math:`\|Y - K(X,S)\beta - 1b\|^2 + \lambda \beta^\top K(S,S) \beta`. With
-    :math:`K(S,S) = L L^\top` it is ridge regression on the features
-    :math:`F = K(X,S) L^{-\top}`, with weights :math:`w = L^\top \beta` (`FeatureRidge`). At most
-    n·k pairs are computed, never n²; after `pivoted_cholesky` none, because its factor is F.
-    Memory: (1 + k + n_targets)² numbers and a block of features; with `leave_one_out` all
-    features, n·k numbers in float64.
+    The minimizer of :math:`\|Y - K(X,S)\beta - 1b\|^2 + \lambda \beta^\top K(S,S) \beta`: ridge
+    regression on the features of the landmarks (`FeatureRidge`). At most n·k pairs are computed;
+    after `pivoted_cholesky` none, because its factor has the features. Memory:
+    (1 + k + n_targets)² numbers and a block of features; with `leave_one_out` all features, n·k
+    numbers in float64.
 
     Parameters
     ----------
@@ -376,38 +354,30 @@ def restricted_ridge(
     case_weights : ndarray, (n_cases,), optional
         Positive factors of the signals' squared errors, as for `FeatureRidge.add`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not as described above, or as for `FeatureRidge`.
-
     Examples
     --------
     >>> import numpy as np
     >>> import rescntk as rk
-    >>> X = np.random.default_rng(0).standard_normal((50, 2, 16))
-    >>> kernel, y = rk.ResCGPK(3, normalized=True), X[:, 0, 0]
+    >>> X, kernel = np.random.default_rng(0).standard_normal((50, 2, 16)), rk.ResCGPK(3)
     >>> low = rk.regression.pivoted_cholesky(kernel, X, 10)
-    >>> found = rk.regression.restricted_ridge(kernel, X, y, low, [0.1, 1.0], leave_one_out=True)
-    >>> found.coefficients.shape, found.errors.shape, found.predict(X[:4]).shape
-    ((2, 10), (2, 50), (2, 4))
+    >>> found = rk.regression.restricted_ridge(kernel, X, X[:, 0, 0], low, [0.1, 1.0])
+    >>> found.coefficients.shape, found.predict(X[:4]).shape
+    ((2, 10), (2, 4))
     """
     features = landmark_map(kernel, X, landmarks, **options)
     X = check_batch(X, "X")
     y, ridge = check_targets(y, len(X)), check_nonnegative(ridge, "ridge", "(n_ridges,)")
-    case_weights = np.ones(len(X)) if case_weights is None else case_weights
     case_weights = check_case_weights(case_weights, len(X))
     check_flag(intercept, "intercept")
     check_flag(leave_one_out, "leave_one_out")
     known = landmarks.factor if isinstance(landmarks, LowRank) else None
-    fit, kept = FeatureRidge(), []
+    fit, kept, errors = FeatureRidge(), [], None
     for rows in blocks(0, len(X), _BLOCK):
-        F = features.block(X[rows]) if known is None else known[rows]
+        F = features(X[rows]) if known is None else known[rows]
         fit.add(F, y[rows], case_weights[rows])
         if leave_one_out:
             kept.append((F, y[rows], case_weights[rows]))
     weights, intercepts = fit.weights(ridge, intercept=intercept)
-    errors = None
     if leave_one_out:
         found = [
             fit.leave_one_out(F, targets, ridge, intercept=intercept, case_weights=w)

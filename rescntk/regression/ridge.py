@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from ..arrays import rounding_unit
+from ..arrays import resolution, rounding_unit
 from ..validation import (
     check_batches,
     check_constant,
@@ -22,7 +23,6 @@ from ..validation import (
     check_symmetric,
     check_targets,
 )
-from .checks import check_cross_kernel, check_resolved, singular_matrix
 
 _CLOSE = 10.0
 """LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues themselves; a
@@ -36,8 +36,8 @@ class Solution(NamedTuple):
     coefficients: np.ndarray
     """A, of the shape of Y"""
     residuals: np.ndarray
-    """‖Y − (K + λI) A − 1b‖ / ‖Y‖ of each target, () or (n_targets,); 0 where Y is 0. With an
-    intercept the divisor is ‖Y − mean(Y)‖. One more product with K gives them."""
+    """‖Y − (K + λI) A − 1b‖ / ‖Y‖ of each target, () or (n_targets,), from one more product with
+    K; 0 where Y is 0. With an intercept the divisor is ‖Y − mean(Y)‖."""
     iterations: int
     """Number of products with K before the last; 0 by Cholesky"""
     history: np.ndarray
@@ -63,17 +63,12 @@ def solve(
 
     The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`, where the
     constant b is 0 without an intercept; eq. 4 of Tirer et al. 2022 for :math:`\lambda = 0`.
-    The method follows from the arguments:
-
-    - K is an array and there is no preconditioner: by Cholesky. The result is β, of the shape of
-      `y`; with an intercept or leave-one-out errors it is a `Solution`.
-    - K is anything else with ``K @ v``, or there is a preconditioner: by conjugate gradients.
-      The result is a `Solution`.
 
     Parameters
     ----------
     K : array_like (n, n), or an object with ``shape`` and ``K @ v``
-        Symmetric, positive semidefinite. A matrix of `rescntk.stored` is read block by block.
+        Symmetric, positive semidefinite. An array is factorized by Cholesky. Another object, as a
+        matrix of `rescntk.stored`, is only multiplied: conjugate gradients.
     y : ndarray, (n,) or (n, n_targets)
         Values at the given points.
     ridge : float, default 0.0
@@ -81,32 +76,32 @@ def solve(
     intercept : bool, default False
         Whether to fit the constant b, without penalty.
     leave_one_out : bool, default False
-        Whether to return the errors y_i − f₋ᵢ(x_i), for n³/3 operations more by Cholesky.
-        Conjugate gradients refuse them; `restricted_ridge` has them for many signals.
+        Whether to return the errors y_i − f₋ᵢ(x_i): by Cholesky alone, for n³/3 operations more.
+        `restricted_ridge` has them for many signals.
     preconditioner : LowRank or ndarray (n, rank), optional
-        The result of `pivoted_cholesky`, or its factor F: F Fᵀ + λI is the preconditioner.
+        The result of `pivoted_cholesky`, or its factor F. Conjugate gradients with the
+        preconditioner F Fᵀ + λI then take the place of Cholesky.
     tolerance, max_iterations
-        As for `conjugate_gradients`. The Cholesky factorization ignores them.
+        As for `conjugate_gradients`.
+
+    Returns
+    -------
+    ndarray or Solution
+        β, of the shape of `y`; a `Solution` by conjugate gradients, and wherever an intercept or
+        leave-one-out errors are asked for.
 
     Raises
     ------
     ValueError
-        By Cholesky: if K + λI is numerically singular, its smallest eigenvalue is at most
-        n·eps·λ_max, with eps of K's dtype. The usual reason are two equal points. By conjugate
-        gradients: as for `conjugate_gradients`.
+        By Cholesky: if the smallest eigenvalue of K + λI is at most n·eps·λ_max, with eps of K's
+        dtype (mostly by two equal points). By conjugate gradients: see there.
 
     Examples
     --------
     >>> import numpy as np
-    >>> import rescntk as rk
-    >>> rk.regression.solve(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([3.0, 0.0]))
+    >>> from rescntk import regression
+    >>> regression.solve(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([3.0, 0.0]))
     array([ 2., -1.])
-    >>> X = np.random.default_rng(0).standard_normal((30, 2, 16))
-    >>> kernel = rk.ResCGPK(3, normalized=True)
-    >>> low = rk.regression.pivoted_cholesky(kernel, X, 15)
-    >>> found = rk.regression.solve(kernel(X), X[:, 0, 0], 0.1, preconditioner=low)
-    >>> found.coefficients.shape, bool(found.residuals < 1e-6)
-    ((30,), True)
     """
     check_flag(intercept, "intercept")
     check_flag(leave_one_out, "leave_one_out")
@@ -131,8 +126,7 @@ def solve(
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
     factor = _cholesky(K, ridge, eps)
 
-    def inverse(columns: np.ndarray) -> Any:
-        return scipy.linalg.cho_solve((factor, True), columns)
+    inverse = partial(scipy.linalg.cho_solve, (factor, True))
 
     def diagonal() -> np.ndarray:
         root = np.tril(scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0])
@@ -142,7 +136,7 @@ def solve(
         return inverse(y)
     A, b, *errors = fit(inverse, y, intercept, diagonal if leave_one_out else None)
     left = y - K @ A - ridge * A - b
-    norms = column_norms(y - y.mean(axis=0) if intercept else y)
+    norms = _column_norms(y - y.mean(axis=0) if intercept else y)
     residuals = np.linalg.norm(left / norms, axis=0)
     return Solution(A, residuals, 0, residuals[None], b, *errors)
 
@@ -162,7 +156,7 @@ def fit(
     """
     if intercept and diagonal is not None and len(y) == 1:
         raise ValueError(f"y has shape {y.shape}, expected two values: one is the intercept")
-    targets = y if y.ndim == 2 else y[:, None]
+    targets = y.reshape(len(y), -1)
     correction: np.ndarray | float = 0.0
     if intercept:
         solved = inverse(np.column_stack([targets, np.ones(len(y))]))
@@ -179,6 +173,40 @@ def fit(
     return results if y.ndim == 2 else [result[..., 0] for result in results]
 
 
+def _cholesky(K: np.ndarray, ridge: float, eps: float) -> np.ndarray:
+    """Return the lower Cholesky factor of K + ridge·I, or raise ValueError if it is singular."""
+    shifted = K.copy()
+    np.fill_diagonal(shifted, K.diagonal() + ridge)
+    one_norm = scipy.linalg.lapack.dlange("1", shifted.T)  # transposed: it reads columns
+    try:
+        factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True)
+        inverse_condition = scipy.linalg.lapack.dpocon(factor, one_norm, uplo="L")[0]
+    except np.linalg.LinAlgError:
+        inverse_condition = -1.0
+    if inverse_condition <= _CLOSE * len(K) * eps:
+        eigenvalues = scipy.linalg.eigvalsh(K) + ridge
+        check_resolved(eigenvalues, eps, "a larger ridge", refuse=inverse_condition < 0)
+    return factor
+
+
+def check_resolved(
+    eigenvalues: np.ndarray, eps: float, remedy: str = "", refuse: bool = False
+) -> None:
+    """Raise ValueError if the smallest eigenvalue of K, (n,) rising, is at most n·eps·λ_max.
+
+    With `refuse` it is raised anyway.
+    """
+    n, least = len(eigenvalues), resolution(eigenvalues, eps)
+    if eigenvalues[0] <= least or refuse:
+        float64 = "a matrix in float64" if eps > np.finfo(np.float64).eps else ""
+        remedies = " or ".join(filter(None, ("points that differ", remedy, float64)))
+        raise ValueError(
+            f"K of shape {(n, n)} is numerically singular: its smallest eigenvalue (ridge "
+            f"included) is {eigenvalues[0]:.3g}, expected above n·eps·λ_max = {least:.3g} for "
+            f"eps = {eps:.3g} of its dtype ({remedies})"
+        )
+
+
 def interpolate(
     kernel: Callable[..., np.ndarray],
     X: np.ndarray,
@@ -192,9 +220,8 @@ def interpolate(
     ----------
     kernel : callable
         A `Kernel`, or another function with matrices ``kernel(X)`` and ``kernel(Z, X)``.
-    X : ndarray, (n_cases, n_channels, n_timepoints)
+    X, Z : ndarray, (n_cases, n_channels, n_timepoints), (m_cases, n_channels, n_timepoints)
     y : ndarray, (n_cases,) or (n_cases, n_targets)
-    Z : ndarray, (m_cases, n_channels, n_timepoints)
     ridge : float, default 0.0
         As for `solve`.
 
@@ -229,18 +256,13 @@ def posterior(
 
     :math:`\mu = k^\top (K + \sigma^2 I)^{-1} y` and :math:`s^2 = K(z,z) - k^\top
     (K + \sigma^2 I)^{-1} k`. With the Gaussian process kernel of a network this is exact Bayesian
-    inference; the prior is the infinitely wide network at random weights (Neal 1996; Lee et al.
-    2018). The neural tangent kernel is no covariance of a network's outputs: an ensemble trained
-    by gradient descent has another mean and another variance.
+    inference, with random weights as the prior (Neal 1996; Lee et al. 2018). The neural tangent
+    kernel is no covariance of a network's outputs.
 
     Parameters
     ----------
-    K : ndarray, (n, n)
-        ``kernel(X)``.
-    cross : ndarray, (m, n)
-        ``kernel(Z, X)``.
-    prior : ndarray, (m,)
-        ``kernel.diag(Z)``.
+    K, cross, prior : ndarray, (n, n), (m, n) and (m,)
+        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``.
     y : ndarray, (n,) or (n, n_targets)
         Observations at X.
     noise : float, default 0.0
@@ -261,10 +283,9 @@ def posterior(
     (array([0.6]), array([0.64]))
     """
     matrices, K = (K, cross, prior), check_symmetric(K, "K")
-    y, noise = check_targets(y, len(K)), check_constant(noise, "noise")
-    cross = check_cross_kernel(cross, len(K))
-    m = len(cross)
-    prior = check_shape(prior, "prior", f"({m},)", lambda s: s == (m,))
+    n, y, noise = len(K), check_targets(y, len(K)), check_constant(noise, "noise")
+    cross = check_shape(cross, "cross", f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
+    prior = check_shape(prior, "prior", f"({len(cross)},)", lambda s: s == (len(cross),))
     eps = max(map(rounding_unit, matrices))
     factor = _cholesky(K, noise, eps)
     mean = cross @ scipy.linalg.cho_solve((factor, True), y)
@@ -282,21 +303,6 @@ def posterior(
     return Posterior(mean, np.maximum(variance, 0.0))
 
 
-def _cholesky(K: np.ndarray, ridge: float, eps: float) -> np.ndarray:
-    """Return the lower Cholesky factor of K + ridge·I, or raise ValueError if it is singular."""
-    shifted = K.copy()
-    np.fill_diagonal(shifted, K.diagonal() + ridge)
-    one_norm = scipy.linalg.lapack.dlange("1", shifted.T)  # transposed: it reads columns
-    try:
-        factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True)
-    except np.linalg.LinAlgError:
-        raise singular_matrix(scipy.linalg.eigvalsh(K) + ridge, eps, "a larger ridge") from None
-    inverse_condition = scipy.linalg.lapack.dpocon(factor, one_norm, uplo="L")[0]
-    if inverse_condition <= _CLOSE * len(K) * eps:
-        check_resolved(scipy.linalg.eigvalsh(K) + ridge, eps, "a larger ridge")
-    return factor
-
-
 def conjugate_gradients(
     K: Any,
     y: np.ndarray,
@@ -310,14 +316,9 @@ def conjugate_gradients(
     r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y` by conjugate gradients.
 
     Each iteration multiplies K once, with the directions of all targets together. Each target
-    has steps of its own and stops at the tolerance. With :math:`F = U S V^\top` the preconditioner
-    :math:`P = F F^\top + \lambda I` is inverted by Woodbury's identity:
-    :math:`P^{-1} r = (r - U U^\top r)/\lambda + U (S^2 + \lambda)^{-1} U^\top r`.
-
-    With an intercept the equations are :math:`(K + \lambda I) A + 1 b = Y` and
-    :math:`1^\top A = 0`. The preconditioned residual is
-    :math:`P^{-1} r - P^{-1} 1\, (1^\top P^{-1} r) / (1^\top P^{-1} 1)`, with a sum of 0
-    (constraint preconditioner; Gould, Hribar and Nocedal 2001).
+    has steps of its own and stops at the tolerance. With an intercept the equations are
+    :math:`(K + \lambda I) A + 1 b = Y` and :math:`1^\top A = 0` (constraint preconditioner;
+    Gould, Hribar and Nocedal 2001). ``docs/theory/large_grams.md`` has the formulas.
 
     Parameters
     ----------
@@ -326,12 +327,12 @@ def conjugate_gradients(
     tolerance : float, default 1e-6
         Relative residual norm ‖Y − (K + λI) A‖ / ‖Y‖ at which a target is solved.
     max_iterations : int, default 1000
-        Most iterations. A warning follows if a target is not solved by then.
+        A warning follows if a target is not solved by then.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, K + λI is not positive definite, or λ is 0 with a preconditioner.
+        If K + λI is not positive definite, or λ is 0 with a preconditioner.
 
     Examples
     --------
@@ -352,15 +353,38 @@ def conjugate_gradients(
     max_iterations = check_depth(max_iterations, "max_iterations")
     check_flag(intercept, "intercept")
     precondition = _preconditioner(preconditioner, n, ridge, intercept)
-    Y = y if y.ndim == 2 else y[:, None]
+    Y = y.reshape(n, -1)
     mean = Y.mean(axis=0) if intercept else np.zeros(Y.shape[1])
-    unit = column_norms(Y - mean)
+    unit = _column_norms(Y - mean)
     Y = (Y - mean) / unit  # squares of huge or tiny targets leave the range of float64
 
     def product(V: np.ndarray) -> np.ndarray:
         return np.asarray(K @ V, dtype=np.float64) + ridge * V
 
-    A, history = _iterate(product, precondition, intercept, Y, tolerance, max_iterations)
+    A, R = np.zeros(Y.shape), Y - Y.mean(axis=0) if intercept else Y.copy()
+    Z = precondition(R)
+    P, energy = Z.copy(), (R * Z).sum(axis=0)
+    history = [np.linalg.norm(R, axis=0)]
+    active = np.flatnonzero(history[0] > tolerance)
+    while len(active) and len(history) <= max_iterations:
+        directions = P[:, active]
+        Q = product(directions)
+        curvature = (directions * Q).sum(axis=0)
+        if not (curvature > 0).all():
+            raise ValueError(
+                f"K of shape {(n, n)} plus the ridge is not positive definite: pᵀ(K + λI)p is "
+                f"{curvature.min():.3g} for a direction p, expected above 0"
+            )
+        step = energy[active] / curvature
+        A[:, active] += step * directions
+        residual = R[:, active] - step * Q
+        # The intercept takes up the mean.
+        R[:, active] = residual - residual.mean(axis=0) if intercept else residual
+        Z = precondition(R[:, active])
+        before, energy[active] = energy[active], (R[:, active] * Z).sum(axis=0)
+        P[:, active] = Z + energy[active] / before * directions
+        history.append(np.linalg.norm(R, axis=0))
+        active = active[history[-1][active] > tolerance]
     left = Y - product(A)
     b = left.mean(axis=0) if intercept else np.zeros(Y.shape[1])
     residuals = np.linalg.norm(left - b, axis=0)
@@ -374,11 +398,11 @@ def conjugate_gradients(
         )
     A, b, table = A * unit, b * unit + mean, np.array(history)
     if y.ndim == 1:
-        return Solution(A[:, 0], residuals[0], len(table) - 1, table[:, 0], b[0])
+        A, residuals, table, b = A[:, 0], residuals[0], table[:, 0], b[0]
     return Solution(A, residuals, len(table) - 1, table, b)
 
 
-def column_norms(Y: np.ndarray) -> np.ndarray:
+def _column_norms(Y: np.ndarray) -> np.ndarray:
     """Return the norm of each column, and 1 for columns of zeros."""
     largest = np.abs(Y).max(axis=0)  # squares of the columns may overflow
     largest = np.where(largest == 0, 1.0, largest)
@@ -386,46 +410,14 @@ def column_norms(Y: np.ndarray) -> np.ndarray:
     return np.where(norms == 0, 1.0, norms)
 
 
-def _iterate(
-    product: Callable[[np.ndarray], np.ndarray],
-    precondition: Callable[[np.ndarray], np.ndarray],
-    intercept: bool,
-    Y: np.ndarray,
-    tolerance: float,
-    max_iterations: int,
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return A, (n, n_targets), and the residual norms after each iteration, for Y of norm 1."""
-    A, R = np.zeros(Y.shape), Y - Y.mean(axis=0) if intercept else Y.copy()
-    Z = precondition(R)
-    P, energy = Z.copy(), (R * Z).sum(axis=0)
-    history = [np.linalg.norm(R, axis=0)]
-    active = np.flatnonzero(history[0] > tolerance)
-    while len(active) and len(history) <= max_iterations:
-        directions = P[:, active]
-        Q = product(directions)
-        curvature = (directions * Q).sum(axis=0)
-        if not (curvature > 0).all():
-            raise ValueError(
-                f"K of shape {(len(Y), len(Y))} plus the ridge is not positive definite: "
-                f"pᵀ(K + λI)p is {curvature.min():.3g} for a direction p, expected above 0"
-            )
-        step = energy[active] / curvature
-        A[:, active] += step * directions
-        residual = R[:, active] - step * Q
-        # The intercept takes up the mean.
-        R[:, active] = residual - residual.mean(axis=0) if intercept else residual
-        Z = precondition(R[:, active])
-        before, energy[active] = energy[active], (R[:, active] * Z).sum(axis=0)
-        P[:, active] = Z + energy[active] / before * directions
-        history.append(np.linalg.norm(R, axis=0))
-        active = active[history[-1][active] > tolerance]
-    return A, history
-
-
 def _preconditioner(
     given: Any, n: int, ridge: float, intercept: bool
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function r → λ P⁻¹ r; with an intercept, its part with a sum of 0."""
+    r"""Return the function r → λ P⁻¹ r; with an intercept, its part with a sum of 0.
+
+    :math:`P = F F^\top + \lambda I`, inverted by Woodbury's identity
+    (``docs/theory/large_grams.md``).
+    """
     if given is not None:
         F = check_real(getattr(given, "factor", given), "preconditioner", "(n, rank)")
         if F.ndim != 2 or len(F) != n or F.size == 0:
@@ -441,10 +433,9 @@ def _preconditioner(
         return (R - U @ parts) + U @ (weights * parts)
 
     ones = inverse(np.ones((n, 1)))
-    total = float(ones.sum())
 
     def within_sum_0(R: np.ndarray) -> np.ndarray:
         Z = inverse(R)
-        return Z - ones * (Z.sum(axis=0) / total)
+        return Z - ones * (Z.sum(axis=0) / ones.sum())
 
     return within_sum_0 if intercept else inverse
