@@ -81,14 +81,8 @@ class Decomposition:
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
         r"""Return the variance of `posterior` at m new points, (m,), for the noise `ridge`.
 
-        Parameters
-        ----------
-        cross : ndarray, (m, n)
-            ``kernel(Z, X)``.
-        prior : float or ndarray, (m,)
-            ``kernel.diag(Z)``.
-        ridge : float, default 0.0
-            λ, at least 0.
+        `cross`, ``kernel(Z, X)``, is an array (m, n), and `prior`, ``kernel.diag(Z)``, one number
+        or an array (m,).
         """
         ridge = check_constant(ridge, "ridge")
         source = self if ridge else self._unweighted()
@@ -147,7 +141,8 @@ class Decomposition:
         """Return the decomposition without weights, which cost digits where they differ a lot."""
         if self.matrix is None:
             return self
-        return Decomposition(*scipy.linalg.eigh(self.matrix, driver="evd"), self.eps)
+        eigenvalues, eigenvectors = scipy.linalg.eigh(self.matrix, driver="evd")
+        return Decomposition(eigenvalues, eigenvectors, self.eps)
 
     def _fit(
         self, y: np.ndarray, ridge: Any, intercept: bool = False, leave_one_out: bool = False

@@ -15,13 +15,12 @@ from ..validation import check_batch, check_depth, check_free_memory, check_inte
 
 _MOST_PROPOSALS = 500
 """Most pivots proposed in one round; a pure number. Raising it makes fewer, larger calls of the
-kernel, and takes more time between the calls: the cube of the number, in operations. Chosen by
-reasoning: 500³ take less than a second."""
+kernel, and takes more time between them: its cube in operations. Chosen by reasoning: 500³ take
+less than a second."""
 
 _PROPOSED_FOR_ONE = 1.5
 """Pivots proposed for each landmark that is missing; a pure number. Raising it makes fewer rounds,
-and computes more pairs between pivots that are rejected. Chosen by reasoning: most rounds accept
-half of the pivots or more."""
+and more pairs between rejected pivots. Chosen by reasoning: most rounds accept half or more."""
 
 _ROUNDING = 10
 """A diagonal entry of the residual counts as a rounding error up to this many eps of K's entry; a
@@ -100,7 +99,7 @@ def pivoted_cholesky(
 
 
 def pivoted_factor(
-    kernel: Callable[..., np.ndarray], X: np.ndarray, rank: int, seed: int, options: dict[str, Any]
+    kernel: Callable[..., Any], X: np.ndarray, rank: int, seed: int, options: dict[str, Any]
 ) -> LowRank:
     """Return the result of `pivoted_cholesky`, without a warning where it has fewer columns."""
     check_kernel(kernel)
@@ -111,10 +110,19 @@ def pivoted_factor(
     needed = f"the factor, {n} × {rank} numbers,"
     check_free_memory(8 * n * rank, needed, "give a smaller rank")
     rng = np.random.default_rng(check_integer(seed, "seed", at_least=0))
-    diagonal, eps = _diagonal(kernel, X, options)
+    if hasattr(kernel, "diag"):
+        values = kernel.diag(X, **options)
+    else:
+        cases = (X[k : k + 1] for k in range(n))
+        values = np.concatenate([np.ravel(kernel(case, case, **options)) for case in cases])
+    eps, diagonal = rounding_unit(values), np.array(values, dtype=np.float64)
+    if diagonal.shape != (n,) or not (diagonal >= 0).all():
+        raise ValueError(
+            f"kernel has a diagonal of shape {diagonal.shape} and least value "
+            f"{diagonal.min():.3g}, expected ({n},) and at least 0"
+        )
     floor = _ROUNDING * eps * diagonal.sum()  # the residual's rounding error
-    factor, landmarks = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
-    found = 0
+    factor, landmarks, found = np.zeros((n, rank)), np.empty(rank, dtype=np.intp), 0
     while found < rank and diagonal.sum() > floor:
         # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
         # Few rounds are wanted: each call of a normalized kernel computes diagonals, too.
@@ -145,32 +153,14 @@ def pivoted_factor(
     return LowRank(landmarks[:found], factor, float(diagonal.sum()))
 
 
-def _diagonal(
-    kernel: Callable[..., Any], X: np.ndarray, options: dict[str, Any]
-) -> tuple[np.ndarray, float]:
-    """Return K(x, x) for each signal, (n,) in float64, and eps of the kernel's dtype."""
-    if hasattr(kernel, "diag"):
-        values = kernel.diag(X, **options)
-    else:
-        cases = (X[k : k + 1] for k in range(len(X)))
-        values = np.concatenate([np.ravel(kernel(case, case, **options)) for case in cases])
-    eps, diagonal = rounding_unit(values), np.array(values, dtype=np.float64)
-    if diagonal.shape != (len(X),) or not (diagonal >= 0).all():
-        raise ValueError(
-            f"kernel has a diagonal of shape {diagonal.shape} and least value "
-            f"{diagonal.min():.3g}, expected ({len(X)},) and at least 0"
-        )
-    return diagonal, eps
-
-
 def _accept(
     residual: np.ndarray, order: np.ndarray, bounds: np.ndarray, least: np.ndarray, most: int
 ) -> tuple[list[int], np.ndarray]:
     """Return which of p pivots are accepted, and the Cholesky factor of their residual.
 
-    `residual` is K − F Fᵀ between the pivots, (p, p), with rounding errors `least` of its
-    diagonal, (p,). `order` has the pivots as proposed, some more than once. A proposal is
-    accepted if its residual is still above its bound, which is uniform up to the first residual.
+    `residual` is K − F Fᵀ between the pivots, (p, p), with rounding errors `least` of its diagonal.
+    `order` has the pivots as proposed, some more than once. A proposal is accepted if its residual
+    is still above its bound, which is uniform up to the first residual.
     """
     residual = residual.copy()
     chosen: list[int] = []

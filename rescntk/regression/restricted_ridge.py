@@ -1,9 +1,6 @@
 r"""Ridge regression on features, and on the features of landmarks: a few columns of K.
 
-With landmarks S and the Cholesky factor L of their kernel matrix, :math:`K(S,S) = L L^\top`, the
-features are :math:`F = K(X,S) L^{-\top}`. Then :math:`F F^\top = K(X,S) K(S,S)^{-1} K(S,X)` is
-Nyström's approximation of K, exact in the rows and columns of the landmarks
-(``docs/theory/large_grams.md``).
+``docs/theory/large_grams.md`` has the formulas.
 """
 
 from __future__ import annotations
@@ -39,10 +36,9 @@ columns takes seconds, its start milliseconds."""
 class FeatureRidge:
     r"""Ridge regression on features F, (n, k): all penalties λ from one reading of the rows.
 
-    The prediction for a signal with features φ is :math:`\varphi^\top w + b`. Weights w and
-    intercept b minimize :math:`\|Y - F w - 1 b\|^2 + \lambda \|w\|^2`. Rows arrive in blocks,
-    and may be forgotten after each block. What stays is the triangle R of the QR decomposition
-    :math:`[1\ F\ Y] = Q R`, (1 + k + n_targets)² numbers.
+    Weights w and intercept b minimize :math:`\|Y - F w - 1 b\|^2 + \lambda \|w\|^2`. Rows arrive in
+    blocks, and may be forgotten after each block. What stays is the triangle R of the QR
+    decomposition :math:`[1\ F\ Y] = Q R`, (1 + k + n_targets)² numbers.
 
     Examples
     --------
@@ -136,16 +132,14 @@ class FeatureRidge:
     ) -> np.ndarray:
         r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i) of rows that have been added.
 
-        :math:`y_i - f_{-i}(x_i) = (y_i - f(x_i)) / (1 - h_i)`, where :math:`f_{-i}` is fitted
-        to all rows but row i. With weights W of the cases the leverage is
-        :math:`h_i = w_i \varphi_i^\top (F^\top W F + \lambda I)^{-1} \varphi_i`; with an
-        intercept it is :math:`w_i / \sum_j w_j` more, with centred features. Row i is left out
-        with all its weight, and no fit is repeated.
+        :math:`(y_i - f(x_i)) / (1 - h_i)` with the leverage :math:`h_i = w_i \varphi_i^\top
+        (F^\top W F + \lambda I)^{-1} \varphi_i`, W the weights of the cases; with an intercept
+        :math:`w_i / \sum_j w_j` more, and centred features. Row i is left out with all its weight.
 
         Arguments are as for `add`, in blocks or not, and `weights`; rows that have not been added
         give meaningless numbers. The errors have the shape of `y`, with an axis (n_ridges,) in
-        front where `ridge` is an array. A ValueError also follows if a leverage is 1 up to
-        rounding errors: no other row tells about a direction of the features.
+        front where `ridge` is an array. A leverage of 1 is refused: no other row tells about a
+        direction of the features.
         """
         means, unit, V, inverses, rotated = self._solve(ridge, intercept)
         F, targets, roots = self._check_rows(F, y, case_weights)
@@ -232,8 +226,8 @@ def landmark_map(
 
     Landmarks whose features are combinations of the others' up to rounding errors are dropped: the
     Cholesky factorization of K(S, S), scaled to a diagonal of 1, takes the largest remaining
-    diagonal next, and stops once all are at most k·eps of the kernel's dtype. Nothing is added to
-    the diagonal.
+    diagonal next, and stops once all are at most k·eps of the kernel's dtype. A ValueError follows
+    if no landmark is left: K(S, S) is 0.
 
     Parameters
     ----------
@@ -246,11 +240,6 @@ def landmark_map(
         the same kernel and signals, whose factor is used.
     **options
         Options of each call of the kernel, such as ``dtype`` or ``threads``.
-
-    Raises
-    ------
-    ValueError
-        If no landmark is left: K(S, S) is 0.
 
     Examples
     --------
@@ -334,23 +323,20 @@ def restricted_ridge(
 
     The minimizer of :math:`\|Y - K(X,S)\beta - 1b\|^2 + \lambda \beta^\top K(S,S) \beta`: ridge
     regression on the features of the landmarks (`FeatureRidge`). At most n·k pairs are computed;
-    after `pivoted_cholesky` none, because its factor has the features. Memory:
-    (1 + k + n_targets)² numbers and a block of features; with `leave_one_out` all features, n·k
-    numbers in float64.
+    after `pivoted_cholesky` none, because its factor has the features. In memory
+    are the triangle and a block of features; with `leave_one_out` all features, n·k numbers.
 
     Parameters
     ----------
     kernel, X, landmarks, **options
         As for `landmark_map`.
     y : ndarray, (n_cases,) or (n_cases, n_targets)
-        Values at the signals.
     ridge : float or array_like, (n_ridges,)
         λ, each at least 0.
     intercept : bool, default False
         Whether to fit the constant b, without penalty.
     leave_one_out : bool, default False
-        Whether to return leave-one-out errors. The landmarks stay the same when one of them is
-        left out as a point.
+        Whether to return leave-one-out errors. A landmark left out as a point stays a landmark.
     case_weights : ndarray, (n_cases,), optional
         Positive factors of the signals' squared errors, as for `FeatureRidge.add`.
 
@@ -371,19 +357,17 @@ def restricted_ridge(
     check_flag(intercept, "intercept")
     check_flag(leave_one_out, "leave_one_out")
     known = landmarks.factor if isinstance(landmarks, LowRank) else None
-    fit, kept, errors = FeatureRidge(), [], None
+    fit, errors = FeatureRidge(), None
+    kept: list[Any] = []
     for rows in blocks(0, len(X), _BLOCK):
         F = features(X[rows]) if known is None else known[rows]
         fit.add(F, y[rows], case_weights[rows])
         if leave_one_out:
-            kept.append((F, y[rows], case_weights[rows]))
+            kept.append((F, y[rows], {"intercept": intercept, "case_weights": case_weights[rows]}))
     weights, intercepts = fit.weights(ridge, intercept=intercept)
     if leave_one_out:
-        found = [
-            fit.leave_one_out(F, targets, ridge, intercept=intercept, case_weights=w)
-            for F, targets, w in kept
-        ]
-        errors = np.concatenate(found, axis=ridge.ndim)
+        parts = [fit.leave_one_out(F, targets, ridge, **given) for F, targets, given in kept]
+        errors = np.concatenate(parts, axis=ridge.ndim)
     columns = np.moveaxis(weights, ridge.ndim, 0)
     solved = scipy.linalg.solve_triangular(
         features.factor, columns.reshape(len(columns), -1), lower=True, trans="T"

@@ -221,8 +221,7 @@ def interpolate(
     kernel : callable
         A `Kernel`, or another function with matrices ``kernel(X)`` and ``kernel(Z, X)``.
     X, Z : ndarray, (n_cases, n_channels, n_timepoints), (m_cases, n_channels, n_timepoints)
-    y : ndarray, (n_cases,) or (n_cases, n_targets)
-    ridge : float, default 0.0
+    y, ridge
         As for `solve`.
 
     Examples

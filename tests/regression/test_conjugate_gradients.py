@@ -44,7 +44,7 @@ def test_preconditioned_is_fast_and_right(rng):
     # The error is at most the residual times the condition number.
     bound = fast.residuals * np.linalg.norm(Y, axis=0) / ridge
     assert (np.linalg.norm(fast.coefficients - exact, axis=0) <= bound * 1.01).all()
-    tight = regression.solve(K, Y, ridge, preconditioner=low, tolerance=1e-11)
+    tight = regression.solve(K, Y, ridge, preconditioner=low.factor, tolerance=1e-11)
     assert np.abs(tight.coefficients - exact).max() <= 1e-6 * np.abs(exact).max()
 
 
@@ -54,7 +54,6 @@ def test_anything_that_multiplies(rng, shape):
     K, y = A @ A.T / 40 + np.eye(40), rng.standard_normal(shape)
     only = OnlyProducts(K)
     found = regression.solve(only, y, 0.1, tolerance=1e-12)
-    assert isinstance(found, regression.Solution)
     assert found.coefficients.shape == shape and np.shape(found.residuals) == shape[1:]
     assert found.history.shape == (found.iterations + 1, *shape[1:])
     assert only.products == found.iterations + 1
@@ -75,13 +74,6 @@ def test_targets_stop_one_by_one(rng):
     assert (error <= 1e-5 * np.abs(expected).max(axis=0)).all()
 
 
-def test_a_factor_alone_is_a_preconditioner(rng):
-    F = rng.standard_normal((30, 5))
-    found = regression.solve(F @ F.T, np.ones(30), 1e-3, preconditioner=F, tolerance=1e-9)
-    assert found.iterations <= 3  # the preconditioner is the matrix itself
-    assert np.allclose(found.coefficients, regression.solve(F @ F.T, np.ones(30), 1e-3), rtol=1e-6)
-
-
 def test_too_few_iterations_are_reported(rng):
     K = np.diag(np.geomspace(1e-6, 1.0, 50))
     with pytest.warns(scipy.linalg.LinAlgWarning, match="after 5 iterations at a residual of"):
@@ -95,7 +87,7 @@ def test_intercepts(rng, shape):
     X, kernel = smooth(rng, 60)
     K, y, ridge = kernel(X), 1e3 + rng.standard_normal(shape), 0.05
     beta, b = regression.decompose(K).with_intercept(y, ridge)
-    direct = regression.solve(K, y, ridge, intercept=True, leave_one_out=True)
+    direct = regression.solve(K, y, ridge, intercept=True)
     iterated = regression.solve(OnlyProducts(K), y, ridge, intercept=True, tolerance=1e-13)
     for found in (direct, iterated):
         assert found.coefficients.shape == shape and np.shape(found.intercepts) == shape[1:]
@@ -118,7 +110,6 @@ def test_intercepts(rng, shape):
     ("arguments", "message"),
     [
         ({"K": -np.eye(3)}, "not positive definite"),
-        ({"K": np.eye(3)[:2]}, "expected a matrix"),
         ({"K": "K"}, "expected a matrix"),
         ({"y": np.ones(4)}, "y has shape"),
         ({"ridge": -1.0}, "ridge is -1.0"),

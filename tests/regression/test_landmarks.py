@@ -12,44 +12,30 @@ EPS = tolerances.EPS["float64"]
 RIDGES = np.array([1e-3, 0.1, 10.0])
 
 
-def refitted(F, Y, ridge, intercept, w):
-    """Return weights and constants from the weighted normal equations, bordered."""
-    F1 = np.hstack([F, np.full((len(F), 1), float(intercept))])
-    penalty = ridge * np.eye(F1.shape[1])
-    penalty[-1] *= not intercept
-    found = np.linalg.solve((F1.T * w) @ F1 + penalty, (F1.T * w) @ Y)
-    return found[:-1], found[-1]
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("shape", [(20, 6), (7, 12)])
-def test_features_against_refits(rng, shape, intercept):
-    """Weights, intercepts and leave-one-out errors, of many penalties and targets, in blocks."""
+def test_features_are_the_kernel_of_their_products(rng, shape, intercept):
+    """Many penalties, targets and blocks against `Decomposition`, which refits check."""
     F, Y = rng.standard_normal(shape) + 1.0, rng.standard_normal((shape[0], 2)) * [1.0, 1e3] + 5
     w = rng.uniform(0.1, 5, len(F)) if shape[0] == 20 else np.ones(len(F))
     fit = regression.FeatureRidge()
     for rows in (slice(0, 1), slice(1, 4), slice(4, None)):
         fit.add(F[rows], Y[rows], w[rows])
     weights, constants = fit.weights(RIDGES, intercept=intercept)
-    options = {"intercept": intercept, "case_weights": w}
-    errors = fit.leave_one_out(F, Y, RIDGES, **options)
-    assert weights.shape == (3, shape[1], 2) and constants.shape == (3, 2)
-    assert errors.shape == (3, *Y.shape)
+    errors = fit.leave_one_out(F, Y, RIDGES, intercept=intercept, case_weights=w)
+    ladder = regression.decompose(F @ F.T, w)
+    beta, b = ladder.coefficients(Y, RIDGES), np.zeros((3, 2))
+    beta, b = ladder.with_intercept(Y, RIDGES) if intercept else (beta, b)
+    left_out = ladder.leave_one_out(Y, RIDGES, intercept=intercept)
     unit, close = np.abs(Y).max(axis=0), tolerances.solution(shape[0], 1e6)
-    for ridge, found, b, e in zip(RIDGES, weights, constants, errors, strict=True):
-        w_there, b_there = refitted(F, Y, ridge, intercept, w)
-        assert (np.abs(found - w_there) / unit).max() <= close
-        assert (np.abs(b - b_there) / unit).max() <= close
-        for i in range(len(F)):
-            rest = np.delete(np.arange(len(F)), i)
-            w_there, b_there = refitted(F[rest], Y[rest], ridge, intercept, w[rest])
-            assert (np.abs(e[i] - (Y[i] - F[i] @ w_there - b_there)) / unit).max() <= close
+    for found, expected in ((weights, F.T @ beta), (constants, b), (errors, left_out)):
+        assert found.shape == expected.shape
+        assert (np.abs(found - expected) / unit).max() <= close
     # One target and one penalty lose their axes; rows may be asked for apart.
     alone, b = regression.FeatureRidge().add(F, Y[:, 0], w).weights(0.1, intercept=intercept)
     assert alone.shape == (shape[1],) and b.shape == ()
     assert np.abs(alone - weights[1, :, 0]).max() <= close
-    options["case_weights"] = w[:3]
-    part = fit.leave_one_out(F[:3], Y[:3], 0.1, **options)
+    part = fit.leave_one_out(F[:3], Y[:3], 0.1, intercept=intercept, case_weights=w[:3])
     assert np.allclose(part, errors[1][:3], rtol=1e-12, atol=1e-12)
 
 
@@ -90,10 +76,8 @@ def test_what_is_not_determined_is_refused(rng):
         one.leave_one_out(F[:1], np.array([2.0]), 1.0, intercept=True)
     for arguments, message in (
         ((F[:, :3], F[:, 0]), "F has 3 columns, expected 5"),
-        ((lone, F[:8, 0]), "y has shape"),
         ((lone, F[:, :2]), "y has 2 columns, expected 1"),
         ((F[0], 1.0), r"expected \(n, k\)"),
-        ((np.full((2, 5), np.nan), F[:2, 0]), "NaN"),
     ):
         with pytest.raises(ValueError, match=message):
             fit.add(*arguments)
@@ -129,12 +113,8 @@ def test_restricted_ridge_minimizes(rng, pivoted):
     expected = C[:5] @ found.coefficients + found.intercepts[:, None]
     assert np.allclose(predicted, expected, rtol=1e-9, atol=1e-9)
     F = found.features(indices())
-    assert np.allclose(
-        found.errors,
-        regression.FeatureRidge().add(F, Y).leave_one_out(F, Y, RIDGES, intercept=True),
-        rtol=1e-9,
-        atol=1e-9,
-    )
+    left_out = regression.FeatureRidge().add(F, Y).leave_one_out(F, Y, RIDGES, intercept=True)
+    assert np.allclose(found.errors, left_out, rtol=1e-9, atol=1e-9)
 
 
 def test_all_signals_as_landmarks_are_ridge_regression(rng):
@@ -150,13 +130,10 @@ def test_all_signals_as_landmarks_are_ridge_regression(rng):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_rank_rule(rng, dtype):
     """Equal, zero and tiny signals: what others explain is dropped, sizes do not matter."""
-    X = rng.standard_normal((6, 2, 8))
-    X = np.concatenate(
-        [X, X[:2], 0 * X[:1], 1e-12 * X[2:3], 1e-15 * rng.standard_normal((1, 2, 8))]
-    )
-    features = regression.landmark_map(
-        rk.ResCNTK(2), X, np.arange(len(X)), dtype=dtype, engine="reference"
-    )
+    X, tiny = rng.standard_normal((6, 2, 8)), 1e-15 * rng.standard_normal((1, 2, 8))
+    X = np.concatenate([X, X[:2], 0 * X[:1], 1e-12 * X[2:3], tiny])
+    options = {"dtype": dtype, "engine": "reference"}
+    features = regression.landmark_map(rk.ResCNTK(2), X, np.arange(len(X)), **options)
     kept = features.landmarks.tolist()
     assert len(kept) == 7 and 8 not in kept and 10 in kept
     F, K = features(X), rk.ResCNTK(2)(X, engine="reference")
@@ -169,7 +146,6 @@ def test_the_rank_rule(rng, dtype):
     ("landmarks", "message"),
     [
         ([0, 200], "expected different integers from 0 to 199"),
-        ([-1], "expected different integers"),
         ([3, 3], "expected different integers"),
         ([], "expected a vector of integers"),
         ([0.5], "expected a vector of integers"),
@@ -180,9 +156,5 @@ def test_the_rank_rule(rng, dtype):
 def test_messages(landmarks, message):
     with pytest.raises(ValueError, match=message):
         regression.landmark_map(MatrixKernel(np.eye(200)), indices(), landmarks)
-
-
-def test_a_kernel_of_zeros_has_no_features():
-    zeros = MatrixKernel(np.zeros((5, 5)))
     with pytest.raises(ValueError, match="kernel is 0 at all landmarks"):
-        regression.landmark_map(zeros, indices(5), [0, 1])
+        regression.landmark_map(MatrixKernel(np.zeros((5, 5))), indices(5), [0, 1])

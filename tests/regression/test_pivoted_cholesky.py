@@ -60,14 +60,6 @@ def test_error_is_near_the_best_of_equal_rank(name):
         assert low.residual <= 1.5 * eigenvalues[best:].sum()
 
 
-def test_kernel_of_a_network(rng):
-    X = np.cumsum(rng.standard_normal((60, 2, 8)), axis=2)
-    kernel = rk.ResCGPK(3, normalized=True)
-    best = np.linalg.eigvalsh(kernel(X))[::-1]
-    low = regression.pivoted_cholesky(kernel, X, 20)
-    assert low.residual <= 1.5 * best[10:].sum()
-
-
 @pytest.mark.parametrize("rank", [1, 7, 60, N])
 def test_residual_landmarks_and_pairs(rank):
     K = matrix(PLACES**-1.0)
@@ -93,7 +85,7 @@ def test_pivots_follow_the_residual():
         left = np.maximum(d - K[i] ** 2 / d[i], 0.0)
         left[i] = 0.0
         expected[i] = d[i] / d.sum() * left / left.sum()
-    kernel, draws, found = MatrixKernel(K), 500, np.zeros((4, 4))
+    kernel, draws, found = MatrixKernel(K), 300, np.zeros((4, 4))
     for seed in range(draws):  # two proposals a round
         i, j = regression.pivoted_cholesky(kernel, indices(4), 2, seed=seed).landmarks
         found[i, j] += 1

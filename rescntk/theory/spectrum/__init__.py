@@ -2,16 +2,21 @@
 
 ``grid`` evaluates a kernel on tensor grids of dot products, ``quadrature`` integrates over a
 pixel's sphere, and ``funk_hecke`` makes eigenvalues of the two. ``decay`` and ``ensemble`` hold
-the eigenvalues against theorems 5.1 and 5.2. ``taylor`` has the kernels' Taylor coefficients, and
-``constants`` theorem 5.1's constants. ``docs/theory/spectrum.md`` has the derivations.
+them against theorems 5.1 and 5.2; ``taylor`` computes theorem 5.1's constants.
 """
 
-from .constants import DecayConstants, decay_constants
 from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_exponent
 from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture
 from .funk_hecke import Cost, Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities, zonal
-from .taylor import DualCoefficients, dual_coefficients, taylor_coefficients, zonal_moments
+from .taylor import (
+    DecayConstants,
+    DualCoefficients,
+    decay_constants,
+    dual_coefficients,
+    taylor_coefficients,
+    zonal_moments,
+)
 
 __all__ = [
     "Cost",

@@ -2,8 +2,7 @@ r"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, an
 
 The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by powers of k
 from below and from above. Between the bounds lies the law of `singularity_exponent`, from the
-points where a ReLU kernel is not analytic. ``docs/theory/spectrum.md`` derives the law, and says
-where eigenvalues are 0 and why even and odd frequencies of one pixel have different constants.
+points where a ReLU kernel is not analytic (``docs/theory/spectrum.md``).
 """
 
 from __future__ import annotations
@@ -40,10 +39,9 @@ class FrequencyDecay(NamedTuple):
     errors: np.ndarray
     """Errors of the eigenvalues, (K,)."""
     exponent: float
-    """Slope of log eigenvalue over the log of k + C0/2 − 1, upper half of the frequencies, with
-    one constant for even and one for odd frequencies. (The square of k + C0/2 − 1 is the
-    Laplacian's k(k + C0 − 2) up to a constant.) NaN where too few eigenvalues exceed their
-    errors."""
+    """Slope of log eigenvalue over log(k + C0/2 − 1), upper half of the frequencies, with one
+    constant for even and one for odd frequencies. NaN where too few eigenvalues exceed their
+    errors. (The Laplacian's k(k + C0 − 2) is the square of k + C0/2 − 1 up to a constant.)"""
     uncertainty: float
     """Uncertainty of `exponent` as the asymptote's: twice the difference from the slope over the
     quarter of the frequencies below, plus 1/K. A power that takes over later goes unnoticed."""
@@ -134,18 +132,11 @@ def decay_exponents(
           -1,0,1    -5.931   0.20      -6  [-12, -6]
     """
     check_relu(network, _RELU_ALONE)
-    check_choice(kind, "kind", KINDS)
-    check_choice(head, "head", HEADS)
-    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     check_input_window(network)
-    highest = check_integer(max_frequency, "max_frequency")
-    if highest < 8:
-        raise ValueError(f"max_frequency is {max_frequency!r}, expected at least 8 to fit slopes")
+    highest, d = check_integer(max_frequency, "max_frequency", 8), check_pixels(n_timepoints)
     field = windows(network, d)[1][-1]
     if pixels is None:
-        sets = [frozenset(p % d for p in some) for some in _SPREADS]
-        sets = [own for own, some in zip(sets, _SPREADS, strict=True) if len(own) == len(some)]
-        sets = [own for own in sets if own <= field]
+        sets = [own for own in (frozenset(p % d for p in s) for s in _SPREADS[:d]) if own <= field]
     else:
         sets = check_pixel_sets(pixels, field, shifts(head, d), d)
     used = frozenset().union(*sets)
@@ -203,8 +194,7 @@ def singularity_exponent(
     Returns
     -------
     float
-        Negative; −inf if eigenvalues are 0, because no window of the last layer has all pixels
-        (or the network no branch).
+        Negative; −inf if eigenvalues are 0: no window of the last layer has all pixels.
 
     Examples
     --------
@@ -219,16 +209,25 @@ def singularity_exponent(
     check_choice(head, "head", HEADS)
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     chosen = check_pixel_set(pixels, pixels, d)
-    if kind == "ntk" and not network.trained:
-        return -math.inf
-    if not all((network.alpha, network.c_v, network.c_w, network.readout_scale)):
+    parts = network.parts
+    factors = network.alpha, network.c_v, network.c_w, network.readout_scale
+    if not all(factors) or (kind == "ntk" and not network.trained):
         return -math.inf
     # The first layer whose κ0 the tangent kernel has: κ0 multiplies the derivatives by the parts
     # trained below its layer.
-    first, parts = network.depth + 1, network.parts
+    first = network.depth + 1
     if kind == "ntk" and (parts.input or parts.inner or parts.outer):
         first = 1 if parts.input or parts.inner else 2
-    below = _windows_below(network, d)
+    # The windows of all pre-activations below the last layer's at pixel 0, and its own, with the
+    # last layer in which each occurs.
+    seen, below = windows(network, d)[0], dict[frozenset[int], int]()
+    reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
+    for layer in range(network.depth, 0, -1):
+        for p in reached:
+            below.setdefault(frozenset((p + k) % d for k in seen[layer - 1]), layer)
+        inner = widen(reached, network.inner_filter(layer), d)
+        features = features | inner if network.skip else inner
+        reached = widen(features, network.outer_filter(layer), d)
 
     @cache
     def least(left: frozenset[int], steep: bool) -> float:
@@ -245,33 +244,14 @@ def singularity_exponent(
                     costs.append(cost - 2.0 + least(left - window, False))
         return min(costs)
 
-    last = windows(network, d)[0][-1]
     # Seen from a unit of the last layer, at each pixel to which the outer filter reaches.
     moved = {
         frozenset((pixel + shift - tap) % d for pixel in chosen)
         for shift in shifts(head, d)
         for tap in taps(network.outer_filter(network.depth), d)
     }
-    costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= last)
+    costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= seen[-1])
     return -min(costs, default=math.inf)
-
-
-def _windows_below(network: Network, d: int) -> dict[frozenset[int], int]:
-    """Return the windows of all pre-activations below the last layer's at pixel 0, and its own.
-
-    Each has the last layer in which it occurs.
-    """
-    seen = windows(network, d)[0]
-    reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
-    found: dict[frozenset[int], int] = {}
-    for layer in range(network.depth, 0, -1):
-        for p in reached:
-            window = frozenset((p + k) % d for k in seen[layer - 1])
-            found.setdefault(window, layer)
-        inner = widen(reached, network.inner_filter(layer), d)
-        features = features | inner if network.skip else inner
-        reached = widen(features, network.outer_filter(layer), d)
-    return found
 
 
 def _slope(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:

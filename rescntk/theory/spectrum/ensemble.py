@@ -66,15 +66,13 @@ def fit_ensemble(
 
     Parameters
     ----------
-    network, n_channels, n_timepoints, max_frequency, kind
+    network, n_channels, n_timepoints, max_frequency, kind, **options
         As for `eigenvalues`.
     depths : iterable of int, optional
         Depths of the ensemble. The default is 1 … L with skip connections, L alone without.
     exponent : float, optional
         The power of k_i, as a positive number. The theorem's is ``n_channels + 2``. By default
         it is fitted too: on several pixels eigenvalues fall more slowly (see `decay_exponents`).
-    **options
-        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
     Raises
     ------
@@ -126,18 +124,16 @@ def fit_ensemble(
         terms = x[2:, None] + steps * x[0]
         return target - logsumexp(np.where(reaches, terms, -np.inf), axis=0) - x[1] * power
 
-    power_bounds = (0.0, 4 * (n_channels + 2.0))
     theorem = n_channels + 2.0
+    power_bounds = (0.0, 4 * theorem)
     if exponent is not None:
         theorem = check_constant(exponent, "exponent")
         power_bounds = (theorem - 1e-9, theorem + 1e-9)  # least_squares wants bounds that differ
     reach = (target.min() - _REACH, target.max() + _REACH)
     bounds = np.array([(0.0, math.log(1e6)), power_bounds, *[reach] * len(depths)])
-    fits = []
-    for start in _STARTS:
-        x0 = np.array([math.log(start), theorem, *[target.mean()] * len(depths)])
-        fits.append(scipy.optimize.least_squares(residuals, x0, bounds=bounds.T, x_scale="jac"))
-    best = min(fits, key=lambda fit: fit.cost)
+    fit = partial(scipy.optimize.least_squares, residuals, bounds=bounds.T, x_scale="jac")
+    ends = theorem, *[target.mean()] * len(depths)
+    best = min((fit([math.log(base), *ends]) for base in _STARTS), key=lambda found: found.cost)
     left = residuals(best.x)
     mean_square = float((left**2).mean())
     return EnsembleFit(
@@ -189,44 +185,33 @@ def mixture(
     ----------
     network : Network
         With skip connections.
-    n_channels, n_timepoints, max_frequency, kind
+    n_channels, n_timepoints, max_frequency, kind, **options
         As for `eigenvalues`.
-    **options
-        ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
     Examples
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
     >>> found = spectrum.mixture(literature.barzilai_resnet(depth=2), 2, 3, max_frequency=6)
-    >>> bool((found.weights > 0).all())
-    True
-    >>> found.rms < found.rms_alone
-    True
+    >>> bool((found.weights > 0).all()), found.rms < found.rms_alone
+    (True, True)
     """
     check_network(network)
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
 
-    spectrum = partial(
-        eigenvalues,
-        n_channels=n_channels,
-        n_timepoints=n_timepoints,
-        max_frequency=max_frequency,
-        kind=kind,
-        normalized=True,
-        **options,
-    )
-    found = spectrum(network=network, return_error=True)
+    grid = n_channels, n_timepoints, max_frequency, kind
+    found = eigenvalues(network, *grid, normalized=True, return_error=True, **options)
     target, resolved = found.eigenvalues, found.resolved
     dot = np.zeros_like(target)  # of the mean of t over the input filter's window
     for pixel, times in taps(network.input_filter, target.ndim).items():
         if target.shape[pixel] > 1:
-            one = tuple(int(axis == pixel) for axis in range(target.ndim))
-            dot[one] = times / (network.input_filter_size * n_channels)
+            index = tuple(int(axis == pixel) for axis in range(target.ndim))
+            dot[index] = times / (network.input_filter_size * n_channels)
     depths = tuple(range(network.depth + 1))
-    cnns = [spectrum(network=network.replace(depth=depth, skip=False)) for depth in depths[1:]]
-    parts = np.array([dot, *cnns])
+    cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
+    spectra = (eigenvalues(cnn, *grid, normalized=True, **options) for cnn in cnns)
+    parts = np.array([dot, *spectra])
     relative = (parts[:, resolved] / target[resolved]).T
     ones = np.ones(len(relative))
     weights, _ = scipy.optimize.nnls(relative, ones)
@@ -235,12 +220,6 @@ def mixture(
     def rms(fit: np.ndarray) -> float:
         return float(np.sqrt((np.log(fit) ** 2).mean()))
 
-    return Mixture(
-        depths,
-        weights,
-        target,
-        np.tensordot(weights, parts, 1),
-        alone * parts[-1],
-        rms(relative @ weights),
-        rms(relative[:, -1] * alone),
-    )
+    mixed, single = np.tensordot(weights, parts, 1), alone * parts[-1]
+    errors = rms(relative @ weights), rms(relative[:, -1] * alone)
+    return Mixture(depths, weights, target, mixed, single, *errors)

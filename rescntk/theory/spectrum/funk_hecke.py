@@ -1,12 +1,9 @@
-r"""Eigenvalues of convolutional kernels on the multi-sphere.
-
-For signals uniform on the multi-sphere the eigenfunctions are products of spherical harmonics,
-one frequency :math:`k_i` a pixel, and the eigenvalue is (Funk-Hecke for each pixel; Barzilai et
-al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6)
+r"""Eigenvalues of convolutional kernels on the multi-sphere: an integral for each frequency.
 
 .. math:: \lambda_k = \int_{[-1,1]^d} K(t) \prod_i P_{k_i}(t_i)\, w(t_i)\, dt
 
-with :math:`P_k` and w as in ``quadrature``. ``grid`` gives K on a tensor grid of nodes.
+(Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6), with :math:`P_k`
+and w as in ``quadrature``. ``grid`` gives K on a tensor grid of nodes.
 """
 
 from __future__ import annotations
@@ -66,8 +63,8 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """In the same shape, on the safe side: the largest difference from a coarser grid's
-    eigenvalues, at this frequency and its neighbours, plus rounding errors."""
+    """On the safe side: the largest difference from a coarser grid's eigenvalues, at this frequency
+    and its neighbours, plus rounding errors."""
     trace: float
     """K(x, x) of the equivariant kernel, equal for every x: the sum of all its eigenvalues, and of
     the trace kernel's, each multiplied by its entry in `multiplicities`."""
@@ -101,7 +98,6 @@ def eigenvalues(
     Parameters
     ----------
     network : Network
-        Any: with or without skip connections, one or two convolutions a layer, ReLU or erf.
     n_channels : int
         C0, at least 2: the pixels' spheres have C0 − 1 dimensions.
     n_timepoints : int
@@ -111,26 +107,23 @@ def eigenvalues(
     kind : {"gpk", "ntk"}, default "gpk"
     head : {"equivariant", "trace", "gap"}, default "equivariant"
         Trace and GAP average the eigenvalues of the equivariant head, which reads pixel 0, over
-        all shifts of the frequencies (Geifman et al. 2022, theorem 3.7). GAP's eigenfunctions
-        are those that no shift changes (see `multiplicities`).
+        all shifts of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
     normalized : bool, default False
         Divide the kernel by its value K(x, x) for the equivariant head. Works at any depth.
     method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
-        Quadrature (``quadrature.rule``). "gegenbauer" is the papers' rule, "cosine" the same for
-        C0 = 2 by a fast transform. "auto" takes "angles" or "gegenbauer", whichever has fewer
-        nodes.
+        Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule, "cosine" the
+        same for C0 = 2 by a fast transform. "auto" takes "angles" or "gegenbauer", whichever has
+        fewer nodes.
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
         (`max_frequency` + C0 − 2). With the default, relative errors at the highest frequencies
         are 1e-4 or (mostly far) less by "angles", and by the other methods up to a few percent
         for less than five channels.
     return_error : bool, default False
-        Return a `Spectrum`: eigenvalues and errors.
-    max_memory : float, default 4e9
-        Bytes that arrays may take.
-    max_points : float, default 1e11
-        Points of the grid, over all layers, that may be computed: most of an hour on one core,
-        twice that with `return_error`. (`cost` tells bytes and points.)
+        Return a `Spectrum`: eigenvalues and errors. Twice the work.
+    max_memory, max_points : float, default 4e9 and 1e11
+        Bytes that arrays may take, and points of the grid, over all layers, that may be computed:
+        most of an hour on one core. (`cost` tells both.)
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
 
@@ -152,8 +145,6 @@ def eigenvalues(
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
     >>> network = literature.barzilai_resnet(depth=2)
-    >>> spectrum.eigenvalues(network, n_channels=2, n_timepoints=3, max_frequency=4).shape
-    (5, 5, 5)
     >>> found = spectrum.eigenvalues(network, 2, 3, (8, 0, 0), return_error=True)
     >>> bool((found.errors < 1e-3 * found.eigenvalues).all())
     True
@@ -162,9 +153,10 @@ def eigenvalues(
     check_flag(normalized, "normalized")
     request = _Request(network, n_channels, n_timepoints, max_frequency, kind, head, method, nodes)
     cost = request.cost(request.nodes)
+    field = windows(network, request.d)[1][-1]
     grid = (
         f"max_frequency is {max_frequency!r}: a grid of {request.nodes} nodes a pixel, with "
-        f"{len(request.receptive_field)} of {request.d} pixels in the receptive field,"
+        f"{len(field)} of {request.d} pixels in the receptive field,"
     )
     check_memory(cost.bytes, max_memory, grid)
     if cost.points > check_constant(max_points, "max_points"):
@@ -196,12 +188,8 @@ def cost(
 ) -> Cost:
     """Return the points and the memory of a call of `eigenvalues`, without computing anything.
 
-    With ``return_error`` a coarser grid follows, of somewhat fewer points and bytes.
-
-    Parameters
-    ----------
-    network, n_channels, n_timepoints, max_frequency, kind, method, nodes
-        As for `eigenvalues`.
+    Arguments are as for `eigenvalues`. With ``return_error`` a coarser grid follows, of somewhat
+    fewer points and bytes.
 
     Examples
     --------
@@ -238,15 +226,15 @@ class _Request:
         self.kind = check_choice(kind, "kind", KINDS)
         self.head = check_choice(head, "head", HEADS)
         self.method = check_choice(method, "method", ("auto", *METHODS))
-        settings = self.n_channels, self.highest
+        counts = {name: default_nodes(name, self.n_channels, self.highest) for name in METHODS}
         if method == "auto":
-            self.method = min(METHODS[:2], key=lambda name: default_nodes(name, *settings))
+            self.method = min(METHODS[:2], key=counts.__getitem__)
         if method == "cosine" and self.n_channels != 2:
             raise ValueError(
                 f"method is 'cosine' and n_channels {self.n_channels}: a cosine transform is for "
                 f"n_channels 2, where harmonics are those of a circle"
             )
-        n = default_nodes(self.method, *settings) if nodes is None else check_depth(nodes, "nodes")
+        n = counts[self.method] if nodes is None else check_depth(nodes, "nodes")
         by_angles, least = self.method == "angles", self.highest + 1
         if by_angles:
             least = math.floor(math.pi / 4 * (self.highest + self.n_channels - 2)) + 1
@@ -259,8 +247,7 @@ class _Request:
         # Errors of the other rules fall at least like nodes^-C0.
         fewer = max(8, math.ceil(n / 8)) if by_angles or self.n_channels > 6 else n - n // 2
         self.nodes, self.coarser = n, max(n - fewer, 2)
-        self._before, self._features = windows(network, self.d)
-        self.receptive_field = self._features[-1]
+        self._windows = windows(network, self.d)
         self._outer = taps(network.outer_filter(network.depth), self.d)
         # The highest frequency along each axis of the last layer's branch that is needed: pixel p
         # along `axis` + p has the integrals of pixel 0 along `axis`.
@@ -271,23 +258,24 @@ class _Request:
 
     def cost(self, nodes: int) -> Cost:
         """Return what `compute` takes, in exact integers."""
-        before, features = ([nodes ** len(p) for p in w] for w in (self._before, self._features))
+        before, features = ([nodes ** len(p) for p in w] for w in self._windows)
         # The features before, the branch, and the features after with one sum in the making.
         layers = zip(features[:-2], before[:-1], features[1:-1], strict=True)
         stored = max((old + branch + 2 * new for old, branch, new in layers), default=0)
-        shape = grid_shape(self._before[-1], self.d, nodes)
-        lead = leading(shape, _SLAB_ENTRIES)
+        shape = grid_shape(self._windows[0][-1], self.d, nodes)
+        lead, partial = self._partial(shape)
         slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
-        partial = math.prod(self._partial_shape(shape, lead))
         result = math.prod(k + 1 for k in self.max_frequency)
         matrix = 3 * nodes * (self.highest + 1)  # of the rule, with what it is made from
-        entries = stored * (1 + (self.kind == "ntk")) + slab + 2 * partial + 4 * result + matrix
+        entries = stored * (1 + (self.kind == "ntk")) + slab + 4 * result + matrix
+        entries += 2 * math.prod(partial)
         return Cost(sum(before), 8 * entries)
 
-    def _partial_shape(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
-        """Return the shape of the last layer's integrals along all but the first axes."""
+    def _partial(self, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Return how many first axes slabs cut, and the shape of integrals along the others."""
+        lead = leading(shape, _SLAB_ENTRIES)
         rest = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
-        return (*shape[:lead], *rest)
+        return lead, (*shape[:lead], *rest)
 
     def compute(
         self, nodes: int, normalized: bool, tick: Callable[[int], None]
@@ -331,13 +319,11 @@ class _Request:
 
     def _last_branch(self, last: KernelOnGrid, integrate: Rule) -> np.ndarray:
         """Return the integrals of the last layer's branch, slab by slab."""
-        lead = leading(last.shape, _SLAB_ENTRIES)
-        reached = dict(enumerate(self._reached))
-        inner = {axis: reached.pop(axis) for axis in range(lead, self.d)}
-        partial = np.empty(self._partial_shape(last.shape, lead))
+        lead, shape = self._partial(last.shape)
+        reached, partial = list(enumerate(self._reached)), np.empty(shape)
         for slab in blocks(last.shape, _SLAB_ENTRIES):
-            partial[slab[:lead]] = integrate.transform(last.branch(slab), inner)
-        return integrate.transform(partial, reached)
+            partial[slab[:lead]] = integrate.transform(last.branch(slab), dict(reached[lead:]))
+        return integrate.transform(partial, dict(reached[:lead]))
 
     def _add_rotated(
         self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]

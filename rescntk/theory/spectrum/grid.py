@@ -1,12 +1,9 @@
 r"""Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
 
 A grid of n nodes for each of d pixels has :math:`n^d` points. The recursion is
-``theory.complements``. Three things keep the points few:
-
-- Pixel j carries the array of pixel 0 with the axes of the grid rotated by j: one array for all
-  pixels, seen through transposed views.
-- An array has n entries only along the pixels that a layer has seen, 1 along the others.
-- The last layer, which has seen most pixels, is never stored, but computed block by block.
+``theory.complements``. Pixel j carries the array of pixel 0 with the axes rotated by j: a
+transposed view. An array has 1 entry along pixels that a layer has not seen. The last layer,
+which has seen most pixels, is never stored, but computed block by block.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -97,9 +93,10 @@ def grid_shape(pixels: frozenset[int], d: int, nodes: int) -> tuple[int, ...]:
 class KernelOnGrid:
     """A network's kernel on the grid of nodes with the given complements 1 − t, on d pixels.
 
-    The kernel of pixel 0 is ``scale * (carried + mean over the outer filter's taps k of
-    rotate(branch, k))``, without `carried` where the network has no skip connections. `tick` is
-    told how many more points are done.
+    The kernel of pixel 0 is ``carried``, with skip connections alone, plus the mean over the outer
+    filter's taps k of ``rotate(branch, k)``. The kernel of a signal with itself is ``own``. All
+    are apart from ``scale``, a mantissa and an exponent of 2. `tick` is told how many more points
+    are done.
     """
 
     def __init__(
@@ -111,46 +108,49 @@ class KernelOnGrid:
         n_channels: int,
         tick: Callable[[int], None] = lambda points: None,
     ) -> None:
-        self._network, self._parts, self._d, self._tick = network, network.parts, d, tick
-        shapes = [grid_shape(pixels, d, len(complements)) for pixels in windows(network, d)[0]]
+        self._parts, self._d, self._tick = network.parts, d, tick
         delta = self._mean(complements.reshape(-1, *[1] * (d - 1)), network.input_filter)
-        self._state = input_state(delta, network.parts, kind)
-        self._tau = network.parts.input
-        # q is mantissa · 2^exponent: it may exceed any float.
+        self._state, self._tau = input_state(delta, network.parts, kind), network.parts.input
+        skip, homogeneous = float(network.skip), activation_of(network).homogeneous
+        # The variance q is mantissa · 2^exponent: it may exceed any float.
         scale = 1.0 if network.input_scale is None else n_channels * network.input_scale
-        self._mantissa, self._exponent = math.frexp(scale)
-        for layer, shape in enumerate(shapes[:-1], start=1):
-            self._pass(layer, shape)
-        self._last, self.shape = self._activation(), shapes[-1]
-
-    @property
-    def scale(self) -> tuple[float, int]:
-        """Mantissa and exponent of the factor on all values."""
-        return self._mantissa * self._network.readout_scale, self._exponent
+        mantissa, exponent = math.frexp(scale)
+        for layer, pixels in enumerate(windows(network, d)[0], start=1):
+            q = 1.0 if homogeneous else math.ldexp(mantissa, exponent)
+            self._dual, self._own_slope, self._gain, share = _at_variance(network, q)
+            self._inner, outer = network.inner_filter(layer), network.outer_filter(layer)
+            # The tangent kernel of the layer's branch on the diagonal: o + μ0 (i + τ).
+            self._own = self._parts.outer + self._own_slope * (self._parts.inner + self._tau)
+            self.shape = grid_shape(pixels, d, len(complements))
+            if layer == network.depth:
+                break
+            branches = [np.empty(self.shape) for _ in self._state]
+            whole = tuple(slice(0, length) for length in self.shape)
+            self._sweep(lambda *values: values, whole, branches)
+            boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
+            self._state = add_branch(self._state, boxed, share)
+            self._tau += share * (self._own - self._tau)
+            mantissa, more = math.frexp(mantissa * (network.skip + self._gain))
+            exponent += more
+        self.scale = mantissa * network.readout_scale, exponent
+        self.own = skip + self._gain
+        if kind == "ntk":
+            tangent = skip * self._tau + self._gain * self._own
+            self.own = tangent + self._parts.readout * self.own
 
     @property
     def carried(self) -> np.ndarray:
         """The kernel of the features that the skip connection carries past the last layer."""
         return self._kernel(self._tau, *self._state)
 
-    @property
-    def own(self) -> float:
-        """The kernel of a signal with itself, apart from the scale: K(1, …, 1)."""
-        skip, gain = float(self._network.skip), self._last.gain
-        if len(self._state) == 1:
-            return skip + gain
-        tangent = skip * self._tau + gain * self._own_branch(self._last)
-        return tangent + self._parts.readout * (skip + gain)
-
     def branch(self, block: Block) -> np.ndarray:
         """Return a block of the last layer's branch, before its outer filter."""
-        last, values = self._last, np.empty([part.stop - part.start for part in block])
-        own = self._own_branch(last)
+        values = np.empty([part.stop - part.start for part in block])
 
         def kernel(*branches: np.ndarray) -> Arrays:
-            return (last.gain * self._kernel(own, *branches),)
+            return (self._gain * self._kernel(self._own, *branches),)
 
-        self._sweep(self._network.depth, last, kernel, block, [values])
+        self._sweep(kernel, block, [values])
         return values
 
     def _kernel(
@@ -160,44 +160,25 @@ class KernelOnGrid:
         features = 1.0 - delta
         return features if epsilon is None else (own - epsilon) + self._parts.readout * features
 
-    def _pass(self, layer: int, shape: tuple[int, ...]) -> None:
-        """Carry the state past a layer."""
-        here, outer = self._activation(), self._network.outer_filter(layer)
-        branches = [np.empty(shape) for _ in self._state]
-        whole = tuple(slice(0, length) for length in shape)
-        self._sweep(layer, here, lambda *values: values, whole, branches)
-        boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
-        self._state = add_branch(self._state, boxed, here.branch_share)
-        self._tau += here.branch_share * (self._own_branch(here) - self._tau)
-        mantissa, exponent = math.frexp(self._mantissa * (self._network.skip + here.gain))
-        self._mantissa, self._exponent = mantissa, self._exponent + exponent
-
     def _sweep(
-        self,
-        layer: int,
-        here: _LayerActivation,
-        function: Callable[..., Arrays],
-        block: Block,
-        results: list[np.ndarray],
+        self, function: Callable[..., Arrays], block: Block, results: list[np.ndarray]
     ) -> None:
-        """Write ``function`` of a layer's branch to `results`, for a block and piece by piece."""
-        inner = self._network.inner_filter(layer)
+        """Write ``function`` of the layer's branch to `results`, for a block and piece by piece."""
 
         def piece(part: Block) -> int:
             place = tuple(
                 slice(a.start + b.start, a.start + b.stop) for a, b in zip(block, part, strict=True)
             )
-            means = [self._mean(array, inner, place) for array in self._state]
+            means = [self._mean(array, self._inner, place) for array in self._state]
             branch = activate(
-                self._parts, self._tau, *means, dual=here.dual, own_slope=here.own_slope
+                self._parts, self._tau, *means, dual=self._dual, own_slope=self._own_slope
             )
             for result, value in zip(results, function(*branch), strict=True):
                 result[part] = value
             return results[0][part].size
 
-        lengths = tuple(part.stop - part.start for part in block)
         with ThreadPoolExecutor(_THREADS) as pool:
-            for points in pool.map(piece, blocks(lengths, _BLOCK_ENTRIES)):
+            for points in pool.map(piece, blocks(results[0].shape, _BLOCK_ENTRIES)):
                 self._tick(points)
 
     def _mean(self, array: np.ndarray, window: Filter, block: Block | None = None) -> np.ndarray:
@@ -211,56 +192,28 @@ class KernelOnGrid:
             total = total + (part if count == 1 else count * part)
         return np.asarray(total / window.size if window.size > 1 else total)
 
-    def _activation(self) -> _LayerActivation:
-        """Return the activation at the variance of the features so far."""
-        homogeneous = activation_of(self._network).homogeneous
-        q = 1.0 if homogeneous else math.ldexp(self._mantissa, self._exponent)
-        return _at_variance(self._network, q)
 
-    def _own_branch(self, here: _LayerActivation) -> float:
-        """Return the tangent kernel of a layer's branch on the diagonal: o + μ0 (i + τ)."""
-        return self._parts.outer + here.own_slope * (self._parts.inner + self._tau)
+def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]:
+    """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s.
 
-
-class _LayerActivation(NamedTuple):
-    """A layer's activation at the variance q of the features before it."""
-
-    dual: Dual
-    own_slope: float
-    """μ0, the value of μ on the diagonal."""
-    gain: float
-    """α² K(x, x) / q."""
-    branch_share: float
-    """s, the branch's share of the variance after the layer."""
-
-
-def _at_variance(network: Network, q: float) -> _LayerActivation:
-    """Return a network's activation for features of variance q; ReLU's is the same for all q."""
+    μ0 is the value of μ on the diagonal, and s the branch's share of the variance after the layer.
+    ReLU has the same for all q.
+    """
     if network.is_relu:
-        return _LayerActivation(relu_dual, 1.0, network.branch_gain, network.branch_share)
+        return relu_dual, 1.0, network.branch_gain, network.branch_share
     activation, c_w = activation_of(network), network.c_w
     value, slope = (float(v) for v in activation.diagonal(np, np.array(c_w), q, 1.0))
     if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
-        share = float(not network.skip)
-        return _LayerActivation(lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, share)
-    pixels = Pixels(
-        np.array(math.sqrt(c_w / 2)),
-        np.array(1.0 / math.sqrt(c_w)),
-        activation.extra(np, np.array(c_w), q),
-    )
-    own_slope = slope * c_w / value
+        return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
+    roots = np.array(math.sqrt(c_w / 2)), np.array(1.0 / math.sqrt(c_w))
+    pixels = Pixels(*roots, activation.extra(np, np.array(c_w), q))
+    own_slope, gain = slope * c_w / value, network.alpha**2 * network.c_v * value / q
 
     def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
         half, zero = np.full_like(w, c_w / 2), np.zeros_like(w)
-        found = activation.dual(
-            pixels,
-            pixels,
-            DualInput(w.copy(), 2.0 - w, half, zero, c_w * (1.0 - w)),
-            unit=q,
-            factor=1.0 / value,
-        )
+        given = DualInput(w.copy(), 2.0 - w, half, zero, c_w * (1.0 - w))
+        found = activation.dual(pixels, pixels, given, unit=q, factor=1.0 / value)
         complement = np.maximum(np.asarray(found.branch_distance), 0.0)  # a difference, rounded
         return complement, own_slope - c_w * np.asarray(found.K_dot) if wanted else None
 
-    gain = network.alpha**2 * network.c_v * value / q
-    return _LayerActivation(dual, own_slope, gain, gain / (network.skip + gain))
+    return dual, own_slope, gain, gain / (network.skip + gain)

@@ -1,10 +1,9 @@
 r"""Spherical harmonics of a pixel: their number, and integrals against their zonal functions.
 
-A pixel is uniform on the sphere in :math:`C_0` dimensions. Its dot product :math:`t =
-\cos\theta` has the density :math:`w(t) = \frac{\Gamma(C_0/2)}{\sqrt\pi\,\Gamma((C_0-1)/2)}
-(1-t^2)^{(C_0-3)/2}`. The zonal function of frequency k is the Gegenbauer polynomial
-:math:`P_k` of index :math:`(C_0-2)/2` with :math:`P_k(1) = 1`: :math:`\cos k\theta` for
-:math:`C_0 = 2`, Legendre's for 3. ``docs/theory/spectrum.md`` says how fast rules converge.
+A pixel is uniform on the sphere in :math:`C_0` dimensions. Its dot product t has the density w(t).
+The zonal function of frequency k is the Gegenbauer polynomial :math:`P_k` of index
+:math:`(C_0-2)/2` with :math:`P_k(1) = 1`. ``docs/theory/spectrum.md`` has both, and says how fast
+rules converge.
 """
 
 from __future__ import annotations
@@ -55,8 +54,7 @@ def _zonal(
 ) -> np.ndarray:
     """Return the zonal functions at t = sign · (1 − complement).
 
-    Reinsch's recurrence of differences keeps its digits near t = 1. Values at t < 0 are the
-    mirror image.
+    Reinsch's recurrence of differences keeps its digits near t = 1.
     """
     values = np.ones((max_frequency + 1, *complement.shape))
     step = -complement
@@ -103,17 +101,10 @@ class Rule(NamedTuple):
 
 
 def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
-    r"""Return a rule of `nodes` nodes for frequencies up to `max_frequency`.
+    """Return a rule of `nodes` nodes for frequencies up to `max_frequency`.
 
-    "angles"
-        Gauss-Legendre in θ, with the weight :math:`\sin^{C_0-2}\theta` in the integrand.
-        Kernels of ReLU networks are analytic in θ up to both ends, though not in t.
-    "gegenbauer"
-        Gauss-Gegenbauer: the weight w(t) is part of the rule, polynomials in t are integrated
-        exactly. A kernel's :math:`(1-t)^{3/2}` or :math:`(1-t)^{1/2}` make it algebraic.
-    "cosine"
-        For C0 = 2 the same nodes, :math:`\theta_m = (m+\frac12)\pi/n`, and a discrete cosine
-        transform.
+    "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t. "cosine" has the same nodes
+    as "gegenbauer" for C0 = 2, θ = (m + ½)π/n, and a discrete cosine transform.
     """
     angles: np.ndarray
     weights: np.ndarray
@@ -133,8 +124,7 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
     weights = weights / weights.sum()
     complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
     sign = np.where(angles > np.pi / 2, -1.0, 1.0)
-    matrix = weights * _zonal(complement, sign, n_channels, max_frequency)
-    return Rule(angles, matrix)
+    return Rule(angles, weights * _zonal(complement, sign, n_channels, max_frequency))
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -186,29 +176,15 @@ def multiplicities(
     For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N the number of spherical
     harmonics of a frequency. With GAP only eigenfunctions that no shift changes have an
     eigenvalue other than 0: the orbits of products under shifts. They are divided equally among
-    all shifts of a frequency, into fractions if need be.
-
-    Parameters
-    ----------
-    n_channels, n_timepoints, max_frequency, head, max_memory
-        As for `eigenvalues`.
-
-    Raises
-    ------
-    ValueError
-        For an array beyond `max_memory`.
+    all shifts of a frequency, into fractions if need be. Arguments are as for `eigenvalues`.
 
     Examples
     --------
     >>> from rescntk.theory import spectrum
-    >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2)
-    array([[ 1.,  3.,  5.],
-           [ 3.,  9., 15.],
-           [ 5., 15., 25.]])
-    >>> spectrum.multiplicities(3, 2, 2, head="gap")
-    array([[ 1. ,  1.5,  2.5],
-           [ 1.5,  6. ,  7.5],
-           [ 2.5,  7.5, 15. ]])
+    >>> spectrum.multiplicities(3, 2, 2)[2]
+    array([ 5., 15., 25.])
+    >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2, head="gap")[2]
+    array([ 2.5,  7.5, 15. ])
     """
     n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     highest = check_frequencies(max_frequency, d)
@@ -231,17 +207,10 @@ def multiplicities(
 def harmonics(n_channels: int, frequency: int) -> int:
     """Return N(C0, k), the number of spherical harmonics of a frequency in C0 dimensions.
 
-    Parameters
-    ----------
-    n_channels : int
-        C0, at least 2.
-    frequency : int
-        k, at least 0.
-
     Examples
     --------
     >>> from rescntk.theory import spectrum
-    >>> [spectrum.harmonics(3, k) for k in range(4)]
+    >>> [spectrum.harmonics(n_channels=3, frequency=k) for k in range(4)]
     [1, 3, 5, 7]
     """
     c, k = check_channels(n_channels), check_integer(frequency, "frequency", 0)

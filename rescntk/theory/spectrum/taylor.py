@@ -1,40 +1,47 @@
-r"""Taylor coefficients of κ0, κ1 and of kernels on the multi-sphere: Barzilai et al. 2022, app. C.
+r"""Taylor coefficients of kernels on the multi-sphere, and theorem 5.1's constants made of them.
 
-On the multi-sphere a normalized kernel is a power series :math:`\bar K(t) = \sum_n a_n t^n` in
-the dot products t of the pixels, with multi-indices n. The recursion over layers is, with the
-branch's share s of the variance,
-
-.. math::
-    F &\leftarrow (1-s)\, F + s\, H_o\, \kappa_1(H_i F), \\
-    T &\leftarrow (1-s)\, T + s\, H_o \bigl(o\, \kappa_1(H_i F)
-        + \kappa_0(H_i F) \cdot (i\, H_i F + H_i T)\bigr) .
-
-Arrays of series have the shape (n_series, K + 1, ..., K + 1): an axis for the degree in each
-variable. Sums and products of series have positive terms alone, so every coefficient keeps its
-digits. ``docs/theory/spectrum.md`` derives the composition with κ0 and κ1.
+On the multi-sphere a normalized kernel is a power series :math:`\bar K(t) = \sum_n a_n t^n` in the
+dot products t of the pixels (Barzilai et al. 2022, appendix C). Arrays of series have the shape
+(n_series, K + 1, ..., K + 1): an axis for the degree in each variable. ``docs/theory/spectrum.md``
+derives the composition with κ0 and κ1, and proves theorem 5.1's bounds with constants.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gamma, gammaincc, gammaln
 
+from ...engines.boxes import circular_mean
 from ...network import Filter, Network, check_relu
-from ...validation import KINDS, check_choice, check_integer
-from ..arguments import check_channels, check_pixels
+from ...validation import HEADS, KINDS, check_choice, check_integer
+from ..arguments import check_channels, check_pixel_set, check_pixels
 from ..complements import arc_cosines, check_nonzero
-from .grid import rotate, taps
+from .decay import check_input_window, relative_pixels
+from .grid import rotate, shifts, taps
 
 _MOST_PRODUCTS = 2e9
-"""Most pairs of coefficients that one product of two series may take: 4 seconds of one AMD EPYC
-core. A network has about five products a layer."""
+"""Most pairs of coefficients in a product of two series: 4 seconds of one AMD EPYC core. A network
+has about five products a layer."""
 
-Mean = Callable[[np.ndarray, Filter], np.ndarray]
-"""Mean over a filter's window, from an array of series and the filter's size."""
+_DEGREE = 256
+"""Highest degree of the power series. Beyond it coefficients, times their power, are taken to lie
+between the last ones and their known limit; at this degree they are within a percent of it.
+Raising it costs time like its square."""
+
+_FREQUENCIES = 64
+"""Highest frequency at which the zonal moments are searched for their least and largest. They have
+them at frequency 1 or in the known limit in 2 to 12 channels."""
+
+_CUBE, _ROOT = 2.0 * math.sqrt(2.0) / (3.0 * math.pi), math.sqrt(2.0) / math.pi
+"""Factors of (1 − ρ)^(3/2) in κ1 and of −(1 − ρ)^(1/2) in κ0 near ρ = 1 (lemma C.4). Near ρ = −1
+they are the factors of the same powers of 1 + ρ, both with the sign +."""
+
+_NU = {"gpk": 2.5, "ntk": 1.5}
+"""Powers with which coefficients of the kernel of equal dot products fall (lemma C.6)."""
 
 
 class DualCoefficients(NamedTuple):
@@ -47,17 +54,7 @@ class DualCoefficients(NamedTuple):
 
 
 def dual_coefficients(max_degree: int) -> DualCoefficients:
-    r"""Return the Taylor coefficients of κ0 and κ1, the dual activations of ReLU.
-
-    .. math::
-        \kappa_0(\rho) = \frac12 + \frac1\pi \sum_j
-            \binom{2j}{j} \frac{\rho^{2j+1}}{4^j (2j+1)}, \qquad
-        \kappa_1(\rho) = \frac1\pi + \int_0^\rho \kappa_0 .
-
-    Parameters
-    ----------
-    max_degree : int
-        The highest power of ρ.
+    """Return the Taylor coefficients of κ0 and κ1, the dual activations of ReLU, to a power of ρ.
 
     Examples
     --------
@@ -66,8 +63,7 @@ def dual_coefficients(max_degree: int) -> DualCoefficients:
     array([0.3183, 0.5   , 0.1592, 0.    , 0.0133])
     """
     degree = check_integer(max_degree, "max_degree", 0)
-    rho = np.zeros((1, degree + 2))
-    rho[0, 1] = 1.0
+    rho = np.eye(1, degree + 2, 1)
     return DualCoefficients(*(series[0, : degree + 1] for series in compose(rho)))
 
 
@@ -82,11 +78,9 @@ def taylor_coefficients(
     ----------
     network : Network
         With ReLU.
-    n_timepoints : int
-        Number d of pixels.
-    max_degree : int
-        Highest power of each pixel's dot product.
-    kind : {"gpk", "ntk"}, default "gpk"
+    n_timepoints, max_degree : int
+        Number d of pixels, and highest power of each pixel's dot product.
+    kind : {"gpk", "ntk"}
 
     Returns
     -------
@@ -116,8 +110,7 @@ def taylor_coefficients(
             f"coefficients for {d} pixels, expected at most {_MOST_PRODUCTS:.3g}"
         )
     start = np.zeros((degree + 1,) * d)
-    if degree:
-        start[(1,) + (0,) * (d - 1)] = 1.0
+    start[(min(degree, 1),) + (0,) * (d - 1)] = float(degree > 0)
 
     def mean(series: np.ndarray, window: Filter) -> np.ndarray:
         parts = [count * rotate(series[0], pixel) for pixel, count in taps(window, d).items()]
@@ -132,16 +125,9 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
 
     .. math:: \frac{n!\; \Gamma(C_0/2)}{2^n\, (\frac{n-k}2)!\; \Gamma(\frac{n+k+C_0}2)}
 
-    for :math:`n \ge k` of equal parity, else 0, an array (max_frequency + 1, max_degree + 1). The
-    eigenvalue of frequencies k is the sum of a kernel's Taylor coefficients :math:`a_n`, each
-    multiplied by the pixels' moments.
-
-    Parameters
-    ----------
-    n_channels : int
-        C0, at least 2.
-    max_frequency, max_degree : int
-        Highest k, and highest n.
+    for :math:`n \ge k` of equal parity, else 0: an array (max_frequency + 1, max_degree + 1) for
+    k and n. C0 is `n_channels`, at least 2. The eigenvalue of frequencies k is the sum of a
+    kernel's Taylor coefficients :math:`a_n`, each multiplied by the pixels' moments.
 
     Examples
     --------
@@ -165,16 +151,19 @@ def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def kernel_series(
-    network: Network, first: np.ndarray, mean: Mean, kind: str
+    network: Network, first: np.ndarray, mean: Callable[[np.ndarray, Filter], np.ndarray], kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the series H_i F of the last pre-activations, and of the normalized kernel.
+    r"""Return the series H_i F of the last pre-activations, and of the normalized kernel.
 
-    `first`, (n_series, K + 1, ...), are series of the input layer: means of the dot products over
-    the input's window. Results have its shape.
+    `first`, (n_series, K + 1, ...), are the series of the input layer: means of the dot products
+    over the input's window. Results have its shape. `mean` takes the mean of series over a
+    filter's window. All terms are positive: no digits are lost.
     """
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     F, T = first, parts.input * first
     u = F
+    # F ← (1 − s) F + s H_o κ1(H_i F), with the branch's share s of the variance, and
+    # T ← (1 − s) T + s H_o (o κ1(H_i F) + κ0(H_i F) · (i H_i F + H_i T)).
     for layer in range(1, network.depth + 1):
         inner, outer = network.inner_filter(layer), network.outer_filter(layer)
         u = mean(F, inner)
@@ -195,7 +184,7 @@ def compose(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     D κ1 = κ0 D u and D κ0 = w D u / π, with w = (1 − u²)^(−½). Euler's operator D multiplies a
     coefficient by its total degree.
     """
-    degree = _total_degree(u)
+    degree = np.asarray(sum(np.indices(u.shape[1:])))  # of each coefficient, over all variables
     Du = degree * u
     at_0 = (slice(None),) + (0,) * (u.ndim - 1)
     w = _inverse_root(multiply(u, u))
@@ -220,7 +209,8 @@ def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _inverse_root(v: np.ndarray) -> np.ndarray:
     """Return the series of (1 − v)^(−½): n (1 − v_0) w_n = Σ_j (n − j/2) v_j w_(n−j)."""
-    degree, last = _total_degree(v), v.shape[1:]
+    last = v.shape[1:]
+    degree = np.asarray(sum(np.indices(last)))
     at_0 = (slice(None),) + (0,) * len(last)
     w, left = np.zeros(v.shape), 1.0 - v[at_0]
     left = np.where(left > 0.0, left, np.inf)  # a constant of 1: κ0 and κ1 are 1, and w not needed
@@ -246,12 +236,213 @@ def _shifted(n: np.ndarray | tuple[int, ...], shape: tuple[int, ...]) -> tuple[t
     return target, source
 
 
-def _total_degree(series: np.ndarray) -> np.ndarray:
-    """Return the total degree of each coefficient, an array of the series' own axes."""
-    return np.asarray(sum(np.indices(series.shape[1:])))
-
-
 def check_series(network: Network, kind: str) -> None:
     """Raise ValueError if the kernel has no Taylor series here: not ReLU, or 0."""
     check_relu(network, ": the recursion of Taylor coefficients is about κ0 and κ1")
     check_nonzero(network, check_choice(kind, "kind", KINDS))
+
+
+class DecayConstants(NamedTuple):
+    """Theorem 5.1 for a normalized kernel and one set of pixels."""
+
+    pixels: tuple[int, ...]
+    """Pixels that have a frequency, relative to the output pixel."""
+    lower: float
+    """c_1; 0 where no window of the last layer has all of the pixels."""
+    upper: float
+    """c_2."""
+    lower_exponent: float
+    upper_exponent: float
+
+    def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and the upper bound on eigenvalues of positive frequencies (..., s)."""
+        k = np.asarray(frequencies, dtype=np.float64)
+        product = k.prod(axis=-1)
+        return self.lower * product**self.lower_exponent, self.upper * product**self.upper_exponent
+
+
+def decay_constants(
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    pixels: Iterable[int],
+    kind: str = "gpk",
+    head: str = "equivariant",
+) -> DecayConstants:
+    r"""Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
+
+    For frequency :math:`k_i` on the s pixels of a set S, and 0 on the others,
+
+    .. math:: c_1 \prod_{i \in S} k_i^{-C_0-2} \;\le\; \lambda_k \;\le\;
+        c_2 \prod_{i \in S} k_i^{-(C_0-1)-2(\nu-1)/s}
+
+    for the eigenvalues of ``eigenvalues(..., normalized=True)``, with :math:`\nu = \frac52` for
+    the Gaussian process kernel and :math:`\frac32` for the tangent kernel.
+
+    Parameters
+    ----------
+    network : Network
+        With ReLU, and ``input_filter_size`` 1, as in the theorem.
+    n_channels, n_timepoints, kind, head
+        As for `eigenvalues`. Any number of pixels.
+    pixels : iterable of int
+        The set S, at least one pixel.
+
+    Examples
+    --------
+    >>> from rescntk import literature
+    >>> from rescntk.theory import spectrum
+    >>> network = literature.barzilai_resnet(depth=2)
+    >>> low, high = spectrum.decay_constants(network, 3, 5, pixels=[0]).bounds([4])
+    >>> value = spectrum.eigenvalues(network, 3, 5, (4, 0, 0, 0, 0), normalized=True)[4].item()
+    >>> bool(low <= value <= high)
+    True
+    """
+    check_series(network, kind)
+    check_choice(head, "head", HEADS)
+    C, d = check_channels(n_channels), check_pixels(n_timepoints)
+    chosen = check_pixel_set(pixels, pixels, d)
+    check_input_window(network)
+    s, nu, least, largest = len(chosen), _NU[kind], 0.0, 0.0
+    moved = [{(p + shift) % d for p in chosen} for shift in shifts(head, d)]
+    at_0 = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk")
+    for own in moved:
+        least += _lower_coefficient(at_0, network, own, kind)
+        # The largest N^ν b_N over N ≥ s (lemmas C.3-C.6): b_N is the coefficient of t^N of the
+        # kernel whose dot products are t at the s pixels, else 1.
+        inside = np.array([float(pixel in own) for pixel in range(d)])
+        _, kernel, _, _, limits = one_variable(network, 1.0 - inside, inside, kind)
+        n, (at_1, at_minus_1) = np.arange(s, _DEGREE + 1), limits[:, 0]
+        largest += max(float((n**nu * kernel[0, s:]).max()), float(at_1 + abs(at_minus_1)))
+    return DecayConstants(
+        pixels=relative_pixels(chosen, d),
+        lower=least / len(moved) * _least_of_powers(C) ** s,
+        upper=largest / len(moved) * _sum_of_moments(C, s, nu),
+        lower_exponent=-(C + 2.0),
+        upper_exponent=-(C - 1.0) - 2.0 * (nu - 1.0) / s,
+    )
+
+
+def one_variable(
+    network: Network, constant: np.ndarray, slope: np.ndarray, kind: str
+) -> tuple[np.ndarray, ...]:
+    """Return series in one variable t, for dot products constant + slope · t of d pixels.
+
+    Dot products that are not constant are 1 at t = 1. The results are series (d, degrees) of the
+    last pre-activations and of the kernel; and at the ends t = 1 and t = −1, (2, d), the values of
+    the last pre-activations, the factors of their singularity x^(3/2), with x the distance of t
+    from its end, and the ends' shares in the limit of n^ν times the kernel's coefficients.
+    """
+    first = np.zeros((len(slope), _DEGREE + 1))
+    first[:, 0], first[:, 1] = constant, slope
+    before, kernel = kernel_series(
+        network, first, lambda series, window: circular_mean(series, *window), kind
+    )
+    # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2).
+    s, parts = network.branch_share, network.parts
+    F = constant + np.array([[1.0], [-1.0]]) * slope
+    slope, tau = np.broadcast_to(slope, F.shape), parts.input
+    T, cube, root = parts.input * F, np.zeros_like(F), np.zeros_like(F)
+
+    def mean(values: np.ndarray, window: Filter) -> np.ndarray:
+        return circular_mean(values.T, *window).T
+
+    for layer in range(1, network.depth + 1):
+        inner, outer = network.inner_filter(layer), network.outer_filter(layer)
+        u, steep, cube_before = mean(F, inner), mean(slope, inner), mean(cube, inner)
+        inside = parts.inner * u + mean(T, inner)
+        k0, k1 = arc_cosines(u)
+        sign = np.isclose(u, -1.0).astype(float) - np.isclose(u, 1.0)  # of κ0's root
+        own_root = _ROOT * sign * np.sqrt(steep) * inside
+        root = (1 - s) * root + s * mean(k0 * mean(root, inner) + own_root, outer)
+        T = (1 - s) * T + s * mean(parts.outer * k1 + k0 * inside, outer)
+        own_cube = _CUBE * np.abs(sign) * steep**1.5
+        cube = (1 - s) * cube + s * mean(k0 * cube_before + own_cube, outer)
+        slope = (1 - s) * slope + s * mean(k0 * steep, outer)
+        F = (1 - s) * F + s * mean(k1, outer)
+        tau += s * (parts.inner + parts.outer)
+    limits = cube / gamma(-1.5) if kind == "gpk" else root / gamma(-0.5) / (parts.readout + tau)
+    return before, kernel, u, cube_before, limits
+
+
+def _lower_coefficient(
+    series: tuple[np.ndarray, ...], network: Network, pixels: set[int], kind: str
+) -> float:
+    """Return a c for which a kernel's Taylor coefficients are a_n ≥ c Π n_i^(−5/2).
+
+    Lemma C.1 with its constant; n_i > 0 on `pixels`. `series` has the dot product of pixel 0 as
+    its variable, and 0 elsewhere. The tangent kernel has the terms r K of the features, and
+    (o + r) K of the last layer's branch (lemma C.2).
+    """
+    before, kernel, value_before, cube_before, limits = series
+    s, d, parts = len(pixels), len(kernel), network.parts
+    of_features = of_branch = 1.0
+    if kind == "ntk":
+        branches = network.depth * network.branch_share
+        total = parts.initial + (parts.inner + parts.outer) * branches
+        of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
+    # With u = u_0 + Σ g_i(t_i) + …, coefficients of κ1(u) are at least those of
+    # D Π (g_i + r g_i²/2), D the derivative of κ1 at u_0 of order s.
+    u_0, powers = float(before[0, 0]), np.zeros((1, 2 * s + 1))
+    powers[0, :2] = u_0, 1.0
+    derivatives = compose(powers)[1][0] * [float(math.factorial(m)) for m in range(2 * s + 1)]
+    orders = np.arange(1, s + 1)
+    r = float(((derivatives[s + orders] / derivatives[s]) ** (1 / orders)).min())
+    of_window = 0.0
+    for tap, count in taps(network.outer_filter(network.depth), d).items():
+        bound = derivatives[s]
+        for pixel in pixels:
+            unit = (tap - pixel) % d
+            g = before[unit : unit + 1].copy()
+            g[0, 0] = 0.0
+            cube = cube_before[:, unit] * (1.0 + r * (value_before[:, unit] - u_0))
+            bound *= _least((g + r / 2 * multiply(g, g))[0], cube / gamma(-1.5))
+        of_window += count / network.outer_filter_size * bound
+    several = of_branch * network.branch_share * of_window
+    if s > 1:
+        return several
+    unit = -next(iter(pixels)) % d  # the output at which `pixels` is the variable's pixel
+    return max(several, of_features * _least(kernel[unit], limits[:, unit]))
+
+
+def _least(series: np.ndarray, ends: np.ndarray) -> float:
+    """Return the least n^(5/2) a_n over n ≥ 1; even and odd n tend to the ends' sum, difference."""
+    n = np.arange(1, len(series))
+    found = float((n**2.5 * series[1:]).min())
+    return max(0.0, min(found, float(ends[0] + ends[1]), float(ends[0] - ends[1])))
+
+
+def _least_of_powers(n_channels: int) -> float:
+    """Return the least k^(C0+2) Σ_n n^(−5/2) m(k, n) over k ≥ 1, m the zonal moments."""
+    C, p = n_channels, n_channels / 2 + 2.0
+    found = [_moment_limit(C) / 2 * math.gamma(p - 1) * 2 ** (p - 1)]
+    for k in range(1, _FREQUENCIES + 1):
+        n = np.arange(k, 40 * k * k + 400, 2.0)  # sums that end are lower bounds
+        found.append(k ** (C + 2) * float((n**-2.5 * moments(C, np.array(k), n)).sum()))
+    return min(found)
+
+
+def _moment_limit(n_channels: int) -> float:
+    """Return the limit of n^((C0−1)/2) exp(k²/2n) m(k, n) for large n, m the zonal moments."""
+    half = n_channels / 2
+    return 2 ** (half - 0.5) * math.gamma(half) / math.sqrt(math.pi)
+
+
+def _sum_of_moments(n_channels: int, s: int, nu: float) -> float:
+    """Return the bound on the sum over N of N^−ν, times the largest product of s moments.
+
+    With a = (C0 − 1)/2, moments are at most M n^−a exp(−k²/2n). Powers of k are left out.
+    """
+    a = (n_channels - 1) / 2
+    n = np.arange(1.0, 4 * _FREQUENCIES)
+    k = n[:, None]
+    k, n = (values[(n >= k) & ((n - k) % 2 == 0)] for values in np.broadcast_arrays(k, n))
+    found = moments(n_channels, k, n) * n**a * np.exp(k**2 / (2 * n))
+    M = max(float(found.max()), _moment_limit(n_channels))
+    # φ(y) = y^−a exp(−1/2y) is largest at y = 1/2a, and φ^s y^−ν at y = s/2(as + ν).
+    top, power = 1 / (2 * a), nu + a * s
+    rising = (s / 2) ** (1 - power) * gammaincc(power - 1, s * a) * math.gamma(power - 1)
+    falling = (top**-a * math.exp(-a)) ** s * top ** (1 - nu) / (nu - 1)
+    peak = s / (2 * power)
+    largest = peak**-power * math.exp(-s / (2 * peak))
+    return float(M**s * s ** (1 - nu) * (rising + falling + largest / s))

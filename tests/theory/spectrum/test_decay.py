@@ -20,7 +20,6 @@ TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
 @pytest.mark.parametrize(
     ("network", "n_channels", "d", "top", "expected"),
     [
-        (CNN(1, 1), 2, 1, 40, {"gpk": [-4], "ntk": [-2]}),
         (TWO(3), 3, 1, 40, {"gpk": [-5], "ntk": [-3]}),
         (CNN(2), 2, 3, 48, {"gpk": [-4, -6, -6], "ntk": [-2, -4, -4]}),
         (RESNET(3), 2, 4, 24, {"gpk": [-4, -6, -6], "ntk": [-2, -4, -4]}),
@@ -33,10 +32,9 @@ def test_decay_exponents(network, n_channels, d, top, expected, kind):
     found = spectrum.decay_exponents(network, n_channels, d, top, kind)
     assert [decay.law for decay in found] == expected[kind]
     for decay in found:
-        p, powers = len(decay.pixels), {"gpk": 3, "ntk": 1}[kind]
-        nu_a, nu_b = 5 / 2, 1 + powers / (2 * d)
-        assert (found.nu_a, found.nu_b) == (nu_a, nu_b)
-        assert abs(decay.lowest + p * (n_channels + 2 * nu_a - 3)) <= 1e-12
+        p, nu_b = len(decay.pixels), 1 + {"gpk": 3, "ntk": 1}[kind] / (2 * d)
+        assert (found.nu_a, found.nu_b) == (2.5, nu_b)
+        assert abs(decay.lowest + p * (n_channels + 2)) <= 1e-12
         assert abs(decay.highest + p * (n_channels + 2 * nu_b - 3)) <= 1e-12
         assert decay.lowest <= decay.law <= decay.highest
         assert abs(decay.exponent - decay.law) <= min(decay.uncertainty, tolerances.SLOPE)
@@ -47,11 +45,18 @@ def test_decay_exponents(network, n_channels, d, top, expected, kind):
 def test_the_law_where_no_window_covers_all_pixels():
     """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
     sets = [(0, 2), (1, 2, -1), (0, 1, 2, 3, 4)]
-    found = spectrum.decay_exponents(CNN(3), 2, 5, 14, pixels=sets, nodes=28)
+    found = list(spectrum.decay_exponents(CNN(3), 2, 5, 14, pixels=sets, nodes=28))
     assert [decay.law for decay in found] == [-6, -8, -8]
     for decay in found:
         assert abs(decay.exponent - decay.law) <= tolerances.SLOPE
+    # Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2.
+    (decay,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 20, pixels=[(0, 1)], nodes=30)
+    assert decay.law == -10 and abs(decay.exponent + 10) <= tolerances.COMPETITION
+
+
+def test_the_law():
     law = spectrum.singularity_exponent
+    assert law(CNN(2, 5), 3, 5, (0, 1), "ntk") == -8
     # Seven pixels, two of them far apart: windows of 1 cost 4 each, one of 7 costs 10.
     assert law(CNN(4), 2, 9, (-3, 3)) == -8
     assert law(CNN(4), 2, 9, (-3, -2, 2, 3)) == -10
@@ -65,23 +70,17 @@ def test_the_law_where_no_window_covers_all_pixels():
     outer = CNN(2).replace(trained=("outer",))
     assert law(outer, 2, 3, (0,), "ntk") == -4
     assert law(outer, 2, 3, (0, 1), "ntk") == -4
-
-
-def test_the_law_of_products_of_windows():
-    """Two windows of 1 pixel, 2 · 5, are cheaper than the window of 5 that has both, 3 + 5 · 2."""
-    (decay,) = spectrum.decay_exponents(CNN(2, 5), 3, 5, 20, pixels=[(0, 1)], nodes=30)
-    assert decay.law == -10
-    assert abs(decay.exponent + 10) <= tolerances.COMPETITION
-    assert spectrum.singularity_exponent(CNN(2, 5), 3, 5, (0, 1), "ntk") == -8
+    assert law(TWO(2, alpha=0.0), 2, 3, (0,)) == -np.inf  # linear
+    # Exponential in the pixels, a search would not end.
+    assert law(CNN(20), 2, 32, range(6)) == -10
+    assert law(CNN(20), 2, 32, range(0, 32, 2), "ntk") == -32  # a window of 31
 
 
 @pytest.mark.parametrize(
     "network",
     [
         TWO(1),
-        TWO_CNN(1),
         TWO(2),
-        TWO_CNN(2),
         CNN(2),
         rk.Network(3, 1, outer_filter_size=3, skip=False),
         rk.Network(1, input_filter_size=3),
@@ -103,26 +102,16 @@ def test_where_eigenvalues_are_0(network, head):
 
 def test_eigenvalues_of_0_have_no_slope():
     """Pixels 3 and −3 are in the receptive field, but in none of the last layer's windows of 5."""
-    network = TWO_CNN(2)
-    found = spectrum.decay_exponents(network, 2, 8, 12, pixels=[(3, -3), (3,), (1, 3)])
-    none, one, two = found
+    sets = [(3, -3), (3,), (1, 3)]
+    none, one, two = found = spectrum.decay_exponents(TWO_CNN(2), 2, 8, 12, pixels=sets, nodes=28)
     assert (none.eigenvalues == 0).all() and (one.eigenvalues > 0).all()
     assert [decay.law for decay in found] == [-np.inf, -4, -8]
     assert np.isnan(none.exponent)
     assert "λ = 0" in str(found).splitlines()[2]
     assert abs(two.exponent + 8) <= two.uncertainty
-    # A network without its branches is linear.
-    assert spectrum.singularity_exponent(TWO(2, alpha=0.0), 2, 3, (0,)) == -np.inf
     # One layer adds up functions of single pixels.
     shallow = spectrum.decay_exponents(TWO(1), 2, 3, 16)
     assert [decay.law for decay in shallow] == [-4, -np.inf, -np.inf]
-
-
-def test_the_law_of_deep_networks_is_quick():
-    """Exponential in the pixels, it would not end."""
-    law = spectrum.singularity_exponent
-    assert law(CNN(20), 2, 32, range(6)) == -10
-    assert law(CNN(20), 2, 32, range(0, 32, 2), "ntk") == -32  # a window of 31
 
 
 DECAY = spectrum.decay_exponents
@@ -133,7 +122,7 @@ DECAY = spectrum.decay_exponents
     [
         (lambda: DECAY(CNN(2).replace(activation="erf"), 2, 3, 20), "theorem 5.1 is about ReLU"),
         (lambda: DECAY(CNN(2).replace(input_filter_size=3), 2, 3, 20), "input_filter_size 3"),
-        (lambda: DECAY(CNN(2), 2, 3, 7), "is 7, expected at least 8"),
+        (lambda: DECAY(CNN(2), 2, 3, 7), "is 7, expected an integer of at least 8"),
         (lambda: DECAY(CNN(2), 2, 6, 9, pixels=[(0, 3)]), r"pixels has \[0, 3\], .* \[0, 1, 5\]"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[]), "pixels is empty"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[0]), "expected sets of int"),
