@@ -50,8 +50,8 @@ def pivoted_cholesky(
     r"""Return landmarks and a factor F with K ≈ F Fᵀ, by randomly pivoted Cholesky.
 
     Each pivot i is drawn with probability proportional to the residual's diagonal
-    :math:`(K - F F^\top)_{ii}` (Chen, Epperly, Tropp, Webber 2022), in blocks with rejection, which
-    leave the distribution the same (Epperly, Tropp, Webber 2024).
+    :math:`(K - F F^\top)_{ii}` (Chen, Epperly, Tropp, Webber 2022). Blocks with rejection
+    leave this distribution as it is (Epperly, Tropp, Webber 2024).
 
     The kernel is computed for its diagonal and for the columns of the landmarks: at most about
     (rank + 1)·n pairs. The factor is in memory: rank·n numbers in float64.

@@ -61,7 +61,7 @@ class FeatureRidge:
     def add(
         self, F: np.ndarray, y: np.ndarray, case_weights: np.ndarray | None = None
     ) -> FeatureRidge:
-        """Add rows of features with their targets, as those of earlier blocks; return this object.
+        """Add rows of features and targets, as wide as earlier ones; return this object.
 
         Parameters
         ----------
@@ -224,9 +224,9 @@ def landmark_map(
 ) -> LandmarkMap:
     r"""Return the feature map of some landmarks among signals X.
 
-    Landmarks whose features are combinations of the others' up to rounding errors are dropped: the
+    Landmarks whose features are combinations of the others' up to rounding errors are dropped. The
     Cholesky factorization of K(S, S), scaled to a diagonal of 1, takes the largest remaining
-    diagonal next, and stops once all are at most k·eps of the kernel's dtype. A ValueError follows
+    diagonal next. It stops once all are at most k·eps of the kernel's dtype. A ValueError follows
     if no landmark is left: K(S, S) is 0.
 
     Parameters

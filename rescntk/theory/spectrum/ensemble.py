@@ -203,6 +203,8 @@ def mixture(
     grid = n_channels, n_timepoints, max_frequency, kind
     found = eigenvalues(network, *grid, normalized=True, return_error=True, **options)
     target, resolved = found.eigenvalues, found.resolved
+    if not resolved.any():
+        raise ValueError(f"network is {network!r}, none of whose eigenvalues exceeds its error")
     dot = np.zeros_like(target)  # of the mean of t over the input filter's window
     for pixel, times in taps(network.input_filter, target.ndim).items():
         if target.shape[pixel] > 1:

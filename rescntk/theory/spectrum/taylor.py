@@ -308,8 +308,8 @@ def decay_constants(
     at_0 = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk")
     for own in moved:
         least += _lower_coefficient(at_0, network, own, kind)
-        # The largest N^ν b_N over N ≥ s (lemmas C.3-C.6): b_N is the coefficient of t^N of the
-        # kernel whose dot products are t at the s pixels, else 1.
+        # The largest N^ν b_N over N ≥ s (lemmas C.3-C.6). Here b_N is the coefficient of t^N of
+        # the kernel whose dot products are t at the s pixels, else 1.
         inside = np.array([float(pixel in own) for pixel in range(d)])
         _, kernel, _, _, limits = one_variable(network, 1.0 - inside, inside, kind)
         n, (at_1, at_minus_1) = np.arange(s, _DEGREE + 1), limits[:, 0]
@@ -328,10 +328,10 @@ def one_variable(
 ) -> tuple[np.ndarray, ...]:
     """Return series in one variable t, for dot products constant + slope · t of d pixels.
 
-    Dot products that are not constant are 1 at t = 1. The results are series (d, degrees) of the
-    last pre-activations and of the kernel; and at the ends t = 1 and t = −1, (2, d), the values of
-    the last pre-activations, the factors of their singularity x^(3/2), with x the distance of t
-    from its end, and the ends' shares in the limit of n^ν times the kernel's coefficients.
+    Dot products that are not constant are 1 at t = 1. The first two results are series
+    (d, degrees): of the last pre-activations, and of the kernel. The others are (2, d), at the ends
+    t = 1 and t = −1: the last pre-activations' values, the factors of their x^(3/2), x the distance
+    of t from its end, and the ends' shares in the limit of n^ν times the kernel's coefficients.
     """
     first = np.zeros((len(slope), _DEGREE + 1))
     first[:, 0], first[:, 1] = constant, slope

@@ -73,6 +73,7 @@ def test_paths_of_a_fit_are_exact():
     ("call", "message"),
     [
         (lambda: spectrum.mixture(CNN(2), 2, 3, 4), "expected a ResNet"),
+        (lambda: spectrum.mixture(rk.Network(1, trained=()), 2, 2, 4, "ntk"), "none of whose"),
         (lambda: spectrum.fit_ensemble(RESNET(2), 2, 1, 2), "too few for 4 constants"),
         (lambda: spectrum.fit_ensemble(CNN(2), 2, 3, 4, depths=[0]), "depths is 0"),
         (
