@@ -40,8 +40,7 @@ class FrequencyDecay(NamedTuple):
     """Errors of the eigenvalues, (K,)."""
     exponent: float
     """Slope of log eigenvalue over log(k + C0/2 − 1), upper half of the frequencies, with one
-    constant for even and one for odd frequencies. NaN where too few eigenvalues exceed their
-    errors. (The Laplacian's k(k + C0 − 2) is the square of k + C0/2 − 1 up to a constant.)"""
+    constant for even and one for odd frequencies. NaN where too few eigenvalues exceed errors."""
     uncertainty: float
     """Uncertainty of `exponent` as the asymptote's: twice the difference from the slope over the
     quarter of the frequencies below, plus 1/K. A power that takes over later goes unnoticed."""
@@ -179,8 +178,8 @@ def singularity_exponent(
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
     The exponent is the least Σ (3 + w (C0 − 1)) − 2 [tangent kernel] over sets of windows that
-    together hold all pixels with the frequency; w are the windows' sizes. It is asymptotic, and
-    derived in ``docs/theory/spectrum.md``.
+    together hold all pixels with the frequency; w are the windows' sizes. The law is asymptotic
+    (``docs/theory/spectrum.md``).
 
     Parameters
     ----------
@@ -261,6 +260,7 @@ def _slope(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:
     constants = [parity == some for some in np.unique(parity)]
     if len(values) < len(constants) + 2:
         return math.nan
+    # The Laplacian's k(k + C0 − 2) is the square of k + C0/2 − 1 up to a constant.
     design = np.stack([np.log(frequency + (n_channels - 2) / 2), *constants], axis=1)
     return float(np.linalg.lstsq(design, np.log(values), rcond=None)[0][0])
 

@@ -35,15 +35,12 @@ Block = tuple[slice, ...]
 def blocks(shape: tuple[int, ...], entries: int) -> Iterator[Block]:
     """Yield blocks of at most `entries` entries that cover an array, whole in its last axes."""
     lead = leading(shape, entries)
-    rest = tuple(slice(0, length) for length in shape[lead:])
-    if lead == 0:
-        yield rest
-        return
-    step = max(1, entries // math.prod(shape[lead:]))
-    for index in product(*map(range, shape[: lead - 1])):
-        fixed = tuple(slice(i, i + 1) for i in index)
-        for start in range(0, shape[lead - 1], step):
-            yield (*fixed, slice(start, min(start + step, shape[lead - 1])), *rest)
+    steps = [1] * lead + list(shape[lead:])
+    if lead:
+        steps[lead - 1] = entries // math.prod(shape[lead:])
+    for starts in product(*map(range, [0] * len(shape), shape, steps)):
+        ends = (min(a + step, n) for a, step, n in zip(starts, steps, shape, strict=True))
+        yield tuple(map(slice, starts, ends))
 
 
 def leading(shape: tuple[int, ...], entries: int) -> int:

@@ -28,14 +28,7 @@ METHODS = ("angles", "gegenbauer", "cosine")
 def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     r"""Return the zonal functions :math:`P_0(t) \dots P_K(t)` of a pixel, (K + 1, ...).
 
-    Parameters
-    ----------
-    t : array_like, (...)
-        Dot products in [-1, 1].
-    n_channels : int
-        C0, at least 2.
-    max_frequency : int
-        K.
+    t has dot products in [-1, 1], (...). C0 is `n_channels`, at least 2, and K `max_frequency`.
 
     Examples
     --------

@@ -284,7 +284,7 @@ def decay_constants(
     network : Network
         With ReLU, and ``input_filter_size`` 1, as in the theorem.
     n_channels, n_timepoints, kind, head
-        As for `eigenvalues`. Any number of pixels.
+        As for `eigenvalues`.
     pixels : iterable of int
         The set S, at least one pixel.
 
