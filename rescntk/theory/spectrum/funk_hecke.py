@@ -30,7 +30,7 @@ from ...validation import (
 )
 from ..arguments import check_channels, check_frequencies, check_pixels
 from .grid import KernelOnGrid, blocks, grid_shape, leading, rotate, shifts, taps, windows
-from .quadrature import METHODS, Rule, default_nodes, harmonics, outer_product, rule
+from .quadrature import METHODS, Transform, default_nodes, harmonics, outer_product, rule
 
 _SECONDS_A_POINT = 3e-8
 """Seconds of one core for one point of one layer, for the message of `max_points` alone."""
@@ -281,14 +281,12 @@ class _Request:
         self, nodes: int, normalized: bool, tick: Callable[[int], None]
     ) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
-        integrate = rule(self.method, self.n_channels, self.highest, nodes)
-        last = KernelOnGrid(
-            self.network, self.kind, integrate.complements, self.d, self.n_channels, tick
-        )
+        complements, integrate = rule(self.method, self.n_channels, self.highest, nodes)
+        last = KernelOnGrid(self.network, self.kind, complements, self.d, self.n_channels, tick)
         result = np.zeros([k + 1 for k in self.max_frequency])
         self._add_rotated(result, self._last_branch(last, integrate), self._outer)
         if self.network.skip:
-            carried = integrate.transform(last.carried, dict(enumerate(self._reached)))
+            carried = integrate(last.carried, dict(enumerate(self._reached)))
             self._add_rotated(result, carried, {0: 1})
         mantissa, exponent = last.scale
         if normalized:
@@ -317,13 +315,13 @@ class _Request:
         eps = float(np.finfo(np.float64).eps)
         return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
 
-    def _last_branch(self, last: KernelOnGrid, integrate: Rule) -> np.ndarray:
+    def _last_branch(self, last: KernelOnGrid, integrate: Transform) -> np.ndarray:
         """Return the integrals of the last layer's branch, slab by slab."""
         lead, shape = self._partial(last.shape)
         reached, partial = list(enumerate(self._reached)), np.empty(shape)
         for slab in blocks(last.shape, _SLAB_ENTRIES):
-            partial[slab[:lead]] = integrate.transform(last.branch(slab), dict(reached[lead:]))
-        return integrate.transform(partial, dict(reached[:lead]))
+            partial[slab[:lead]] = integrate(last.branch(slab), dict(reached[lead:]))
+        return integrate(partial, dict(reached[:lead]))
 
     def _add_rotated(
         self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]

@@ -9,10 +9,9 @@ rules converge.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, reduce
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import scipy.fft
@@ -60,45 +59,19 @@ def _zonal(
     return values
 
 
-class Rule(NamedTuple):
-    """Nodes for one pixel, and the weights that integrate over them."""
-
-    angles: np.ndarray
-    """θ at the nodes, (n,)."""
-    matrix: np.ndarray | None
-    """Weight times P_k at each node, (K + 1, n); None where a cosine transform takes its place."""
-
-    @property
-    def complements(self) -> np.ndarray:
-        """1 − t at the nodes, without cancellation."""
-        return 2.0 * np.sin(self.angles / 2) ** 2
-
-    def transform(self, values: np.ndarray, highest: Mapping[int, int]) -> np.ndarray:
-        """Return the integrals along some axes for frequencies up to the highest of each.
-
-        Axes of length 1 belong to constants, whose integrals are 0 beyond frequency 0.
-        """
-        n, d = len(self.angles), values.ndim
-        highest = {axis: k for axis, k in highest.items() if values.shape[axis] == n}
-        if not highest:
-            return values
-        if self.matrix is None:
-            axes = tuple(highest)
-            spectrum = scipy.fft.dctn(values, type=2, axes=axes) / (2.0 * n) ** len(axes)
-            kept = (slice(highest[a] + 1) if a in highest else slice(None) for a in range(d))
-            return spectrum[tuple(kept)]
-        operands: list[object] = [values, list(range(d))]
-        for axis, k in highest.items():
-            operands += [self.matrix[: k + 1], [d + axis, axis]]
-        return contract(*operands, [d + a if a in highest else a for a in range(d)])
+Transform = Callable[[np.ndarray, Mapping[int, int]], np.ndarray]
+"""Takes values on a grid, and axes with their highest frequency; returns integrals along them."""
 
 
-def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
-    """Return a rule of `nodes` nodes for frequencies up to `max_frequency`.
+def rule(
+    method: str, n_channels: int, max_frequency: int, nodes: int
+) -> tuple[np.ndarray, Transform]:
+    """Return the complements 1 − t at `nodes` nodes for one pixel, and the rule that integrates.
 
     "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t. "cosine" has the same nodes
     as "gegenbauer" for C0 = 2, θ = (m + ½)π/n, and a discrete cosine transform.
     """
+    matrix = None  # weight times P_k at each node, (K + 1, n)
     angles: np.ndarray
     weights: np.ndarray
     if method == "angles":
@@ -108,16 +81,37 @@ def rule(method: str, n_channels: int, max_frequency: int, nodes: int) -> Rule:
     elif n_channels == 2:
         angles = (np.arange(nodes) + 0.5) * (np.pi / nodes)
         weights = np.full(nodes, 1.0 / nodes)
-        if method == "cosine" and nodes > max_frequency:
-            return Rule(angles, None)
     else:
         t, weights = scipy.special.roots_gegenbauer(nodes, (n_channels - 2) / 2)
         angles, weights = np.arccos(t[::-1]), weights[::-1]
-    # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
-    weights = weights / weights.sum()
-    complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
-    sign = np.where(angles > np.pi / 2, -1.0, 1.0)
-    return Rule(angles, weights * _zonal(complement, sign, n_channels, max_frequency))
+    if method != "cosine" or nodes <= max_frequency:
+        # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
+        weights = weights / weights.sum()
+        complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
+        sign = np.where(angles > np.pi / 2, -1.0, 1.0)
+        matrix = weights * _zonal(complement, sign, n_channels, max_frequency)
+    return 2.0 * np.sin(angles / 2) ** 2, partial(_transform, matrix, nodes)
+
+
+def _transform(
+    matrix: np.ndarray | None, n: int, values: np.ndarray, highest: Mapping[int, int]
+) -> np.ndarray:
+    """Return the integrals along some axes for frequencies up to the highest of each.
+
+    Axes of length 1 belong to constants, whose integrals are 0 beyond frequency 0.
+    """
+    d, highest = values.ndim, {axis: k for axis, k in highest.items() if values.shape[axis] == n}
+    if not highest:
+        return values
+    if matrix is None:
+        axes = tuple(highest)
+        spectrum = scipy.fft.dctn(values, type=2, axes=axes) / (2.0 * n) ** len(axes)
+        kept = (slice(highest[a] + 1) if a in highest else slice(None) for a in range(d))
+        return spectrum[tuple(kept)]
+    operands: list[object] = [values, list(range(d))]
+    for axis, k in highest.items():
+        operands += [matrix[: k + 1], [d + axis, axis]]
+    return contract(*operands, [d + a if a in highest else a for a in range(d)])
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
