@@ -110,8 +110,6 @@ def test_weights_of_cases_are_repetitions(rng, intercept):
     sums = np.stack([repeated[many == i].sum(axis=0) for i in range(n)])
     condition = np.linalg.cond(K / ridge + np.eye(n))
     close(beta_of(regression.decompose(K, times), y), sums, n, condition)
-    with pytest.raises(ValueError, match="case_weights has 0, expected positive numbers"):
-        regression.decompose(K, np.arange(n))
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -232,53 +230,52 @@ def test_ways_out_for_an_indefinite_matrix(rng):
         clipped.coefficients(y)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((np.ones((2, 3)), np.ones(2)), r"K has shape \(2, 3\), expected \(n, n\)"),
-        ((np.eye(2), np.ones(3)), r"y has shape \(3,\), expected \(2,\) or \(2, n_targets\)"),
-        ((np.eye(2), [1, np.nan]), "y of shape .* contains NaN"),
-        (([[1, 2], [3]], [1, 2]), r"K is not a rectangular array, .* \(n, n\)"),
-        (([[1, 2], [0, 1]], np.ones(2)), "K of shape .* is not symmetric"),
-        ((np.diag([2.0, -1e-6]), np.ones(2)), "smallest eigenvalue .* is -1e-06"),
-        ((np.eye(2), np.ones(2), -1), "ridge is -1, expected a finite number of at least 0"),
+def never(*arguments):
+    """Stand for a kernel: all arguments are looked at before it is computed."""
+    raise AssertionError("computed")
+
+
+E2, ONES, X = np.eye(2), np.ones(2), np.ones((3, 2, 6))
+SOLVE, POSTERIOR, INTERPOLATE = regression.solve, regression.posterior, regression.interpolate
+LADDER = regression.decompose(E2)
+REFUSALS = [
+    (SOLVE, (np.ones((2, 3)), ONES), r"K has shape \(2, 3\), expected \(n, n\)"),
+    (SOLVE, (E2, np.ones(3)), r"y has shape \(3,\), expected \(2,\) or \(2, n_targets\)"),
+    (SOLVE, (E2, [1, np.nan]), "y of shape .* contains NaN"),
+    (SOLVE, ([[1, 2], [3]], [1, 2]), r"K is not a rectangular array, .* \(n, n\)"),
+    (SOLVE, ([[1, 2], [0, 1]], ONES), "K of shape .* is not symmetric"),
+    (SOLVE, (np.diag([2.0, -1e-6]), ONES), "smallest eigenvalue .* is -1e-06"),
+    (SOLVE, (E2, ONES, -1), "ridge is -1, expected a finite number of at least 0"),
+    *[
+        (LADDER.coefficients, (ONES, ridge), r"^ridge .* of at least 0, one or \(n_ridges,\)")
+        for ridge in ([1, -1], [np.inf], [[1.0]], "much", [])
     ],
-)
-def test_refusals(arguments, message):
+    (LADDER.flow, (ONES, -1), r"^time .* of at least 0, one or \(n_times,\)"),
+    (LADDER.flow, (ONES, 1.0, 0), "learning_rate is "),
+    (regression.decompose, (E2, np.arange(2)), "case_weights has 0, expected positive numbers"),
+    (INTERPOLATE, (never, X, ONES, X), r"y has shape \(2,\), expected \(3,\)"),
+    (INTERPOLATE, (never, X, np.ones(3), X[:, :1]), r"Z has shape \(3, 1, 6\), expected 2 chan"),
+    (INTERPOLATE, (never, X, np.ones(3), X, -1), "ridge is -1"),
+    (INTERPOLATE, (rk.Network(3), X, np.ones(3), X), r"kernel is Network\(.* a rescntk.Kernel"),
+    (POSTERIOR, (E2, [[0.5, 0], [2, 0]], [1, 1], [0, 0]), "K: the posterior variance at point 1"),
+    # The worst is the worst relative to its prior: 1e-3 of 1e6 is less wrong than 0.5 of 1.
+    (POSTERIOR, (E2, np.diag([1e6 + 1e3, 1.5]) ** 0.5, [1e6, 1], ONES), r"1 would be -0\.5"),
+    (POSTERIOR, (E2, [[0.5, 0], [0, 2]], [0, 1], ONES), r"at point 0 would be -0\.25"),
+    (POSTERIOR, (E2, np.ones((1, 3)), [1], ONES), r"cross has shape \(1, 3\), expected \(m, 2\)"),
+    (POSTERIOR, (E2, np.ones((1, 2)), [1, 1], ONES), r"prior has shape \(2,\), expected \(1,\)"),
+    (POSTERIOR, (E2, np.ones((1, 2)), [[1], []], ONES), "^prior is not a rectangular array"),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments", "message"), REFUSALS)
+def test_refusals(call, arguments, message):
     with pytest.raises(ValueError, match=message):
-        regression.solve(*arguments)
+        call(*arguments)
 
 
-def test_refusals_of_ladders():
-    ladder = regression.decompose(np.eye(2))
-    for ridge in ([1, -1], [np.inf], [[1.0]], "much", []):
-        with pytest.raises(ValueError, match=r"^ridge .* of at least 0, one or \(n_ridges,\)"):
-            ladder.coefficients(np.ones(2), ridge)
-    for arguments, message in (
-        ((-1,), r"^time .* of at least 0, one or \(n_times,\)"),
-        ((1.0, 0), "learning_rate is "),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ladder.flow(np.ones(2), *arguments)
+def test_a_single_point_knows_its_constant_alone():
     with pytest.raises(ValueError, match="expected two values: one is the intercept"):
         regression.decompose(np.eye(1)).leave_one_out(np.ones(1), 0.1, intercept=True)
-
-
-def test_refusals_of_interpolations(rng):
-    """All arguments are looked at before a kernel is computed."""
-
-    def never(*arguments):
-        raise AssertionError("computed")
-
-    X = rng.standard_normal((3, 2, 6))
-    for arguments, message in (
-        ((never, X, np.ones(2), X), r"y has shape \(2,\), expected \(3,\)"),
-        ((never, X, np.ones(3), X[:, :1]), r"Z has shape \(3, 1, 6\), expected 2 channels"),
-        ((never, X, np.ones(3), X, -1), "ridge is -1"),
-        ((rk.Network(3), X, np.ones(3), X), r"kernel is Network\(.*expected a rescntk.Kernel"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            regression.interpolate(*arguments)
 
 
 # ---------------------------------------------------------------- Gaussian processes
@@ -302,21 +299,9 @@ def test_posterior_is_conditioning_of_the_joint_gaussian(rng, noise):
         assert np.abs(found.mean[m] - mean).max() <= bar * np.abs(y).max()
 
 
-def test_posterior_refusals():
-    K = np.eye(2)
-    for arguments, message in (
-        (([[0.5, 0], [2, 0]], [1, 1]), "do not belong to K: the posterior variance at point 1"),
-        # The worst is the worst relative to its prior: 1e-3 of 1e6 is less wrong than 0.5 of 1.
-        (([[np.sqrt(1e6 + 1e3), 0], [0, np.sqrt(1.5)]], [1e6, 1]), r"at point 1 would be -0\.5"),
-        (([[0.5, 0], [0, 2]], [0, 1]), r"at point 0 would be -0\.25"),
-        ((np.ones((1, 3)), [1]), r"cross has shape \(1, 3\), expected \(m, 2\)"),
-        ((np.ones((1, 2)), [1, 1]), r"prior has shape \(2,\), expected \(1,\)"),
-        ((np.ones((1, 2)), [[1], []]), "^prior is not a rectangular array"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            regression.posterior(K, *arguments, [0, 0])
-    zero = regression.posterior(K, np.zeros((1, 2)), [0], [1, 1])  # a signal of 0
-    assert zero.mean == 0 and zero.variance == 0
+def test_posterior_of_a_signal_of_0():
+    found = regression.posterior(E2, np.zeros((1, 2)), [0], ONES)
+    assert found.mean == 0 and found.variance == 0
 
 
 # ---------------------------------------------------------------- training
