@@ -261,17 +261,12 @@ def posterior(
     Parameters
     ----------
     K, cross, prior : ndarray, (n, n), (m, n) and (m,)
-        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``.
+        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``. A ValueError says if they do not
+        belong together: if a variance would be negative by more than rounding errors.
     y : ndarray, (n,) or (n, n_targets)
         Observations at X.
     noise : float, default 0.0
-        Variance σ² of the observations' errors.
-
-    Raises
-    ------
-    ValueError
-        As for `solve`; or if a variance would be negative by more than rounding errors, so that
-        `cross` and `prior` cannot belong to `K`.
+        Variance σ² of the observations' errors. K + σ²I is checked as by `solve`.
 
     Examples
     --------

@@ -258,7 +258,7 @@ class _Request:
 
     def cost(self, nodes: int) -> Cost:
         """Return what `compute` takes, in exact integers."""
-        before, features = ([nodes ** len(p) for p in w] for w in self._windows)
+        before, features = ([nodes ** len(p) for p in pixels] for pixels in self._windows)
         # The features before, the branch, and the features after with one sum in the making.
         layers = zip(features[:-2], before[:-1], features[1:-1], strict=True)
         stored = max((old + branch + 2 * new for old, branch, new in layers), default=0)
@@ -267,9 +267,8 @@ class _Request:
         slab = min(math.prod(shape), _SLAB_ENTRIES) + math.prod(shape[lead:])
         result = math.prod(k + 1 for k in self.max_frequency)
         matrix = 3 * nodes * (self.highest + 1)  # of the rule, with what it is made from
-        entries = stored * (1 + (self.kind == "ntk")) + slab + 4 * result + matrix
-        entries += 2 * math.prod(partial)
-        return Cost(sum(before), 8 * entries)
+        entries = stored * (1 + (self.kind == "ntk")) + slab + 2 * math.prod(partial)
+        return Cost(sum(before), 8 * (entries + 4 * result + matrix))
 
     def _partial(self, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """Return how many first axes slabs cut, and the shape of integrals along the others."""

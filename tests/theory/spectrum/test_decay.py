@@ -14,6 +14,7 @@ from tests import tolerances
 pytestmark = pytest.mark.slow
 
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
+ONE_OUTER = rk.Network(3, 1, outer_filter_size=3, skip=False)
 TWO, TWO_CNN = literature.barzilai_resnet, literature.barzilai_cnn
 
 
@@ -77,14 +78,7 @@ def test_the_law():
 
 
 @pytest.mark.parametrize(
-    "network",
-    [
-        TWO(1),
-        TWO(2),
-        CNN(2),
-        rk.Network(3, 1, outer_filter_size=3, skip=False),
-        rk.Network(1, input_filter_size=3),
-    ],
+    "network", [TWO(1), TWO(2), CNN(2), ONE_OUTER, rk.Network(1, input_filter_size=3)]
 )
 @pytest.mark.parametrize("head", ["equivariant", "trace"])
 def test_where_eigenvalues_are_0(network, head):
