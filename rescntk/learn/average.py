@@ -135,8 +135,7 @@ def decompose_in_units(
 ) -> tuple[float, Decomposition]:
     """Return the mean m of K's diagonal, the unit of penalties, and K/m decomposed.
 
-    Penalties then have no unit. Eigenvalues that rounding errors took below 0 are taken as 0.
-    Eigenvalues below the rounding errors of K's dtype are refused.
+    Eigenvalues that rounding errors took below 0 are taken as 0.
     """
     unit = float(np.mean(np.diagonal(K), dtype=np.float64)) or 1.0
     found = decompose(K / unit, case_weights)

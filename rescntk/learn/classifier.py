@@ -231,10 +231,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
         Raises
         ------
-        ValueError
-            For signals of another shape than those fitted.
-        NotFittedError
-            Before `fit`.
+        NotFittedError, ValueError
+            Before `fit`, or for signals of another shape than those fitted.
         """
         decisions = self._decide(X)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions

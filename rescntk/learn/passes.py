@@ -144,8 +144,8 @@ def plan(
     """Return the first `count` passes of `PLAN` for signals X, without repetitions.
 
     `settings` take the place of the plan's: a pass is made with each combination of the values.
-    `shorter` divides the plan's `max_length`. Passes that do not suit the signals are changed
-    (`_suited`), or left out: the heads "trace" and "equivariant" need signals of one length.
+    `shorter` divides the plan's `max_length`. Passes that do not suit the signals are changed, or
+    left out: the heads "trace" and "equivariant" need signals of one length.
     """
     length, passes = int(lengths(X).max()), []
     for row in PLAN[:count]:
@@ -153,7 +153,16 @@ def plan(
         planned["max_length"] = max(1, planned["max_length"] // shorter)
         choices = {name: (value,) for name, value in planned.items()} | dict(settings)
         for combination in product(*choices.values()):
-            values = _suited(dict(zip(choices, combination, strict=True)), length)
+            values = dict(zip(choices, combination, strict=True))
+            block = block_size(length, values["max_length"])
+            shortened = -(-length // block)
+            largest = shortened - (shortened % 2 == 0)  # filter, an odd number
+            for name in ("filter_size", "input_filter_size"):
+                values[name] = min(values[name], largest)
+            if block == 1:
+                values |= {"block_statistics": False, "max_length": None}
+            if shortened == 1:
+                values["first_differences"] = False
             head = values.pop("head")
             if head == "gap" or not isinstance(X, list):
                 of_view = {f.name: values.pop(f.name) for f in fields(View) if f.name in values}
@@ -166,22 +175,6 @@ def plan(
             f"need signals of one length"
         )
     return list(dict.fromkeys(passes))
-
-
-def _suited(settings: dict[str, Any], length: int) -> dict[str, Any]:
-    """Return the settings of a pass, changed where they do not suit signals of a length.
-
-    Filters longer than the shortened signals are cut to the largest odd size. Block statistics
-    need blocks, first differences two time points.
-    """
-    block = block_size(length, settings["max_length"])
-    shortened = -(-length // block)
-    for name in ("filter_size", "input_filter_size"):
-        settings[name] = min(settings[name], shortened - (shortened % 2 == 0))
-    settings["first_differences"] = settings["first_differences"] if shortened > 1 else False
-    settings["block_statistics"] = settings["block_statistics"] and block > 1
-    settings["max_length"] = settings["max_length"] if block > 1 else None
-    return settings
 
 
 def affordable(

@@ -133,10 +133,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
         Raises
         ------
-        ValueError
-            For signals of another shape than those fitted.
-        NotFittedError
-            Before `fit`.
+        NotFittedError, ValueError
+            Before `fit`, or for signals of another shape than those fitted.
         OverflowError
             If a prediction exceeds float64.
         """

@@ -82,10 +82,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the signals are of another shape than those fitted.
+        NotFittedError, ValueError
+            Before `fit`, or if the signals are of another shape than those fitted.
         """
         return self._mapped(X, lambda Z: (Z - self.mean_[:, None]) / self.scale_[:, None])
 
@@ -204,25 +202,17 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return self._fit_transform(self._read(X))
 
     def transform(self, X: Array) -> np.ndarray:
-        """Return a row for each signal.
+        """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
 
         Parameters
         ----------
         X : array, (m_cases, n_channels, n_timepoints) or (m_cases, n_timepoints)
             With the numbers of channels and time points of `fit`. Or a list, if `fit` had one.
 
-        Returns
-        -------
-        ndarray, (m_cases, n_features)
-            `KernelMatrix`: the kernel of each signal with each fitted signal.
-            `LandmarkFeatures`: the features.
-
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError, OverflowError
-            As for `fit`.
+        NotFittedError, ValueError, OverflowError
+            Before `fit`, or as for `fit`.
         """
         check_is_fitted(self)
         channels = self._flat_channels

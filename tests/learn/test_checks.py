@@ -20,7 +20,6 @@ pytestmark = pytest.mark.slow
 ESTIMATORS = [
     learn.SignalScaler(),
     learn.KernelMatrix(learn.SignalKernel(1, kind="gpk", head="trace")),
-    learn.KernelMatrix(),
     learn.ResidualKernelClassifier(class_weight="balanced", **QUICK),
     learn.ResidualKernelRegressor(**QUICK),
 ]
