@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client import KernelManager
 from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
@@ -37,22 +38,31 @@ They take the place of those in the notebook's cell with the tag "parameters".
 """
 
 
-def run(path: Path, sizes: Mapping[str, Any] | None = None) -> nbformat.NotebookNode:
+def run(
+    path: Path, sizes: Mapping[str, Any] | None = None, kernel: KernelManager | None = None
+) -> nbformat.NotebookNode:
     """Return the notebook with the outputs of a fresh run, or raise the error of a cell.
 
-    The run takes `sizes` in place of the notebook's own. Text that cells write to stderr goes to
-    the stderr of this process and is not kept as output: it differs from machine to machine.
+    The run takes `sizes` in place of the notebook's own. It starts a process, or takes the process
+    of `kernel`, without the names of notebooks that ran there before. Text that cells write to
+    stderr goes to the stderr of this process and is not kept as output: it differs from machine
+    to machine.
     """
     notebook = nbformat.read(path, as_version=4)
     if sizes:
         resize(notebook, sizes)
+    if kernel is not None:
+        notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset_selective -f ."))
     client = NotebookClient(
         notebook,
+        kernel,
         timeout=600,  # seconds for one cell; all cells of one notebook take less together
         coalesce_streams=True,  # a cell's text arrives in pieces that depend on the clock
         resources={"metadata": {"path": str(HERE)}},
     )
     executed = client.execute()
+    if kernel is not None:
+        executed.cells.pop(0)
     for cell in executed.cells:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if not _pass_on_stderr(output)]

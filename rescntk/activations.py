@@ -1,17 +1,9 @@
 r"""Dual activations: expectations of an activation under correlated Gaussians.
 
-For :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` an activation gives the expectations
-:math:`E[\sigma(u)\sigma(v)]` and :math:`E[\sigma'(u)\sigma'(v)]`. It also gives the half
-squared distance
-
-.. math:: D = (q_1 + q_2)/2 - S ,
-
-which replaces the covariance S throughout this library. Near correlation 1 a covariance has
-lost the digits that decide; a distance has them.
-
-With :math:`g = \sqrt{q_1 q_2}` and :math:`z = (\sqrt{q_1} - \sqrt{q_2})^2/2` the complement of
-the correlation is :math:`w = 1 - \rho = (D - z)/g`. The formulas below take :math:`w` instead
-of :math:`\rho`. They work on NumPy and CuPy arrays alike: ``xp`` is the array module.
+For :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` the half squared distance is :math:`D =
+(q_1 + q_2)/2 - S = z + gw`, with :math:`g = \sqrt{q_1 q_2}`, :math:`w = 1 - \rho = 1 - S/g` and
+:math:`z = (\sqrt{q_1} - \sqrt{q_2})^2/2`. Functions take w and z in place of S, and return
+distances besides covariances: near correlation 1 a covariance has lost the digits that decide.
 """
 
 from __future__ import annotations
@@ -42,7 +34,7 @@ class Pixels(NamedTuple):
 
 
 class DualInput(NamedTuple):
-    """Correlated Gaussians (u, v) at the pixel pairs of a tile."""
+    """Correlated Gaussians (u, v) at the pixel pairs of a tile; g, z and S in the unit of q."""
 
     w: Array
     """w = 1 − ρ."""
@@ -51,13 +43,13 @@ class DualInput(NamedTuple):
     """v = 1 + ρ, given besides w because 2 − w has lost its digits where w is near 2."""
 
     half_g: Array
-    """g/2 = √(q1 q2)/2, in the unit of q."""
+    """g/2 = √(q1 q2)/2."""
 
     z: Any
-    """z = (√q1 − √q2)²/2, in the unit of q."""
+    """z = (√q1 − √q2)²/2."""
 
     covariance: Any = None
-    """S, in the unit of q: wanted by activations that are not homogeneous."""
+    """S, wanted by activations that are not homogeneous."""
 
 
 class DualResult(NamedTuple):
@@ -73,9 +65,7 @@ class DualResult(NamedTuple):
     """E[σ'(u)σ'(v)] times the unit of q."""
 
     opposite_distance: Array | None = None
-    """The half squared distance to −σ(v): (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)].
-
-    Given by odd activations alone: for them σ(−v) = −σ(v)."""
+    """The half squared distance to −σ(v), given by odd activations alone."""
 
 
 class Activation(Protocol):
@@ -99,18 +89,9 @@ class Activation(Protocol):
     def dual(
         self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
-        """Return the dual activations of pixels `left` and `right`.
+        """Return the dual activations of pixels `left` and `right`, all times `factor`.
 
-        Parameters
-        ----------
-        left, right : Pixels
-            Tables that broadcast to the tile's shape.
-        pair : DualInput
-            The correlated Gaussians.
-        unit : float
-            The unit of q: variances are `unit` times the numbers in the tables.
-        factor : float
-            Multiplies all results.
+        Variances are `unit` times the numbers in the tables and in `pair`.
         """
 
 
@@ -118,12 +99,9 @@ class Relu:
     r"""ReLU: the arc-cosine kernels (Cho and Saul 2009).
 
     :math:`E[\sigma\sigma] = g\kappa_1(\rho)/2` and :math:`E[\sigma'\sigma'] =
-    \kappa_0(\rho)/2`, hence :math:`D = (z + g(1-\kappa_1))/2`.
-
-    A leaky ReLU, max(u, s u) = s u + (1 − s) ReLU(u), has 1 + s² times these with the share
-    :math:`\lambda = 2s/(1+s^2)` of the linear network: :math:`\kappa_1` becomes
-    :math:`(1-\lambda)\kappa_1 + \lambda\rho`, and :math:`\kappa_0` becomes
-    :math:`(1-\lambda)\kappa_0 + \lambda`.
+    \kappa_0(\rho)/2`, hence :math:`D = (z + g(1-\kappa_1))/2`. A leaky ReLU, max(u, s u), has
+    1 + s² times these with the share :math:`\lambda = 2s/(1+s^2)` of the linear network:
+    :math:`(1-\lambda)\kappa_1 + \lambda\rho` and :math:`(1-\lambda)\kappa_0 + \lambda`.
 
     Parameters
     ----------
@@ -156,10 +134,9 @@ class Relu:
 class Erf:
     r"""The error function (Williams 1997; used by Tirer et al. 2022).
 
-    With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi B`,
-    :math:`B = \arctan(2S/\sqrt\Delta)`, and :math:`E[\sigma'\sigma'] =
-    \frac4\pi/\sqrt\Delta`. The distances are sums of positive angles, so that they keep
-    their relative accuracy (derived in docs/theory/erf.md).
+    With :math:`\Delta = (1+2q_1)(1+2q_2) - 4S^2`, :math:`E[\sigma\sigma] = \frac2\pi
+    \arctan(2S/\sqrt\Delta)` and :math:`E[\sigma'\sigma'] = \frac4\pi/\sqrt\Delta`. Distances
+    are angles of positive terms, which keep their relative accuracy (``docs/theory/erf.md``).
     """
 
     homogeneous = False
@@ -186,9 +163,20 @@ class Erf:
         two_gw, size = two_g * xp.where(ahead, pair.w, pair.v), xp.abs(two_S)
         m = left.extra[0] + right.extra[0]  # 1 + 2 q1 + 2 q2
         root = xp.sqrt((two_g + size) * two_gw + m)  # √Δ
-        m = two_g * two_g + m
-        distance = _angle(xp, left.extra[1], right.extra[1], two_z, two_g, two_gw, size, root, m)
-        distance = (2.0 / math.pi * factor) * distance
+        m = two_g * two_g + m  # (1 + 2 q1)(1 + 2 q2)
+        # tan = X (p + 4|S|) m / ((p √Δ + 2|S| s)(s √Δ + 2|S| p)), with t = √(1 + 4q), s = t1 + t2,
+        # p = t1 t2 − 1 and X = p − 4|S| = 64 z (z + 2g) / (s² (p + 4g)) + 4gw.
+        tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, the angle is 0
+        s = left.extra[1] + right.extra[1]
+        p = left.extra[1] * right.extra[1] + s
+        s = s + 2.0
+        # Divided first: products of tiny variances would leave the range.
+        X = (2.0 * two_g + two_z) / (2.0 * two_g + p + tiny)
+        X = X * two_z / s / s * 16.0 + 2.0 * two_gw
+        X = X / (p * root + size * s + tiny)
+        X = X * (m / (s * root + size * p))
+        X = X * (p + 2.0 * size)
+        distance = (2.0 / math.pi * factor) * xp.arctan(X)
         K = (2.0 / math.pi * factor) * xp.arctan(two_S / root)
         far = 2.0 * xp.abs(K) + distance
         return DualResult(
@@ -199,56 +187,16 @@ class Erf:
         )
 
 
-def _angle(
-    xp: ModuleType,
-    left: Array,
-    right: Array,
-    two_z: Array,
-    two_g: Array,
-    two_gw: Array,
-    size: Array,
-    root: Array,
-    m: Array,
-) -> Array:
-    r"""Return erf's distance M − B as an angle, for the covariance \|S\| (docs/theory/erf.md).
-
-    `left` and `right` are t − 1, with :math:`t = \sqrt{1+4q}`; `size` is 2\|S\|, `root` is √Δ.
-    Let s = t1 + t2, p = t1 t2 − 1 and m = (1 + 2q1)(1 + 2q2). All terms are positive in
-
-    .. math::
-
-       X &= p - 4|S| = \frac{64 z (z + 2g)}{s^2 (p + 4g)} + 4gw ,
-
-       \tan &= \frac{X \, (p + 4|S|) \, m}
-             {(p\sqrt\Delta + 2|S| s)(s\sqrt\Delta + 2|S| p)} .
-    """
-    tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, the angle is 0
-    s = left + right
-    p = left * right + s
-    s = s + 2.0
-    # Divided first: products of tiny variances would leave the range.
-    X = (2.0 * two_g + two_z) / (2.0 * two_g + p + tiny)
-    X = X * two_z / s / s * 16.0 + 2.0 * two_gw
-    X = X / (p * root + size * s + tiny)
-    X = X * (m / (s * root + size * p))
-    X = X * (p + 2.0 * size)
-    return xp.arctan(X)
-
-
 BY_NAME: dict[str, Activation] = {"relu": Relu(), "erf": Erf()}
 """The activations by the names of `validation.ACTIVATIONS`."""
 
 
 def activation_of(network: Any) -> Activation:
-    """Return the nonlinearity of a network's hidden units.
+    """Return the nonlinearity of a `Network`'s hidden units.
 
     Parameters
     ----------
     network : Network
-
-    Returns
-    -------
-    Activation
 
     Examples
     --------
@@ -276,8 +224,8 @@ _SERIES_END = 1.0 / 64.0
 
 k1 = (√(1−ρ²) − ρθ)/π ~ w^(3/2) is a difference of terms ~ w^(1/2). For small w it has lost a few
 units over √w, always to the same side, and the loss adds up over the layers of a deep network
-on nearly equal signals. A larger value needs more terms: they fall by w/2 each. Chosen by
-reasoning: 8 terms reach 2^-56 at 1/64, and above 1/64 the difference is right within 8 units.
+on nearly equal signals. A larger value needs more terms: they fall by w/2 each. 8 terms reach
+2^-56 at 1/64, and above 1/64 the difference is right within 8 units.
 """
 
 _SERIES = _series(8)
@@ -293,7 +241,6 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     Parameters
     ----------
     xp : module
-        numpy or cupy.
     w, v : array
         w = 1 − ρ and v = 1 + ρ. Each has lost its digits where the other is near 2.
 
@@ -306,9 +253,7 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     --------
     >>> import numpy as np
     >>> from rescntk import activations
-    >>> w, v = np.array([1.0]), np.array([1.0])
-    >>> theta, k1 = activations.angle_and_kappa1_excess(np, w, v)
-    >>> theta, k1
+    >>> activations.angle_and_kappa1_excess(np, np.ones(1), np.ones(1))
     (array([1.57079633]), array([0.31830989]))
     """
     # tan(θ/2); NumPy's arctan takes 0.4 to 0.7 times as long as its arctan2 (AMD EPYC).
@@ -357,20 +302,14 @@ def arc(a: Any, root: Any, coefficients: Any = None) -> tuple[Any, Any]:
     ----------
     a : array
         a = 1 − ρ, in [0, 1].
-    root : array
-        √a, for the polynomials.
-    coefficients : tuple, optional
-        Coefficients of the polynomials; arrays need none.
-
-    Returns
-    -------
-    k0, k1 : array
+    root, coefficients
+        √a and the polynomials' coefficients; arrays need none.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rescntk import activations
-    >>> activations.arc(np.array([1.0]), np.array([1.0]))
+    >>> activations.arc(np.ones(1), np.ones(1))
     (array([0.5]), array([0.31830989]))
     """
     angle, k1 = angle_and_kappa1_excess(array_module(a), a, 2.0 - a)
@@ -386,18 +325,12 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
 
     Parameters
     ----------
-    half_g : array
-        g/2 = √(q1 q2)/2.
-    w, v : array
-        1 − ρ and 1 + ρ.
+    half_g, w, v : array
+        g/2 = √(q1 q2)/2, 1 − ρ and 1 + ρ.
     layer : record
         Has the numbers of `ReluConstants` among its fields.
     coefficients : tuple, optional
         Of `arc`.
-
-    Returns
-    -------
-    Dual
 
     Examples
     --------

@@ -140,11 +140,6 @@ class SignalList(Sequence[Any]):
     """Signals of different lengths, checked: arrays (n_channels, n_timepoints_i) in float64.
 
     An index gives one array. A slice, or an array of indices, gives another list.
-
-    Parameters
-    ----------
-    signals : sequence of arrays
-        All of NumPy or all of CuPy, with the same number of channels. At least one.
     """
 
     def __init__(self, signals: Sequence[Array]) -> None:

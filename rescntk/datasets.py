@@ -52,17 +52,10 @@ def read_labelled(
 
     Returns
     -------
-    signals : ndarray, (n_cases, n_channels, n_timepoints), float64
-        Or a list of arrays (n_channels, n_timepoints_i) from a ``.ts`` file of different lengths.
+    signals
+        As from `read`.
     labels : ndarray, (n_cases,), or None
         The classes or values of the signals; None where the file has none.
-
-    Raises
-    ------
-    ValueError
-        If the file does not hold signals.
-    ImportError
-        For a ``.ts`` file if aeon is not installed.
 
     Examples
     --------
@@ -115,9 +108,8 @@ def bundled() -> list[str]:
     >>> "JapaneseVowels" in datasets.bundled()
     True
     """
-    files = {path.name for path in _bundled_folder().glob("*/*_TRAIN.ts")}
-    names = {name.removesuffix("_TRAIN.ts").removesuffix("_eq") for name in files}
-    return sorted(name for name in names if _equal_length(name))
+    folders = (Path(_aeon_datasets().__path__[0]) / "data").iterdir()
+    return sorted(folder.name for folder in folders if _equal_length(folder.name))
 
 
 def load(name: str, split: str = "train") -> np.ndarray:
@@ -169,14 +161,9 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
     return signals, labels
 
 
-def _bundled_folder() -> Path:
-    """Return the folder of the data sets inside the installed aeon."""
-    return Path(_aeon_datasets().__path__[0]) / "data"
-
-
 def _ts_file(name: str, split: str) -> Path:
     """Return the file of a data set, preferably its version of equal length (suffix _eq)."""
-    folder = _bundled_folder() / name
+    folder = Path(_aeon_datasets().__path__[0]) / "data" / name
     equal = folder / f"{name}_eq_{split.upper()}.ts"
     return equal if equal.is_file() else folder / f"{name}_{split.upper()}.ts"
 

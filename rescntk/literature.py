@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from .network import Network
-from .validation import check_constant, check_depth
+from .validation import PARTS, check_constant, check_depth
 
 
 def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:
@@ -16,12 +16,8 @@ def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Net
 
     Parameters
     ----------
-    depth : int
-        Number of layers L.
-    filter_size : int, default 3
-        Number of taps of a filter, odd.
-    alpha : float, default 1.0
-        Weight of the residual branches.
+    depth, filter_size, alpha
+        As for `Network`.
 
     Examples
     --------
@@ -37,10 +33,8 @@ def barzilai_cnn(depth: int, filter_size: int = 3) -> Network:
 
     Parameters
     ----------
-    depth : int
-        Number of layers L.
-    filter_size : int, default 3
-        Number of taps of a filter, odd.
+    depth, filter_size
+        As for `Network`.
 
     Examples
     --------
@@ -58,10 +52,8 @@ def geifman_cnn(depth: int, filter_size: int = 3) -> Network:
 
     Parameters
     ----------
-    depth : int
-        Number of layers L.
-    filter_size : int, default 3
-        Number of taps of a filter, odd.
+    depth, filter_size
+        As for `Network`.
 
     Examples
     --------
@@ -79,12 +71,8 @@ def one_convolution_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0)
 
     Parameters
     ----------
-    depth : int
-        Number of layers L.
-    filter_size : int, default 3
-        Number of taps of a filter, odd.
-    alpha : float, default 1.0
-        Weight of the residual branches.
+    depth, filter_size, alpha
+        As for `Network`.
 
     Examples
     --------
@@ -104,14 +92,10 @@ def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float 
 
     Parameters
     ----------
-    depth : int
-        Number of layers L.
-    alpha : float
-        Weight of the residual branches.
-    sigma_v : float, default 1.0
-        Standard deviation σ_v of the outer weights.
-    sigma_w : float, default 1.0
-        Standard deviation σ_w of the inner weights and the readout.
+    depth, alpha
+        As for `Network`.
+    sigma_v, sigma_w : float, default 1.0
+        Standard deviations: of the outer weights, of the inner weights and the readout.
 
     Examples
     --------
@@ -120,15 +104,7 @@ def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float 
     1.0
     """
     c_v, c_w = _variance(sigma_v, "sigma_v"), _variance(sigma_w, "sigma_w")
-    return Network(
-        depth,
-        1,
-        alpha=alpha,
-        c_v=c_v,
-        c_w=c_w,
-        readout_scale=c_w,
-        trained=("input", "inner", "outer", "readout"),
-    )
+    return Network(depth, 1, alpha=alpha, c_v=c_v, c_w=c_w, readout_scale=c_w, trained=PARTS)
 
 
 def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
@@ -139,7 +115,6 @@ def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
     Parameters
     ----------
     depth : int
-        Number of layers L.
     sigma_w : float, default 1.0
         Standard deviation σ_w of the inner weights and the readout.
 
@@ -150,15 +125,8 @@ def tirer_mlp(depth: int, sigma_w: float = 1.0) -> Network:
     4.0
     """
     c_w = _variance(sigma_w, "sigma_w")
-    return Network(
-        depth,
-        1,
-        skip=False,
-        c_v=1.0,
-        c_w=c_w,
-        readout_scale=c_w,
-        trained=("inner", "readout"),
-    )
+    trained = ("inner", "readout")
+    return Network(depth, 1, skip=False, c_v=1.0, c_w=c_w, readout_scale=c_w, trained=trained)
 
 
 def huang_resnet(depth: int, gamma: float = 1.0) -> Network:
@@ -169,7 +137,6 @@ def huang_resnet(depth: int, gamma: float = 1.0) -> Network:
     Parameters
     ----------
     depth : int
-        Number of layers L.
     gamma : float, default 1.0
         Exponent γ of the weight of the residual branches, depth^-γ.
 
@@ -191,7 +158,6 @@ def huang_ffnet(depth: int) -> Network:
     Parameters
     ----------
     depth : int
-        Number of layers L.
 
     Examples
     --------

@@ -34,10 +34,7 @@ _CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
     "negative_slope": lambda value, name: check_constant(value, name) + 0.0,  # -0.0 is 0.0
     "trained": lambda value, name: _check_trained(value),
 }
-"""Each parameter of `Network` and its check, which returns the parameter or raises ValueError.
-
-The check of `dilation` needs the depth as well.
-"""
+"""Each parameter of `Network` but `dilation`, and its check."""
 
 
 class TrainedParts(NamedTuple):
@@ -112,38 +109,35 @@ class Network:
         Size q of the inner filters (those before the activation), odd. A filter may
         be longer than the signal: circular padding wraps around.
     outer_filter_size : int, optional
-        Size of the outer filters (those after the activation), odd. The default is
-        ``filter_size``.
+        Size of the outer filters (those after the activation), odd; ``filter_size`` by default.
     input_filter_size : int, default 1
         Number of pixels that the first layer sees, odd: the windows of the signal
         become its channels. The papers have 1; signals of one channel usually need more.
     skip : bool, default True
         Whether the network has the identity path.
     alpha : float, default 1.0
-        Weight of the residual branch. Without skip connections it is absent from the
-        network, and 1.0 is kept whatever is given.
+        Weight of the residual branch. Without skip connections 1.0 is kept whatever is given.
     activation : {"relu", "erf"}, default "relu"
         The nonlinearity.
     negative_slope : float, default 0.0
         Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
         2013). ``c_v = 2 / (1 + s**2)`` keeps variances as they are. 1 makes the network linear.
-        Near 1 the terms of the head "gap" have both signs, and cancel for signals of zero mean:
-        the rounding errors are relative to the terms, 1/(1 − s)² times larger than otherwise.
+        Near 1 the terms of the head "gap" cancel for signals of zero mean: rounding errors are
+        relative to the terms, 1/(1 − s)² times larger than otherwise.
     c_v, c_w : float, default 2.0 and 1.0
         Variances of the outer and the inner weights.
     readout_scale : float, default 1.0
         Variance of the readout weights: a factor on the kernel.
     input_scale : float, optional
-        Factor on the inner products of the input's pixels; the default is one over
-        the number of channels.
+        Factor on the inner products of the input's pixels; one over the number of channels by
+        default.
     trained : iterable of str, default ("inner", "outer", "readout")
         The parts that are trained, which the tangent kernel sums over; of "input",
         "inner", "outer", "readout". It does not change the Gaussian process kernel.
     dilation : int or iterable of int, default 1
         Pixels from one tap to the next of the inner and outer filters: one number for all
-        layers, or ``depth`` numbers, one for each layer (Yu and Koltun 2016). With 1, 2, 4, …
-        the receptive field grows exponentially with depth. Equal numbers are kept as one. The
-        input filter is not dilated.
+        layers, or ``depth`` numbers, one for each layer (Yu and Koltun 2016). Equal numbers are
+        kept as one. The input filter is not dilated.
 
     Examples
     --------
@@ -210,7 +204,7 @@ class Network:
 
     @property
     def is_relu(self) -> bool:
-        """True for ReLU, whose closed forms much of the theory is about; False if it leaks."""
+        """True for ReLU, False if it leaks."""
         return self.activation == "relu" and self.negative_slope == 0.0
 
     @property
@@ -273,9 +267,9 @@ class Network:
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
 
-        Where ``outer_filter_size`` equals ``filter_size``, it stays equal if ``filter_size``
-        alone is changed. Where each layer has its own dilation, a smaller ``depth`` keeps the
-        dilations of the first layers. A larger ``depth`` then needs a new ``dilation``.
+        An ``outer_filter_size`` that equals ``filter_size`` changes with it. Where each layer has
+        its own dilation, a smaller ``depth`` keeps those of the first layers, and a larger
+        ``depth`` needs a new ``dilation``.
 
         Examples
         --------
@@ -283,14 +277,12 @@ class Network:
         >>> Network(depth=5).replace(filter_size=7).outer_filter_size
         7
         """
-        known = [field.name for field in fields(self)]
         for name in changes:
-            check_choice(name, "replace", known)
+            check_choice(name, "replace", [field.name for field in fields(self)])
         if "filter_size" in changes and self.outer_filter_size == self.filter_size:
             changes.setdefault("outer_filter_size", None)
         if "depth" in changes and not isinstance(self.dilation, int):
-            first = self.dilation[: check_depth(changes["depth"])]
-            changes.setdefault("dilation", first)
+            changes.setdefault("dilation", self.dilation[: check_depth(changes["depth"])])
         return replace(self, **changes)
 
 
@@ -319,10 +311,7 @@ def check_one_dilation(network: Any) -> None:
 
 
 def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
-    """Return the dilation of all layers, or a tuple of one for each of `depth` layers.
-
-    Dilations are integers of at least 1. Equal ones become one number.
-    """
+    """Return the dilation of all layers, or a tuple of one for each of `depth` layers."""
     try:
         values = () if isinstance(value, str) else tuple(value)
     except TypeError:

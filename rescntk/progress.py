@@ -13,27 +13,22 @@ from typing import Any
 from .validation import check_flag
 
 _FIRST_PAUSE = 5.0
-"""Least seconds before the first line in a log, and between two lines.
-
-Raising it makes fewer lines, and none for work that is done before. Chosen by taste.
-"""
+"""Least seconds before the first line in a log, and between two lines. Chosen by taste."""
 
 _SHARE = 0.05
 """Least pause between two lines in a log, as a share of the time elapsed.
 
-Raising it makes fewer lines. Chosen by taste: about 14 lines for each tenfold elapsed time.
+Chosen by taste: about 14 lines for each tenfold elapsed time.
 """
 
 _JUDGE_AFTER = 10.0
 """Seconds after which the time left is estimated for the warning.
 
-Raising it makes the estimate better and the warning later. Chosen by reasoning: the engines
-report many times in 10 seconds.
+The engines report many times in 10 seconds.
 """
 
 _LONG = 3600.0
-"""Seconds of work left from which on a warning is given. Raising it makes fewer warnings. Chosen
-by taste: an hour."""
+"""Seconds of work left from which on a warning is given: an hour, chosen by taste."""
 
 
 @contextmanager
@@ -58,46 +53,40 @@ def progress_bar(
     advice : str
         What the warning says about interruptions.
     """
-    report = _Report(name, total, unit, check_flag(show, "progress"), advice)
-    try:
-        yield report.add
-        report.add(total - report.done)
-    finally:
-        if report.bar is not None:
-            report.bar.close()
+    prints = check_flag(show, "progress")
+    bar = _tqdm(total=total, unit=unit, desc=name, unit_scale=True) if show else None
+    done, start, printed, is_judged = 0, time.monotonic(), 0.0, False
 
-
-class _Report:
-    """The state of `progress_bar`."""
-
-    def __init__(self, name: str, total: int, unit: str, show: bool, advice: str) -> None:
-        self.name, self.total, self.unit, self.advice = name, total, unit, advice
-        self.done, self.start, self.is_judged = 0, time.monotonic(), False
-        self.bar = _tqdm(total=total, unit=unit, desc=name, unit_scale=True) if show else None
-        self.prints, self.printed = show and self.bar is None, 0.0
-
-    def add(self, done: int) -> None:
-        """Count `done` finished units."""
-        self.done = min(self.done + done, self.total)  # tiles compute a few pairs twice
-        elapsed = time.monotonic() - self.start
-        left = elapsed * (self.total - self.done) / self.done if self.done else 0.0
-        if not self.is_judged and elapsed >= _JUDGE_AFTER:
-            self.is_judged = True
+    def add(more: int) -> None:
+        nonlocal done, printed, is_judged
+        before, done = done, min(done + more, total)  # tiles compute a few pairs twice
+        elapsed = time.monotonic() - start
+        left = elapsed * (total - done) / done if done else 0.0
+        if not is_judged and elapsed >= _JUDGE_AFTER:
+            is_judged = True
             if left >= _LONG:
-                advice = f": {self.advice}" if self.advice else ""
-                warnings.warn(
-                    f"{self.name}: about {_hours(left)} of work are left{advice}", stacklevel=2
-                )
-        if self.bar is not None:
-            self.bar.update(self.done - self.bar.n)
+                hours = left / 3600
+                work = f"{hours:.2g} hours" if hours < 48 else f"{hours / 24:,.1f} days"
+                losses = f": {advice}" if advice else ""
+                warnings.warn(f"{name}: about {work} of work are left{losses}", stacklevel=2)
+        if bar is not None:
+            bar.update(done - before)
+            return
         pause = max(_FIRST_PAUSE, _SHARE * elapsed)
-        is_last = done > 0 and self.done == self.total and elapsed >= _FIRST_PAUSE
-        if self.prints and (is_last or elapsed - self.printed > pause):
-            self.printed = elapsed
-            share = 100 * self.done / max(1, self.total)
-            times = f"{_clock(elapsed)}, about {_clock(left)} left"
-            text = f"{self.name}: {self.done}/{self.total} {self.unit}s, {share:.0f} %, {times}"
+        is_last = more > 0 and done == total and elapsed >= _FIRST_PAUSE
+        if prints and (is_last or elapsed - printed > pause):
+            printed = elapsed
+            counts = f"{done}/{total} {unit}s, {100 * done / max(1, total):.0f} %"
+            passed, to_come = (timedelta(seconds=round(seconds)) for seconds in (elapsed, left))
+            text = f"{name}: {counts}, {passed}, about {to_come} left"
             print(text, file=sys.stderr, flush=True)
+
+    try:
+        yield add
+        add(total - done)
+    finally:
+        if bar is not None:
+            bar.close()
 
 
 def _tqdm(**options: Any) -> Any:
@@ -109,14 +98,3 @@ def _tqdm(**options: Any) -> Any:
     except ModuleNotFoundError:
         return None
     return tqdm(**options)
-
-
-def _clock(seconds: float) -> str:
-    """Return seconds as hours, minutes and seconds: "1:02:03"."""
-    return str(timedelta(seconds=round(seconds)))
-
-
-def _hours(seconds: float) -> str:
-    """Return a long time in words: "2.5 hours", "3.1 days"."""
-    hours = seconds / 3600
-    return f"{hours:.2g} hours" if hours < 48 else f"{hours / 24:,.1f} days"

@@ -61,10 +61,9 @@ def check_depth(value: Any, name: str = "depth") -> int:
 
 def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
-    try:
-        ladder = tuple(check_depth(depth, "depths") for depth in depths)
-    except TypeError:
-        raise ValueError(f"depths is {depths!r}, expected a sequence of integers") from None
+    if not isinstance(depths, Iterable):
+        raise ValueError(f"depths is {depths!r}, expected a sequence of integers")
+    ladder = tuple(check_depth(depth, "depths") for depth in depths)
     if not ladder:
         raise ValueError("depths is empty, expected at least one depth")
     return ladder
@@ -132,7 +131,7 @@ def check_dtype(dtype: Any) -> str:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Raise a ValueError if `kernel` cannot be called: a `Network`, say."""
+    """Raise a ValueError if `kernel` cannot be called, as a `Network` cannot."""
     if not callable(kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel or another callable")
 
@@ -144,13 +143,8 @@ def check_real(values: Any, name: str, expected: str, finite: bool = True) -> An
     """Return `values`, real numbers, as a float64 array.
 
     `expected` is the rest of "expected real numbers …" in messages: "(n, n)" or "of at least 0",
-    say. With `finite`, infinity is refused besides NaN.
-
-    Raises
-    ------
-    ValueError
-        For masked arrays, whose mask NumPy's functions would ignore; for other dtypes than real
-        numbers; for ragged lists; and for NaN or infinity.
+    say. With `finite`, infinity is refused besides NaN. Masked arrays are refused because NumPy's
+    functions would ignore their mask.
     """
     check_unmasked(values, name, expected)
     xp = array_module(values)
@@ -180,20 +174,15 @@ def check_unmasked(values: Any, name: str, expected: str, tools: str = "") -> No
 
     `expected` is as for `check_real`; `tools` names more ways to fill in masked values.
     """
-    if _is_masked(values, 2):
-        ways = ", ".join(filter(None, (f"{name}.filled(…)", tools)))
-        raise ValueError(
-            f"{name} is a masked array, expected real numbers {expected} without a mask: fill in "
-            f"masked values first ({ways}), or leave masked cases out"
-        )
-
-
-def _is_masked(values: Any, depth: int) -> bool:
-    """Return whether a masked array is among `values` and the items of `depth` nested lists."""
-    if isinstance(values, np.ma.MaskedArray):
-        return True
-    nested = isinstance(values, (list, tuple)) and depth > 0
-    return nested and any(_is_masked(item, depth - 1) for item in values)
+    nested = [values]
+    for _ in range(3):  # cases, channels
+        if any(isinstance(item, np.ma.MaskedArray) for item in nested):
+            ways = ", ".join(filter(None, (f"{name}.filled(…)", tools)))
+            raise ValueError(
+                f"{name} is a masked array, expected real numbers {expected} without a mask: fill "
+                f"in masked values first ({ways}), or leave masked cases out"
+            )
+        nested = [item for items in nested if isinstance(items, (list, tuple)) for item in items]
 
 
 def check_shape(
@@ -210,10 +199,7 @@ def check_shape(
 
 
 def check_symmetric(A: Any, name: str) -> np.ndarray:
-    """Return `A`, (n, n), symmetric up to √eps times its largest entry, as a float64 array.
-
-    eps is the rounding unit of the dtype that comes.
-    """
+    """Return `A`, (n, n), symmetric up to √eps of its dtype times its largest entry, in float64."""
     matrix = check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
     if np.abs(matrix - matrix.T).max() > np.sqrt(rounding_unit(A)) * np.abs(matrix).max():
         raise ValueError(f"{name} of shape {matrix.shape} is not symmetric")
@@ -247,41 +233,34 @@ def check_batch(X: Any, name: str) -> Any:
     `X` is an array (n_cases, n_channels, n_timepoints), or a list or tuple of signals
     (n_channels, n_timepoints_i). Signals of equal length become an array.
     """
-    if isinstance(X, SignalList):
-        signals = list(X)
-    elif isinstance(X, (list, tuple)) and (not X or any(hasattr(x, "ndim") for x in X)):
-        signals = _check_list(X, name)
-    else:
+    if isinstance(X, (list, tuple)) and (not X or any(hasattr(x, "ndim") for x in X)):
+        X = _check_list(X, name)
+    elif not isinstance(X, SignalList):
         return check_signals(X, name)
-    if len({signal.shape[1] for signal in signals}) > 1:
-        return SignalList(signals)
-    return array_module(signals[0]).stack(signals)
+    return X if len(set(X.lengths)) > 1 else X.xp.stack(list(X))
 
 
-def _check_list(X: Any, name: str) -> list[Any]:
-    """Return the signals of a list as float64 arrays (n_channels, n_timepoints_i)."""
+def _check_list(X: Any, name: str) -> SignalList:
+    """Return a list of signals (n_channels, n_timepoints_i) as float64 arrays."""
     expected = "(n_channels, n_timepoints)"
     if not X:
         raise ValueError(f"{name} is empty, expected at least one signal {expected}")
     check_unmasked(X, name, expected)
-    signals: list[Any] = []
-    for k, x in enumerate(X):
-        signal = check_real(x, f"{name}[{k}]", expected)
+    signals = [check_real(x, f"{name}[{k}]", expected) for k, x in enumerate(X)]
+    for k, signal in enumerate(signals):
         if signal.ndim != 2 or 0 in signal.shape:
             remedy = f"; a signal of one channel is {name}[{k}][None]" if signal.ndim == 1 else ""
             raise ValueError(f"{name}[{k}] has shape {signal.shape}, expected {expected}{remedy}")
-        first = signals[0] if signals else signal
-        if len(signal) != len(first):
+        if len(signal) != (channels := len(signals[0])):
             raise ValueError(
-                f"{name}[{k}] has {len(signal)} channels, expected {len(first)} as in {name}[0]"
+                f"{name}[{k}] has {len(signal)} channels, expected {channels} as in {name}[0]"
             )
-        if array_module(signal) is not array_module(first):
+        if array_module(signal) is not array_module(signals[0]):
             raise ValueError(
                 f"{name}[{k}] and {name}[0] are of different array libraries, expected all NumPy "
                 f"or all CuPy"
             )
-        signals.append(signal)
-    return signals
+    return SignalList(signals)
 
 
 def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
@@ -292,10 +271,15 @@ def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
     """
     lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
     left, right = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
-    check_one_length(left, "X", head)
+    for batch, name in ((left, "X"), (right, "Z")):
+        if isinstance(batch, SignalList) and head != "gap":
+            kernel = "pixel_pairs takes" if head == "pixels" else f"head is {head!r}, which takes"
+            raise ValueError(
+                f"{kernel} signals of one length, and {name} has {batch_shape(batch)}: expected "
+                f"one length, or head 'gap', the mean over all pixel pairs"
+            )
     if right is None:
         return left, None
-    check_one_length(right, "Z", head)
     check_match(left, right, lists and head == "gap")
     arrays = not any(isinstance(batch, SignalList) for batch in (left, right))
     if arrays and channels_and_length(left) == channels_and_length(right):
@@ -305,21 +289,19 @@ def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
 
 def check_array(X: Any, name: str, reason: str) -> np.ndarray:
     """Return an array of signals unchanged, or refuse a list of signals of different lengths."""
-    if isinstance(X, (list, SignalList)):
-        lengths = [signal.shape[1] for signal in X]
-        raise ValueError(
-            f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
-            f"of one length: {reason}"
-        )
-    array: np.ndarray = X
-    return array
+    if isinstance(X, np.ndarray):
+        return X
+    lengths = [signal.shape[1] for signal in X]
+    raise ValueError(
+        f"{name} has signals of {min(lengths)} to {max(lengths)} timepoints, expected signals "
+        f"of one length: {reason}"
+    )
 
 
 def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("X", "Z")) -> None:
-    """Raise a ValueError if batches X and Z differ in library, channels or length.
+    """Raise a ValueError if batches X and Z differ in library, channels, or length but in lists.
 
-    Lengths may differ if `lists` is true: if X or Z came as a list. Messages call the batches by
-    `names`.
+    `lists` is true if X or Z came as a list. Messages call the batches by `names`.
     """
     one, two = names
     if library(X) is not library(Z):
@@ -344,23 +326,12 @@ def batch_shape(X: Any) -> str:
     return f"shape {X.shape}"
 
 
-def check_one_length(X: Any, name: str, head: str) -> None:
-    """Raise a ValueError if signals of different lengths meet another head than "gap"."""
-    if isinstance(X, SignalList) and head != "gap":
-        kernel = "pixel_pairs takes" if head == "pixels" else f"head is {head!r}, which takes"
-        raise ValueError(
-            f"{kernel} signals of one length, and {name} has {batch_shape(X)}: expected one "
-            f"length, or head 'gap', the mean over all pixel pairs"
-        )
-
-
 # ---------------------------------------------------------------- memory
 
 _ALWAYS_FREE = 2**24
-"""Bytes that count as free without asking the system: less than importing NumPy takes.
+"""Bytes that count as free without asking, which takes 0.4 ms (EPYC with 2 cores, quiet).
 
-Raising it saves small calls the 0.4 ms that asking takes (EPYC with 2 cores, quiet), but may let
-a larger call fail without a sentence.
+Importing NumPy takes more. Raising it may let a larger call fail without a sentence.
 """
 
 
@@ -394,9 +365,8 @@ def _amount(n_bytes: float) -> str:
 def free_bytes() -> int | None:
     """Return the bytes that this process can still get, or None where the system does not tell.
 
-    The smallest limit counts: the machine, the process's address space, and its control groups,
-    which containers and job schedulers set. Free swap space and cached files count as free. So
-    the number is rather too large than too small.
+    The smallest limit counts: of the machine with its swap space and cached files, of the
+    process's address space, or of its control groups, which containers and job schedulers set.
     """
     limits = [*_limits_of_groups(), *_limits_of_machine()]
     return max(0, min(limits)) if limits else None
@@ -412,20 +382,16 @@ def _limits_of_machine() -> Iterator[int]:
         return
     yield psutil.virtual_memory().available + psutil.swap_memory().free
     if hasattr(psutil, "RLIMIT_AS"):
-        process = psutil.Process()
-        most = process.rlimit(psutil.RLIMIT_AS)[0]
+        most = psutil.Process().rlimit(psutil.RLIMIT_AS)[0]
         if most != psutil.RLIM_INFINITY:
-            yield most - process.memory_info().vms
+            yield most - psutil.Process().memory_info().vms
 
 
 _GROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "anon"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "total_rss"),
 }
-"""Folder, file of the limit, and count of used memory: control groups of version 2 and 1.
-
-The count leaves out cached files, which the system drops when memory is needed.
-"""
+"""Folder, file of the limit, count of used memory but cached files: versions 2 and 1."""
 
 
 def _limits_of_groups(root: Path = Path("/")) -> Iterator[int]:

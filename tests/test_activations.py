@@ -47,30 +47,17 @@ def test_the_series_meets_the_closed_form():
     assert np.abs(np.diff(values)).max() <= 16 * EPS * edge
 
 
-def run_dual(name, q1, q2, covariance, unit=1.0, factor=1.0):
-    """Return the dual activations, times `factor`, of Gaussians of these (co)variances."""
+def run_dual(name, left, right, w, v, unit=1.0, factor=1.0):
+    """Return the duals of Gaussians with √(q/2) = left and right, 1 − ρ = w and 1 + ρ = v."""
     activation = activations.BY_NAME[name]
-    q1, q2, covariance = (np.atleast_1d(np.asarray(v, dtype=float)) for v in (q1, q2, covariance))
-
-    def pixels(q):
-        return activations.Pixels(np.sqrt(q / 2), 1 / np.sqrt(q), activation.extra(np, q, unit))
-
-    g = np.sqrt(q1 * q2)
-    w = 1 - covariance / g
-    given = activations.DualInput(
-        w=w,
-        v=2 - w,
-        half_g=g / 2,
-        z=(np.sqrt(q1) - np.sqrt(q2)) ** 2 / 2,
-        covariance=None if activation.homogeneous else covariance.copy(),
-    )
-    return activation.dual(
-        pixels(q1),
-        pixels(q2),
-        given,
-        unit=unit,
-        factor=factor,
-    )
+    left, right, w, v = (np.atleast_1d(np.asarray(a, dtype=float)) for a in (left, right, w, v))
+    pixels = [
+        activations.Pixels(root, np.array([]), activation.extra(np, 2 * root * root, unit))
+        for root in (left, right)
+    ]
+    half_g = left * right
+    pair = activations.DualInput(w, v, half_g, (left - right) ** 2, half_g * (v - w))
+    return activation.dual(*pixels, pair, unit=unit, factor=factor)
 
 
 def closed_form(name, unit, q1, q2, s):
@@ -88,9 +75,9 @@ def closed_form(name, unit, q1, q2, s):
 @pytest.mark.parametrize("name", activations.BY_NAME)
 @given(st.floats(0.1, 9), st.floats(0.1, 9), st.floats(-0.99, 0.99), st.sampled_from([1.0, 0.3]))
 def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
-    s = rho * np.sqrt(q1 * q2)
-    K, distance, K_dot, _ = run_dual(name, q1, q2, s, unit=unit, factor=0.7)
-    expected, expected_slope = closed_form(name, unit, q1, q2, s)
+    roots = np.sqrt([q1 / 2, q2 / 2])
+    K, distance, K_dot, _ = run_dual(name, *roots, 1 - rho, 1 + rho, unit=unit, factor=0.7)
+    expected, expected_slope = closed_form(name, unit, q1, q2, rho * np.sqrt(q1 * q2))
     bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
     assert abs(K[0] - 0.7 * expected) <= bar
     assert abs(K_dot[0] - 0.7 * unit * expected_slope) <= bar
@@ -105,24 +92,9 @@ def log_uniform(least, most):
 @given(log_uniform(-140, 8), log_uniform(-140, 8) | st.none(), log_uniform(-30, 0), st.booleans())
 def test_distances_of_erf_keep_relative_accuracy(root, other, w, flip):
     """Nearly equal or opposite, of all sizes: the smaller distance is right in its own digits."""
-    activation = activations.BY_NAME["erf"]
-    roots = [np.array([v]) for v in (root, root if other is None else other)]  # √(q/2)
-    pixels = [activations.Pixels(v, 1 / v, activation.extra(np, 2 * v * v, 1.0)) for v in roots]
-    one, two = (wide.mpf(float(v[0])) for v in roots)
-    near, far = np.array([w]), np.array([2 - w])
-    half_g = roots[0] * roots[1]
-    S = 2 * half_g * (1 - near)
-    result = activation.dual(
-        *pixels,
-        activations.DualInput(
-            *((far, near) if flip else (near, far)),
-            half_g=half_g,
-            z=(roots[0] - roots[1]) ** 2,
-            covariance=-S if flip else S,
-        ),
-        unit=1.0,
-        factor=1.0,
-    )
+    other = root if other is None else other
+    one, two = wide.mpf(root), wide.mpf(other)  # √(q/2)
+    result = run_dual("erf", root, other, *((2 - w, w) if flip else (w, 2 - w)))
     a, b, s = 2 * one**2, 2 * two**2, 2 * one * two * (1 - wide.mpf(w))
     own = [wide.asin(2 * q / (1 + 2 * q)) for q in (a, b)]
     K = wide.asin(2 * s / wide.sqrt((1 + 2 * a) * (1 + 2 * b)))
@@ -135,29 +107,19 @@ def test_distances_of_erf_keep_relative_accuracy(root, other, w, flip):
 def test_ties_and_opposites_have_distance_0(rng):
     q = np.append(10.0 ** rng.uniform(-100, 100, 50), 0.0)
     for sign in (1.0, -1.0):
-        K, distance, _, opposite = run_erf_ties(q, sign)
+        w, v = np.full_like(q, 1 - sign), np.full_like(q, 1 + sign)
+        K, distance, _, opposite = run_dual("erf", *np.sqrt([q / 2, q / 2]), w, v)
         near, far = (distance, opposite) if sign > 0 else (opposite, distance)
         assert (near == 0).all()
         assert (far == 2 * np.abs(K)).all()
         assert np.isfinite(K).all()
 
 
-def run_erf_ties(q, sign):
-    """Return the duals of erf of pixels with themselves, or with their negatives."""
-    activation = activations.BY_NAME["erf"]
-    half_root = np.sqrt(q / 2)
-    inverse = np.divide(1, np.sqrt(q), out=np.zeros_like(q), where=q > 0)
-    pixels = activations.Pixels(half_root, inverse, activation.extra(np, q, 1.0))
-    w, v = np.full_like(q, 1 - sign), np.full_like(q, 1 + sign)
-    g = 2 * half_root**2
-    given = activations.DualInput(w, v, g / 2, np.zeros_like(q), sign * g)
-    return activation.dual(pixels, pixels, given, unit=1.0, factor=1.0)
-
-
 @pytest.mark.parametrize("name", activations.BY_NAME)
 def test_diagonals_are_duals_of_a_pixel_with_itself(name):
     q = np.array([0.01, 0.5, 2.0, 40.0])
-    K, distance, K_dot, _ = run_dual(name, q, q, q, unit=0.5, factor=3.0)
+    roots = np.sqrt([q / 2, q / 2])
+    K, distance, K_dot, _ = run_dual(name, *roots, 0 * q, 2 + 0 * q, unit=0.5, factor=3.0)
     own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
     np.testing.assert_allclose(K, own, rtol=8 * EPS)
     np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)
@@ -175,7 +137,8 @@ def test_duals_are_expectations(name, rng):
         erf = np.vectorize(__import__("math").erf)
         slopes = [2 / np.sqrt(np.pi) * np.exp(-(a**2)) for a in (u, v)]
         products = erf(u) * erf(v), slopes[0] * slopes[1]
-    K, _, K_dot, _ = run_dual(name, q1, q2, s)
+    rho = s / np.sqrt(q1 * q2)
+    K, _, K_dot, _ = run_dual(name, *np.sqrt([q1 / 2, q2 / 2]), 1 - rho, 1 + rho)
     for sample, value in zip(products, (K, K_dot), strict=True):
         error = sample.std() / np.sqrt(len(sample))
         assert abs(sample.mean() - value[0]) <= tolerances.STANDARD_ERRORS * error

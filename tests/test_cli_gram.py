@@ -26,7 +26,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return cli.main(["gram", *BASE, *arguments])
+    """Return the exit status of ``gram`` with arguments, separated by spaces too."""
+    return cli.main(["gram", *BASE, *" ".join(arguments).split()])
 
 
 def said(capsys):
@@ -61,13 +62,13 @@ def test_two_files_and_the_parameters_beside(folder):
 
 def test_files_and_options_in_any_order():
     for arguments in (
-        ["X.npy", "-o", "K.npy", "Z.npz", "--others-array", "Z"],
-        ["-o", "K.npy", "X.npy", "--others-array", "Z", "Z.npz"],
+        "X.npy -o K.npy Z.npz --others-array Z",
+        "-o K.npy X.npy --others-array Z Z.npz",
     ):
-        assert run(*arguments, "--overwrite") == 0
+        assert run(arguments, "--overwrite") == 0
         assert np.load("K.npy").shape == (6, 3)
     with pytest.raises(SystemExit):
-        run("X.npy", "Z.npz", "third.npy", "-o", "K.npy")
+        run("X.npy Z.npz third.npy -o K.npy")
 
 
 def test_labels_of_ts_files_are_kept(folder):
@@ -179,43 +180,38 @@ def test_stored_resumed_and_replaced(folder, stored, capsys, monkeypatch):
     assert sorted(os.listdir()) == ["K.zarr", "X.npy", "Z.npz", "mine.zarr"]
 
 
-def test_workers(stored, capsys):
-    assert run("X.npy", "-o", "K.zarr", "--block", "2", "--workers", "1") == 0
+def test_workers(stored):
+    assert run("X.npy -o K.zarr --block 2 --workers 1") == 0
     expected = rk.gram(NET, X, dtype="float32", engine="reference", kinds="ntk").ntk
     assert (stored.open("K.zarr").ntk[:] == expected).all()
-    cases = [
-        (["--workers", "0"], "workers is 0, expected an integer of at least 1"),
-        (["--workers", "100000"], "expected at most the cores of this host"),
-        (["--workers", "1", "--scheduler", "tcp://x:1"], "both --workers and --scheduler"),
-        (["--scheduler", "nowhere"], "rescntk: "),
-        (["--block", "0"], "block is 0"),
-    ]
-    for options, message in cases:
-        capsys.readouterr()
-        assert run("X.npy", "-o", "L.zarr", *options) == 2
-        assert message in capsys.readouterr().err
-    assert not os.path.exists("L.zarr")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "K.npy", "--workers", "2"], "--workers is for outputs in .zarr"),
-        (["-o", "K.npz", "--block", "2"], "--block is for outputs in .zarr"),
-        (["-o", "K.npy", "--kind", "both"], "holds one kind: both go into .npz or .zarr"),
-        (["-o", "K.npy", "--kind", "cntk"], "kind is 'cntk', expected one of"),
-        (["-o", "K.npy", "--dtype", "half"], "dtype is 'half', expected one of 'float64'"),
-        (["-o", "K.npy", "--others-array", "Z"], "--others-array is given without OTHERS"),
-        (["Z.npz", "-o", "K.npy"], "say which one"),
-        (["one.npy", "-o", "K.npy"], "Z has shape (3, 1, 8), expected 2 channels"),
-        (["one.npy", "-o", "K.zarr"], "Z has shape (3, 1, 8), expected 2 channels"),
-        (["-o", "no/K.zarr"], "expected a folder that is there"),
-        (["-o", "K.zarr", "--engine", "cuda"], "engine is 'cuda'"),
+        ("-o K.npy --workers 2", "--workers is for outputs in .zarr"),
+        ("-o K.npy --kind both", "holds one kind: both go into .npz or .zarr"),
+        ("-o K.npy --kind cntk", "kind is 'cntk', expected one of"),
+        ("-o K.npy --dtype half", "dtype is 'half', expected one of 'float64'"),
+        ("-o K.npy --others-array Z", "--others-array is given without OTHERS"),
+        ("Z.npz -o K.npy", "say which one"),
+        ("one.npy -o K.npy", "Z has shape (3, 1, 8), expected 2 channels"),
+        ("one.npy -o K.zarr", "Z has shape (3, 1, 8), expected 2 channels"),
+        ("-o no/K.zarr", "expected a folder that is there"),
+        ("-o K.zarr --engine cuda", "engine is 'cuda'"),
+        ("-o L.zarr --workers 0", "workers is 0, expected an integer of at least 1"),
+        ("-o L.zarr --workers 100000", "expected at most the cores of this host"),
+        ("-o L.zarr --workers 1 --scheduler tcp://x:1", "both --workers and --scheduler"),
+        ("-o L.zarr --scheduler nowhere", "rescntk: "),
+        ("-o L.zarr --block 0", "block is 0"),
     ],
 )
 def test_messages(arguments, message, capsys):
+    if ".zarr" in arguments:
+        pytest.importorskip("zarr")
+        pytest.importorskip("distributed")
     np.save("one.npy", Z[:, :1])
-    assert run("X.npy", *arguments) == 2
+    assert run("X.npy", arguments) == 2
     assert message in said(capsys)
     assert sorted(os.listdir()) == ["X.npy", "Z.npz", "one.npy"]
 

@@ -76,7 +76,7 @@ def test_exact(name, make, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("k", "alpha"), enumerate([2.0**-20, 2.0**-10, 2.0**-4, 2.0, 30.0]))
+@pytest.mark.parametrize(("k", "alpha"), list(enumerate([2.0**-20, 2.0**-10, 2.0**-4, 2.0, 30.0])))
 def test_exact_at_every_alpha(k, alpha, rng):
     for make in SIGNALS[k % 2 :: 2]:
         assert_exact(rk.Network(3, alpha=alpha), make(2, 3, rng)[:4])
@@ -113,32 +113,29 @@ def test_exact_on_every_engine(engines, rng):
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_two_sets_of_signals(normalized, kind, rng):
-    """The derivative of a pair depends on the two signals alone."""
+    """The derivative of a pair depends on the two signals alone, not on the number of threads."""
     X = rng.standard_normal((5, 2, 6))
     kernel = rk.Kernel(rk.Network(3, alpha=0.5), kind, "gap", normalized)
     whole, part = alpha_derivative(kernel, X), alpha_derivative(kernel, X, X[:2].copy())
+    assert (alpha_derivative(kernel, X, threads=3).derivative == whole.derivative).all()
     assert (part.kernel == whole.kernel[:, :2]).all()
     size = np.sqrt(np.outer(kernel.diag(X), kernel.diag(X[:2])))
     error = np.abs(part.derivative - whole.derivative[:, :2]) / size
     assert error.max() <= 2 * tolerances.derivative("float64") / kernel.network.alpha
 
 
-def test_zero_at_alpha_zero_and_without_skip_connections(rng):
-    X = rng.standard_normal((4, 2, 6))
-    for network in (rk.Network(4, alpha=0.0), rk.Network(4, skip=False)):
-        for kind in ("gpk", "ntk"):
-            kernel = rk.Kernel(network, kind)
-            K, dK = alpha_derivative(kernel, X)
-            assert (K == kernel(X)).all()
-            assert not dK.any()
-
-
-def test_the_diagonal_of_a_normalized_kernel_does_not_change(rng):
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_where_the_derivative_is_zero(kind, rng):
+    """At α = 0, without skip connections, and on the diagonal of normalized kernels."""
     X = rng.standard_normal((4, 2, 6))
     X[1] = 0.0
-    for kind in ("gpk", "ntk"):
-        dK = alpha_derivative(rk.Kernel(rk.Network(3), kind, normalized=True), X).derivative
-        assert not dK.diagonal().any() and not dK[1].any()
+    for network in (rk.Network(4, alpha=0.0), rk.Network(4, skip=False)):
+        kernel = rk.Kernel(network, kind)
+        K, dK = alpha_derivative(kernel, X)
+        assert (K == kernel(X)).all()
+        assert not dK.any()
+    dK = alpha_derivative(rk.Kernel(rk.Network(3), kind, normalized=True), X).derivative
+    assert not dK.diagonal().any() and not dK[1].any()
 
 
 def test_the_law_of_great_depth(rng):
@@ -167,23 +164,14 @@ def test_growth_along_depth_costs_no_digits(rng):
         assert (error <= tolerances.derivative("float64") + tolerances.EPS["float64"] * rate).all()
 
 
-def test_does_not_depend_on_threads(rng):
-    X = rng.standard_normal((5, 2, 7))
-    kernel = rk.ResCNTK(3)
-    one, many = (alpha_derivative(kernel, X, threads=t) for t in (1, 3))
-    assert (one.derivative == many.derivative).all()
-
-
 def test_refusals(rng):
     X = rng.standard_normal((2, 1, 4))
-    with pytest.raises(ValueError, match="X has shape"):
-        alpha_derivative(rk.ResCGPK(2), X[0])
-    with pytest.raises(ValueError, match="threads"):
-        alpha_derivative(rk.ResCGPK(2), X, threads=0)
-    with pytest.raises(ValueError, match="engine is 'abacus'"):
-        alpha_derivative(rk.ResCGPK(2), X, engine="abacus")
-    with pytest.raises(ValueError, match="dtype is 'float16'"):
-        alpha_derivative(rk.ResCGPK(2), X, dtype="float16")
-    for other in ("ntk", rk.Network(2), rk.ResCGPK):
-        with pytest.raises(ValueError, match=r"expected a rescntk\.Kernel"):
-            alpha_derivative(other, X)
+    for options, says in (
+        ({"X": X[0]}, "X has shape"),
+        ({"threads": 0}, "threads"),
+        ({"engine": "abacus"}, "engine is 'abacus'"),
+        ({"dtype": "float16"}, "dtype is 'float16'"),
+        ({"kernel": rk.Network(2)}, r"expected a rescntk\.Kernel"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            alpha_derivative(**{"kernel": rk.ResCGPK(2), "X": X} | options)

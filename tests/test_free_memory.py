@@ -1,6 +1,5 @@
 """Calls that exceed the free memory are refused before any work, with the figures."""
 
-import subprocess
 import sys
 import tracemalloc
 
@@ -11,45 +10,39 @@ import rescntk as rk
 from rescntk import validation
 from rescntk.kernels.call import KernelCall
 from rescntk.validation import KINDS
+from tests.processes import run
 
 X = np.ones((100, 1, 8))
 NETWORK = rk.Network(2)
 
 
-def no_work(monkeypatch):
-    for name in ("gram", "diagonal"):
-        for engine in ("reference", "cpu.engine"):
-            module = sys.modules.get(f"rescntk.engines.{engine}")
-            if module is not None:
-                monkeypatch.setattr(module, name, lambda *arguments: pytest.fail("worked"))
-
-
 @pytest.mark.parametrize("engine", ["reference", "auto"])
 def test_a_gram_larger_than_the_free_memory_is_refused_before_work(engine, free, monkeypatch):
-    rk.gram(NETWORK, X[:1], engine=engine)
-    no_work(monkeypatch)
+    expected = rk.ResCNTK(2)(X, engine=engine)
+    for amount in (None, 300_000):  # unknown, enough
+        free(amount)
+        assert (rk.ResCNTK(2)(X, engine=engine) == expected).all()
+    for name in ("gram", "diagonal"):
+        for room in ("reference", "cpu.engine"):
+            module = sys.modules.get(f"rescntk.engines.{room}")
+            if module is not None:
+                monkeypatch.setattr(module, name, lambda *arguments: pytest.fail("worked"))
     free(70_000)
     says = r"takes at least [\d.]+ MB of memory, and [\d.]+ MB are free: give fewer signals"
+    options = {"normalized": True, "depths": (1, 2), "engine": engine}
     for call, what in (
-        (lambda: rk.ResCNTK(2)(X, engine=engine), r"the NTK, 100 × 100 numbers"),
+        (lambda: rk.ResCNTK(2)(X, engine=engine), "the NTK, 100 × 100 numbers"),
         (
-            lambda: rk.gram(NETWORK, X, X[:50], normalized=True, depths=(1, 2), engine=engine),
-            r"the GPK and NTK, 100 × 50 numbers, at 2 depths,",
+            lambda: rk.gram(NETWORK, X, X[:50], **options),
+            "the GPK and NTK, 100 × 50 numbers, at 2 depths,",
         ),
         (
             lambda: rk.pixel_pairs(NETWORK, X[:20], engine=engine),
-            r"the NTK, 20 × 20 × 8 × 8 numbers",
+            "the NTK, 20 × 20 × 8 × 8 numbers",
         ),
     ):
         with pytest.raises(MemoryError, match=f"^{what} {says}"):
             call()
-
-
-def test_the_same_call_is_served_where_memory_is_free_or_unknown(free):
-    expected = rk.ResCNTK(2)(X)
-    for amount in (None, 300_000):
-        free(amount)
-        assert (rk.ResCNTK(2)(X) == expected).all()
 
 
 def test_depths_larger_than_the_free_memory_are_refused():
@@ -125,5 +118,4 @@ def test_a_limit_of_the_address_space_counts():
         "try: rk.ResCNTK(2)(X, engine='reference')\n"
         "except MemoryError as error: print(error)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stdout.startswith("the NTK, 9000 × 9000 numbers takes at least 0.6 GB"), run
+    assert run(code).startswith("the NTK, 9000 × 9000 numbers takes at least 0.6 GB")

@@ -33,21 +33,15 @@ EXPECTED = KERNEL(WHOLE.astype(np.float64))
 )
 def test_same_numbers_same_kernel(X):
     assert (KERNEL(X) == EXPECTED).all()
-
-
-def test_unsigned_and_boolean():
-    X = WHOLE > 0
-    for dtype in (bool, np.uint8):
-        assert (KERNEL(X.astype(dtype)) == KERNEL(X.astype(float))).all()
+    assert (KERNEL(np.asarray(X) > 0) == KERNEL((np.asarray(X) > 0).astype(np.uint8))).all()
 
 
 def test_dtypes_of_results():
     assert KERNEL(WHOLE.astype(np.float32)).dtype == np.float64
-    for head in ("equivariant", "trace", "gap"):
-        for normalized in (False, True):
-            kernel = KERNEL.replace(head=head, normalized=normalized)
-            assert kernel(WHOLE, dtype="float32").dtype == np.float32
-            assert kernel.diag(WHOLE, dtype="float32").dtype == np.float32
+    for normalized in (False, True):
+        kernel = KERNEL.replace(normalized=normalized)
+        assert kernel(WHOLE, dtype="float32").dtype == np.float32
+        assert kernel.diag(WHOLE, dtype="float32").dtype == np.float32
     assert rk.pixel_pairs(KERNEL.network, WHOLE, dtype="float32").dtype == np.float32
     for name in (np.float32, "f4", np.dtype("float32")):
         assert (KERNEL(WHOLE, dtype=name) == KERNEL(WHOLE, dtype="float32")).all()

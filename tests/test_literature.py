@@ -16,58 +16,39 @@ def pairs(rng, channels=4, d=1, count=6):
         yield rng.standard_normal((2, channels, d)) * rng.uniform(0.3, 3, (2, 1, 1))
 
 
-def both_kinds(network, x, z, head="trace"):
-    """Return (gpk, ntk, their sizes √(K(x,x) K(z,z))) of one pair."""
+def assert_close(network, x, z, expected, head="trace"):
+    """Compare GPK and NTK of one pair, on each engine, with what a paper's recursion gives."""
     names = [name for name in CPU if takes(name, network)]
     results = [rk.gram(network, np.stack([x, z]), head=head, engine=name) for name in names]
-    G, T = results[0]
-    for others in results[1:]:
-        for one, other in zip(results[0], others, strict=True):
-            assert np.abs(one - other).max() <= tolerances.ROUTES * one.max()
-    return (G[0, 1], T[0, 1]), (np.sqrt(G[0, 0] * G[1, 1]), np.sqrt(T[0, 0] * T[1, 1]))
-
-
-def assert_close(computed, expected, sizes):
-    for a, b, size in zip(computed, expected, sizes, strict=True):
-        assert abs(a - b) <= tolerances.TRANSCRIPTION * size
+    for kinds in results:
+        for K, reference, value in zip(kinds, results[0], expected, strict=True):
+            assert np.abs(K - reference).max() <= tolerances.ROUTES * reference.max()
+            size = np.sqrt(K[0, 0] * K[1, 1])
+            assert abs(K[0, 1] - value) <= tolerances.TRANSCRIPTION * size
 
 
 @pytest.mark.parametrize("activation", ["relu", "erf"])
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_tirer_mlp(rng, depth, activation):
-    for x, z in pairs(rng):
-        sigma_w = rng.uniform(0.5, 2)
-        network = literature.tirer_mlp(depth, sigma_w).replace(activation=activation)
-        computed, sizes = both_kinds(network, x, z)
-        expected = papers.tirer_mlp(x[:, 0], z[:, 0], depth, sigma_w, activation)
-        assert_close(computed, expected, sizes)
-
-
-@pytest.mark.parametrize("activation", ["relu", "erf"])
-@pytest.mark.parametrize("depth", [1, 2, 7])
-def test_tirer_resnet(rng, depth, activation):
+def test_tirer(rng, depth, activation):
     for x, z in pairs(rng):
         alpha, sigma_v, sigma_w = rng.uniform(0.1, 1.5, 3)
-        network = literature.tirer_resnet(depth, alpha, sigma_v, sigma_w)
-        computed, sizes = both_kinds(network.replace(activation=activation), x, z)
         vectors = x[:, 0], z[:, 0]
+        mlp = literature.tirer_mlp(depth, sigma_w).replace(activation=activation)
+        expected = papers.tirer_mlp(*vectors, depth, sigma_w, activation)
+        assert_close(mlp, x, z, expected)
+        resnet = literature.tirer_resnet(depth, alpha, sigma_v, sigma_w)
         expected = papers.tirer_resnet(*vectors, depth, alpha, sigma_v, sigma_w, activation)
-        assert_close(computed, expected, sizes)
-
-
-@pytest.mark.parametrize("depth", [1, 2, 9])
-def test_huang_ffnet(rng, depth):
-    for x, z in pairs(rng):
-        computed, sizes = both_kinds(literature.huang_ffnet(depth), x, z)
-        assert_close(computed, papers.huang_ffnet(x[:, 0], z[:, 0], depth), sizes)
+        assert_close(resnet.replace(activation=activation), x, z, expected)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.8, 1.0])
 @pytest.mark.parametrize("depth", [1, 2, 9])
-def test_huang_resnet(rng, depth, gamma):
+def test_huang(rng, depth, gamma):
     for x, z in pairs(rng):
-        computed, sizes = both_kinds(literature.huang_resnet(depth, gamma), x, z)
-        assert_close(computed, papers.huang_resnet(x[:, 0], z[:, 0], depth, gamma), sizes)
+        vectors = x[:, 0], z[:, 0]
+        assert_close(literature.huang_ffnet(depth), x, z, papers.huang_ffnet(*vectors, depth))
+        expected = papers.huang_resnet(*vectors, depth, gamma)
+        assert_close(literature.huang_resnet(depth, gamma), x, z, expected)
 
 
 @pytest.mark.parametrize(("depth", "q", "alpha"), [(1, 3, 1.0), (4, 5, 0.4), (6, 1, 1.3)])
@@ -75,8 +56,8 @@ def test_barzilai_resnet_in_the_backward_form_of_theorem_4_2(rng, depth, q, alph
     for x, z in pairs(rng, channels=3, d=8):
         c_v, c_w = rng.uniform(0.5, 2, 2)
         network = literature.barzilai_resnet(depth, q, alpha).replace(c_v=c_v, c_w=c_w)
-        computed, sizes = both_kinds(network, x, z, head="equivariant")
-        assert_close(computed, papers.theorem_4_2(x, z, depth, q, alpha, c_v, c_w), sizes)
+        expected = papers.theorem_4_2(x, z, depth, q, alpha, c_v, c_w)
+        assert_close(network, x, z, expected, head="equivariant")
 
 
 @pytest.mark.parametrize("skip", [True, False])

@@ -66,9 +66,12 @@ def test_a_bar_on_a_terminal(has_tqdm, monkeypatch):
 
 
 @pytest.mark.parametrize("show", [True, False])
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_hours_of_work_are_announced_once(show, is_terminal, clock, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal() if is_terminal else io.StringIO())
+def test_hours_of_work_are_announced_once(show, clock):
+    with progress_bar(False, 360) as tick, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clock[0] = 10.0
+        tick(1)  # an hour is not left
+    clock[0] = 0.0
     with progress_bar(show, 100_000, advice="save it") as tick, warnings.catch_warnings():
         warnings.simplefilter("error")
         clock[0] = 9.0
@@ -77,13 +80,6 @@ def test_hours_of_work_are_announced_once(show, is_terminal, clock, monkeypatch)
         with pytest.raises(UserWarning, match=r"^rescntk: about 5.8 days of work .* left: save it"):
             tick(1)
         clock[0] = 20.0
-        tick(1)
-
-
-def test_short_work_is_not_announced(clock):
-    with progress_bar(False, 360) as tick, warnings.catch_warnings():
-        warnings.simplefilter("error")
-        clock[0] = 10.0
         tick(1)
 
 

@@ -68,27 +68,22 @@ def test_signals_that_do_not_match(Z, says):
     ("arguments", "says"),
     [
         ({"depth": 0}, "depth is 0, expected an integer of at least 1"),
-        ({"depth": -3}, "depth is -3"),
         ({"depth": 2.0}, "depth is 2.0, expected an integer"),
         ({"depth": True}, "depth is True, expected an integer"),
         ({"depth": "2"}, "depth is '2', expected an integer"),
         ({"filter_size": 4}, "filter_size is 4, expected a positive odd integer"),
         ({"filter_size": 0}, "filter_size is 0"),
-        ({"filter_size": -3}, "filter_size is -3"),
         ({"outer_filter_size": 2}, "outer_filter_size is 2"),
         ({"input_filter_size": 2}, "input_filter_size is 2"),
-        ({"input_filter_size": None}, "input_filter_size is None"),
         ({"alpha": -1}, "alpha is -1, expected a finite number of at least 0"),
         ({"alpha": np.nan}, "alpha is nan"),
         ({"alpha": "1"}, "alpha is '1'"),
         ({"c_v": np.inf}, "c_v is inf"),
-        ({"c_w": -0.5}, "c_w is -0.5"),
         ({"readout_scale": None}, "readout_scale is None"),
         ({"input_scale": -1.0}, "input_scale is -1.0"),
         ({"alpha": 1e200}, "alpha, c_v, c_w are 1e[+]200"),
         ({"skip": 1}, "skip is 1, expected True or False"),
         ({"activation": "tanh"}, "activation is 'tanh', expected one of 'relu', 'erf'"),
-        ({"activation": None}, "activation is None"),
         (
             {"trained": ("inner", "head")},
             "trained is 'head', expected one of 'input', 'inner', 'outer', 'readout'",
@@ -97,10 +92,9 @@ def test_signals_that_do_not_match(Z, says):
     ],
 )
 def test_networks(arguments, says):
-    with pytest.raises(ValueError, match=f"^{says}"):
-        rk.Network(**{"depth": 3} | arguments)
-    with pytest.raises(ValueError, match=f"^{says}"):
-        KERNEL.network.replace(**arguments)
+    for make in (KERNEL.network.replace, lambda **a: rk.Network(**{"depth": 3} | a)):
+        with pytest.raises(ValueError, match=f"^{says}"):
+            make(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +116,6 @@ def test_networks(arguments, says):
         (lambda: rk.gram(KERNEL.network, X, depths=(2, 0)), "depths is 0, expected an integer of"),
         (lambda: rk.gram(KERNEL.network, X, depths=3), "depths is 3, expected a sequence"),
         (lambda: rk.gram(KERNEL.network, X, normalized="no"), "normalized is 'no'"),
-        (lambda: rk.pixel_pairs(KERNEL.network, X, kind="both"), "kind is 'both'"),
         (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
         (lambda: KERNEL(X, dtype=int), "dtype is <class 'int'>, expected one of 'float64'"),
         (
@@ -131,13 +124,11 @@ def test_networks(arguments, says):
         ),
         (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'reference'"),
         (lambda: KERNEL(X, threads=0), "threads is 0, expected an integer of at least 1"),
-        (lambda: KERNEL.diag(X, threads=1.5), "threads is 1.5"),
         (lambda: KERNEL(X, progress="yes"), "progress is 'yes'"),
         (lambda: KERNEL.replace(kernel="x"), "replace is 'kernel', expected one of 'depth'"),
         (lambda: KERNEL.replace(head="x"), "head is 'x'"),
         (lambda: literature.tirer_mlp(3, sigma_w=-1), "sigma_w is -1"),
         (lambda: literature.huang_resnet(3, gamma=np.nan), "gamma is nan"),
-        (lambda: literature.huang_resnet(0), "depth is 0"),
     ],
 )
 def test_options(call, says):
@@ -172,20 +163,13 @@ SPHERE = multisphere.sample(2, 3, 4)
         (lambda: multisphere.normalized_gpk(T + 2, 3), "t has values from 2.0 to 2.0, expected"),
         (lambda: multisphere.normalized_gpk(T + np.nan, 3), "t of shape .* contains NaN"),
         (lambda: multisphere.normalized_gpk(0.5, 3), r"t has shape \(\)"),
-        (lambda: multisphere.normalized_gpk(T, 3, filter_size=2), "filter_size is 2"),
-        (lambda: multisphere.normalized_gpk(T, 0), "depth is 0"),
-        (lambda: multisphere.normalized_gpk(T, 3, alpha=-1), "alpha is -1"),
         (lambda: conditioning.condition_number(A[0]), r"A has shape \(2,\), expected \(n, n\)"),
-        (lambda: conditioning.condition_number(A * np.nan), "A of shape .* contains NaN"),
         (lambda: conditioning.condition_number(np.triu(A)), "A of shape .* is not symmetric"),
         (lambda: conditioning.bounds(2 * A), "A does not have 1 on its diagonal"),
         (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
         (lambda: conditioning.asymptotic_condition_number(5, 5, 0.0), "alpha is 0.0, expected"),
-        (lambda: conditioning.asymptotic_condition_number(0, 5), "n is 0"),
         (lambda: conditioning.compare(X[:1], (1, 2)), "X has 1 case, expected at least 2"),
         (lambda: conditioning.compare(X, (1, 2), alpha=0.0), "alpha is 0.0"),
-        (lambda: conditioning.compare(X, ()), "depths is empty"),
-        (lambda: conditioning.compare(X, 5), "depths is 5, expected a sequence"),
         (lambda: conditioning.compare(X, (1,), alpha=1e-200), "alpha is 1e-200, expected a pos"),
         (
             lambda: conditioning.compare(X * [[[1]], [[0]]], (1,)),

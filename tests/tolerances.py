@@ -117,11 +117,6 @@ def solution(n, condition):
 FOURIER = 100 * EPS["float64"]
 
 
-# Law (9π²/2) s²/L² at the deepest of a ladder that ends at 1e5: exponents and constants are
-# extrapolated, their uncertainty is part of the answer; this is how small it has to be there.
-RESOLVED = 1e-3
-
-
 def next_of_the_ffnet(depth):
     """Return what may be left of L(Ω̄ − ¼) − (3/8) log L after its constant: order log²(L)/L."""
     return np.log(depth) ** 2 / depth

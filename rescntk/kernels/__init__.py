@@ -39,9 +39,8 @@ class Kernel:
     >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
     >>> kernel(X).shape, kernel(X, X[:2]).shape, kernel.diag(X).shape
     ((5, 5), (5, 2), (5,))
-    >>> pooled = rk.ResCNTK(depth=3)  # the head "gap" takes signals of different lengths
-    >>> pooled([X[0], X[1, :, :9], X[2, :, :12]]).shape
-    (3, 3)
+    >>> rk.ResCNTK(depth=3)([X[0], X[1, :, :9]]).shape  # "gap" takes different lengths
+    (2, 2)
     """
 
     network: Network
@@ -73,19 +72,18 @@ class Kernel:
             Signals, NumPy or CuPy. The result is of the same library. For the head "gap" also a
             list or tuple of arrays (n_channels, n_timepoints_i) of different lengths.
         Z : array, (m_cases, n_channels, n_timepoints), optional
-            Signals, too, or a list. Without Z, or with the same object as `X`, half of the pairs
+            Signals, or a list. Without Z, or with the same object as `X`, half of the pairs
             are computed and the result is exactly symmetric.
         engine : str, default "auto"
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            Number of CPU threads. The default is the engine's choice: for "numba" the
-            environment's NUMBA_NUM_THREADS, or all cores. The number does not change results,
-            and "cuda" ignores it.
+            Number of CPU threads, by default NUMBA_NUM_THREADS of the environment, or all cores.
+            The number does not change results, and "cuda" ignores it.
         progress : bool, default False
-            Whether to report progress to stderr: a bar on a terminal, lines in a log. Without
-            it, too, a warning comes if hours of work are left.
+            Whether to report progress to stderr: a bar on a terminal, lines in a log. A warning
+            comes in any case if hours of work are left.
 
         Returns
         -------
@@ -99,22 +97,20 @@ class Kernel:
         OverflowError
             If a value exceeds the dtype. Deep kernels need ``normalized=True``.
         MemoryError
-            If the matrix takes more memory than this machine has free. The message has both
-            figures.
+            If the matrix takes more memory than this machine has free.
         """
-        matrices = gram(
-            self.network,
-            X,
-            Z,
-            head=self.head,
-            kinds=(self.kind,),
-            normalized=self.normalized,
-            engine=engine,
-            dtype=dtype,
-            threads=threads,
-            progress=progress,
-        )
-        return matrices[0]
+        own: dict[str, Any] = {
+            "head": self.head,
+            "kinds": (self.kind,),
+            "normalized": self.normalized,
+        }
+        call: dict[str, Any] = {
+            "engine": engine,
+            "dtype": dtype,
+            "threads": threads,
+            "progress": progress,
+        }
+        return gram(self.network, X, Z, **own, **call)[0]
 
     @with_default_errors
     def diag(
@@ -126,10 +122,9 @@ class Kernel:
         threads: int | None = None,
         progress: bool = False,
     ) -> ArrayT:
-        """Return K(x, x) for each signal x of `X`, an array (n_cases,).
+        """Return K(x, x) for each signal x of `X`, (n_cases,): bitwise the matrix's diagonal.
 
-        The options are the same as for calling the kernel. The values are bitwise the
-        diagonal of the kernel matrix.
+        The options are the same as for calling the kernel.
         """
         call = KernelCall(
             self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads, progress
@@ -173,10 +168,8 @@ def ResCGPK(
 
     Parameters
     ----------
-    depth, filter_size, alpha, **network
-        As for `Network`.
-    head, normalized
-        As for `Kernel`.
+    depth, filter_size, head, alpha, normalized, **network
+        As for `Network` and `Kernel`.
 
     Examples
     --------
@@ -200,10 +193,8 @@ def ResCNTK(
 
     Parameters
     ----------
-    depth, filter_size, alpha, **network
-        As for `Network`.
-    head, normalized
-        As for `Kernel`.
+    depth, filter_size, head, alpha, normalized, **network
+        As for `Network` and `Kernel`.
 
     Examples
     --------
@@ -215,20 +206,14 @@ def ResCNTK(
 
 
 def CGPK(
-    depth: int,
-    filter_size: int = 3,
-    head: str = "gap",
-    normalized: bool = False,
-    **network: Any,
+    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
 ) -> Kernel:
     """Return the Gaussian process kernel of the network of `ResCGPK` without skip connections.
 
     Parameters
     ----------
-    depth, filter_size, **network
-        As for `Network`.
-    head, normalized
-        As for `Kernel`.
+    depth, filter_size, head, normalized, **network
+        As for `Network` and `Kernel`.
 
     Examples
     --------
@@ -240,20 +225,14 @@ def CGPK(
 
 
 def CNTK(
-    depth: int,
-    filter_size: int = 3,
-    head: str = "gap",
-    normalized: bool = False,
-    **network: Any,
+    depth: int, filter_size: int = 3, head: str = "gap", normalized: bool = False, **network: Any
 ) -> Kernel:
     """Return the neural tangent kernel of the network of `ResCNTK` without skip connections.
 
     Parameters
     ----------
-    depth, filter_size, **network
-        As for `Network`.
-    head, normalized
-        As for `Kernel`.
+    depth, filter_size, head, normalized, **network
+        As for `Network` and `Kernel`.
 
     Examples
     --------
@@ -285,10 +264,8 @@ def gram(
     ----------
     network : Network
         The infinitely wide network.
-    X, Z, engine, dtype, threads, progress
-        As for calling a `Kernel`.
-    head, normalized
-        As for `Kernel`.
+    X, Z, head, normalized, engine, dtype, threads, progress
+        As for a `Kernel` and its call.
     kinds : iterable of {"gpk", "ntk"}, default both
         The kinds of kernel.
     depths : iterable of int, optional

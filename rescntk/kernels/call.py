@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -36,24 +36,21 @@ Signals: TypeAlias = Array | Sequence[Array]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PIECE = 1 << 16
-"""Numbers in a piece of results: 512 KiB in float64.
+"""Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB.
 
-More numbers take more temporary memory and leave the second-level cache. Fewer numbers cost
-more calls of NumPy. Chosen by reasoning: three or four such arrays fit in 2 MiB.
+More numbers take more temporary memory. Fewer numbers cost more calls of NumPy.
 """
 
 _ADVICE = (
     "an interruption loses them (rescntk.stored.gram goes on where it was; progress=True shows "
     "how far the work is)"
 )
-"""What the warning before hours of work says about interruptions."""
 
 
 def with_default_errors(function: F) -> F:
     """Decorate a function to compute under NumPy's default handling of floating-point errors.
 
-    Underflow is an ordinary event in the engines: ``np.errstate(all="raise")`` around a call must
-    not stop the call.
+    Underflow is ordinary in the engines: ``np.errstate(all="raise")`` must not stop them.
     """
 
     @wraps(function)
@@ -107,9 +104,14 @@ class KernelCall:
         working = self.dtype.name if activation_of(network).homogeneous else "float64"
         self.request = Request(network, head, self.kinds, ladder, working, threads, copied)
         self.progress = check_flag(progress, "progress")
-        self._check_layers()
-        announce = _announce if self.progress else None
-        self.engine = engines.choose(engine, self.request, self.X, announce)
+        # Engines hold two numbers for each pixel and layer of a left and of a right signal
+        # (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.
+        layer = 2 * 2 * self.length * np.dtype(working).itemsize + 8
+        deepest = f"depth {ladder[-1]} for signals of {self.length} timepoints"
+        check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
+        # Where progress bars are: on the screen.
+        show = partial(print, "rescntk:", file=sys.stderr, flush=True) if self.progress else None
+        self.engine = engines.choose(engine, self.request, self.X, show)
 
     @property
     def length(self) -> int:
@@ -132,19 +134,6 @@ class KernelCall:
                 f"{' and '.join(net.trained)} alone: {self.dtype.name} resolves this tangent "
                 f"kernel from a gain of {least:.2g} on"
             )
-
-    def _check_layers(self) -> None:
-        """Raise a MemoryError if the tables of two signals exceed the free memory.
-
-        Each engine holds two numbers for each pixel and layer of a left and of a right signal
-        (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.
-        """
-        depth, numbers = max(self.depths), 2 * 2 * self.length
-        check_free_memory(
-            (depth + 1) * (numbers * np.dtype(self.request.dtype).itemsize + 8),
-            f"depth {depth} for signals of {self.length} timepoints",
-            "give a smaller depth",
-        )
 
     def check_memory(self) -> None:
         """Raise a MemoryError if the Gram matrix exceeds the free memory of this machine."""
@@ -188,83 +177,69 @@ class KernelCall:
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the kernels of one kind, (depths, ...), times their scale.
 
-        `left` and `right` are the scales of `scaled`, shaped to broadcast. The values leave
-        `scaled` and are changed in place where possible.
-
-        Raises
-        ------
-        OverflowError
-            If a result exceeds the dtype.
+        `left` and `right` are the scales of `scaled`, shaped to broadcast.
         """
-        values = scaled.values.pop(kind)
-        xp, shape = array_module(values), values.shape[1:]
+        xp, shape = array_module(left), scaled.values[kind].shape[1:]
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
-        result, finite = self._results(values), True
-        for t, old, new, piece in self._pieces(values, result):
+
+        def scale(t: int, values: Array, piece: tuple[slice, ...]) -> Array:
             powers = [
                 power + (more if isinstance(more, int) else more.reshape(power.shape))
                 for power, more in zip((a_power, b_power), scaled.powers(kind, t), strict=True)
             ]
             factors = [xp.broadcast_to(v, shape)[piece] for v in (a, b, *powers)]
-            with np.errstate(over="ignore"):
-                factor = factors[0] * factors[1] * self.network.readout_scale
-                exponents = scaled.exponents[t] + (factors[2] + factors[3])
-                new[...] = xp.ldexp(old * factor, exponents)
-            finite = xp.isfinite(new).all() & finite
-        self._check_finite(finite, remedy="; normalized=True has no such limit")
-        return result
+            factor = factors[0] * factors[1] * self.network.readout_scale
+            exponents = scaled.exponents[t] + (factors[2] + factors[3])
+            return cast(Array, xp.ldexp(values * factor, exponents))
+
+        return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
     def normalize(self, scaled: ScaledKernel, kind: str, own: Array, other: Array) -> Array:
         """Return the normalized kernels of one kind, (depths, cases, cases).
 
-        `own` and `other` are the kernels K(x,x) and K(z,z) without their scales, (depths,
-        cases). The values leave `scaled` and are changed in place where possible.
+        `own` and `other` are the kernels K(x,x) and K(z,z) without their scales, (depths, cases).
+        """
 
-        Raises
-        ------
-        OverflowError
-            If a value exceeds the dtype.
+        def correlate(t: int, values: Array, piece: tuple[slice, ...]) -> Array:
+            rows, *columns = piece
+            return correlation(values, own[t][rows], other[t][(..., *columns)])
+
+        xp = array_module(own)
+        finite = xp.isfinite(own).all() & xp.isfinite(other).all()
+        return self._results(scaled, kind, correlate, finite=finite)
+
+    def _results(
+        self,
+        scaled: ScaledKernel,
+        kind: str,
+        formula: Callable[[int, Array, tuple[slice, ...]], Array],
+        remedy: str = "",
+        finite: Any = True,
+    ) -> Array:
+        """Return a formula of depth, values and their index; `remedy` ends the OverflowError.
+
+        The values leave `scaled`, and are changed in place where possible. Temporary arrays have
+        the size of a piece.
         """
         values = scaled.values.pop(kind)
-        xp = array_module(values)
-        finite = xp.isfinite(own).all() & xp.isfinite(other).all()
-        result = self._results(values)
-        for t, old, new, (rows, *columns) in self._pieces(values, result):
-            finite = xp.isfinite(old).all() & finite
-            with np.errstate(all="ignore"):  # infinite values are reported below
-                new[...] = correlation(old, own[t][rows], other[t][(..., *columns)])
-        self._check_finite(finite)
-        return result
-
-    def _results(self, values: Array) -> Array:
-        """Return the array for results: `values` if they change in place, else a new one."""
-        if self.in_place:
-            return values
-        shape = (len(self.order), *values.shape[1:])
-        return array_module(values).empty(shape, dtype=self.dtype)
-
-    def _pieces(
-        self, values: Array, result: Array
-    ) -> Iterator[tuple[int, Array, Array, tuple[slice, ...]]]:
-        """Yield the place of a depth, pieces of `values` and of `result` there, and their index.
-
-        Temporary arrays have the size of a piece. A device gets at most about 64 pieces,
-        because each piece costs several launches of a kernel.
-        """
-        shape = values.shape[1:]
-        most = _PIECE if isinstance(values, np.ndarray) else max(_PIECE, math.prod(shape) // 64)
+        xp, shape = array_module(values), values.shape[1:]
+        result = values
+        if not self.in_place:
+            result = xp.empty((len(self.order), *shape), dtype=self.dtype)
+        # Each piece costs a device several launches of a kernel: it gets at most about 64 pieces.
+        most = _PIECE if xp is np else max(_PIECE, math.prod(shape) // 64)
         for k, t in enumerate(self.order):
             for piece in _cut(shape, most):
-                yield t, values[t][piece], result[k][piece], piece
-
-    def _check_finite(self, finite: Array | bool, remedy: str = "") -> None:
-        """Raise an OverflowError unless all results are finite; `remedy` is for ReLU networks."""
-        if bool(finite):
-            return
-        raise OverflowError(
-            f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
-            f"depth and with the signals){remedy}"
-        )
+                new = result[k][piece]
+                with np.errstate(all="ignore"):  # infinite values are reported below
+                    new[...] = formula(t, values[t][piece], piece)
+                finite = xp.isfinite(new).all() & finite
+        if not bool(finite):
+            raise OverflowError(
+                f"the kernel exceeds {self.dtype.name} at depth {max(self.depths)} (it grows with "
+                f"depth and with the signals){remedy}"
+            )
+        return result
 
 
 def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
@@ -277,24 +252,11 @@ def _cut(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield from ((rows, *rest) for rest in _cut(shape[1:], most))
 
 
-def _announce(text: str) -> None:
-    """Write a line to the screen, where progress bars are."""
-    print(f"rescntk: {text}", file=sys.stderr, flush=True)
-
-
 def correlation(K: ArrayT, own: Array, other: Array) -> ArrayT:
     """Return the normalized kernel K(x,z)/√(K(x,x) K(z,z)), and 0 where K(x,x) K(z,z) ≤ 0.
 
-    Parameters
-    ----------
-    K : array, (..., n, m)
-        Finite, of NumPy or CuPy.
-    own, other : array, (..., n) and (..., m)
-        K(x,x) and K(z,z). Rounding may have made a zero slightly negative.
-
-    Returns
-    -------
-    array, (..., n, m)
+    `K` is finite, (..., n, m); `own` and `other` are K(x,x), (..., n), and K(z,z), (..., m).
+    Rounding may have made a zero slightly negative.
     """
     xp = array_module(K)
     # K(x,x) K(z,z) may overflow where its root does not: powers of 4 are multiplied last.

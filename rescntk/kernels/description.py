@@ -28,10 +28,9 @@ from ..validation import (
 )
 
 RECURSION = 2
-"""Version of the recursion's arithmetic, an integer.
+"""Version of the recursion's arithmetic: raise it with each change of a bit of a result.
 
-It is to be raised by each change of an engine that changes a bit of a result. Raising it makes
-stored Grams of the older arithmetic impossible to continue.
+Stored Grams of the older arithmetic can then not be continued.
 """
 
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
@@ -50,10 +49,7 @@ def describe(
     dtype: str,
     engine: str,
 ) -> dict[str, Any]:
-    """Return the checked description of a computation, of JSON's types alone.
-
-    `X` and `Z` are batches as `gram` takes them; `Z` may be None.
-    """
+    """Return the checked description of a call of `gram`, of JSON's types alone."""
     check_network(network)
     kinds, dtype = check_kinds(kinds), check_dtype(dtype)
     ladder = None if depths is None else check_depths(depths)

@@ -7,6 +7,7 @@ import sys
 
 import nbformat
 import pytest
+from jupyter_client import KernelManager
 
 from tests.project.pages import ROOT
 
@@ -28,12 +29,21 @@ LONGEST = ["finite_networks", "beyond_the_kernel_regime", "large_gram", "infinit
 """Half a minute each, twice the time of any other: first, so that no worker waits for them."""
 
 
+@pytest.fixture(scope="module")
+def kernel():
+    """A process that runs one notebook after the other: imports take a third of the time."""
+    manager = KernelManager()
+    manager.start_kernel(cwd=str(FOLDER))
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.parametrize(
     "name", [*LONGEST, *sorted({p.stem for p in FOLDER.glob("*.ipynb")} - {*LONGEST})]
 )
-def test_runs(name):
+def test_runs(name, kernel):
     pytest.importorskip(NEEDED.get(name, "aeon"))
-    executed = run.run(FOLDER / f"{name}.ipynb", run.SMALL.get(name))
+    executed = run.run(FOLDER / f"{name}.ipynb", run.SMALL.get(name), kernel)
     committed = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     for now, then in zip(executed.cells, committed.cells, strict=True):
         if now.cell_type == "code":

@@ -1,13 +1,11 @@
-"""The package builds, installs and works by itself, and make installs the extras it needs."""
+"""The package builds, installs and works by itself."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -85,23 +83,3 @@ def test_the_wheel_works_by_itself(python, tmp_path):
 
 def test_the_citation_names_the_version():
     assert f"\nversion: {rk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
-@pytest.mark.parametrize(
-    ("stamp", "installed"),
-    [
-        ("demo", ["plot,datasets"]),
-        ("test", ["all"]),
-        ("look", ["all", "look"]),
-        ("cuda13", ["all", "cuda13"]),
-        ("jax-cuda13", ["all", "cuda13", "jax-cuda13"]),
-    ],
-)
-def test_make_installs_the_extras_of_its_targets(stamp, installed):
-    """As in a fresh clone: pyproject.toml counts as newer than what is installed."""
-    make = ["make", "--dry-run", "-W", "pyproject.toml", f".venv/{stamp}.stamp"]
-    commands = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    assert re.findall(r"--editable '(.*)'", commands) == [f".[{extras}]" for extras in installed]
-    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert metadata["optional-dependencies"].keys() >= set(",".join(installed).split(","))

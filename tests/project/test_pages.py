@@ -63,18 +63,3 @@ def test_the_glossary_names_what_the_code_has():
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGES["docs/theory/glossary.md"], re.M)
     for name in (name for row in rows for name in re.findall(r"`([^`]+)`", row)):
         assert words.issuperset(re.findall(r"\w+", name)), name
-
-
-def test_the_claim_about_the_main_job():
-    """README: lower bounds in the theorem's order at every depth, condition numbers from 27 on."""
-    pytest.importorskip("aeon")
-    from rescntk import datasets
-    from rescntk.__main__ import DEFAULT_DATA, DEFAULT_DEPTHS
-    from rescntk.theory import conditioning, multisphere
-
-    X = multisphere.project(datasets.load(DEFAULT_DATA))
-    table = conditioning.compare(X, DEFAULT_DEPTHS)
-    assert (table.column("ratio_lower") > 1).all()
-    above = table.column("ratio") > 1
-    assert table.column("depth")[above].min() == 27
-    assert above[table.column("depth") >= 27].all()
