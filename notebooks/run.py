@@ -24,7 +24,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "eigenvalue_decay": {"limit": 1},
     "finite_networks": {"widths": (16, 64), "n_networks": 8, "n_gradients": 10},
     "gaussian_process": {"every": 3, "compared": ("slope",)},
-    "infinite_depth": {"deepest": 14, "resolved": 0.05, "gammas": (0.25, 0.5, 1.25)},
+    "infinite_depth": {
+        "deepest": 14,
+        "resolved": 0.05,
+        "usual": 12,
+        "gammas": (0.25, 0.5, 1.25),
+    },
     "large_gram": {"n": 256},
     "time_series_classification": {
         "every": 3,
