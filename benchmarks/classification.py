@@ -17,8 +17,6 @@ classification_curves.*, accuracy with few training signals; with --design
 classification_design.md, what the plan of our passes rests on. Rows that a file has are kept.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

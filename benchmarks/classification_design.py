@@ -7,8 +7,6 @@ each of a few sizes. Official test sets are not touched. A pass's kernel matrix 
 all training signals, so that the scales of its view come from all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The sets and the methods of the classification benchmark."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Callable
@@ -41,7 +39,7 @@ def on_flat(model: Any) -> Any:
 class RadialSVM:
     """Support vector machine; C and γ by cross-validation in 5 folds, fewer for small classes."""
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> RadialSVM:
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
         from sklearn.model_selection import GridSearchCV, StratifiedKFold
         from sklearn.svm import SVC
 

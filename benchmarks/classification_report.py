@@ -1,7 +1,5 @@
 """Tables and pictures of the classification benchmark."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

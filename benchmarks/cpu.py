@@ -9,8 +9,6 @@ fastest per pair. Then all contestants take turns, and medians over the turns ar
 The script writes cpu.json; cpu.md, the table; cpu.png, the cost against each size.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

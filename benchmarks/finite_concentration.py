@@ -13,8 +13,6 @@ repeated once, with another seed and four times the samples, and both results ar
 hundred rows, a few miss by chance: their repetition has to pass.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -19,8 +19,6 @@ repeats rows that failed. With a limit, a row is not begun if it is likely to ta
 is left. Nothing is written without a GPU.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Measurements of benchmarks/gpu.py: seconds of calls, the bound of issue slots, peers."""
 
-from __future__ import annotations
-
 import re
 import statistics
 import subprocess
@@ -82,7 +80,7 @@ class Clock:
             if not self.over.is_set():  # the GPU has been busy all the while
                 self.seen.append(now)
 
-    def __enter__(self) -> Clock:
+    def __enter__(self) -> Any:
         self.thread.start()
         return self
 

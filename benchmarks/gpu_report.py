@@ -1,7 +1,5 @@
 """Rows of benchmarks/gpu.py and their order, and the bars."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 As a program, with a function's dotted name and its arguments, it is the other process of `apart`.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import csv

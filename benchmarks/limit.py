@@ -5,8 +5,6 @@ kernels, and loads of the four numbers that the polynomials depend on. The loops
 engine's kind, run over arrays in the cache, and use the engine's number of threads.
 """
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

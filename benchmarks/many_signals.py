@@ -12,8 +12,6 @@ Bars: 20 000 signals in 10 minutes on two cores; with landmarks at least 99 % of
 all signals reach with the same passes; fit and predict linear in the number of signals.
 """
 
-from __future__ import annotations
-
 import time
 
 import harness

@@ -7,8 +7,6 @@ A request is a line of JSON: {"dtype", "head", "depth", "q", "channels", "d", "n
 corner of both kernels, {"gpk", "ntk"}, to compare; or {"error"}. Calls end after `enough` seconds.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -7,8 +7,6 @@ splits in the same proportion, because test sets of 33 to 61 signals say little.
 has R² of each split, the official one first, and processor seconds; regression.md is a table.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable

@@ -8,8 +8,6 @@ on where the first one stopped. A table with the bars, scale.md, follows.
 All take about two hours of a core; times are processor times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import harness

@@ -3,8 +3,6 @@
 Seconds are processor seconds of all threads, and of all workers.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 import warnings

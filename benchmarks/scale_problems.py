@@ -1,7 +1,5 @@
 """The problems of benchmarks/scale.py: signals without end, and windows of a long recording."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bars and tables of the measurements of benchmarks/scale.py."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

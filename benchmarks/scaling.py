@@ -1,7 +1,5 @@
 """Cost of a pixel pair and layer: against the limit, of one kind and both, at any size."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from itertools import product

@@ -7,8 +7,6 @@ in turn. Accuracies are of aeon's two bundled sets of signals of different lengt
 beside padded and resampled ones, and beside classifiers that take lists.
 """
 
-from __future__ import annotations
-
 import datetime
 import time
 from functools import partial
@@ -49,25 +47,19 @@ def entries(X: Signals) -> int:
     return int((lengths.sum() ** 2 + (lengths**2).sum()) // 2)
 
 
-def draw(lengths: tuple[int, int], total: float, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return signals of lengths spread evenly over a range, with about `total` entries."""
-    count = max(4, round(np.sqrt(2 * total) / np.mean(lengths)))
-    drawn = rng.permutation(np.linspace(*lengths, count).round().astype(int))
-    return [rng.standard_normal((4, d)) for d in drawn]
-
-
-def gram(network: rk.Network, signals: Signals, dtype: str) -> float:
-    options = {"engine": "numba", "dtype": dtype, "threads": 1}
-    return harness.processor_seconds(partial(rk.gram, network, signals, **options))
-
-
 def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
-    """Return the nanoseconds of an entry of a list and of an array, and the median of ratios."""
+    """Return the nanoseconds of an entry of a list and of an array, and the median of ratios.
+
+    The list has lengths spread evenly over a range, and about `total` entries.
+    """
     name, lengths, d, q, bar = case
     rng = np.random.default_rng(0)
-    X = draw(lengths, total, rng)
+    count = max(4, round(np.sqrt(2 * total) / np.mean(lengths)))
+    drawn = rng.permutation(np.linspace(*lengths, count).round().astype(int))
+    X, network = [rng.standard_normal((4, length)) for length in drawn], rk.Network(DEPTH, q)
     Z = rng.standard_normal((len(X), 4, d))
-    calls = {k: partial(gram, rk.Network(DEPTH, q), batch, dtype) for k, batch in enumerate((X, Z))}
+    gram = partial(rk.gram, network, engine="numba", dtype=dtype, threads=1)
+    calls = {k: partial(harness.processor_seconds, partial(gram, A)) for k, A in enumerate((X, Z))}
     seconds = np.array(list(harness.interleaved(calls, rounds).values()))
     ns = 1e9 * seconds / np.array([[entries(X)], [entries(Z)]])
     of_list, of_array = np.median(ns, axis=1).tolist()

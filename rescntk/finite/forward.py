@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..network import Network, check_network
-from ..validation import HEADS, check_choice, check_free_memory, check_signals
+from ..validation import HEADS, check_batch, check_choice, check_free_memory
 from .parameters import Convolution, Layer, Parameters, layout, precision
 
 LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
@@ -49,10 +49,9 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
 
     Raises
     ------
-    ValueError
-        For arguments that are not as described or do not belong together.
-    MemoryError
-        If a layer of all signals takes more than the free memory.
+    ValueError, MemoryError
+        For arguments that are not as described or do not belong together; for a layer of all
+        signals beyond the free memory.
 
     Examples
     --------
@@ -64,8 +63,6 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
     >>> finite.apply(network, params, X).shape
     (5,)
-    >>> finite.apply(network, params, [X[0], X[1, :, :9]]).shape
-    (2,)
     """
     check_arguments(network, params, head)
     batch = fitting_batch(X, "X", params, head)
@@ -87,7 +84,7 @@ def _outputs(network: Network, head: str, params: Parameters, signals: jax.Array
 
 
 def activate(network: Network, g: jax.Array) -> jax.Array:
-    """Return σ(g), the activation of the network; JAX has its derivative."""
+    """Return σ(g), the activation of the network."""
     if network.activation != "relu":
         return jax.scipy.special.erf(g)
     return jax.nn.relu(g) if network.is_relu else jax.nn.leaky_relu(g, network.negative_slope)
@@ -120,7 +117,6 @@ def taps(size: int, step: int = 1) -> np.ndarray:
 
 
 def call_layer(part: str, convolution: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:
-    """Return factor · W * signal, plus the biases where there are any."""
     result = convolution.factor * convolve(signal, layer.weights, convolution.step)
     return result if layer.biases is None else result + layer.biases
 
@@ -150,7 +146,7 @@ def features(
 
 
 def read(network: Network, head: str, params: Parameters, f: jax.Array) -> jax.Array:
-    """Return the outputs (n_cases,) or (n_cases, n_outputs) from the features f^L."""
+    """Return the outputs from the features f^L."""
     weights, biases = params.readout
     pooled = pool(f, head)
     result = readout_factor(network, params) * jnp.tensordot(
@@ -160,11 +156,7 @@ def read(network: Network, head: str, params: Parameters, f: jax.Array) -> jax.A
 
 
 def pool(f: jax.Array, head: str) -> jax.Array:
-    """Return what the readout's weights multiply, from the features f^L (n, d, width).
-
-    Pixel 1 for "equivariant" and the mean over pixels for "gap", (n, width); all of f^L for
-    "trace".
-    """
+    """Return what the readout's weights multiply: (n, width), or f^L (n, d, width) for "trace"."""
     if head == "equivariant":
         return f[:, 0]
     return f.mean(axis=1) if head == "gap" else f
@@ -186,24 +178,15 @@ def plan_of(network: Network, params: Parameters) -> dict[str, tuple[Convolution
 class Batch(NamedTuple):
     """Signals as finite networks take them: one array for each length."""
 
-    arrays: tuple[Any, ...]
-    """(n, n_channels, n_timepoints) each, the lengths rising"""
-    places: tuple[np.ndarray, ...]
-    """(n,) each: the places of the signals in the batch"""
+    arrays: tuple[Any, ...]  # (n, n_channels, n_timepoints) each, the lengths rising
+    places: tuple[np.ndarray, ...]  # (n,) each: the places of the signals in the batch
 
     @property
     def n_cases(self) -> int:
-        """Number of signals of all lengths."""
         return sum(map(len, self.places))
 
     @property
-    def n_channels(self) -> int:
-        """Channels of each signal."""
-        return int(self.arrays[0].shape[1])
-
-    @property
     def lengths(self) -> list[int]:
-        """The lengths that occur."""
         return [signals.shape[2] for signals in self.arrays]
 
     @property
@@ -215,46 +198,31 @@ class Batch(NamedTuple):
 def as_batch(X: Any, name: str, dtype: Any) -> Batch:
     """Return signals of equal or of different lengths, of NumPy or JAX, cast to `dtype`.
 
-    Values that JAX traces are taken unchecked. Errors name the argument.
+    Values that JAX traces are taken unchecked.
     """
-    if not isinstance(X, list | tuple):
-        signals = _as_signals(X, name, dtype)
-        return Batch((signals,), (np.arange(len(signals)),))
-    if not X:
-        raise ValueError(f"{name} is empty, expected arrays (n_channels, n_timepoints)")
-    singles = []
-    for k, x in enumerate(X):
-        if getattr(x, "ndim", None) != 2:
+    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(X))
+    if not traced:
+        lists = isinstance(X, list | tuple)
+        X = check_batch([np.asarray(x) for x in X] if lists else np.asarray(X), name)
+    if hasattr(X, "ndim"):
+        if X.ndim != 3:
             raise ValueError(
-                f"{name}[{k}] has shape {getattr(x, 'shape', None)}, "
-                f"expected an array (n_channels, n_timepoints)"
+                f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints)"
             )
-        singles.append(_as_signals(x[None], f"{name}[{k}]", dtype))
-    channels = sorted({single.shape[1] for single in singles})
-    if len(channels) > 1:
-        raise ValueError(f"{name} has signals of {channels} channels, expected one number")
-    lengths = np.array([single.shape[2] for single in singles])
+        return Batch((X.astype(dtype),), (np.arange(len(X)),))
+    lengths = np.array([x.shape[1] for x in X])
     places = tuple(np.flatnonzero(lengths == length) for length in np.unique(lengths))
-    stack: Any = jnp if any(isinstance(x, jax.core.Tracer) for x in X) else np
-    return Batch(tuple(stack.concatenate([singles[k] for k in own]) for own in places), places)
-
-
-def _as_signals(X: Any, name: str, dtype: Any) -> Any:
-    if not isinstance(X, jax.core.Tracer):
-        return check_signals(np.asarray(X), name).astype(dtype)
-    if X.ndim != 3:
-        raise ValueError(
-            f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints)"
-        )
-    return X.astype(dtype)
+    stack: Any = jnp.stack if traced else np.stack
+    return Batch(tuple(stack([X[k] for k in own]).astype(dtype) for own in places), places)
 
 
 def fitting_batch(X: Any, name: str, params: Parameters, head: str) -> Batch:
     """Return signals as a batch, or say so if they do not fit the parameters or the head."""
     batch = as_batch(X, name, params.dtype)
-    if batch.n_channels != params.n_channels:
+    n_channels = batch.arrays[0].shape[1]
+    if n_channels != params.n_channels:
         raise ValueError(
-            f"{name} has signals of {batch.n_channels} channels, "
+            f"{name} has signals of {n_channels} channels, "
             f"expected {params.n_channels} as params has them"
         )
     if len(batch.arrays) > 1 and head != "gap":
@@ -299,17 +267,11 @@ def check_arguments(network: Network, params: Parameters, head: str) -> None:
 
 
 def check_layers(
-    network: Network,
-    params: Parameters,
-    batch: Batch,
-    *,
-    kept: int = 1,
-    n_cases: int | None = None,
+    network: Network, params: Parameters, batch: Batch, kept: int = 1, n_cases: int | None = None
 ) -> None:
-    """Raise a MemoryError if layers of signals take more than the free memory.
+    """Raise a MemoryError if `kept` layers of signals take more than the free memory.
 
-    `kept` layers are in memory at once: all of them where gradients are taken. `n_cases` signals
-    of one length are computed at once; by default all.
+    `n_cases` signals of one length are computed at once; by default all.
     """
     sizes = [(n_cases or len(signals)) * signals.shape[2] for signals in batch.arrays]
     widest = min(max(network.filter_size, network.outer_filter_size), max(batch.lengths))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,26 +30,20 @@ INITIALIZATIONS = ("ntk", "pytorch", "xavier")
 class Convolution:
     """Sizes and variance of a convolution y_j = factor · Σ_k W_k x_{j + step·k}."""
 
-    taps: int
-    """Filter size q, odd; the taps are k = −(q−1)/2 … (q−1)/2."""
+    taps: int  # filter size q, odd: k = −(q−1)/2 … (q−1)/2
     inputs: int
-    """Channels that it reads."""
     outputs: int
-    """Channels that it writes."""
+    # Of the output for inputs of unit mean square: c_w, c_v or the input's scale. None for weights
+    # that carry their scale themselves.
     variance: float | None
-    """Variance of the output for inputs of unit mean square: c_w, c_v or the input's scale.
-    None for weights that carry their scale themselves."""
-    step: int = 1
-    """Pixels from one tap to the next: 1, more in a dilated filter."""
+    step: int = 1  # pixels from one tap to the next: more than 1 in a dilated filter
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Shape of the weights."""
         return self.taps, self.inputs, self.outputs
 
     @property
     def fan_in(self) -> int:
-        """Number of weights that an output pixel reads."""
         return self.taps * self.inputs
 
     @property
@@ -117,7 +111,7 @@ class Parameters:
     """
 
     input: Layer | None
-    """V⁰, 1x1 or as large as the input's window; None where no layer reads f⁰."""
+    """V⁰; None where no layer reads f⁰."""
     inner: tuple[Layer, ...]
     """W¹ … W^L."""
     outer: tuple[Layer, ...] | None
@@ -125,9 +119,9 @@ class Parameters:
     readout: Layer
     """Weights (width,) or (width, n_outputs); of the trace head with an axis (n_timepoints,) in
     front. Biases () or (n_outputs,)."""
-    initialization: str = field(default="ntk")
+    initialization: str = "ntk"
     """One of "ntk", "pytorch", "xavier"; only "ntk" has factors in front of the weights."""
-    n_timepoints: int | None = field(default=None)
+    n_timepoints: int | None = None
     """Pixels that a trace readout has weights for; None for the heads "equivariant", "gap"."""
 
     @property
@@ -178,8 +172,7 @@ def init(
     r"""Return random `Parameters` of `network` at a finite width.
 
     Weights are N(0, 1) and the factors of ``rescntk.network`` stand in front of them (Barzilai
-    et al. 2022, eq. 1-3; Tirer et al. 2022, eq. 6, where the input is trained). As the width
-    goes to infinity, the network's kernels tend to ``rescntk.gram``.
+    et al. 2022, eq. 1-3; Tirer et al. 2022, eq. 6, where the input is trained).
 
     Parameters
     ----------
@@ -188,31 +181,26 @@ def init(
     network : Network
         `Network.trained` decides what ``finite.ntk`` and ``finite.train`` touch, not what is
         drawn here. One choice depends on it: where the input is trained, g¹ reads f⁰.
-    n_channels : int
-        Channels C0 of the signals.
-    width : int
-        Channels C of each layer.
+    n_channels, width : int
+        Channels C0 of the signals, and C of each layer.
     n_outputs : int, optional
         Number of outputs; by default one output without an axis.
     n_timepoints : int, optional
         Length of the signals, for the head "trace", which has weights for every pixel. Without
         it the parameters serve the heads "equivariant" and "gap".
     initialization : {"ntk", "pytorch", "xavier"}, default "ntk"
-        An extra of the finite side. "pytorch": PyTorch's default, uniform on ±1/√fan_in.
-        "xavier": N(0, 2/(fan_in + fan_out)). Both drop every factor of the network except α:
-        ``c_v``, ``c_w``, ``input_scale`` and ``readout_scale`` are not used.
+        "pytorch": PyTorch's default, uniform on ±1/√fan_in. "xavier": N(0, 2/(fan_in + fan_out)).
+        Both drop every factor of the network except α.
     biases : bool, default False
-        An extra of the finite side: whether every layer has biases. They are trained with
-        their layer. They start at 0, with "pytorch" uniform on ±1/√fan_in.
+        Whether every layer has biases, trained with it. They start at 0, with "pytorch" uniform
+        on ±1/√fan_in.
     dtype : {"float64", "float32"}, default "float64"
         Precision of the parameters, and of everything that is computed with them.
 
     Raises
     ------
-    ValueError
-        For arguments that are not as described.
-    MemoryError
-        If the parameters take more than the free memory.
+    ValueError, MemoryError
+        For arguments that are not as described; for parameters beyond the free memory.
 
     Examples
     --------
@@ -272,10 +260,9 @@ def init(
 
 
 def precision(dtype: Any) -> AbstractContextManager[Any]:
-    """Return a context in which JAX computes in `dtype`.
+    """Return a context in which JAX computes in `dtype`, in the calling thread alone.
 
-    JAX makes float32 of every float64 unless its option ``jax_enable_x64`` is set. The context
-    sets this option for the calling thread alone, and only for float64.
+    JAX makes float32 of every float64 unless its option ``jax_enable_x64`` is set.
     """
     return jax.enable_x64(True) if np.dtype(dtype) == np.float64 else nullcontext()
 

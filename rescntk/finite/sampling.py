@@ -1,9 +1,7 @@
 r"""Kernels of sampled networks, and how they concentrate on the kernels of the infinite network.
 
-The relative error of one sampled network is :math:`\|\hat K - K\|_F / \|K\|_F`, with K from
-``rescntk.gram``. Its root mean square over networks falls like :math:`C^{-1/2}`: kernels are
-means over C channels, or sums of such means (Huang et al. 2020, theorem 4; Tirer et al. 2022,
-figure 1a).
+The root mean square of :math:`\|\hat K - K\|_F / \|K\|_F` over networks falls like
+:math:`C^{-1/2}` (Huang et al. 2020, theorem 4; Tirer et al. 2022, figure 1a).
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ import numpy as np
 
 from ..kernels import gram
 from ..network import Network
+from ..theory.report_table import ReportTable
 from ..validation import KINDS, check_choice, check_depth, check_integer
 from .forward import (
     as_batch,
@@ -55,8 +54,7 @@ def gpk(
     r"""Return the Gaussian process kernel of networks of a finite width, a mean over samples.
 
     One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle`, the exact mean of
-    f(x) f(z) over the readout's weights. φ are the features that the head reads, r is the
-    readout's variance. Samples differ in all other weights.
+    f(x) f(z) over the readout's weights, with the features φ that the head reads.
 
     Parameters
     ----------
@@ -64,19 +62,15 @@ def gpk(
     network : Network
     X : array, (n_cases, n_channels, n_timepoints)
         Signals; for the head "gap" also a list of arrays of different lengths.
-    width : int
-        Channels of each layer.
-    n_samples : int
-        Number of networks, at least 2.
+    width, n_samples : int
+        Channels of each layer, and number of networks, at least 2.
     head : {"equivariant", "trace", "gap"}, default "gap"
     dtype : {"float64", "float32"}, default "float64"
 
     Raises
     ------
-    ValueError
-        For arguments that are not as described.
-    MemoryError
-        If a network takes more than the free memory.
+    ValueError, MemoryError
+        For arguments that are not as described; for a network beyond the free memory.
 
     Examples
     --------
@@ -85,9 +79,8 @@ def gpk(
     >>> from rescntk import finite
     >>> X = np.random.default_rng(0).standard_normal((3, 2, 8))
     >>> network = rk.Network(depth=2, filter_size=3)
-    >>> estimate = finite.gpk(0, network, X, width=64, n_samples=10)
-    >>> estimate.mean.shape, estimate.standard_error.shape
-    ((3, 3), (3, 3))
+    >>> finite.gpk(0, network, X, width=64, n_samples=10).standard_error.shape
+    (3, 3)
     """
     return estimate(samples(key, network, X, width, n_samples, head, "gpk", dtype=dtype))
 
@@ -114,14 +107,9 @@ def samples(
     Parameters
     ----------
     key, network, X, width, n_samples, head, dtype
-        As for `gpk`.
+        As for `gpk`; errors likewise.
     kind : {"gpk", "ntk"}, default "ntk"
         The inner products of the features, or the tangent kernel.
-
-    Raises
-    ------
-    ValueError, MemoryError
-        As for `gpk`.
 
     Examples
     --------
@@ -144,9 +132,10 @@ def draws(
 ) -> Iterator[Parameters]:
     """Yield the parameters of `n_samples` networks that take the signals `X`."""
     batch = as_batch(X, "X", dtype)
-    pixels = batch.lengths[0] if head == "trace" else None
+    _, n_channels, length = batch.arrays[0].shape
+    pixels = length if head == "trace" else None
     for own_key in jax.random.split(as_key(key), n_samples):
-        yield init(own_key, network, batch.n_channels, width, n_timepoints=pixels, dtype=dtype)
+        yield init(own_key, network, n_channels, width, n_timepoints=pixels, dtype=dtype)
 
 
 def features_kernel(network: Network, params: Parameters, X: Any, head: str = "gap") -> np.ndarray:
@@ -177,10 +166,9 @@ class ConcentrationRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Concentration:
+class Concentration(ReportTable[ConcentrationRow]):
     """Errors over widths, the power law through them, and the kernels behind them."""
 
-    rows: tuple[ConcentrationRow, ...]
     slope: float
     """Fitted exponent of the relative error over the width; the theory says −½."""
     slope_error: float
@@ -189,17 +177,6 @@ class Concentration:
     """(n_cases, n_cases), from ``rescntk.gram``."""
     widest: KernelEstimate
     """Mean kernel of the widest networks, with its standard error."""
-
-    def __iter__(self) -> Iterator[ConcentrationRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> np.ndarray:
-        """Return one field of all rows, (n_widths,)."""
-        check_choice(name, "column", ConcentrationRow._fields)
-        return np.array([getattr(row, name) for row in self.rows])
 
     @property
     def deviations(self) -> np.ndarray:
@@ -244,8 +221,6 @@ def concentration(
     ------
     ValueError
         For arguments that are not as described, or if the exact kernel is 0.
-    MemoryError
-        If a network takes more than the free memory.
 
     Examples
     --------
@@ -275,11 +250,7 @@ def concentration(
 
 
 def summarize(exact: np.ndarray, sampled: Mapping[int, np.ndarray]) -> Concentration:
-    """Return the distance of sampled kernels from the exact kernel, over widths.
-
-    `exact` is (n_cases, n_cases), from ``rescntk.gram``. `sampled` maps rising widths to kernels
-    (n_samples, n_cases, n_cases) as from ``finite.samples``. An exact kernel of 0 is refused.
-    """
+    """Return the distance of kernels, by rising widths and as from `samples`, from `exact`."""
     size = np.linalg.norm(exact)
     if size == 0:
         raise ValueError("the exact kernel of X is 0, expected a kernel to be relative to")
@@ -297,13 +268,12 @@ def summarize(exact: np.ndarray, sampled: Mapping[int, np.ndarray]) -> Concentra
 def fit_exponent(rows: Iterable[ConcentrationRow]) -> tuple[float, float]:
     """Return the exponent of error over width, and its standard error, by weighted least squares.
 
-    Logarithms of the errors have the standard errors `standard_error` / `relative_error`.
     NaN where an error is 0.
     """
     width, error, spread = np.array(list(rows), dtype=float).T
     if (error <= 0).any() or (spread <= 0).any():
         return float("nan"), float("nan")
-    weights = (error / spread) ** 2
+    weights = (error / spread) ** 2  # of log(error), whose standard error is spread / error
     x = np.log(width)
     x = x - (weights * x).sum() / weights.sum()
     information = (weights * x**2).sum()

@@ -53,9 +53,8 @@ def ntk(
     r"""Return the empirical tangent kernel :math:`\hat\Theta(x, z)` of a finite network.
 
     :math:`\hat\Theta_{ab}(x, z) = \langle \partial f_a(x)/\partial\theta, \partial
-    f_b(z)/\partial\theta \rangle` for outputs a and b (Jacot et al. 2018). The sum is over the
-    parameters of ``network.trained`` alone, and exact. As the width grows, it tends to
-    ``rescntk.gram(...).ntk`` for a = b and to 0 for others.
+    f_b(z)/\partial\theta \rangle` for outputs a and b (Jacot et al. 2018), exactly, over the
+    parameters of ``network.trained`` alone.
 
     Parameters
     ----------
@@ -131,12 +130,9 @@ def ntk_of_batches(
 class _Notes(NamedTuple):
     """Inputs and derivatives of all trained convolutions for a block of signals."""
 
-    inputs: tuple[jax.Array, ...]
-    """u, (n, d, inputs) of each trained convolution."""
-    derivatives: tuple[jax.Array, ...]
-    """δ, (n_outputs, n, d, outputs) of each trained convolution."""
-    pooled: jax.Array
-    """(n, …), what the readout's weights multiply."""
+    inputs: tuple[jax.Array, ...]  # u, (n, d, inputs) of each trained convolution
+    derivatives: tuple[jax.Array, ...]  # δ, (n_outputs, n, d, outputs) of each
+    pooled: jax.Array  # (n, …), what the readout's weights multiply
 
 
 @partial(jax.jit, static_argnums=(0, 1))

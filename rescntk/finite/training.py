@@ -2,11 +2,11 @@ r"""Training of finite networks: gradient descent, SGD, Adam and any other optim
 
 The loss is :math:`\frac12 \sum_i (f(x_i) - y_i)^2` over a batch, as in theorem 5 of Tirer et al.
 2022 and in ``regression.Decomposition.flow``: a learning rate means the same in all three.
-`kernel_flow` is the infinitely wide network beside it.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -50,18 +50,17 @@ class Training:
     batch_losses: np.ndarray
     """(n_steps,), loss of each step's batch before the step."""
     outputs: np.ndarray | None = None
-    """(R, n_cases) or (R, n_cases, n_outputs), outputs of the training signals."""
+    """(R, n_cases) or (R, n_cases, n_outputs)"""
     test_outputs: np.ndarray | None = None
-    """(R, m_cases) or (R, m_cases, n_outputs), outputs of the test signals."""
+    """(R, m_cases) or (R, m_cases, n_outputs), of the test signals."""
     kernel_change: np.ndarray | None = None
     """(R,), ‖Θ̂_t − Θ̂_0‖_F of the tangent kernels of the training signals."""
     initial_kernel: np.ndarray | None = None
     """Θ̂_0 of the training signals, as from ``finite.ntk``."""
     linearized_distance: np.ndarray | None = None
-    """(R,), largest distance between f and f_lin over the training and the test signals.
+    """(R,), largest distance to the linearized network, over training and test signals.
 
-    The linearized network is trained for itself: same start, same optimizer, same batches.
-    Infinite from where the linearized network has diverged.
+    That network is trained for itself, on the same batches. Infinite from where it has diverged.
     """
 
 
@@ -94,29 +93,25 @@ def train(
     optimizer : float, or optimizer of optax
         A float is the learning rate of plain gradient descent; ``optax.sgd(rate)`` is the same.
     steps : int
-        Number of steps.
     head : {"equivariant", "trace", "gap"}, default "gap"
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Test signals, whose outputs are recorded.
     batch_size : int, optional
-        Signals of each step, drawn without replacement until all had their turn. The default
-        is all: full-batch gradient descent.
+        Signals of each step, drawn without replacement until all had their turn; by default all.
     key : key of ``jax.random``, or int, default 0
         Source of the batches.
     record : iterable of str, default ("outputs",)
         Of "outputs", "kernel" (the change of the tangent kernel) and "linearized" (the distance
-        to the linearized network, at about three times the cost of a step). The loss always is.
+        to the linearized network, at about three times the cost of a step), beside the loss.
     every : int, optional
         Steps from one record to the next; by default about 50 records in all.
 
     Raises
     ------
-    ValueError
-        For arguments that are not as described or do not belong together.
+    ValueError, MemoryError
+        As for ``finite.apply``.
     FloatingPointError
         If a loss is NaN or infinite, naming the step.
-    MemoryError
-        If the layers of a batch take more than the free memory.
 
     Examples
     --------
@@ -132,76 +127,60 @@ def train(
     check_arguments(network, params, head)
     steps = check_depth(steps, "steps")
     batch = fitting_batch(X, "X", params, head)
-    test = None if Z is None else fitting_batch(Z, "Z", params, head)
+    sets = {"outputs": batch}
+    if Z is not None:
+        sets["test_outputs"] = fitting_batch(Z, "Z", params, head)
     targets = _check_y(y, batch, params)
     size = _check_batch_size(batch_size, batch)
-    check_layers(network, params, batch, kept=network.depth, n_cases=size)
+    check_layers(network, params, batch, network.depth, size)
     chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
     every = -(-steps // 50) if every is None else check_depth(every, "every")
     key, rule = as_key(key), as_optimizer(optimizer)
+    goals = targets[np.concatenate(batch.places)]
+    columns = defaultdict[str, list[Any]](list)
+    best, initial_kernel, losses = params, None, []
+
     with precision(params.dtype):
         runs = [Descent(network, head, params, rule, plain_outputs)]
         if "linearized" in chosen:
             runs.append(Descent(network, head, params, rule, linearized_outputs))
         batches = draw_batches(key, batch.n_cases, size, steps)
-        goals = targets[np.concatenate(batch.places)]
-        log = _Log(batch, test, goals, chosen)
-        log.take(0, runs)
-        losses = []
-        for start in range(0, steps, every):
-            stop = min(start + every, steps)
-            chunks = [run.advance(batch.arrays, goals, batches[start:stop]) for run in runs]
-            losses.append(chunks[0])
-            check_losses(chunks[0], start)
-            log.take(stop, runs)
-    return log.result(np.concatenate(losses))
-
-
-class _Log:
-    """Takes records of a training."""
-
-    def __init__(
-        self, batch: Batch, test: Batch | None, goals: np.ndarray, chosen: tuple[str, ...]
-    ) -> None:
-        self._batch, self._test, self._goals, self._chosen = batch, test, goals, chosen
-        self._columns: dict[str, list[Any]] = {}
-        self._ends: dict[str, Any] = {}
-
-    def take(self, step: int, runs: list[Descent]) -> None:
-        """Record the network, the first of `runs`, and its distance to the second if any."""
-        network = runs[0]
-        params = self._ends["params"] = network.params
-        batches = [self._batch] if self._test is None else [self._batch, self._test]
-        outputs = [network.outputs(batch.arrays) for batch in batches]
-        loss = 0.5 * float(((outputs[0] - self._goals) ** 2).sum())
-        check_losses(np.array([loss]), step)
-        if loss < min(self._columns.get("loss", [np.inf])):
-            self._ends["best"] = params
-        self._add(steps=step, loss=loss)
-        if "outputs" in self._chosen:
-            for name, batch, f in zip(("outputs", "test_outputs"), batches, outputs, strict=False):
-                self._add(**{name: f[batch.order]})
-        if "kernel" in self._chosen:
-            kernel = ntk_of_batches(network.network, params, self._batch, None, network.head)
-            start = self._ends.setdefault("initial_kernel", kernel)
-            self._add(kernel_change=float(np.linalg.norm(kernel - start)))
-        if "linearized" in self._chosen:
-            pairs = zip(outputs, batches, strict=True)
-            distances = [np.abs(f - runs[1].outputs(batch.arrays)).max() for f, batch in pairs]
-            self._add(linearized_distance=float(np.nan_to_num(max(distances), nan=np.inf)))
-
-    def result(self, batch_losses: np.ndarray) -> Training:
-        """Return all records."""
-        columns: dict[str, Any] = {name: np.array(each) for name, each in self._columns.items()}
-        return Training(batch_losses=batch_losses, **self._ends, **columns)
-
-    def _add(self, **values: Any) -> None:
-        for name, value in values.items():
-            self._columns.setdefault(name, []).append(value)
+        for step in (*range(0, steps, every), steps):
+            now = runs[0].params
+            outputs = {name: runs[0].outputs(own.arrays) for name, own in sets.items()}
+            loss = 0.5 * float(((outputs["outputs"] - goals) ** 2).sum())
+            check_losses(np.array([loss]), step)
+            if loss < min(columns["loss"], default=np.inf):
+                best = now
+            columns["steps"].append(step)
+            columns["loss"].append(loss)
+            if "outputs" in chosen:
+                for name, f in outputs.items():
+                    columns[name].append(f[sets[name].order])
+            if "kernel" in chosen:
+                kernel = ntk_of_batches(network, now, batch, None, head)
+                initial_kernel = kernel if initial_kernel is None else initial_kernel
+                columns["kernel_change"].append(float(np.linalg.norm(kernel - initial_kernel)))
+            if "linearized" in chosen:
+                others = [runs[1].outputs(own.arrays) for own in sets.values()]
+                pairs = zip(outputs.values(), others, strict=True)
+                distance = max(np.abs(f - other).max() for f, other in pairs)
+                columns["linearized_distance"].append(float(np.nan_to_num(distance, nan=np.inf)))
+            if step < steps:
+                rows = batches[step : step + every]
+                found = [run.advance(batch.arrays, goals, rows) for run in runs]
+                check_losses(found[0], step)
+                losses.append(found[0])
+    return Training(
+        now,
+        best,
+        batch_losses=np.concatenate(losses),
+        initial_kernel=initial_kernel,
+        **{name: np.array(values) for name, values in columns.items()},
+    )
 
 
 def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
-    """Return an optimizer of optax: gradient descent where `optimizer` is a number."""
     if isinstance(optimizer, optax.GradientTransformation):
         return optimizer
     if isinstance(optimizer, int | float | np.number):
@@ -214,12 +193,10 @@ def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
 
 
 def _step_down(gradient: Any, rate: jax.Array, parts: Any = None) -> tuple[Any, jax.Array]:
-    """Return the step −rate · gradient, and the rate, which is the optimizer's state."""
     return jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient), rate
 
 
 def _check_y(y: Any, batch: Batch, params: Parameters) -> np.ndarray:
-    """Return the targets in the shape of the network's outputs, or say what is wrong with them."""
     targets = check_targets(y, batch.n_cases)
     outputs = () if params.n_outputs is None else (params.n_outputs,)
     if targets.shape[1:] != outputs:
@@ -231,7 +208,6 @@ def _check_y(y: Any, batch: Batch, params: Parameters) -> np.ndarray:
 
 
 def _check_batch_size(batch_size: Any, batch: Batch) -> int | None:
-    """Return the size of the batches, None for all signals, or say what is wrong with it."""
     if batch_size is None:
         return None
     size = check_depth(batch_size, "batch_size")
@@ -246,7 +222,7 @@ def _check_batch_size(batch_size: Any, batch: Batch) -> int | None:
 
 
 def trained_parts(network: Network, params: Parameters) -> Trained:
-    """Return the trained parts of the parameters by their names, as far as they have weights."""
+    """Return the trained parts that have weights, by their names."""
     parts = {part: getattr(params, part) for part in network.trained}
     return {part: layers for part, layers in parts.items() if layers is not None}
 
@@ -254,7 +230,6 @@ def trained_parts(network: Network, params: Parameters) -> Trained:
 def plain_outputs(
     network: Network, head: str, params: Parameters, trained: Trained, arrays: tuple[Any, ...]
 ) -> jax.Array:
-    """Return f(x; θ), the outputs of the network."""
     return outputs_of_lengths(network, head, params.replace(**trained), arrays)
 
 
@@ -276,33 +251,27 @@ class Descent:
     """A network on its way down the loss ½ Σ (f(x_i) − y_i)²."""
 
     def __init__(
-        self,
-        network: Network,
-        head: str,
-        params: Parameters,
-        optimizer: optax.GradientTransformation,
-        outputs: OutputsOf,
+        self, network: Network, head: str, params: Parameters, optimizer: Any, outputs: OutputsOf
     ) -> None:
-        self.network, self.head = network, head
-        self._start, self._update, self._outputs = params, optimizer.update, outputs
+        self._network = network, head, params
+        self._outputs, self._update = outputs, optimizer.update
         self._trained = trained_parts(network, params)
         self._memory = optimizer.init(self._trained)
 
     @property
     def params(self) -> Parameters:
-        """The parameters now."""
-        return self._start.replace(**self._trained)
+        return self._network[2].replace(**self._trained)
 
     def outputs(self, arrays: tuple[Any, ...]) -> np.ndarray:
         """Return the outputs of signals now, one length after another."""
         evaluate = jax.jit(self._outputs, static_argnums=(0, 1))
-        return np.asarray(evaluate(self.network, self.head, self._start, self._trained, arrays))
+        return np.asarray(evaluate(*self._network, self._trained, arrays))
 
     def advance(
         self, arrays: tuple[Any, ...], targets: np.ndarray, batches: np.ndarray
     ) -> np.ndarray:
         """Take one step for each row of `batches`; return the losses before the steps."""
-        rule = (self._outputs, self._update, self.network, self.head, self._start)
+        rule = (self._outputs, self._update, *self._network)
         state = (self._trained, self._memory)
         self._trained, self._memory, losses = _advance(*rule, *state, arrays, targets, batches)
         return np.asarray(losses)
@@ -394,10 +363,8 @@ def kernel_flow(
         As for `train`.
     times : array, (T,)
         Each at least 0; may be infinite, which is kernel regression.
-    start : array of the shape of `y`, optional
-        f_0(X), a finite network's outputs before training; by default 0.
-    test_start : array, (m_cases,) or (m_cases, n_outputs), optional
-        f_0(Z), likewise.
+    start, test_start : array, (n_cases, …) and (m_cases, …), optional
+        f_0(X) and f_0(Z), a finite network's outputs before training; by default 0.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tables with a row of named numbers for each depth, as text and as CSV files."""
+"""Tables with a row of named numbers for each depth or width, as text and as CSV files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReportTable:
         return len(self.rows)
 
     def column(self, name: str) -> np.ndarray:
-        """Return a field of all rows as an array, (n_depths,)."""
+        """Return a field of all rows as an array, (n_rows,)."""
         check_choice(name, "column", self.rows[0]._fields)
         return np.array([getattr(row, name) for row in self.rows])
 

@@ -1,4 +1,4 @@
-"""The classification benchmark: equal signals for all methods, fair seconds, verdicts."""
+"""The classification benchmark: equal signals for all methods, fair seconds, design."""
 
 import os
 import subprocess
@@ -12,8 +12,7 @@ import classification
 import classification_design
 import classification_methods
 import harness
-from classification_methods import METHODS, draw_signals
-from classification_report import SETS, table
+from classification_methods import draw_signals
 
 from rescntk.learn import ResidualKernelClassifier
 from tests.benchmarks.conftest import BENCHMARKS
@@ -40,39 +39,6 @@ def test_no_method_can_be_right_more_often_than_the_ceiling(monkeypatch):
     monkeypatch.setattr(classification_methods, "signals", lambda name: (None, y, None, y))
     found = classification_methods.ceilings("eight classes")
     assert found == {5: pytest.approx(0.6), 10: 1.0, 20: 1.0, 50: 1.0}
-
-
-def report(ours, rocket, neighbour, seconds, fast, **first):
-    methods = {"rescntk": ours, "MiniRocket": rocket, "1-NN MSM": neighbour, "rescntk, fast": fast}
-    return table([
-        {"method": m, "set": s, "accuracy": a[i], "warm_seconds": seconds, "cold_seconds": 2.0,
-         "first_seconds": first.get(s) if m == "rescntk" else None}
-        for m, a in methods.items()
-        for i, s in enumerate(SETS)
-    ])  # fmt: skip
-
-
-def test_verdicts():
-    first = {"ItalyPowerDemand": 5.5, "BasicMotions": 33.0}
-    good = report([0.95] * 8, [0.95] * 7 + [1.0], [0.9] * 8, 1.0, [0.93] * 8, **first)
-    assert good.count(": met") == 6 and "missed" not in good and "**1.000**" in good
-    assert good.endswith("take that one: ACSF1 by 0.050.\n")
-    assert "| compiling, once on a machine | – | – | – | 31 s |" in good
-    bad = report([0.85] * 8, [0.9] * 8, [0.86] * 8, 8.0, [0.8] * 8)
-    amounts = (("0.100", "4 s"), ("0.130", "54 s"), ("0.010",), ("7",))
-    for line, missed in zip(bad.splitlines()[-5:-1], amounts, strict=True):
-        assert all(f"missed by {amount}" in line for amount in missed)
-    # A tie, one of whose sides has been in a file, which keeps six digits.
-    tie = report([6 / 7] * 8, [0.857143] * 8, [0.8] * 8, 1.0, [0.8] * 8)
-    assert "on 8 of 8 sets" in tie
-
-
-@pytest.mark.parametrize("method", ["ridge, flat", "SVM-RBF, flat"])
-def test_flat_methods_learn(method, rng):
-    X, y = rng.standard_normal((40, 2, 10)), np.repeat(["a", "b"], 20)
-    X[:20] += 1.5
-    model = METHODS[method](0).fit(X[::2], y[::2])
-    assert np.mean(model.predict(X[1::2]) == y[1::2]) > 0.9
 
 
 def test_results_survive_the_file(tmp_path):
@@ -152,15 +118,6 @@ def test_workers_do_not_import_what_only_reads(tmp_path):
     environment = dict(os.environ) | {"BENCHMARK_START": "0"}
     run = subprocess.run([sys.executable, "-c", script], cwd=BENCHMARKS, env=environment)
     assert run.returncode == 0
-
-
-def test_a_worker_that_always_compiles_is_refused(tmp_path):
-    class Forgetful(Small):
-        def ask(self, work, method, name, cache=None):
-            return {"compiled": 1, "cold_seconds": 1.0}
-
-    with pytest.raises(RuntimeError, match="compiles the same code every time"):
-        Forgetful(tmp_path).measure("rescntk", "GunPoint")
 
 
 # -- the measurement behind the plan of passes

@@ -39,29 +39,6 @@ def test_every_part_runs_once(tmp_path, monkeypatch, capsys):
         scale.main(["--quick", "--out", str(tmp_path)])
 
 
-def test_the_bars_are_judged():
-    cbf = {"problem_name": "cylinder-bell-funnel"}
-    rows = [
-        {"spec": {"part": "landmarks", "n": 50_000, **cbf}, "times_the_pairs": 1.2,
-         "megabytes": 900, "accuracy": 0.95},
-        {"spec": {"part": "landmarks", "n": 5000, **cbf}, "accuracy": 0.94},
-        {"spec": {"part": "full", "n": 5000, **cbf}, "accuracy": 0.955},
-        {"spec": {"part": "conjugate_gradients", "n": 10_000}, "iterations": 50,
-         "iterations_without": 99},
-        {"spec": {"part": "overhead", "n": 5000}, "error": "exit status 1"},
-    ]  # fmt: skip
-    found = {name: met for name, _, met in scale_report.bars({"rows": rows})}
-    assert list(found.values()) == [
-        "missed",
-        "met",
-        "missed",
-        "met",
-        "met",
-        "missed",
-        "not measured",
-    ]
-
-
 def test_problems():
     X, y = scale_problems.cylinder_bell_funnel(3000, seed=0)
     means = [X[y == k, 0].mean(axis=0) for k in range(3)]

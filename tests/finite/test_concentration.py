@@ -21,7 +21,6 @@ CASES = {
     "ResCNTK, dilated": (rk.Network(2, 3, alpha=0.8, dilation=(2, 3)), "ntk", "trace", 4),
     "ResCGPK, signals of different lengths": (rk.Network(2, 5), "gpk", "gap", (4, 2, 4)),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),
-    "ResNet of Tirer": (literature.tirer_resnet(2, 0.5, 1.2, 0.9), "ntk", "gap", 1),
     "erf, window, frozen readout": (
         rk.Network(2, 3, activation="erf", input_filter_size=3, trained=("inner", "outer")),
         "ntk",

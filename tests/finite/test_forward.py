@@ -1,4 +1,4 @@
-"""Outputs of finite networks against their definition."""
+"""Outputs of finite networks against their definition, parameters, and what is refused."""
 
 import numpy as np
 import pytest
@@ -78,14 +78,6 @@ def test_parameters_that_no_layer_reads_are_left_out():
     assert finite.init(0, rk.Network(2, 1, trained="inner"), 2, 4).outer is not None
 
 
-@pytest.fixture
-def double():
-    """Set float64, as users do who compute with float64 parameters themselves."""
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.mark.usefixtures("double")
 def test_practical_initializations_carry_their_scale_and_have_no_factors(X):
     """Dividing by the factors gives parameters of "ntk" with the same outputs."""
     network = rk.Network(2, 3, alpha=0.3, c_v=1.3, c_w=0.7, readout_scale=2.0, input_scale=3.0)
@@ -93,16 +85,11 @@ def test_practical_initializations_carry_their_scale_and_have_no_factors(X):
         params = make(network, "gap", initialization=initialization)
         plain = network.replace(c_v=1.0, c_w=1.0, readout_scale=1.0, input_scale=None)
 
-        def stretched(layer):
-            taps, inputs, _ = layer.weights.shape
-            return finite.Layer(layer.weights * np.sqrt(taps * inputs))
+        def stretched(weights):
+            return weights * np.sqrt(np.prod(weights.shape[:-1] if weights.ndim > 1 else WIDTH))
 
-        same = finite.Parameters(
-            stretched(params.input),
-            tuple(map(stretched, params.inner)),
-            tuple(map(stretched, params.outer)),
-            finite.Layer(params.readout.weights * WIDTH**0.5),
-        )
+        with jax.enable_x64(True):
+            same = jax.tree.map(stretched, params).replace(initialization="ntk")
         here = finite.apply(network, params, X)
         assert close(np.asarray(here), np.asarray(finite.apply(plain, same, X)))
 
@@ -124,15 +111,13 @@ def test_variances_of_initializations():
     assert (np.asarray(wide["xavier"].inner[1].biases) == 0).all()
 
 
-@pytest.mark.usefixtures("double")
 def test_biases_are_added_in_every_layer(X):
     """A network of biases alone: f⁰ = b⁰, one layer σ(b) on top of it, readout's b last."""
     network = rk.Network(1, 3, alpha=0.5)
     params = make(network, "gap", initialization="pytorch", biases=True, n_outputs=2)
-    only = jax.tree.map(lambda a: a if a.ndim == 1 else 0 * a, params)
-    only = finite.Parameters(
-        only.input, only.inner, only.outer, params.readout, "pytorch", only.n_timepoints
-    )
+    with jax.enable_x64(True):
+        only = jax.tree.map(lambda a: a if a.ndim == 1 else 0 * a, params)
+    only = only.replace(readout=params.readout)
     f = np.asarray(only.input.biases) + 0.5 * np.asarray(only.outer[0].biases)
     expected = f @ np.asarray(params.readout.weights) + np.asarray(params.readout.biases)
     assert close(np.asarray(finite.apply(network, only, X)), np.array([expected] * 3))
@@ -206,6 +191,8 @@ def test_apply_refuses(X):
     network = rk.Network(2, 3)
     params = make(network, "gap")
     deeper, trace = network.replace(depth=3), make(network, "trace")
+    with jax.enable_x64(True), pytest.raises(ValueError, match=r"X has shape \(2, 4\), expected"):
+        jax.jit(lambda x: finite.apply(network, params, x))(X[0])
     for match, arguments in {
         "params.inner has weights": (deeper, params, X),
         "params is dict, expected Parameters": (network, {}, X),
@@ -220,7 +207,7 @@ def test_apply_refuses(X):
             network, params, [X[0], X[1, :, :2]], "equivariant"),
         "X is empty": (network, params, []),
         r"X\[1\] has shape": (network, params, [X[0], X]),
-        r"X has signals of \[1, 2\] channels": (network, params, [X[0], X[0, :1]]),
+        r"X\[1\] has 1 channels, expected 2 as in X\[0\]": (network, params, [X[0], X[0, :1]]),
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=match):
             finite.apply(*arguments)

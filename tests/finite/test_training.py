@@ -123,7 +123,7 @@ def test_wide_networks_follow_the_kernels_gradient_flow():
     for width in (32, 256):
         params = finite.init(1, network, 2, width)
         rate, record = 0.1, ("outputs", "kernel", "linearized")
-        found = finite.train(network, params, X, y, rate, 400, Z=Z, record=record, every=50)
+        found = finite.train(network, params, X, y, rate, 400, Z=Z, record=record, every=100)
         flow = finite.kernel_flow(
             network, X, y, rate * found.steps, Z=Z,
             start=found.outputs[0], test_start=found.test_outputs[0],

@@ -1,0 +1,60 @@
+"""Committed results load, and give the committed pages, to the last letter."""
+
+import json
+
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("aeon")
+pytest.importorskip("jax")
+import classification_methods
+import classification_report
+import cpu
+import finite_concentration
+import many_signals
+import ratios
+import regression
+import scale_report
+import unequal
+from harness import RESULTS, read
+
+pytestmark = pytest.mark.slow
+
+
+def curves(rows):
+    sets = classification_methods.CURVE_SETS
+    bounds = {name: classification_methods.ceilings(name) for name in sets}
+    return classification_report.curve_table(rows, bounds)
+
+
+PAGES = {
+    "classification.csv": classification_report.table,
+    "classification_curves.csv": curves,
+    "cpu.json": cpu.table,
+    "finite_concentration.json": finite_concentration.table,
+    "many_signals.json": many_signals.report,
+    "regression.csv": regression.report,
+    "scale.json": scale_report.text,
+    "unequal.json": unequal.tables,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_results_give_their_page(name, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)  # of the machine that measured
+    path = RESULTS / name
+    results = json.loads(path.read_text()) if path.suffix == ".json" else read(path)
+    assert PAGES[name](results) == path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_ratios_has_the_cases_of_the_script():
+    lines = (RESULTS / "ratios.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ")][1:]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(ratios.cases())
+
+
+def test_the_first_split_is_the_official_one():
+    splits = regression.splits(10, 7, 3)
+    assert list(splits[0][0]) == list(range(7)) and len({tuple(train) for train, _ in splits}) == 4
+    for train, test in splits:
+        assert len(train) == 7 and sorted([*train, *test]) == list(range(10))
