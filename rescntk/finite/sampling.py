@@ -166,8 +166,8 @@ class ConcentrationRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Concentration(ReportTable[ConcentrationRow]):
-    """Errors over widths, the power law through them, and the kernels behind them."""
+class Concentration(ReportTable):
+    """Errors, a `ConcentrationRow` for each width by iterating, and the power law through them."""
 
     slope: float
     """Fitted exponent of the relative error over the width; the theory says −½."""

@@ -138,8 +138,8 @@ def train(
     key, rule = as_key(key), as_optimizer(optimizer)
     goals = targets[np.concatenate(batch.places)]
     columns = defaultdict[str, list[Any]](list)
-    best, initial_kernel, losses = params, None, []
-
+    initial_kernel: np.ndarray | None = None
+    best, losses = params, list[np.ndarray]()
     with precision(params.dtype):
         runs = [Descent(network, head, params, rule, plain_outputs)]
         if "linearized" in chosen:
