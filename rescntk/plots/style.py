@@ -45,7 +45,12 @@ def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
 
 
 def figure(size: tuple[float, float]) -> Any:
-    """Return a new figure of a size in inches, without an interactive backend.
+    """Return a new figure, without an interactive backend.
+
+    Parameters
+    ----------
+    size : tuple of float
+        Width and height in inches.
 
     Raises
     ------

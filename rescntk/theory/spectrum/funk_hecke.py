@@ -188,8 +188,11 @@ def cost(
 ) -> Cost:
     """Return the points and the memory of a call of `eigenvalues`, without computing anything.
 
-    Arguments are as for `eigenvalues`. With ``return_error`` a coarser grid follows, of somewhat
-    fewer points and bytes.
+    Parameters
+    ----------
+    network, n_channels, n_timepoints, max_frequency, kind, method, nodes
+        As for `eigenvalues`. With ``return_error`` a coarser grid follows, of somewhat fewer
+        points and bytes.
 
     Examples
     --------

@@ -27,7 +27,12 @@ METHODS = ("angles", "gegenbauer", "cosine")
 def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     r"""Return the zonal functions :math:`P_0(t) \dots P_K(t)` of a pixel, (K + 1, ...).
 
-    t has dot products in [-1, 1], (...). C0 is `n_channels`, at least 2, and K `max_frequency`.
+    Parameters
+    ----------
+    t : ndarray, (...)
+        Dot products in [-1, 1].
+    n_channels, max_frequency : int
+        C0, at least 2, and K.
 
     Examples
     --------
@@ -163,7 +168,12 @@ def multiplicities(
     For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N the number of spherical
     harmonics of a frequency. With GAP only eigenfunctions that no shift changes have an
     eigenvalue other than 0: the orbits of products under shifts. They are divided equally among
-    all shifts of a frequency, into fractions if need be. Arguments are as for `eigenvalues`.
+    all shifts of a frequency, into fractions if need be.
+
+    Parameters
+    ----------
+    n_channels, n_timepoints, max_frequency, head, max_memory
+        As for `eigenvalues`.
 
     Examples
     --------
@@ -193,6 +203,11 @@ def multiplicities(
 
 def harmonics(n_channels: int, frequency: int) -> int:
     """Return N(C0, k), the number of spherical harmonics of a frequency in C0 dimensions.
+
+    Parameters
+    ----------
+    n_channels, frequency : int
+        C0, at least 2, and k.
 
     Examples
     --------

@@ -54,7 +54,12 @@ class DualCoefficients(NamedTuple):
 
 
 def dual_coefficients(max_degree: int) -> DualCoefficients:
-    """Return the Taylor coefficients of κ0 and κ1, the dual activations of ReLU, to a power of ρ.
+    """Return the Taylor coefficients of κ0 and κ1, the dual activations of ReLU.
+
+    Parameters
+    ----------
+    max_degree : int
+        The last power of ρ.
 
     Examples
     --------
@@ -125,9 +130,15 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
 
     .. math:: \frac{n!\; \Gamma(C_0/2)}{2^n\, (\frac{n-k}2)!\; \Gamma(\frac{n+k+C_0}2)}
 
-    for :math:`n \ge k` of equal parity, else 0: an array (max_frequency + 1, max_degree + 1) for
-    k and n. C0 is `n_channels`, at least 2. The eigenvalue of frequencies k is the sum of a
+    for :math:`n \ge k` of equal parity, else 0. The eigenvalue of frequencies k is the sum of a
     kernel's Taylor coefficients :math:`a_n`, each multiplied by the pixels' moments.
+
+    Parameters
+    ----------
+    n_channels : int
+        C0, at least 2.
+    max_frequency, max_degree : int
+        The last k and n of the array (max_frequency + 1, max_degree + 1).
 
     Examples
     --------
