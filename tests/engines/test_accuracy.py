@@ -42,8 +42,8 @@ def test_uneven_amplitudes(engines, name, make, channels, rng):
     assert_accurate(engines, network, X)
 
 
-@pytest.mark.parametrize("closeness", [1e-2, 1e-4, 1e-6, 1e-7])
-@pytest.mark.parametrize("q", [1, 3, 5])
+@pytest.mark.parametrize("closeness", [1e-2, 1e-4, 1e-7])
+@pytest.mark.parametrize("q", [1, 3])
 @pytest.mark.parametrize("engines", GROUPS)
 def test_nearly_parallel_at_unequal_amplitudes(engines, closeness, q, rng):
     assert_accurate(engines, rk.Network(4, q), uneven(2, 6, rng, closeness))
@@ -60,16 +60,15 @@ def test_many_signals_of_one_profile_are_semidefinite(engine, head, dtype, rng):
         assert eigenvalues[0] >= -slack * eigenvalues[-1]
 
 
-ALPHAS = [{"alpha": alpha} for alpha in (1e-9, 1e-4, 1e-2, 0.1, 1.0, 30.0, 1e3)]
 WEAK = [
+    *({"alpha": alpha} for alpha in (1e-9, 1e-4, 0.1, 1e3)),
     {"c_v": 1e-12},
     {"c_w": 1e-12},
-    {"alpha": 0.01, "trained": ("inner",)},
-    {"alpha": 0.01, "filter_size": 5, "input_filter_size": 3},
+    {"alpha": 0.01, "trained": ("inner",), "filter_size": 5, "input_filter_size": 3},
 ]
 
 
-@pytest.mark.parametrize("constants", ALPHAS + WEAK, ids=str)
+@pytest.mark.parametrize("constants", WEAK, ids=str)
 @pytest.mark.parametrize("engines", GROUPS)
 def test_gap_of_signals_of_zero_mean(engines, constants, rng):
     """The linear part averages to 0 over pixel pairs, and leaves the branch's digits alone."""

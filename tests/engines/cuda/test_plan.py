@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.engines.cuda import launch_plan
-from rescntk.engines.cuda.launch_plan import H200, DeviceLimits, LaunchPlan
+from rescntk.engines.cuda.launch_plan import H200, LaunchPlan
 from rescntk.engines.protocol import Request, blocks
 from rescntk.validation import KINDS
 
@@ -105,27 +105,6 @@ def test_rows_fit_in_shared_memory_or_are_refused(memory, head, trained, rings):
         says = f"memory, expected at most {memory} on" if longest < 4096 else "at most 4096 for"
         with pytest.raises(ValueError, match=f"^X has {longest + 1} timepoints.*{says}"):
             plan(longest + 1, (31, 31), dtype, **options)
-
-
-# ---------------------------------------------------------------- tiles
-
-
-RTX_3060 = DeviceLimits(99 * 1024, 28, 64)
-
-
-@pytest.mark.parametrize(
-    ("device", "dtype", "seconds_of_an_entry"),
-    [(H200, "float64", 8e-12), (H200, "float32", 3e-12), (RTX_3060, "float64", 1e-9)],
-)
-def test_a_launch_takes_about_a_second(device, dtype, seconds_of_an_entry):
-    """Whatever the device; or a few blocks on each of its multiprocessors, the diagonal too."""
-    free = 2**36
-    for d, depth in ((8, 1), (100, 3), (385, 20), (1000, 50)):
-        launch = plan(d, (3, 3), dtype, device=device, depth=depth)
-        seconds = d * d * depth * seconds_of_an_entry
-        rows, columns = launch.tile_shape(10**6, 10**6, free)
-        pairs = max(rows * columns, launch.diagonal_cases(free))
-        assert pairs * seconds <= 2 or pairs <= 2 * device.multiprocessors
 
 
 shapes = st.tuples(
