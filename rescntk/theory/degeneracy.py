@@ -1,9 +1,9 @@
 r"""Tangent kernels of infinitely deep feedforward networks and ResNets, fully connected.
 
-Huang, Wang, Tao, Zhao 2020; only the hidden layers are trained. Kernels are normalized: divided
-by their values at equal arguments, :math:`L` and :math:`2L\alpha^2(1+\alpha^2)^{L-1}`. Functions
-of a pair take its correlation :math:`t = \langle x, z\rangle / (\|x\| \|z\|)`. Derivations are
-in docs/theory/depth_limits.md, section 3.
+Huang, Wang, Tao, Zhao 2020; only the hidden layers are trained. Kernels are divided by their
+values at equal arguments. Functions of a pair take its correlation
+:math:`t = \langle x, z\rangle / (\|x\| \|z\|)`. Derivations are in docs/theory/depth_limits.md,
+section 3.
 """
 
 from __future__ import annotations
@@ -48,10 +48,7 @@ class KernelsOverDepth(NamedTuple):
         return Pair(ffnet_limit(t), resnet_limit(t))
 
     def distances(self, t: ArrayLike) -> Pair:
-        """Return the absolute distances from the limits at correlations t, (n_cases, m_cases).
-
-        Two arrays (n_depths, n_cases, m_cases).
-        """
+        """Return both absolute distances from the limits at correlations t, (n_cases, m_cases)."""
         limits = self.limits(t)
         return Pair(np.abs(self.ffnet - limits.ffnet), np.abs(self.resnet - limits.resnet))
 
@@ -76,7 +73,7 @@ def kernels_over_depth(
     gamma : float, default 1.0
         The ResNet of depth L has :math:`\alpha = L^{-\gamma}`: another network for each depth.
     engine : str, default "auto"
-        As for `Kernel`. For hundreds of pairs of vectors "reference" is faster than "numba".
+        As for `Kernel`. For hundreds of pairs "reference" is faster than "numba".
 
     Examples
     --------
@@ -100,8 +97,7 @@ def kernels_over_depth(
 def ffnet_limit(t: ArrayLike) -> np.ndarray:
     r"""Return the FFNet's normalized tangent kernel at infinite depth: ¼, and 1 where t = 1.
 
-    Theorem 6 of Huang et al. 2020, with an error of :math:`O(\mathrm{polylog}(L)/L)`. The error
-    is :math:`\frac38 \frac{\log L}{L} + O(1/L)` from any t < 1 (`ffnet_rate`; not in the paper).
+    Theorem 6 of Huang et al. 2020. The error from any t < 1 is `ffnet_rate` + O(1/L).
 
     Parameters
     ----------
@@ -120,7 +116,7 @@ def ffnet_limit(t: ArrayLike) -> np.ndarray:
 def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
     r"""Return the leading term of the FFNet's distance from its limit, :math:`\frac38\log(L)/L`.
 
-    Not in the paper; derived in docs/theory/depth_limits.md, section 3.
+    Not in the paper, which says :math:`O(\mathrm{polylog}(L)/L)`.
 
     Parameters
     ----------
@@ -166,9 +162,8 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
         \left(2\kappa_0 + \frac{t}{\pi\sqrt{1-t^2}}\right) \right]
 
     is the first order in :math:`\alpha^2` of the recursion of Huang et al. 2020, whose theorem 7
-    says :math:`O(1/L)` for :math:`\alpha = 1/L`. At t = 1 the rate is 0. Towards t = −1 it has
-    no bound: there the distance is :math:`-\frac{\sqrt2}{3\pi} \sqrt{L\alpha^2}` (derived in
-    docs/theory/depth_limits.md, section 3).
+    says :math:`O(1/L)` for :math:`\alpha = 1/L`. Towards t = −1 the rate has no bound: there the
+    distance is :math:`-\frac{\sqrt2}{3\pi} \sqrt{L\alpha^2}`.
 
     Parameters
     ----------
@@ -205,14 +200,12 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     r"""Return ridge regression with the limiting kernel of infinitely deep FFNets.
 
     Huang et al. 2020: with :math:`\bar\Omega = \frac34 I + \frac14 J`,
-    :math:`\beta = \frac{1}{\lambda + 3/4} (I - \frac{1}{n + 4\lambda + 3} J) y`. If the values
-    sum to 0, :math:`f(x_j) = 3y_j/(4\lambda+3)` and :math:`f(x^*) = 0`: regression remembers
-    the points and does not learn.
+    :math:`\beta = \frac{1}{\lambda + 3/4} (I - \frac{1}{n + 4\lambda + 3} J) y`.
 
     Parameters
     ----------
     y : ndarray, (n,) or (n, n_targets)
-        Values at n different points. The result does not depend on the points.
+        Values at any n different points.
     ridge : float, default 0.0
         λ.
 

@@ -14,9 +14,7 @@ from .limits import Prediction
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A network for each depth, and the predicted limit of its kernels.
-
-    ``family(depth)`` returns the network.
+    """A network for each depth, ``family(depth)``, and the predicted limit of its kernels.
 
     Parameters
     ----------
@@ -26,12 +24,6 @@ class Family:
         From a depth to a `Network`.
     predict : callable
         From a kind, "gpk" or "ntk", to a `Prediction`, or None.
-
-    Examples
-    --------
-    >>> from rescntk.theory import families
-    >>> families.resnet(gamma=0.5)(16).alpha
-    0.25
     """
 
     name: str
@@ -43,12 +35,11 @@ class Family:
 
 
 def fixed(network: Network, name: str | None = None) -> Family:
-    """Return the family of networks that differ from `network` in depth alone.
+    """Return the family of networks that differ from `network`, of positive α, in depth alone.
 
     Parameters
     ----------
     network : Network
-        Its depth does not matter. α is positive.
     name : str, optional
 
     Examples
@@ -76,7 +67,7 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     Parameters
     ----------
     network : Network
-        With skip connections. Its depth does not matter.
+        With skip connections.
     gamma : float
         Not negative.
     name : str, optional
@@ -130,9 +121,7 @@ def resnet_fixed(alpha: float = 1.0, filter_size: int = 3) -> Family:
     Parameters
     ----------
     alpha : float, default 1.0
-        Weight of the residual branches.
     filter_size : int, default 3
-        Number of taps of a filter, odd.
 
     Examples
     --------
@@ -149,7 +138,6 @@ def cnn(filter_size: int = 3) -> Family:
     Parameters
     ----------
     filter_size : int, default 3
-        Number of taps of a filter, odd.
 
     Examples
     --------
@@ -166,7 +154,6 @@ def huang_resnet(gamma: float = 1.0) -> Family:
     Parameters
     ----------
     gamma : float, default 1.0
-        Exponent γ of the weight of the residual branches.
 
     Examples
     --------

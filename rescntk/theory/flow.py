@@ -13,8 +13,6 @@ i, o, r are 1 where inner, outer, readout weights are trained (docs/theory/depth
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -46,27 +44,23 @@ def complements(
     pooled = check_choice(head, "head", HEADS) == "gap"
     X = check_signals(X, "X").astype(np.float64)
     n, channels, d = X.shape
-    signals, window = _rescaled(network, X).transpose(1, 2, 0), network.input_filter
+    if activation_of(network).homogeneous:  # normalized kernels do not see a factor
+        X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
+        X = X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
+    signals, window = X.transpose(1, 2, 0), network.input_filter
     scale = 1.0 / channels if network.input_scale is None else network.input_scale
     variances = circular_mean(scale * (signals**2).sum(axis=0), *window)  # (d, n_cases)
-    left, right = np.triu_indices(n)
-    partners = np.add.outer(np.arange(d), np.arange(d if pooled else 1)) % d
+    rows, columns = np.triu_indices(n)
+    pixels = np.arange(d)[:, None, None]
+    partners = (pixels + np.arange(d if pooled else 1)[:, None]) % d  # (d, n_offsets, 1)
     block = max(1, _BLOCK // partners.size)
     K = np.empty((n, n))
-    for first in range(0, len(left), block):
-        cases, others = left[first : first + block], right[first : first + block]
-
-        def sides(
-            q: np.ndarray, cases: np.ndarray = cases, others: np.ndarray = others
-        ) -> tuple[np.ndarray, np.ndarray]:
-            return q[:, None, cases], q[partners[..., None], others]
-
-        squares = np.zeros((*partners.shape, len(cases)))
-        for channel in signals:
-            x, z = sides(channel)
-            squares += (x - z) ** 2
+    for first in range(0, len(rows), block):
+        cases, others = rows[first : first + block], columns[first : first + block]
+        left, right = (pixels, cases), (partners, others)
+        squares = sum((channel[left] - channel[right]) ** 2 for channel in signals)
         distances = circular_mean(0.5 * scale * squares, *window)
-        values = _integrate(network, kind, variances, distances, sides, tolerance)
+        values = _integrate(network, kind, variances, distances, left, right, tolerance)
         K[cases, others] = values[0, 0] if head == "equivariant" else values.mean(axis=(0, 1))
         K[others, cases] = K[cases, others]
     result = 1.0 - correlation(K, K.diagonal(), K.diagonal())
@@ -74,14 +68,8 @@ def complements(
     return result
 
 
-def _rescaled(network: Network, X: np.ndarray) -> np.ndarray:
-    """Return the signals, of one energy where normalized kernels do not see a factor."""
-    if not activation_of(network).homogeneous:
-        return X
-    largest = np.abs(X).max(axis=(1, 2), keepdims=True)
-    X = X / np.where(largest > 0, largest, 1.0)
-    energy = np.sqrt((X**2).mean(axis=(1, 2), keepdims=True))
-    return X / np.where(energy > 0, energy, 1.0)
+def _or_one(values: np.ndarray) -> np.ndarray:
+    return np.where(values > 0, values, 1.0)
 
 
 def _integrate(
@@ -89,32 +77,31 @@ def _integrate(
     kind: str,
     q: np.ndarray,
     D: np.ndarray,
-    sides: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    left: tuple[np.ndarray, np.ndarray],
+    right: tuple[np.ndarray, np.ndarray],
     tolerance: float,
 ) -> np.ndarray:
     """Return the kernel of some pairs of signals at time 1, (d, n_offsets, n_pairs).
 
     q, (d, n_cases), are the variances of all signals at time 0, and D, (d, n_offsets, n_pairs),
-    half the squared distances. `sides` takes variances at the left and right pixels of the pairs.
+    half the squared distances. `left` and `right` index the variances of the pairs' pixels.
     """
     parts, activation, c_w = network.parts, activation_of(network), network.c_w
     inner, outer = network.inner_filter(2), network.outer_filter(2)
 
     def covariance(q: np.ndarray, D: np.ndarray) -> np.ndarray:
-        q1, q2 = sides(q)
-        return 0.5 * (q1 + q2) - D
+        return 0.5 * (q[left] + q[right]) - D
 
-    start = [q, D, parts.input * covariance(q, D)][: 3 if kind == "ntk" else 2]
-    splits = np.cumsum([part.size for part in start])[:-1]
+    def pack(parts: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate([part.ravel() for part in parts])
 
-    def unpack(state: np.ndarray) -> list[np.ndarray]:
-        pieces = zip(np.split(state, splits), start, strict=True)
-        return [piece.reshape(part.shape) for piece, part in pieces]
+    def unpack(state: np.ndarray) -> tuple[np.ndarray, ...]:
+        return state[: q.size].reshape(q.shape), *state[q.size :].reshape(-1, *D.shape)
 
     # Without filters, parallel pixels stay parallel. Roundings would make them differ.
     tied = np.zeros(D.shape, dtype=bool)
     if network.filter_size == network.outer_filter_size == 1:
-        q1, q2 = sides(q)
+        q1, q2 = q[left], q[right]
         slack = 64 * np.finfo(np.float64).eps * (q1 + q2)
         tied = D - 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2 <= slack
 
@@ -126,7 +113,7 @@ def _integrate(
     def velocity(_: float, state: np.ndarray) -> np.ndarray:
         q, D, *T = unpack(state)
         own, D = (c_w * circular_mean(part, *inner) for part in (q, D))
-        q1, q2 = sides(own)
+        q1, q2 = own[left], own[right]
         S = 0.5 * (q1 + q2) - D
         g, z = np.sqrt(q1 * q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
@@ -143,9 +130,9 @@ def _integrate(
             inside = parts.inner * S + c_w * circular_mean(T[0], *inner)
             branches.append(parts.outer * dual.K + dual.K_dot * inside)
         boxed = [circular_mean(np.asarray(branch), *outer) for branch in branches]
-        return network.alpha**2 * np.concatenate([branch.ravel() for branch in boxed])
+        return network.alpha**2 * pack(boxed)
 
-    state = np.concatenate([part.ravel() for part in start])
+    state = pack([q, D, *([parts.input * covariance(q, D)] if kind == "ntk" else [])])
     found = solve_ivp(
         velocity,
         (0.0, 1.0),

@@ -1,8 +1,4 @@
-r"""Bounds on the Jacobian of wide fully connected networks (Tirer et al. 2022).
-
-Over depth L the bound grows like :math:`3^L` for multi-layer perceptrons (MLP), and like
-:math:`(1 + 9\alpha)^L` for ResNets.
-"""
+"""Bounds on the Jacobian of wide multi-layer perceptrons (MLP) and ResNets (Tirer et al. 2022)."""
 
 from __future__ import annotations
 
@@ -32,10 +28,8 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     ----------
     network : Network
         ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation.
-    width : int
-        n, the number of units in each hidden layer.
-    n_inputs : int
-        d, the number of channels of the input.
+    width, n_inputs : int
+        n, the number of units in each hidden layer, and d, the number of channels of the input.
 
     Returns
     -------
@@ -60,8 +54,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
 def jacobian_bound_ratio(network: Network) -> float:
     r"""Return the ratio of Jacobian bounds, B_ResNet / B_MLP, at equal depth, width and σ_w.
 
-    Eq. 21 of Tirer et al. 2022: :math:`(1 + 9\alpha C_\phi\sigma_v\sigma_w)^L /
-    (3^{L-1} (C_\phi\sigma_w)^L)`, independent of the width.
+    Eq. 21 of Tirer et al. 2022.
 
     Parameters
     ----------
@@ -95,8 +88,7 @@ def alpha_threshold(
 
     .. math:: \alpha = \frac{3^{1-1/L}\, C_\phi \sigma_w - 1}{9\, C_\phi \sigma_v \sigma_w} .
 
-    At unit constants the threshold is :math:`(3^{1-1/L} - 1)/9`: 0 at depth 1, above 0.1 from
-    depth 3 on, and 2/9 in the limit. It is negative where no α satisfies the inequality.
+    It is negative where no α satisfies the inequality.
 
     Parameters
     ----------

@@ -1,28 +1,24 @@
-r"""Effective receptive fields: the weight of each pixel in a convolutional kernel.
+r"""Effective receptive fields, and responses to changed pixels: which pixels a kernel weighs.
 
-Barzilai et al. 2022, section 5.2, figure 2 and appendix D. For a ReLU network K(x, x) is linear in
-the energies of the pixels. The weights are the distribution of the end of a random walk from the
-output pixel. In each layer it takes the skip connection with probability 1 − p. Otherwise it takes
-the branch, one step uniform on the outer filter's window and one on the inner filter's. The tangent
-kernel counts a walk through k branches :math:`r + t + (i + o)\, k` times, with 1 or 0 for trained
-or frozen readout, input, inner and outer weights. ``docs/theory/locality.md`` has the derivation.
+Barzilai et al. 2022, section 5.2, figure 2 and appendix D. A field is the distribution of the end
+of a random walk from the output pixel. In each layer it takes the skip connection, or a step on
+the outer filter's and on the inner filter's window. ``docs/theory/locality.md`` has the formulas.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import Filter, Network, check_network, check_relu
-from ..validation import KINDS, check_choice, check_depths, check_flag
+from ..validation import KINDS, check_choice, check_depths, check_flag, check_kernel, check_signals
 from .arguments import check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels, stride_kernel
-from .responses import Responses, kernel_responses, responses
 
 __all__ = [
     "Fields",
@@ -47,9 +43,8 @@ def effective_receptive_field(
 ) -> np.ndarray:
     r"""Return the weights of the pixels' energies in K(x, x).
 
-    Barzilai et al. 2022, figure 2 (the kernels' half), in closed form for any ReLU network:
-    :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``. Each weight
-    keeps its digits, however small, at any depth: all terms of the computation are positive.
+    :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``: Barzilai et
+    al. 2022, figure 2 (the kernels' half). Each weight keeps its digits at any depth.
 
     Parameters
     ----------
@@ -58,22 +53,18 @@ def effective_receptive_field(
     n_timepoints : int
         Length d of the signals. Convolutions are circular: a wide field wraps around.
     kind : {"ntk", "gpk"}, default "ntk"
-        The kernel, with the head "equivariant". (The field of "trace" is uniform. The head
-        "gap" gives no function of energies: `kernel_responses` serves all heads.)
+        With the head "equivariant". The field of "trace" is uniform; `kernel_responses` serves all.
     normalized : bool, default False
         Return w / Σw instead, which works at any depth.
 
     Returns
     -------
     ndarray, (n_timepoints,)
-        Entry 0 is the output pixel, entries i and d − i the pixels i pixels away
-        (``np.fft.fftshift`` puts the output pixel in the middle). Exactly 0 outside the
-        receptive field.
+        Entry 0 is the output pixel, entries i and d − i the pixels i pixels away. Exactly 0
+        outside the receptive field.
 
     Raises
     ------
-    ValueError
-        With ``normalized`` for a kernel that is 0 for every signal.
     OverflowError
         If the sum of the weights exceeds float64; ``normalized=True`` has no such limit.
 
@@ -85,22 +76,31 @@ def effective_receptive_field(
     >>> locality.effective_receptive_field(network, 7, "gpk").round(3)
     array([1.333, 0.333, 0.   , 0.   , 0.   , 0.   , 0.333])
     """
-    walk = _Walk.of(network, kind)
+    base, each, branches = _counts(network, kind)
     d = check_length(n_timepoints)
     if check_flag(normalized, "normalized"):
         check_nonzero(network, kind)
     # Where the field does not wrap around, a circle just large enough for it will do.
     circle = min(d, 2 * reach(network) + 1)
-    field = walk.field(circle)
+    field, mean = _counted_ends(network, circle, base, each), base + each * branches
+    field = circular_mean(field / mean if mean else field, *network.input_filter)
     if not normalized:
-        field = field * walk.total()
+        count = mean * network.readout_scale
+        with np.errstate(over="ignore"):
+            total = float(np.float64(network.growth) ** network.depth * count) if count else 0.0
+        if not math.isfinite(total):
+            raise OverflowError(
+                f"the sum of the weights exceeds float64 at depth {network.depth}: it grows by "
+                f"{network.growth:.6g} a layer; normalized=True has no such limit"
+            )
+        field = field * total
     weights = np.zeros(d)
     weights[np.arange(circle) - circle // 2] = np.roll(field, circle // 2)
     return weights
 
 
 def reach(network: Network) -> int:
-    """Return the reach of the receptive field: the farthest connected pixel's distance, in pixels.
+    """Return the distance of the farthest pixel in the receptive field, in pixels.
 
     A field does not wrap around a signal of more than twice this length.
 
@@ -122,32 +122,16 @@ def reach(network: Network) -> int:
 def width(network: Network, kind: str = "ntk") -> float:
     r"""Return the width of the effective receptive field: its standard deviation, in pixels.
 
-    The standard deviation of the walk on the unbounded line:
+    On the unbounded line, with the mean number :math:`\bar k` of a walk's branches and the
+    variances :math:`v = (q^2-1)/12` of steps on the input's, the outer and the inner filter,
 
     .. math:: \mathrm{width}^2 = v_{q_0} + \bar k\, (v_{q_o} + (1 - 1/L)\, v_{q_i}) .
-
-    A step uniform on q pixels has variance :math:`v_q = (q^2-1)/12`, times the square of the
-    dilation. The sizes of the input's, the outer and the inner filter are :math:`q_0, q_o, q_i`.
-    Where layers have dilations of their own, the bracket is its mean over the layers. The mean
-    number of branches is
-
-    .. math::
-        \bar k_{GPK} = L p , \qquad
-        \bar k_{NTK} = L p + \frac{(i+o)\, L p (1-p)}{r + t + (i+o) L p} ,
-
-    with :math:`p` = ``Network.branch_share``, and 1 or 0 for trained or frozen readout, input,
-    inner and outer weights r, t, i, o.
 
     Parameters
     ----------
     network : Network
-        With ReLU.
+        With ReLU, and a kernel that is not 0 for every signal.
     kind : {"ntk", "gpk"}, default "ntk"
-
-    Raises
-    ------
-    ValueError
-        For another activation, and for a kernel that is 0 for every signal.
 
     Examples
     --------
@@ -156,10 +140,10 @@ def width(network: Network, kind: str = "ntk") -> float:
     >>> round(locality.width(literature.barzilai_cnn(depth=50)), 4)  # √(99 · 2/3)
     8.124
     """
-    walk = _Walk.of(network, kind)
+    base, each, branches = _counts(network, kind)
     check_nonzero(network, kind)
-    branches = walk.mean_branches
-    branches += walk.count_per_branch * branches * walk.skip_probability / walk.mean_count
+    if network.skip:
+        branches += each * branches * (1.0 / network.growth) / (base + each * branches)
     if isinstance(network.dilation, int):
         outer, inner = network.outer_filter(1).variance, network.inner_filter(2).variance
         branch = outer + (1.0 - 1.0 / network.depth) * inner
@@ -171,12 +155,8 @@ def width(network: Network, kind: str = "ntk") -> float:
 def asymptotic_width(network: Network) -> float:
     r"""Return the width, in pixels, that the fields of a deep network tend to, relatively.
 
-    :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` in the notation of `width`, for both kernels: a law
-    for :math:`L p \gg 1`. Fields grow like √L while receptive fields grow like L (Luo et al.
-    2016, for finite networks). Barzilai's skip connections make fields
-    :math:`\sqrt{1 + 1/\alpha^2}` times narrower. The squares of `width` and of the law differ by
-    at most :math:`v_{q_0} + v_{q_o} + v_{q_i}`, which is a mean over the layers where they have
-    dilations of their own.
+    :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` for both kernels, with p = ``Network.branch_share``.
+    The squares of `width` and of this law differ by at most :math:`v_{q_0} + v_{q_o} + v_{q_i}`.
 
     Parameters
     ----------
@@ -190,7 +170,7 @@ def asymptotic_width(network: Network) -> float:
     >>> round(locality.asymptotic_width(literature.barzilai_resnet(depth=600)), 12)
     20.0
     """
-    branches = _Walk.of(network, "gpk").mean_branches
+    *_, branches = _counts(network, "gpk")
     squares = np.mean(np.square(np.asarray(network.dilation, dtype=np.float64)))
     step = Filter(network.outer_filter_size).variance + Filter(network.filter_size).variance
     return math.sqrt(branches * squares * step)
@@ -200,8 +180,7 @@ class Fields(NamedTuple):
     """The normalized fields of a network's two kernels, (n_timepoints,) each."""
 
     distance: np.ndarray
-    """Distance from the output pixel, increasing: the output is in the middle. Of an even length
-    the farthest pixel has the first place."""
+    """Distance from the output pixel, increasing: the output is in the middle."""
     gpk: np.ndarray
     ntk: np.ndarray
 
@@ -218,10 +197,7 @@ def fields(network: Network, n_timepoints: int) -> Fields:
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import locality
-    >>> found = locality.fields(literature.barzilai_resnet(depth=1), 5)
-    >>> found.distance
-    array([-2, -1,  0,  1,  2])
-    >>> found.gpk.round(3)
+    >>> locality.fields(literature.barzilai_resnet(depth=1), 5).gpk.round(3)
     array([0.   , 0.167, 0.667, 0.167, 0.   ])
     """
     d = check_length(n_timepoints)
@@ -237,13 +213,10 @@ class Widths(NamedTuple):
 
     depth: np.ndarray
     gpk: np.ndarray
-    """`width` of the Gaussian process kernel."""
     ntk: np.ndarray
-    """`width` of the tangent kernel."""
     law: np.ndarray
     """`asymptotic_width`."""
     reach: np.ndarray
-    """`reach`, the farthest pixel."""
 
 
 def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) -> Widths:
@@ -274,94 +247,142 @@ def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) ->
     return Widths(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-class _Walk(NamedTuple):
-    """The random walk behind one kernel of one network."""
+class Responses(NamedTuple):
+    """Mean responses over signals; from `responses` and `kernel_responses`."""
 
-    network: Network
-    skip_probability: float
-    """1 − p, the probability of taking the skip connection of a layer, with all its digits."""
-    base_count: float
-    """Times that a walk counts besides its branches, r + t."""
-    count_per_branch: float
-    """Times that a walk counts for each of its branches, i + o."""
+    single: np.ndarray
+    """D, (n_timepoints,): response to pixel i alone. Pixel 0 is the equivariant head's output."""
+    pair: np.ndarray
+    """J, (n_timepoints,): response to pixels 0 and δ together; NaN at δ = 0."""
 
-    @classmethod
-    def of(cls, network: Network, kind: str) -> _Walk:
-        check_relu(
-            network,
-            ", expected 'relu': only then is K(x, x) linear in the pixels' energies, with weights "
-            "that do not depend on x",
-        )
-        skipped = 1.0 / network.growth if network.skip else 0.0
-        if check_choice(kind, "kind", KINDS) == "gpk":
-            return cls(network, skipped, 1.0, 0.0)
-        parts = network.parts
-        return cls(network, skipped, parts.initial, parts.inner + parts.outer)
 
-    @property
-    def mean_branches(self) -> float:
-        """L p, the mean number of branches of a walk."""
-        return self.network.depth * self.network.branch_share
+def responses(
+    function: Callable[[np.ndarray], np.ndarray], X: np.ndarray, Z: np.ndarray
+) -> Responses:
+    r"""Return the responses of a function to changed pixels, as means over signals.
 
-    @property
-    def mean_count(self) -> float:
-        """r + t + (i + o) L p, the mean number of times that a walk counts."""
-        return self.base_count + self.count_per_branch * self.mean_branches
+    In :math:`x^i` pixel i of the signal x is pixel i of the signal z, in :math:`x^{ij}` pixels i
+    and j are:
 
-    def total(self) -> float:
-        """Return the sum of the weights."""
-        depth, count = self.network.depth, self.mean_count * self.network.readout_scale
-        growth = self.network.growth
-        with np.errstate(over="ignore"):
-            total = float(np.float64(growth) ** depth * count) if count else 0.0
-        if not math.isfinite(total):
-            raise OverflowError(
-                f"the sum of the weights exceeds float64 at depth {depth}: it grows by "
-                f"{growth:.6g} a layer; normalized=True has no such limit"
-            )
-        return total
+    .. math::
+        D_i = \tfrac12 E\, (f(x) - f(x^i))^2, \qquad
+        J_\delta = \tfrac14 E\, (f(x) - f(x^0) - f(x^\delta) + f(x^{0\delta}))^2 .
 
-    def field(self, d: int) -> np.ndarray:
-        """Return the distribution of the walk's end on `d` pixels; 0 if no walk counts."""
-        one_dilation = isinstance(self.network.dilation, int)
-        ends, branches = self._equal_layers(d) if one_dilation else self._layers(d)
-        counted = self.base_count * ends + self.count_per_branch * branches
-        if self.mean_count:
-            counted /= self.mean_count
-        return circular_mean(counted, *self.network.input_filter)
+    Parameters
+    ----------
+    function : callable
+        Returns one output for each signal, (n_cases,), from an array of signals.
+    X, Z : ndarray, (n_cases, n_channels, n_timepoints)
+        Signals x, and the signals z of which pixels replace pixels of x.
 
-    def _equal_layers(self, d: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the walks' ends after layer 1 and L − 1 equal layers, as `_layers` does."""
-        n, start = self.network.depth - 1, np.zeros(d)
-        start[0] = 1.0
-        first, first_branch = self._step(1, start, 0.0 * start)
-        layer, branch = self._step(2, start, 0.0 * start)
-        others = _power(layer, n)
-        branches = _convolve(first_branch, others)
-        if n and self.count_per_branch:
-            # A walk's number of branches is a sum over layers of 1 (branch) or 0 (skip).
-            branches += n * _convolve(branch, _convolve(first, _power(layer, n - 1)))
-        return _convolve(first, others), branches
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.theory import locality
+    >>> X, Z = np.random.default_rng(0).standard_normal((2, 50, 1, 4))
+    >>> found = locality.responses(lambda X: X[:, 0, 0] * X[:, 0, 1], X, Z)
+    >>> found.single.round(1) > 0, found.pair.round(1) > 0
+    (array([ True,  True, False, False]), array([False,  True, False, False]))
+    """
+    changed = np.stack(list(_changed(X, Z)))
+    n, rows, channels, d = changed.shape
+    outputs = function(changed.reshape(n * rows, channels, d))
+    f = np.asarray(outputs, dtype=np.float64).reshape(n, rows)
+    single = 0.5 * ((f[:, :1] - f[:, 1 : d + 1]) ** 2).mean(axis=0)
+    mixed = f[:, :1] - f[:, 1:2] - f[:, 2 : d + 1] + f[:, d + 1 :]
+    return Responses(single, np.append(np.nan, 0.25 * (mixed**2).mean(axis=0)))
 
-    def _layers(self, d: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distribution of the walks' ends, and the same weighted by their branches."""
-        ends, branches = np.zeros(d), np.zeros(d)
-        ends[0] = 1.0
-        for layer in range(1, self.network.depth + 1):
-            ends, branches = self._step(layer, ends, branches)
-        return ends, branches
 
-    def _step(
-        self, layer: int, ends: np.ndarray, branches: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return both distributions of `_layers` after one more layer."""
-        inner, outer = self.network.inner_filter(layer), self.network.outer_filter(layer)
+def kernel_responses(
+    kernel: Callable[[np.ndarray], np.ndarray], X: np.ndarray, Z: np.ndarray
+) -> Responses:
+    """Return the mean `responses` of random functions f with E f(x) f(z) = K(x, z).
+
+    Parameters
+    ----------
+    kernel : callable
+        A `Kernel` of any kind and head, or another function that returns ``kernel(X)``.
+    X, Z : ndarray, (n_cases, n_channels, n_timepoints)
+        As for `responses`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.theory import locality
+    >>> X, Z = np.random.default_rng(0).standard_normal((2, 5, 2, 9))
+    >>> kernel = rk.ResCNTK(depth=2, filter_size=3, head="gap")
+    >>> near, far = locality.kernel_responses(kernel, X, Z).pair[[1, 4]]
+    >>> bool(near > 10 * far)
+    True
+    """
+    check_kernel(kernel)
+    singles, pairs, sign = [], [], np.array([1.0, -1.0, -1.0, 1.0])
+    for changed in _changed(X, Z):
+        K = np.asarray(kernel(changed))
+        d = len(K) // 2
+        own = K.diagonal()
+        singles.append(0.5 * (K[0, 0] - 2 * K[0, 1 : d + 1] + own[1 : d + 1]))
+        fours = ([0, 1, 2 + k, d + 1 + k] for k in range(d - 1))
+        pairs.append([0.25 * sign @ K[np.ix_(four, four)] @ sign for four in fours])
+    return Responses(np.mean(singles, axis=0), np.append(np.nan, np.mean(pairs, axis=0)))
+
+
+def _changed(X: np.ndarray, Z: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield x, all x^i, and all x^0δ of δ ≥ 1, signals (2 d, n_channels, d), for each x."""
+    X, Z = check_signals(X, "X"), check_signals(Z, "Z")
+    if X.shape != Z.shape:
+        raise ValueError(f"Z has shape {Z.shape}, expected {X.shape}, the shape of X")
+    d = X.shape[2]
+    pixel = np.eye(d, dtype=bool)
+    masks = np.concatenate([np.zeros((1, d), dtype=bool), pixel, pixel[1:] | pixel[0]])
+    for x, z in zip(X, Z, strict=True):
+        yield np.where(masks[:, None, :], z, x)
+
+
+def _counts(network: Network, kind: str) -> tuple[float, float, float]:
+    """Return r + t, i + o and L p, the mean number of branches of a walk.
+
+    A walk of k branches counts r + t + (i + o) k times; for the Gaussian process kernel once.
+    """
+    reason = (
+        "only then is K(x, x) linear in the pixels' energies, with weights that do not depend on x"
+    )
+    check_relu(network, f", expected 'relu': {reason}")
+    parts, branches = network.parts, network.depth * network.branch_share
+    if check_choice(kind, "kind", KINDS) == "gpk":
+        return 1.0, 0.0, branches
+    return parts.initial, parts.inner + parts.outer, branches
+
+
+def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndarray:
+    """Return how often walks count that end at each of `d` pixels, on average, (d,)."""
+    share = network.branch_share
+    skipped = 1.0 / network.growth if network.skip else 0.0  # 1 − share, with all its digits
+
+    def step(layer: int, ends: np.ndarray, branches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends, and the ends weighted by the numbers of branches, after a layer more."""
+        inner, outer = network.inner_filter(layer), network.outer_filter(layer)
         taken, counted = (
-            self.network.branch_share * circular_mean(circular_mean(v, *inner), *outer)
-            for v in (ends, branches)
+            share * circular_mean(circular_mean(v, *inner), *outer) for v in (ends, branches)
         )
-        skipped = self.skip_probability
         return skipped * ends + taken, skipped * branches + (counted + taken)
+
+    ends, branches = np.zeros(d), np.zeros(d)
+    ends[0] = 1.0
+    if not isinstance(network.dilation, int):
+        for layer in range(1, network.depth + 1):
+            ends, branches = step(layer, ends, branches)
+        return base * ends + each * branches
+    n = network.depth - 1
+    first, first_branch = step(1, ends, branches)
+    other, other_branch = step(2, ends, branches)
+    others = _power(other, n)
+    branches = _convolve(first_branch, others)
+    if n and each:
+        # A walk's number of branches is a sum over layers of 1 (branch) or 0 (skip).
+        branches += n * _convolve(other_branch, _convolve(first, _power(other, n - 1)))
+    return base * _convolve(first, others) + each * branches
 
 
 def _convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,15 +1,14 @@
-r"""Signals on the multi-sphere, where every pixel has the same norm.
+r"""Signals on the multi-sphere, where every pixel has the norm :math:`\sqrt{C_0}`.
 
-For :math:`x \in MS(C_0, d)`, i.e. :math:`\|x_j\| = \sqrt{C_0}` at every pixel j, kernels of
-ReLU networks depend on the dot products :math:`t_j = \langle x_j, z_j\rangle / C_0` alone
-(Barzilai et al. 2022, section 3.2 and theorem 4.1).
+There kernels of ReLU networks depend on dot products :math:`t_j = \langle x_j, z_j\rangle / C_0`
+alone (Barzilai et al. 2022, section 3.2 and theorem 4.1; ``docs/theory/multisphere.md``).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from opt_einsum import contract
@@ -49,22 +48,13 @@ _TICK = 256
 """Layers between two reports to the progress bar."""
 
 
-@overload
-def project(X: np.ndarray) -> np.ndarray: ...
-@overload
-def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]: ...
-def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+def project(X: np.ndarray | list[np.ndarray]) -> Any:
     """Return the signals with each pixel scaled to norm √n_channels, in float64.
 
     Parameters
     ----------
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        Or a list of arrays (n_channels, n_timepoints_i) of different lengths.
-
-    Raises
-    ------
-    ValueError
-        If a pixel is zero: it has no direction.
+        Or a list of arrays (n_channels, n_timepoints_i) of different lengths. No pixel is zero.
 
     Examples
     --------
@@ -73,14 +63,13 @@ def project(X: np.ndarray | list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
     >>> multisphere.project(np.array([[[3.0], [4.0]]])).ravel().round(4)
     array([0.8485, 1.1314])
     """
-    batch: Any = check_batch(X, "X")
+    batch = check_batch(X, "X")
     if isinstance(batch, SignalList):
         return [_on_sphere(signal[None], f"X[{k}]")[0] for k, signal in enumerate(batch)]
     return _on_sphere(batch, "X")
 
 
 def _on_sphere(X: np.ndarray, name: str) -> np.ndarray:
-    """Return signals with each pixel scaled to norm √n_channels."""
     largest = np.abs(X).max(axis=1, keepdims=True)
     if not largest.all():
         case, _, pixel = np.argwhere(largest == 0)[0]
@@ -100,16 +89,16 @@ def sample(
     Parameters
     ----------
     n_cases, n_channels, n_timepoints : int
-        Shape of the result, each at least 1.
+        Shape of the result.
     rng : Generator or int, optional
         Source of randomness, or its seed.
 
     Examples
     --------
     >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(5, 3, 8, rng=0)
+    >>> X = multisphere.sample(5, 3, 2, rng=0)
     >>> (X**2).sum(axis=1).round(12)[0]
-    array([3., 3., 3., 3., 3., 3., 3., 3.])
+    array([3., 3.])
     """
     n, channels = check_depth(n_cases, "n_cases"), check_depth(n_channels, "n_channels")
     d = check_depth(n_timepoints, "n_timepoints")
@@ -123,25 +112,19 @@ def dot_products(
 
     Parameters
     ----------
-    X : ndarray, (n_cases, n_channels, n_timepoints)
-    Z : ndarray, (m_cases, n_channels, n_timepoints), optional
-        The default is `X`.
+    X, Z : ndarray, (n_cases, n_channels, n_timepoints)
+        On the multi-sphere (`project`). The default of `Z` is `X`.
     offset : int, default 0
         Pixel j of X meets pixel j + offset of Z (circularly).
     complement : bool, default False
         Return 1 − t, from differences: exact for signals that nearly agree.
 
-    Raises
-    ------
-    ValueError
-        If a pixel's norm is not √n_channels (`project` makes it so).
-
     Examples
     --------
     >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(5, 3, 8, rng=0)
+    >>> X = multisphere.sample(5, 3, 2, rng=0)
     >>> multisphere.dot_products(X)[0, 0].round(12)
-    array([1., 1., 1., 1., 1., 1., 1., 1.])
+    array([1., 1.])
     """
     X = check_on_multisphere(X, "X")
     Z = X if Z is None else check_on_multisphere(Z, "Z")
@@ -190,33 +173,28 @@ def normalized_gpk(
 ) -> np.ndarray:
     r"""Return the normalized equivariant ResCGPK, or CGPK, as a function of dot products.
 
-    Theorem 4.1 of Barzilai et al. 2022 (c_v = 2, c_w = 1):
+    Theorem 4.1 of Barzilai et al. 2022 (c_v = 2, c_w = 1), with :math:`\bar K^0 = t` and no inner
+    box in layer 1:
 
     .. math::
-        \bar K^1 = \frac{t + \alpha^2\,\mathrm{box}\,\kappa_1(t)}{1 + \alpha^2}, \qquad
         \bar K^l = \frac{\bar K^{l-1} + \alpha^2\,\mathrm{box}\,
         \kappa_1(\mathrm{box}\,\bar K^{l-1})}{1 + \alpha^2},
-
-    and without skip connections :math:`\bar K^1 = \mathrm{box}\,\kappa_1(t)`,
-    :math:`\bar K^l = \mathrm{box}\,\kappa_1(\mathrm{box}\,\bar K^{l-1})`. The recursion runs
-    on the complements :math:`1 - \bar K`, whose digits survive at any depth.
+        \quad\text{without skip connections}\quad
+        \mathrm{box}\,\kappa_1(\mathrm{box}\,\bar K^{l-1}) .
 
     Parameters
     ----------
     t : array_like, (..., n_timepoints)
         Dot products in [-1, 1] along a row of pixels, from `dot_products`.
-    depth, filter_size, alpha, skip
+    depth, filter_size, alpha, skip, dilation
         As for `Network`.
     complement : bool, default False
-        Take and return 1 − (·) instead: with full relative accuracy.
-    dilation : int or iterable of int, default 1
-        As for `Network`: boxes have dilated windows.
+        Take and return 1 − (·) instead: with full relative accuracy at any depth.
 
     Returns
     -------
     ndarray, (..., n_timepoints)
-        The kernel with the equivariant head at each pixel. Its mean over the last axis is the
-        trace kernel at offset 0; averaged over all offsets too, GAP (not normalized).
+        The equivariant kernel at each pixel. Its mean over the last axis is the trace kernel.
 
     Examples
     --------
@@ -239,16 +217,13 @@ def gram_complements(
     head: str = "gap",
     progress: bool = False,
 ) -> np.ndarray:
-    """Return 1 − (normalized kernel matrix) of ReLU networks, with its digits at any depth.
-
-    Equal to 1 − ``gram(..., normalized=True)`` for signals on the multi-sphere, with full
-    relative accuracy. The recursion stands in ``theory.complements``.
+    """Return 1 − ``gram(..., normalized=True)`` of ReLU networks, with its digits at any depth.
 
     Parameters
     ----------
     networks : iterable of Network
-        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`. Networks of
-        one `alpha` pass the layers once.
+        ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`, with kernels
+        that are not 0 for every signal. Networks of one `alpha` pass the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
     kind, head, progress
@@ -257,12 +232,6 @@ def gram_complements(
     Returns
     -------
     ndarray, (n_networks, n_cases, n_cases)
-        Symmetric, 0 on the diagonal.
-
-    Raises
-    ------
-    ValueError
-        If a kernel is 0 for every signal.
 
     Examples
     --------
@@ -273,19 +242,8 @@ def gram_complements(
     >>> bool(abs(1 - found[0] - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
     True
     """
-    networks = _check_networks(networks, check_choice(kind, "kind", KINDS))
-    n = len(check_signals(X, "X"))
-    pairs = n * (n + 1) // 2 if head == "gap" else n * (n - 1) // 2
-    deepest: dict[float, int] = {}
-    for network in networks:
-        deepest[network.alpha] = max(network.depth, deepest.get(network.alpha, 0))
-    with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:
-        return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
-
-
-def _check_networks(networks: Iterable[Network], kind: str) -> tuple[Network, ...]:
-    """Return the networks if ``gram_complements`` can take them together."""
     networks = tuple(networks)
+    check_choice(kind, "kind", KINDS)
     if not networks:
         raise ValueError("networks is empty, expected at least one")
     for network in networks:
@@ -296,18 +254,22 @@ def _check_networks(networks: Iterable[Network], kind: str) -> tuple[Network, ..
                 f"'relu' and input_filter_size 1, expected these"
             )
         check_nonzero(network, kind)
-    deepest = max(networks, key=lambda network: network.depth)
+    ordered = sorted(networks, key=lambda network: network.depth)
     for network in networks:
-        common = deepest.replace(depth=network.depth, alpha=1.0)  # dilations of common layers too
+        common = ordered[-1].replace(depth=network.depth, alpha=1.0)  # and its dilations
         if network.replace(alpha=1.0) != common:
             raise ValueError("networks differ in more than depth and alpha, expected them alike")
-    return networks
+    n = len(check_signals(X, "X"))
+    pairs = n * (n + 1) // 2 if head == "gap" else n * (n - 1) // 2
+    deepest = {network.alpha: network.depth for network in ordered}
+    with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:
+        return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
 
 
 def over_pairs(
     X: np.ndarray, head: str, function: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Apply a function to all rows of pixel pairs, then a head, then normalize.
+    """Return a function of pixel pairs as normalized kernel matrices: apply it, a head, normalize.
 
     Parameters
     ----------
@@ -317,20 +279,19 @@ def over_pairs(
         GAP sees the rows of all pixel offsets, the others that of offset 0.
     function : callable
         Takes complements of dot products, (n_timepoints, n_offsets, n_pairs). Returns
-        complements of kernels at these pixel pairs, (k, n_timepoints, n_offsets, n_pairs).
+        complements of k kernels, (k, n_timepoints, n_offsets, n_pairs).
 
     Returns
     -------
     ndarray, (k, n_cases, n_cases)
-        Complements of the normalized kernel: symmetric, 0 on the diagonal.
+        Complements: symmetric, 0 on the diagonal.
 
     Examples
     --------
     >>> from rescntk.theory import multisphere
     >>> X = multisphere.sample(3, 4, 5, rng=0)
     >>> dots = multisphere.over_pairs(X, "trace", lambda delta: delta[None])
-    >>> expected = 1 - multisphere.dot_products(X).mean(axis=2)
-    >>> bool(abs(dots[0] - expected).max() < 1e-15)
+    >>> bool(abs(1 - dots[0] - multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
     True
     """
     n, _, d = check_on_multisphere(X, "X").shape
@@ -360,18 +321,15 @@ def _propagate(
     """Return 1 − (normalized equivariant kernel) of each network at each pixel of some rows.
 
     `delta`, (d, ...), are complements of dot products; the result is (n_networks, d, ...).
-    Networks differ in depth and α alone, and networks of one α pass the layers once. `tick` is
-    told how many more pairs, times layers, are done.
+    Networks differ in depth and α alone. `tick` takes a number of further pairs, times layers.
     """
     results = np.empty((len(networks), *delta.shape))
     alike = defaultdict(list)
     for index, network in enumerate(networks):
         alike[network.branch_share].append(index)
     for share, indices in alike.items():
-        ending = defaultdict(list)  # networks by their last layer
-        for index in indices:
-            ending[networks[index].depth].append(index)
-        network = networks[ending[max(ending)][0]]  # the deepest has all layers' dilations
+        depths = [networks[index].depth for index in indices]
+        network = networks[indices[depths.index(max(depths))]]  # has all layers' dilations
         parts = network.parts
         state, left_over = input_state(delta, parts, kind), [np.zeros(())] * 2
         tau = parts.input
@@ -381,7 +339,7 @@ def _propagate(
             boxed = tuple(circular_mean(array, *outer) for array in branches)
             state = add_branch(state, boxed, share, left_over)
             tau = parts.input + layer * share * (parts.inner + parts.outer)
-            for index in ending.get(layer, ()):
+            for index in (i for i in indices if networks[i].depth == layer):
                 results[index] = state[0]
                 if kind == "ntk":
                     results[index] = state[1] + parts.readout * state[0]
@@ -402,16 +360,15 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        The least 1 − ρ that is not 0 over windows of the largest filter (infinity where all are
-        0). And the least 1 + ρ over windows of the inner filter, exactly 0 where it is rounding.
+        The least positive 1 − ρ over windows of the largest filter, or infinity. The least 1 + ρ
+        over windows of the inner filter, exactly 0 where it is rounding.
 
     Examples
     --------
     >>> import numpy as np
     >>> import rescntk as rk
     >>> from rescntk.theory import multisphere
-    >>> X = np.array([[[1.0]], [[-1.0]]])
-    >>> multisphere.closest(rk.Network(1), X, "trace")
+    >>> multisphere.closest(rk.Network(1), np.array([[[1.0]], [[-1.0]]]), "trace")
     (2.0, 0.0)
     """
     check_one_dilation(network)

@@ -28,10 +28,9 @@ def path_counts(
 ) -> np.ndarray:
     r"""Return the number of paths from each pixel to the output of a CNN.
 
-    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022. L layers have 2L − 1 convolutions
-    (``literature.barzilai_cnn``) and :math:`q^{2L-1}` paths; with ``outer_filter_size=1`` L − 1
-    convolutions (``literature.geifman_cnn``). Divided by their sum the counts are the CNN's
-    effective receptive field.
+    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022, for ``literature.barzilai_cnn``, and
+    with ``outer_filter_size=1`` for ``literature.geifman_cnn``. Divided by their sum the counts are
+    the CNN's effective receptive field.
 
     Parameters
     ----------
@@ -43,15 +42,13 @@ def path_counts(
     Returns
     -------
     ndarray of Python integers (dtype object), (n_timepoints,)
-        Exact at any depth. Entry 0 is the output pixel, entry i the pixel at distance i.
+        Exact at any depth. Entry i is the pixel at distance i from the output pixel.
 
     Examples
     --------
     >>> from rescntk.theory import locality
     >>> locality.path_counts(depth=2, filter_size=3, n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
-    >>> locality.path_counts(depth=100, filter_size=3, n_timepoints=5).sum() == 3**199
-    True
     """
     network = Network(
         depth,
@@ -77,23 +74,18 @@ def path_pixels(network: Network) -> np.ndarray:
     r"""Return the end of each path from the output pixel, as a distance from the output pixel.
 
     A path (Barzilai et al. 2022, appendix D) is a tuple J of offsets, by which one convolution
-    after another moves from the output to the input. It ends at their sum :math:`|J|`. There are
-    :math:`q_o^L q_i^{L-1} q_0` paths, ordered like the entries of an array with an axis for each
-    convolution, the output's first.
+    after another moves from the output to the input. It ends at their sum :math:`|J|`. Paths are
+    ordered like the entries of an array with an axis for each convolution, the output's first.
 
     Parameters
     ----------
     network : Network
+        With at most 2^27 paths.
 
     Returns
     -------
     ndarray of int, (n_paths,)
         From −`reach` to `reach`; modulo the signal's length it is an index into a signal.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 2^27 paths.
 
     Examples
     --------
@@ -113,22 +105,15 @@ def path_pixels(network: Network) -> np.ndarray:
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
     r"""Return the "stride-q" kernel, in which every path has a dot product of its own.
 
-    Barzilai et al. 2022, appendix D. No two windows overlap, as if all convolutions had the
-    stride of their filter:
-
-    .. math::
-        \bar K^l(t) = (1-p)\, \bar K^{l-1}(t^{(0,0)}) + p\, \frac1{q_o} \sum_k
-        \kappa_1\Big(\frac1{q_i} \sum_{k'} \bar K^{l-1}(t^{(k,k')})\Big) .
-
-    The paths that begin with the offsets k and k' have the variables :math:`t^{(k,k')}`. Layer 1
-    has no inner sum. :math:`\bar K^0` is the mean over the input's window, and p is
-    ``Network.branch_share``. With ``t[..., path_pixels(network) % n_timepoints]``, one dot product
-    for all paths to a pixel, the result is the ordinary kernel.
+    Barzilai et al. 2022, appendix D: no two windows overlap, as if all convolutions had the
+    stride of their filter (docs/theory/locality.md has the recursion). With
+    ``t[..., path_pixels(network) % n_timepoints]``, one dot product for all paths to a pixel, the
+    result is the ordinary kernel.
 
     Parameters
     ----------
     network : Network
-        With ReLU.
+        With ReLU, at most 2^27 paths, and a kernel that is not 0 for every signal.
     t : array_like, (..., n_paths)
         Dot products in [-1, 1], one for each path in the order of `path_pixels`.
     complement : bool, default False
@@ -138,11 +123,6 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     -------
     ndarray, (...)
         The normalized Gaussian process kernel with the equivariant head.
-
-    Raises
-    ------
-    ValueError
-        For more than 2^27 paths, and for a kernel that is 0 for every signal.
 
     Examples
     --------

@@ -1,15 +1,8 @@
 r"""Smoothness of the functions that fully connected networks interpolate with.
 
-Tirer, Bruna, Giryes 2022 compare multi-layer perceptrons with ResNets in three ways:
-
-- bounds on the network's Jacobian (`jacobian`);
-- an interpolant's norm in the reproducing kernel Hilbert space of a Gaussian kernel, their μ of
-  eq. 22-23 (`gaussian_space`);
-- an interpolant's curvature, in their slides.
-
-``docs/theory/smoothness.md`` derives the measures. An array of samples at equally spaced angles,
-`grid`, stands for a function on the circle. Points of the circle are signals of two channels and
-length 1, from `circle`.
+Tirer, Bruna, Giryes 2022: an interpolant's norm in the Gaussian kernel's reproducing kernel
+Hilbert space (RKHS; eq. 22-23), and its curvature, in their slides. An array of samples on `grid`
+stands for a function on the circle. ``docs/theory/smoothness.md`` derives the measures.
 """
 
 from __future__ import annotations
@@ -19,47 +12,26 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
+import scipy.special
 from numpy.typing import ArrayLike
 
 from ..regression import interpolate
-from ..validation import check_depth, check_kernel
-from .arguments import check_fit_range, check_points, check_samples, check_vector
-from .gaussian_space import (
-    CUTOFF,
-    gaussian_interpolant_norm,
-    gaussian_kernel,
-    gaussian_rkhs_norm,
-    gaussian_rkhs_ratio,
-    power_spectrum,
-    scalar,
-)
-from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio
-
-__all__ = [
-    "CUTOFF",
-    "SAMPLES",
-    "Interpolation",
-    "alpha_threshold",
-    "circle",
-    "curvature",
-    "fit_power_law",
-    "gaussian_interpolant_norm",
-    "gaussian_kernel",
-    "gaussian_rkhs_norm",
-    "gaussian_rkhs_ratio",
-    "grid",
-    "interpolation",
-    "jacobian_bound",
-    "jacobian_bound_ratio",
-    "kernel_shape",
-    "magnitudes",
-    "relative_spectrum",
-    "target",
-]
+from ..validation import check_depth, check_kernel, check_match, check_signals
+from .arguments import check_cutoff, check_fit_range, check_points, check_samples, check_vector
+from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function. More samples resolve higher frequencies, and
 raise the curvature of functions with kinks. Source: figure 7 of Tirer et al. 2022."""
+
+CUTOFF = 14
+"""Default cut-off: the last frequency at which the Gaussian's Fourier coefficient is above eps
+times the first. A higher cut-off makes μ of rough functions smaller."""
+
+_LAST = 140
+"""Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) ≈ e⁻¹/(2ᵏ k!) are 2e-284 there, and soon
+underflow in float64."""
 
 _RESOLVED = 1e3 * float(np.finfo(np.float64).eps)
 """Least Fourier coefficient, relative to the largest, that enters a fit. An FFT of 4096 samples
@@ -84,7 +56,7 @@ def grid(n_samples: int = SAMPLES) -> np.ndarray:
 
 
 def circle(angles: ArrayLike) -> np.ndarray:
-    """Return points of the unit circle as signals, (n, 2, 1).
+    """Return points of the unit circle as signals of two channels and length 1, (n, 2, 1).
 
     Parameters
     ----------
@@ -117,6 +89,28 @@ def target(angles: ArrayLike) -> np.ndarray:
     """
     angles = check_vector(angles, "angles")
     return 0.5 * np.cos(angles) + np.sin(4.0 * angles)
+
+
+def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
+    r"""Return the Gaussian kernel :math:`\exp(-\frac12\|x - z\|^2)`, the paper's reference.
+
+    Parameters
+    ----------
+    X : ndarray, (n_cases, n_channels, n_timepoints)
+    Z : ndarray, (m_cases, n_channels, n_timepoints), optional
+        The default is `X`.
+
+    Examples
+    --------
+    >>> from rescntk.theory import smoothness
+    >>> smoothness.gaussian_kernel(smoothness.circle([0.0, 3.141592653589793])).round(4)
+    array([[1.    , 0.1353],
+           [0.1353, 1.    ]])
+    """
+    X = check_signals(X, "X")
+    Z = X if Z is None else check_signals(Z, "Z")
+    check_match(X, Z)
+    return np.exp(-0.5 * np.stack([((Z - x) ** 2).sum(axis=(1, 2)) for x in X]))
 
 
 def kernel_shape(kernel: Callable[..., np.ndarray], n_samples: int = SAMPLES) -> np.ndarray:
@@ -155,8 +149,7 @@ def magnitudes(values: np.ndarray) -> np.ndarray:
     >>> smoothness.magnitudes(np.cos(smoothness.grid(8))).round(12)
     array([0. , 0.5, 0. , 0. , 0. ])
     """
-    values = check_samples(values)
-    return np.abs(np.fft.rfft(values, norm="forward"))
+    return np.abs(np.fft.rfft(check_samples(values), norm="forward"))
 
 
 class RelativeSpectrum(NamedTuple):
@@ -228,10 +221,8 @@ def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    The measure of the authors' slides: :math:`(\frac1{N^2} \sum_k |k|^4 |F(k)|^2)^{1/2}` with
-    the FFT F of the function normalized in :math:`L^2`. Smaller is smoother; :math:`\cos m\beta`
-    has :math:`m^2`. The curvature of a function with kinks, such as the interpolant of a ReLU
-    network's tangent kernel, grows like :math:`\sqrt{n\_samples}`: compare it at equal sampling.
+    The measure of the authors' slides. Smaller is smoother; :math:`\cos m\beta` has :math:`m^2`.
+    With kinks it grows like :math:`\sqrt{n\_samples}`: compare at equal sampling.
 
     Parameters
     ----------
@@ -245,24 +236,121 @@ def curvature(values: ArrayLike) -> float | np.ndarray:
     >>> round(smoothness.curvature(np.cos(3 * smoothness.grid())), 9)
     9.0
     """
-    power, scale = power_spectrum(values)
+    power, scale = _power_spectrum(values)
     if not np.all(scale > 0):
         raise ValueError("values is zero everywhere, expected a function that can be normalized")
     k = np.arange(power.shape[-1], dtype=np.float64)
-    return scalar(np.sqrt((k**4 * power).sum(axis=-1) / power.sum(axis=-1)))
+    return _scalar(np.sqrt((k**4 * power).sum(axis=-1) / power.sum(axis=-1)))
+
+
+def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float | np.ndarray:
+    r"""Return the norm in the Gaussian's RKHS of a function's part up to a frequency.
+
+    :math:`\|f\|^2 = \sum_{|k| \le \mathrm{cutoff}} |\hat f_k|^2 / (e^{-1} I_k(1))` with the
+    modified Bessel functions I: eq. 23 of Tirer et al. 2022 on the circle. *For the interpolant of
+    a ReLU or erf network the norm without a cut-off is infinite.*
+
+    Parameters
+    ----------
+    values : ndarray, (..., n_samples)
+        Samples on `grid`.
+    cutoff : int or array_like of int, default 14
+        The last frequency of the sum, below half the samples and at most 140; beyond 24 rounding
+        errors dominate for smooth functions. The result has the axes ``(..., *cutoff.shape)``.
+
+    Examples
+    --------
+    >>> from rescntk.theory import smoothness
+    >>> wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
+    >>> round(smoothness.gaussian_rkhs_norm(wave), 9)
+    1.0
+    """
+    power, scale = _power_spectrum(values)
+    n_samples = np.shape(values)[-1]
+    limit = min((n_samples - 1) // 2, _LAST)
+    last = check_cutoff(cutoff, limit, n_samples)
+    norms = np.sqrt(np.cumsum(power[..., : limit + 1] / _gaussian_coefficients(limit), axis=-1))
+    with np.errstate(over="ignore"):
+        norms *= scale[..., None]
+    return _scalar(norms[..., last])
+
+
+def gaussian_interpolant_norm(angles: ArrayLike, targets: ArrayLike) -> float:
+    r"""Return the RKHS norm of the Gaussian kernel's interpolant of given points.
+
+    :math:`(y^\top K^{-1} y)^{1/2}`, the least norm of all interpolants.
+
+    Parameters
+    ----------
+    angles, targets : array_like, (n,)
+        The given points of the circle, far enough apart for float64, and the values there.
+
+    Examples
+    --------
+    >>> from rescntk.theory import smoothness
+    >>> smoothness.gaussian_interpolant_norm([0.5], [2.0])
+    2.0
+    """
+    angles, targets = check_points(angles, targets)
+    n = len(angles)
+    # QR factors of the kernel's Fourier features see the square root of K's condition number.
+    k = np.arange(1, _LAST + 1)[:, None]
+    roots = np.sqrt(_gaussian_coefficients(_LAST))
+    waves = np.sqrt(2.0) * roots[1:, None]
+    # Rows fall with the frequency: Householder QR keeps their relative accuracy.
+    pairs = np.stack([waves * np.cos(k * angles), waves * np.sin(k * angles)], axis=1)
+    features = np.vstack([np.full((1, n), roots[0]), pairs.reshape(-1, n)])
+    r = np.linalg.qr(features, mode="r")
+    singular = scipy.linalg.svdvals(r)
+    if len(singular) < n or singular[-1] <= n * np.finfo(np.float64).eps * singular[0]:
+        raise ValueError(
+            f"angles of shape {angles.shape} are too close for the Gaussian kernel: the smallest "
+            f"eigenvalue of its matrix is {singular[-1] ** 2:.3g}, expected points further apart"
+        )
+    # SciPy's norm, unlike NumPy's, does not overflow where its result does not.
+    return float(scipy.linalg.norm(scipy.linalg.solve_triangular(r, targets, trans="T")))
+
+
+def gaussian_rkhs_ratio(
+    values: ArrayLike, angles: ArrayLike, targets: ArrayLike, cutoff: ArrayLike = CUTOFF
+) -> float | np.ndarray:
+    r"""Return μ, the Gaussian interpolant's RKHS norm over the norm of another interpolant.
+
+    Eq. 22 of Tirer et al. 2022: :math:`\mu(f) = \|f_\mathrm{Gauss}\|/\|f\|` in the Gaussian's
+    RKHS up to `cutoff`; larger is smoother. Compare only the order of different functions.
+
+    Parameters
+    ----------
+    values : ndarray, (..., n_samples)
+        The interpolants: samples on `grid` of any functions.
+    angles, targets : array_like, (n,)
+        As for `gaussian_interpolant_norm`.
+    cutoff : int or array_like of int, default 14
+        As for `gaussian_rkhs_norm`.
+
+    Examples
+    --------
+    >>> from rescntk.theory import smoothness
+    >>> angles = [0.0, 1.0, 2.5]
+    >>> y = smoothness.target(angles)
+    >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y).values
+    >>> round(smoothness.gaussian_rkhs_ratio(f, angles, y), 9)
+    1.0
+    """
+    norm = np.asarray(gaussian_rkhs_norm(values, cutoff))
+    if not np.all(norm > 0):
+        raise ValueError("values is zero up to the cut-off, expected a function of some norm")
+    return _scalar(gaussian_interpolant_norm(angles, targets) / norm)
 
 
 class Interpolation(NamedTuple):
-    """A kernel's interpolant on the circle, and its smoothness."""
+    """A kernel's interpolant on the circle, its `curvature`, and the given points, (n,)."""
 
     values: np.ndarray
-    """(n_samples,), on `grid`"""
+    """(n_samples,), on `grid`."""
     curvature: float
-    """The slides' measure (smaller is smoother)."""
     angles: np.ndarray
-    """The given points, (n,) …"""
     targets: np.ndarray
-    """… and the values there."""
 
     def gaussian_ratio(self, cutoff: ArrayLike = CUTOFF) -> float | np.ndarray:
         """Return μ, `gaussian_rkhs_ratio` of the interpolant up to a frequency."""
@@ -277,8 +365,7 @@ def interpolation(
 ) -> Interpolation:
     """Return a kernel's interpolant of given points of the circle, with its curvature.
 
-    Eq. 4 and figures 2, 4, 5 and 6 of Tirer et al. 2022; their μ is `gaussian_rkhs_ratio` of
-    the values.
+    Eq. 4 and figures 2, 4, 5 and 6 of Tirer et al. 2022.
 
     Parameters
     ----------
@@ -286,27 +373,42 @@ def interpolation(
         A `Kernel`, or another function that returns matrices ``kernel(X)``, ``kernel(Z, X)``.
     angles, targets : array_like, (n,)
         The given points of the circle, and the values there.
+        Networks of erf are odd functions: no two points may be opposite.
     n_samples : int, default 4096
-
-    Raises
-    ------
-    ValueError
-        If the kernel matrix is numerically singular. Networks of erf are odd functions: no two
-        points may be opposite.
 
     Examples
     --------
-    >>> import rescntk as rk
+    >>> from rescntk import Kernel, literature
     >>> from rescntk.theory import smoothness
-    >>> angles = smoothness.grid(6)
-    >>> y = smoothness.target(angles)
-    >>> smooth, rough = (
-    ...     smoothness.interpolation(rk.Kernel(network, "ntk", "trace"), angles, y)
-    ...     for network in (rk.literature.tirer_resnet(5, 0.1), rk.literature.tirer_mlp(5))
-    ... )
-    >>> smooth.curvature < rough.curvature, smooth.gaussian_ratio() > rough.gaussian_ratio()
-    (True, True)
+    >>> kernel = Kernel(literature.tirer_resnet(5, 0.1), "ntk", "trace")
+    >>> found = smoothness.interpolation(kernel, [0.0, 1.0, 2.5], [1.0, -1.0, 0.5])
+    >>> round(float(found.values[smoothness.SAMPLES // 2]), 6)  # at the angle 0
+    1.0
     """
     angles, targets = check_points(angles, targets)
     values = interpolate(kernel, circle(angles), targets, circle(grid(n_samples)))
     return Interpolation(values, float(curvature(values)), angles, targets)
+
+
+def _gaussian_coefficients(last: int) -> np.ndarray:
+    """Return the Fourier coefficients e⁻¹ I_k(1) of the Gaussian on the circle, k = 0 … last."""
+    return scipy.special.ive(np.arange(last + 1), 1.0)
+
+
+def _power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return |f̂_k|² + |f̂_−k|², (..., n_samples // 2 + 1), of functions divided by their scales.
+
+    A scale, (...), is a function's largest value: squares of the function itself might overflow.
+    """
+    values = check_samples(values)
+    scale = np.abs(values).max(axis=-1)
+    scaled = values / np.where(scale > 0, scale, 1.0)[..., None]
+    power = np.abs(np.fft.rfft(scaled, norm="forward")) ** 2
+    both = slice(1, (values.shape[-1] + 1) // 2)  # 0, and N/2 of an even N, have no partner
+    power[..., both] *= 2.0
+    return power, scale
+
+
+def _scalar(values: np.ndarray) -> float | np.ndarray:
+    """Return an array without axes as a float, others unchanged."""
+    return float(values) if np.ndim(values) == 0 else values

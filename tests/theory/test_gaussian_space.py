@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rescntk.theory import smoothness
-from rescntk.theory.gaussian_space import _gaussian_coefficients as coefficients
+from rescntk.theory.smoothness import _gaussian_coefficients as coefficients
 from tests import tolerances
 
 mp = mpmath.mp.clone()
