@@ -4,9 +4,6 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import families
-from tests import tolerances
-
-EPS = tolerances.EPS["float64"]
 
 
 def test_families_are_the_papers():

@@ -1,6 +1,6 @@
 """The flow at γ = ½ against deep networks, closed forms and its own convergence."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from scipy.integrate import quad
 import rescntk as rk
 from rescntk.theory import flow, multisphere
 from tests import tolerances
-from tests.covering import pairs_meet
 from tests.ladders import pairs
 from tests.oracles.papers import kappa1
 
@@ -29,24 +28,18 @@ def romberg(network, kind, head, X, rounds=7):
 
     The error of Euler's method is a power series in 1/L; round k removes L^-k.
     """
-    depths = [8 * 2**k for k in range(rounds)]
-    columns = [
-        1
-        - rk.Kernel(
-            network.replace(depth=n, alpha=network.alpha * n**-0.5), kind, head, normalized=True
-        )(X)
-        for n in depths
-    ]
+    columns = []
+    for n in (8 * 2**k for k in range(rounds)):
+        deep = network.replace(depth=n, alpha=network.alpha * n**-0.5)
+        columns.append(1 - rk.Kernel(deep, kind, head, normalized=True)(X, engine="reference"))
     for k in range(1, rounds):
         columns = [(2**k * b - a) / (2**k - 1) for a, b in pairwise(columns)]
     return columns[0]
 
 
-@pytest.mark.parametrize(
-    ("network", "head", "kind"),
-    pairs_meet(NETWORKS, ["equivariant", "trace", "gap"], ["gpk", "ntk"]),
-)
-def test_deep_networks_tend_to_the_flow(network, kind, head, rng):
+@pytest.mark.parametrize(("network", "kind"), product(NETWORKS, ["gpk", "ntk"]))
+def test_deep_networks_tend_to_the_flow(network, kind, rng):
+    head = ("equivariant", "trace", "gap")[NETWORKS.index(network) % 3]
     for X in (multisphere.sample(2, 3, 4, 0), rng.standard_normal((2, 2, 4))):
         found = flow.complements(network, kind, X, head)
         assert np.abs(found - romberg(network, kind, head, X)).max() <= tolerances.FLOW
@@ -68,7 +61,7 @@ def test_the_integration_converges(kind, rng):
     for X in (rng.standard_normal((3, 2, 4)), rng.standard_normal((3, 1, 4))):
         for size in (1, 3):
             best = flow.complements(rk.Network(1, size), kind, X, "gap")
-            for bar in (1e-6, 1e-9, 1e-12):
+            for bar in (1e-6, 1e-12):
                 found = flow.complements(rk.Network(1, size), kind, X, "gap", bar)
                 assert np.abs(found - best).max() <= tolerances.integration(bar)
 
@@ -78,9 +71,8 @@ def test_signals_in_their_own_units(rng):
     X = rng.standard_normal((4, 2, 5))
     X[3] = 3 * X[0]
     found = flow.complements(rk.Network(1, 3), "ntk", X, "trace")
-    scaled = flow.complements(
-        rk.Network(1, 3), "ntk", X * np.array([1e-9, 1, 7, 1e9])[:, None, None], "trace"
-    )
+    factors = np.array([1e-9, 1, 7, 1e9])[:, None, None]
+    scaled = flow.complements(rk.Network(1, 3), "ntk", factors * X, "trace")
     assert np.abs(found - scaled).max() <= flow.ERROR
     assert abs(found[0, 3]) <= flow.ERROR
     assert (found.diagonal() == 0).all()

@@ -1,4 +1,6 @@
-"""Effective receptive fields against definitions, and refusals."""
+"""Effective receptive fields against definitions; responses to changed pixels; refusals."""
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,26 +25,23 @@ def relu_networks(max_depth=6):
     return networks(max_depth, ("relu",), dilated="evenly" if max_depth > 9 else "freely")
 
 
-def on_circle(network, d):
-    """The two fields in exact arithmetic."""
-    return dict(zip(KINDS, fields.weights(network, d), strict=True))
+def exact_weights(network, d, kind):
+    return fields.weights(network, d)[KINDS.index(kind)]
 
 
 @given(relu_networks(), LENGTHS, kinds)
 def test_fields_are_the_recursion_run_on_impulses(network, d, kind):
     """Each weight to its last digits, and exactly 0 outside the receptive field."""
-    expected = on_circle(network, d)[kind]
+    expected = exact_weights(network, d, kind)
     found = locality.effective_receptive_field(network, d, kind)
     assert found.shape == (d,) and found.dtype == np.float64
-    for value, exact in zip(found, expected, strict=True):
-        bar = tolerances.receptive_field(network.depth, d) * float(exact)
-        assert abs(value - float(exact)) <= bar
+    bar = tolerances.receptive_field(network.depth, d)
+    exact = np.array(expected, dtype=float)
+    assert (np.abs(found - exact) <= bar * exact).all()
     if any(expected):
         shape = locality.effective_receptive_field(network, d, kind, normalized=True)
-        total = sum(expected)
-        for value, exact in zip(shape, expected, strict=True):
-            exact = float(exact / total)
-            assert abs(value - exact) <= tolerances.receptive_field(network.depth, d) * exact
+        exact = np.array([weight / sum(expected) for weight in expected], dtype=float)
+        assert (np.abs(shape - exact) <= bar * exact).all()
 
 
 @given(relu_networks(), signals(), kinds)
@@ -75,27 +74,19 @@ def test_fourier_form(depth, d, skip):
     others = power(depth - 1)
     fewer = power(depth - 2) if depth > 1 else 0.0
     first = 1 - share + share * H
-    found = {
-        kind: locality.effective_receptive_field(
-            rk.Network(depth, q, skip=skip, alpha=0.7), d, kind, normalized=True
-        )
-        for kind in KINDS
-    }
-    gpk = np.fft.irfft(first * others, d)
-    assert np.abs(found["gpk"] - gpk).max() <= 100 * EPS
+    network = rk.Network(depth, q, skip=skip, alpha=0.7)
     branches = share * H * others + (depth - 1) * share * H**2 * first * fewer
-    ntk = np.fft.irfft(first * others + 2 * branches, d) / (1 + 2 * depth * share)
-    assert np.abs(found["ntk"] - ntk).max() <= 100 * EPS
+    ntk = (first * others + 2 * branches) / (1 + 2 * depth * share)
+    for kind, transform in (("gpk", first * others), ("ntk", ntk)):
+        found = locality.effective_receptive_field(network, d, kind, normalized=True)
+        assert np.abs(found - np.fft.irfft(transform, d)).max() <= 100 * EPS
 
 
 def test_deep_fields_have_mass_one_and_no_negative_weight():
-    for depth in (10**3, 10**6, 10**9):
-        for kind in KINDS:
-            field = locality.effective_receptive_field(
-                rk.Network(depth, 5), 501, kind, normalized=True
-            )
-            assert (field >= 0).all()
-            assert abs(field.sum() - 1) <= 100 * EPS
+    for depth, kind in product((10**3, 10**6, 10**9), KINDS):
+        field = locality.effective_receptive_field(rk.Network(depth, 5), 501, kind, normalized=True)
+        assert (field >= 0).all()
+        assert abs(field.sum() - 1) <= 100 * EPS
     with pytest.raises(OverflowError, match="normalized=True"):
         locality.effective_receptive_field(rk.Network(2000), 10)
 
@@ -119,7 +110,7 @@ def narrow(network):
 @given(relu_networks(3).map(narrow), kinds)
 def test_widths_are_the_second_moments(network, kind):
     d = 2 * locality.reach(network) + 1
-    exact = on_circle(network, d)[kind]
+    exact = exact_weights(network, d, kind)
     assert exact[d // 2] or not any(exact) or network.alpha == 0  # the farthest pixel counts
     if not any(exact):
         with pytest.raises(ValueError, match="0 for every signal"):
@@ -130,9 +121,8 @@ def test_widths_are_the_second_moments(network, kind):
     assert abs(found**2 - expected) <= 32 * EPS * expected
     shape = locality.effective_receptive_field(network, d, kind, normalized=True)
     distance = np.minimum(np.arange(d), d - np.arange(d))
-    assert abs(distance**2 @ shape - found**2) <= (
-        tolerances.receptive_field(network.depth, d) * found**2
-    )
+    bar = tolerances.receptive_field(network.depth, d) * found**2
+    assert abs(distance**2 @ shape - found**2) <= bar
 
 
 @given(relu_networks(300), kinds)
@@ -158,7 +148,44 @@ def test_the_law_of_widths(network, kind):
     assert found**2 <= gpk**2 + v_o + v_i + slack
 
 
+def test_random_functions_have_the_kernels_responses(rng):
+    """A linear model of random features, whose kernel is known exactly."""
+    X, Z = rng.standard_normal((2, 3, 2, 4))
+    weights = rng.standard_normal((9, 2, 4))
+
+    def features(X):
+        return np.maximum(np.einsum("ncd,kcd->nk", X, weights), 0)
+
+    expected = locality.kernel_responses(lambda X: features(X) @ features(X).T, X, Z)
+    # The mean over 9 orthogonal readouts is the mean over random ones.
+    parts = [locality.responses(lambda X, k=k: features(X)[:, k], X, Z) for k in range(9)]
+    for name in ("single", "pair"):
+        found = sum(getattr(own, name) for own in parts)
+        values = getattr(expected, name)
+        assert np.isnan(found[0]) == np.isnan(values[0]) == (name == "pair")
+        assert np.nanmax(np.abs(found - values)) <= 1e-12 * np.nanmax(values)
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_pixels_act_together_within_windows(rng, kind):
+    """Depth 2, filters of 3: pre-activations see 5 pixels, no two of them 5 apart."""
+    network, d = literature.barzilai_resnet(2), 12
+    X, Z = rng.standard_normal((2, 2, 2, d))
+    floor = 1e3 * tolerances.KERNEL["float64"]
+    for head in ("trace", "gap"):
+        found = locality.kernel_responses(rk.Kernel(network, kind, head), X, Z)
+        size = found.single.max()
+        assert (found.single > 0).all()
+        near, far = found.pair[[1, 2, 3, 4]], found.pair[5:-4]
+        assert (np.abs(far) <= floor * size).all()
+        assert (near > 10 * floor * size).all() and near[0] > near[3]
+    found = locality.kernel_responses(rk.Kernel(network, kind, "equivariant"), X, Z)
+    inside = locality.effective_receptive_field(network, d) > 0
+    assert (found.single[inside] > 0).all() and (found.single[~inside] == 0).all()
+
+
 ERF, FIELD = rk.Network(3, activation="erf"), locality.effective_receptive_field
+X = np.ones((2, 1, 3))
 
 
 @pytest.mark.parametrize(
@@ -177,6 +204,11 @@ ERF, FIELD = rk.Network(3, activation="erf"), locality.effective_receptive_field
         (lambda: locality.widths(5, (1, 2)), "family is 5"),
         (lambda: locality.widths(lambda depth: 5, (1, 2)), "family returned 5 for depth 1"),
         (lambda: locality.reach("deep"), "network is 'deep'"),
+        (
+            lambda: locality.responses(len, X, X[:1]),
+            r"Z has shape \(1, 1, 3\), expected \(2, 1, 3\)",
+        ),
+        (lambda: locality.kernel_responses(None, X, X), "kernel is None"),
     ],
 )
 def test_refusals(call, message):

@@ -1,6 +1,6 @@
 """Smoothness on the circle: known transforms, and the orderings the papers claim."""
 
-from typing import NamedTuple
+from itertools import product
 
 import mpmath
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 import rescntk as rk
 from rescntk import literature
 from rescntk.theory import smoothness
+from rescntk.theory.smoothness import _gaussian_coefficients as coefficients
 from tests import tolerances
 
 mp = mpmath.mp.clone()
@@ -31,10 +32,8 @@ def test_magnitudes_and_power_laws():
     k = np.arange(1, 40, 2)
     assert np.abs(exact * np.pi * k**2 / 2 - 1).max() <= 4 * (40 / 4096) ** 2
     assert abs(smoothness.fit_power_law(np.abs(angles), 1, 99) - 2) <= 1e-3
-    assert (
-        abs(smoothness.fit_power_law(np.abs(angles) ** 3 - 1.5 * np.pi * angles**2, 2, 98) - 4)
-        <= 2e-3
-    )
+    cubic = np.abs(angles) ** 3 - 1.5 * np.pi * angles**2
+    assert abs(smoothness.fit_power_law(cubic, 2, 98) - 4) <= 2e-3
 
 
 def test_relative_spectrum():
@@ -85,6 +84,74 @@ def test_interpolations_pass_through_their_points(kind):
     assert np.argmax(own) == 32
 
 
+def test_gaussian_on_the_circle():
+    """exp(−½‖x−z‖²) = e^(cos Δ − 1), with coefficients e⁻¹ I_k(1)."""
+    wave = smoothness.kernel_shape(smoothness.gaussian_kernel)
+    assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
+    exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(141)])
+    assert np.abs(coefficients(140) / exact - 1).max() <= 1e-12
+    spectrum = smoothness.magnitudes(wave)
+    assert np.abs(spectrum[:60] - exact[:60]).max() <= FOURIER * exact[0]
+
+
+def test_the_cutoff_is_where_an_fft_loses_the_gaussian():
+    relative = [mp.besseli(k, 1) / mp.besseli(0, 1) for k in range(40)]
+    assert max(k for k in range(40) if relative[k] >= EPS) == smoothness.CUTOFF
+    assert max(k for k in range(40) if relative[k] >= EPS**2) == 24
+    spectrum = smoothness.magnitudes(smoothness.kernel_shape(smoothness.gaussian_kernel))
+    exact = np.array([float(r) for r in relative]) * float(mp.besseli(0, 1) / mp.e)
+    assert np.abs(spectrum[:40] - exact).max() <= EPS * exact[0]  # good to 0.4 of itself at 14,
+    assert (np.abs(spectrum[:40] - exact)[17:] >= 0.99 * exact[17:]).all()  # all wrong from 17 on
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_norm_of_known_transforms(rng, count):
+    """Σ c_i K(·, x_i) has norm² cᵀKc; no cut-off from 14 to 22 changes it."""
+    angles, c = rng.uniform(-np.pi, np.pi, count), rng.uniform(0.5, 1, count)
+    points = smoothness.circle(angles)
+    f = smoothness.gaussian_kernel(smoothness.circle(smoothness.grid(256)), points) @ c
+    expected = np.sqrt(c @ smoothness.gaussian_kernel(points) @ c)
+    norms = smoothness.gaussian_rkhs_norm(f, np.arange(14, 23))
+    # The samples' errors, eps each, squared and weighted by the Gaussian's reciprocal.
+    noise = (EPS * c.sum()) ** 2 / coefficients(22)[14:] / expected**2
+    assert (np.abs(norms / expected - 1) <= FOURIER + noise).all()
+    assert noise[-1] < 2e-3
+    assert smoothness.gaussian_rkhs_norm(f) == norms[0]
+    assert (np.diff(smoothness.gaussian_rkhs_norm(f, np.arange(20))) >= 0).all()
+
+
+@pytest.mark.parametrize("count", [2, 15])
+def test_norm_of_the_gaussian_interpolant(rng, count):
+    """(yᵀ K⁻¹ y)^½ in 50 digits."""
+    equal = 2 * np.pi * np.arange(count) / count
+    for angles in (equal, rng.uniform(-np.pi, np.pi, count)):
+        y = smoothness.target(angles)
+        K = mp.matrix([[mp.exp(mp.cos(mp.mpf(a) - mp.mpf(b)) - 1) for b in angles] for a in angles])
+        exact = mp.sqrt((mp.matrix(y).T * mp.lu_solve(K, mp.matrix(y)))[0])
+        bar = tolerances.solution(count, float(mp.sqrt(mp.cond(K))))
+        assert bar < 0.1
+        found = smoothness.gaussian_interpolant_norm(angles, y)
+        assert abs(found / float(exact) - 1) <= bar
+
+
+def test_ratio_of_the_gaussian_itself_is_1_and_of_others_less(rng):
+    """The Gaussian's interpolant has the least norm of all."""
+    angles = smoothness.grid(7)
+    for _ in range(8):
+        k = np.arange(1, 11)[:, None]
+        a, b = rng.standard_normal((2, 10)) / (1 + k[:, 0]) ** 4
+        f = a @ np.cos(k * smoothness.grid(512)) + b @ np.sin(k * smoothness.grid(512))
+        y = a @ np.cos(k * angles) + b @ np.sin(k * angles)
+        ratio = smoothness.gaussian_rkhs_ratio(f, angles, y)
+        assert 0 < ratio < 1
+        own = smoothness.interpolation(smoothness.gaussian_kernel, angles, y, 512).values
+        assert abs(smoothness.gaussian_rkhs_ratio(own, angles, y) - 1) <= 1e4 * EPS
+        # Scaling, and turning the circle, change nothing.
+        moved = angles + 10 * np.pi / 512
+        turned = smoothness.gaussian_rkhs_ratio(-3 * np.roll(f, 5), moved, -3 * y)
+        assert abs(turned / ratio - 1) <= 1e4 * EPS
+
+
 @pytest.mark.parametrize("scale", [1e200, 1e-170, 1e-300])
 def test_scales_whose_squares_do_not_fit(scale):
     angles = smoothness.grid(7)
@@ -123,47 +190,33 @@ def test_refusals():
 
 ALPHAS = (1.0, 0.1, 0.01)
 CUTOFFS = np.arange(6, 31)  # below 6, μ sees too little of sin 4β and its aliases
-DEPTHS, COUNTS = (5, 15), (6, 10)
-
-
-class Measured(NamedTuple):
-    mu: np.ndarray
-    curvature: float
-
-
-def measure(one, angles, n_samples=4096):
-    """Return μ at all CUTOFFS, and the curvature."""
-    y = smoothness.target(angles)
-    found = smoothness.interpolation(one, angles, y, n_samples)
-    ratios = smoothness.gaussian_rkhs_ratio(found.values, angles, y, CUTOFFS)
-    return Measured(ratios, found.curvature)
 
 
 @pytest.fixture(scope="module")
 def experiments():
-    """Figures 2 and 4: 6 and 10 samples, L = 5 and 15."""
+    """Figures 2 and 4, 6 and 10 samples, L = 5 and 15: μ at all CUTOFFS, and the curvature."""
     found = {}
-    for depth in DEPTHS:
-        networks = {"mlp": literature.tirer_mlp(depth)}
-        networks |= {alpha: literature.tirer_resnet(depth, alpha) for alpha in ALPHAS}
-        for kind in ("ntk", "gpk"):
-            for count in COUNTS:
-                for name, network in networks.items():
-                    one = measure(kernel(network, kind), smoothness.grid(count))
-                    found[kind, depth, count, name] = one
+    for kind, depth, count in product(("ntk", "gpk"), (5, 15), (6, 10)):
+        angles = smoothness.grid(count)
+        networks = [literature.tirer_mlp(depth)]
+        networks += [literature.tirer_resnet(depth, alpha) for alpha in ALPHAS]
+        found[kind, depth, count] = [
+            (own.gaussian_ratio(CUTOFFS), own.curvature)
+            for own in (
+                smoothness.interpolation(kernel(network, kind), angles, smoothness.target(angles))
+                for network in networks
+            )
+        ]
     return found
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("kind", ["ntk", "gpk"])
-def test_smaller_alpha_is_smoother_whatever_the_cutoff(experiments, kind, depth, count):
+def test_smaller_alpha_is_smoother_whatever_the_cutoff(experiments):
     """MLP < α = 1 < α = 0.1 by curvature, and by μ at every cut-off from 6 on."""
-    mlp, one, tenth = (experiments[kind, depth, count, name] for name in ("mlp", 1.0, 0.1))
-    for smoother, rougher in ((one, mlp), (tenth, one)):
-        assert (smoother.mu > 1.005 * rougher.mu).all()
-        assert (smoother.mu > 1.05 * rougher.mu)[CUTOFFS >= 12].all()
-        assert smoother.curvature < rougher.curvature
+    for mlp, one, tenth, _ in experiments.values():
+        for smoother, rougher in ((one, mlp), (tenth, one)):
+            assert (smoother[0] > 1.005 * rougher[0]).all()
+            assert (smoother[0] > 1.05 * rougher[0])[CUTOFFS >= 12].all()
+            assert smoother[1] < rougher[1]
 
 
 def test_gpk_and_ntk_differ_in_smoothness(experiments):
@@ -185,10 +238,9 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
                 for n in (1024, 4096)
             )
             assert abs(fine / coarse - growth) <= bar
-    for (kind, *setting), ntk in experiments.items():
-        if kind == "ntk":
-            gpk = experiments["gpk", *setting]
-            assert gpk.curvature < ntk.curvature and (gpk.mu > ntk.mu).all()
+    for setting in product((5, 15), (6, 10)):
+        for gpk, ntk in zip(*(experiments[kind, *setting] for kind in ("gpk", "ntk")), strict=True):
+            assert gpk[1] < ntk[1] and (gpk[0] > ntk[0]).all()
 
 
 def test_erf_networks_are_odd_and_opposite_points_are_refused():
