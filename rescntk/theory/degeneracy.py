@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
-from ..validation import check_constant, check_depths, check_real, check_signals
+from ..validation import check_constant, check_depths, check_shape, check_signals
 from .arguments import check_correlations, check_layers
 from .complements import arc_cosines
 
@@ -65,10 +65,8 @@ def kernels_over_depth(
 
     Parameters
     ----------
-    X : ndarray, (n_cases, n_channels, 1)
-        Vectors, not zero.
-    Z : ndarray, (m_cases, n_channels, 1), optional
-        The default is `X`.
+    X, Z : ndarray, (n_cases, n_channels, 1)
+        Vectors, not zero. The default of `Z` is `X`.
     depths : iterable of int
     gamma : float, default 1.0
         The ResNet of depth L has :math:`\alpha = L^{-\gamma}`: another network for each depth.
@@ -189,9 +187,9 @@ class Regression(NamedTuple):
     """Ridge regression with the FFNet's limiting kernel."""
 
     coefficients: np.ndarray
-    """β, (n,) or (n, n_targets)."""
+    """β, of the shape of y."""
     at_points: np.ndarray
-    """Predictions at the given points, of the shape of β; 3y/(4λ+3) if y sums to 0."""
+    """Predictions at the given points, of the shape of y; 3y/(4λ+3) if y sums to 0."""
     elsewhere: np.ndarray
     """The prediction at every other point, () or (n_targets,); 0 if y sums to 0."""
 
@@ -218,9 +216,7 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     (array([ 0.5, -0.5]), array(0.))
     """
     ridge = check_constant(ridge, "ridge")
-    values = check_real(y, "y", "(n,) or (n, n_targets)")
-    if values.ndim not in (1, 2) or values.size == 0:
-        raise ValueError(f"y has shape {values.shape}, expected (n,) or (n, n_targets)")
+    values = check_shape(y, "y", "(n,) or (n, n_targets)", lambda shape: len(shape) in (1, 2))
     total = values.sum(axis=0)
     rest = len(values) + 4.0 * ridge + 3.0
     coefficients = (values - total / rest) / (ridge + 0.75)

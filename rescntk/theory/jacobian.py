@@ -13,7 +13,7 @@ _LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
 
 
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
-    r"""Return the bound B on the Jacobian :math:`\|\partial f/\partial x\|` of a wide network.
+    r"""Return the bound B on :math:`\|\partial f/\partial x\|` of a wide network, or inf.
 
     Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights:
 
@@ -21,8 +21,8 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
         B_\mathrm{ResNet} &= 2\sigma_w (1 + 2\sqrt{n/d}) (1 + 9\alpha C_\phi\sigma_v\sigma_w)^L,\\
         B_\mathrm{MLP} &= 2 C_\phi \sigma_w^2 (1 + 2\sqrt{n/d}) (3 C_\phi \sigma_w)^{L-1},
 
-    where :math:`|\phi'| \le C_\phi`: 1 for ReLU, :math:`2/\sqrt\pi` for erf. With high probability
-    the bounds hold at initialization and, in the tangent-kernel regime, during training.
+    where :math:`|\phi'| \le C_\phi`: 1 for ReLU, :math:`2/\sqrt\pi` for erf. They hold with high
+    probability at initialization and, in the tangent-kernel regime, during training.
 
     Parameters
     ----------
@@ -30,11 +30,6 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
         ``literature.tirer_resnet(...)`` or ``literature.tirer_mlp(...)``, with either activation.
     width, n_inputs : int
         n, the number of units in each hidden layer, and d, the number of channels of the input.
-
-    Returns
-    -------
-    float
-        inf beyond float64; `jacobian_bound_ratio` overflows later.
 
     Examples
     --------
@@ -82,13 +77,10 @@ def jacobian_bound_ratio(network: Network) -> float:
 def alpha_threshold(
     depth: int, *, sigma_v: float = 1.0, sigma_w: float = 1.0, activation: str = "relu"
 ) -> float:
-    r"""Return the largest α for which B_ResNet ≤ B_MLP.
+    r"""Return the largest α for which B_ResNet ≤ B_MLP; negative where there is none.
 
-    Eq. 21 of Tirer et al. 2022, solved for α:
-
-    .. math:: \alpha = \frac{3^{1-1/L}\, C_\phi \sigma_w - 1}{9\, C_\phi \sigma_v \sigma_w} .
-
-    It is negative where no α satisfies the inequality.
+    :math:`\alpha = (3^{1-1/L} C_\phi \sigma_w - 1) / (9 C_\phi \sigma_v \sigma_w)`: eq. 21 of Tirer
+    et al. 2022, solved for α.
 
     Parameters
     ----------

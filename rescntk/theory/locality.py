@@ -55,18 +55,13 @@ def effective_receptive_field(
     kind : {"ntk", "gpk"}, default "ntk"
         With the head "equivariant". The field of "trace" is uniform; `kernel_responses` serves all.
     normalized : bool, default False
-        Return w / Σw instead, which works at any depth.
+        Return w / Σw instead. Without, an OverflowError says where Σw exceeds float64.
 
     Returns
     -------
     ndarray, (n_timepoints,)
         Entry 0 is the output pixel, entries i and d − i the pixels i pixels away. Exactly 0
         outside the receptive field.
-
-    Raises
-    ------
-    OverflowError
-        If the sum of the weights exceeds float64; ``normalized=True`` has no such limit.
 
     Examples
     --------
@@ -248,12 +243,12 @@ def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) ->
 
 
 class Responses(NamedTuple):
-    """Mean responses over signals; from `responses` and `kernel_responses`."""
+    """Mean `responses` over signals, (n_timepoints,) each."""
 
     single: np.ndarray
-    """D, (n_timepoints,): response to pixel i alone. Pixel 0 is the equivariant head's output."""
+    """D: response to pixel i alone. Pixel 0 is the equivariant head's output."""
     pair: np.ndarray
-    """J, (n_timepoints,): response to pixels 0 and δ together; NaN at δ = 0."""
+    """J: response to pixels 0 and δ together; NaN at δ = 0."""
 
 
 def responses(
@@ -261,12 +256,9 @@ def responses(
 ) -> Responses:
     r"""Return the responses of a function to changed pixels, as means over signals.
 
-    In :math:`x^i` pixel i of the signal x is pixel i of the signal z, in :math:`x^{ij}` pixels i
-    and j are:
-
-    .. math::
-        D_i = \tfrac12 E\, (f(x) - f(x^i))^2, \qquad
-        J_\delta = \tfrac14 E\, (f(x) - f(x^0) - f(x^\delta) + f(x^{0\delta}))^2 .
+    :math:`D_i = \frac12 E (f(x) - f(x^i))^2` and
+    :math:`J_\delta = \frac14 E (f(x) - f(x^0) - f(x^\delta) + f(x^{0\delta}))^2`, where
+    :math:`x^i` has pixel i of the signal z, and :math:`x^{ij}` has pixels i and j of z.
 
     Parameters
     ----------

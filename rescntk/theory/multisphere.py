@@ -171,7 +171,7 @@ def normalized_gpk(
     complement: bool = False,
     dilation: int | Iterable[int] = 1,
 ) -> np.ndarray:
-    r"""Return the normalized equivariant ResCGPK, or CGPK, as a function of dot products.
+    r"""Return the normalized equivariant ResCGPK, or CGPK, at each pixel, given dot products.
 
     Theorem 4.1 of Barzilai et al. 2022 (c_v = 2, c_w = 1), with :math:`\bar K^0 = t` and no inner
     box in layer 1:
@@ -190,11 +190,6 @@ def normalized_gpk(
         As for `Network`.
     complement : bool, default False
         Take and return 1 − (·) instead: with full relative accuracy at any depth.
-
-    Returns
-    -------
-    ndarray, (..., n_timepoints)
-        The equivariant kernel at each pixel. Its mean over the last axis is the trace kernel.
 
     Examples
     --------
@@ -284,7 +279,6 @@ def over_pairs(
     Returns
     -------
     ndarray, (k, n_cases, n_cases)
-        Complements: symmetric, 0 on the diagonal.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engines.boxes import circular_sum
 from ..network import Filter, Network, check_network, check_relu
-from ..validation import check_real
+from ..validation import check_shape
 from .arguments import check_dot_products, check_length
 from .complements import activate, add_branch, check_nonzero
 
@@ -41,8 +41,8 @@ def path_counts(
 
     Returns
     -------
-    ndarray of Python integers (dtype object), (n_timepoints,)
-        Exact at any depth. Entry i is the pixel at distance i from the output pixel.
+    ndarray of Python integers, (n_timepoints,)
+        Exact at any depth. Entry 0 is the output pixel.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def counts(network: Network, d: int) -> np.ndarray:
 
 
 def path_pixels(network: Network) -> np.ndarray:
-    r"""Return the end of each path from the output pixel, as a distance from the output pixel.
+    r"""Return the ends of all paths, as distances from the output pixel, (n_paths,).
 
     A path (Barzilai et al. 2022, appendix D) is a tuple J of offsets, by which one convolution
     after another moves from the output to the input. It ends at their sum :math:`|J|`. Paths are
@@ -81,11 +81,6 @@ def path_pixels(network: Network) -> np.ndarray:
     ----------
     network : Network
         With at most 2^27 paths.
-
-    Returns
-    -------
-    ndarray of int, (n_paths,)
-        From −`reach` to `reach`; modulo the signal's length it is an index into a signal.
 
     Examples
     --------
@@ -103,7 +98,7 @@ def path_pixels(network: Network) -> np.ndarray:
 
 
 def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
-    r"""Return the "stride-q" kernel, in which every path has a dot product of its own.
+    r"""Return the normalized equivariant "stride-q" GPK: every path has a dot product of its own.
 
     Barzilai et al. 2022, appendix D: no two windows overlap, as if all convolutions had the
     stride of their filter (docs/theory/locality.md has the recursion). With
@@ -119,11 +114,6 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     complement : bool, default False
         Take and return 1 − (·) instead: with full relative accuracy.
 
-    Returns
-    -------
-    ndarray, (...)
-        The normalized Gaussian process kernel with the equivariant head.
-
     Examples
     --------
     >>> import numpy as np
@@ -138,9 +128,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     check_relu(network, ", expected 'relu', whose kernels depend on dot products alone")
     n_paths, parts = _count_paths(network), network.parts
     check_nonzero(network, "gpk")
-    values = check_real(t, "t", "(n_timepoints,)")
-    if values.ndim == 0 or values.shape[-1] != n_paths:
-        raise ValueError(f"t has shape {values.shape}, expected (..., {n_paths}), one a path")
+    values = check_shape(t, "t", f"(..., {n_paths}), one a path", lambda s: s[-1:] == (n_paths,))
     delta = check_dot_products(values, complement)
     delta = delta.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
     outer = network.outer_filter_size

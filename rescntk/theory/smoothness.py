@@ -153,12 +153,10 @@ def magnitudes(values: np.ndarray) -> np.ndarray:
 
 
 class RelativeSpectrum(NamedTuple):
-    """Fourier coefficients relative to the largest."""
+    """Absolute values of Fourier coefficients relative to the largest, and their frequencies."""
 
     frequencies: np.ndarray
-    """Frequencies from 1 on whose coefficients are above rounding errors."""
     magnitudes: np.ndarray
-    """Absolute values of the coefficients over the largest, in the same shape."""
 
 
 def relative_spectrum(values: np.ndarray, last: int) -> RelativeSpectrum:
@@ -321,12 +319,10 @@ def gaussian_rkhs_ratio(
 
     Parameters
     ----------
-    values : ndarray, (..., n_samples)
-        The interpolants: samples on `grid` of any functions.
-    angles, targets : array_like, (n,)
-        As for `gaussian_interpolant_norm`.
-    cutoff : int or array_like of int, default 14
+    values, cutoff
         As for `gaussian_rkhs_norm`.
+    angles, targets
+        As for `gaussian_interpolant_norm`.
 
     Examples
     --------
