@@ -45,8 +45,7 @@ def fixed(network: Network, name: str | None = None) -> Family:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import families
-    >>> families.fixed(rk.Network(1, alpha=0.5))(7).depth
+    >>> rk.theory.families.fixed(rk.Network(1, alpha=0.5))(7).depth
     7
     """
     if name is None:
@@ -75,8 +74,7 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import families
-    >>> families.decaying(rk.Network(1, alpha=2.0), gamma=1.0)(4).alpha
+    >>> rk.theory.families.decaying(rk.Network(1, alpha=2.0), gamma=1.0)(4).alpha
     0.5
     """
     gamma = check_constant(gamma, "gamma")
@@ -157,10 +155,9 @@ def huang_resnet(gamma: float = 1.0) -> Family:
 
     Examples
     --------
-    >>> from rescntk import literature
     >>> from rescntk.theory import families
-    >>> families.huang_resnet(0.75)(16) == literature.huang_resnet(16, 0.75)
-    True
+    >>> families.huang_resnet(0.5)(16).alpha
+    0.25
     """
     gamma = check_constant(gamma, "gamma")
     name = f"Huang's ResNet, α = L^-{gamma:g}"
@@ -172,9 +169,8 @@ def huang_ffnet() -> Family:
 
     Examples
     --------
-    >>> from rescntk import literature
     >>> from rescntk.theory import families
-    >>> families.huang_ffnet()(16) == literature.huang_ffnet(16)
-    True
+    >>> families.huang_ffnet()(16).filter_size
+    1
     """
     return fixed(literature.huang_ffnet(1), "Huang's FFNet")

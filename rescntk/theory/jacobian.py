@@ -33,9 +33,8 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import jacobian
-    >>> jacobian.jacobian_bound(literature.tirer_mlp(depth=3), width=8, n_inputs=2)
+    >>> import rescntk as rk
+    >>> rk.theory.jacobian.jacobian_bound(rk.literature.tirer_mlp(depth=3), width=8, n_inputs=2)
     90.0
     """
     scale, layer, layers = _bound(network)
@@ -47,9 +46,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
 
 
 def jacobian_bound_ratio(network: Network) -> float:
-    r"""Return the ratio of Jacobian bounds, B_ResNet / B_MLP, at equal depth, width and σ_w.
-
-    Eq. 21 of Tirer et al. 2022.
+    """Return the ratio B_ResNet / B_MLP at equal depth, width and σ_w (Tirer et al. 2022, eq. 21).
 
     Parameters
     ----------
@@ -58,9 +55,9 @@ def jacobian_bound_ratio(network: Network) -> float:
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import jacobian
-    >>> round(jacobian.jacobian_bound_ratio(literature.tirer_resnet(15, alpha=0.1)), 6)
+    >>> import rescntk as rk
+    >>> network = rk.literature.tirer_resnet(15, alpha=0.1)
+    >>> round(rk.theory.jacobian.jacobian_bound_ratio(network), 6)
     0.003174
     """
     sigma_w, layer, layers = _bound(network)

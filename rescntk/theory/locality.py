@@ -41,10 +41,11 @@ __all__ = [
 def effective_receptive_field(
     network: Network, n_timepoints: int, kind: str = "ntk", *, normalized: bool = False
 ) -> np.ndarray:
-    r"""Return the weights of the pixels' energies in K(x, x).
+    r"""Return the weights of the pixels' energies in K(x, x), (n_timepoints,).
 
     :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``: Barzilai et
-    al. 2022, figure 2 (the kernels' half). Each weight keeps its digits at any depth.
+    al. 2022, figure 2 (the kernels' half). Each weight keeps its digits at any depth. Entry 0 is
+    the output pixel, entries i and d − i the pixels i pixels away.
 
     Parameters
     ----------
@@ -57,19 +58,11 @@ def effective_receptive_field(
     normalized : bool, default False
         Return w / Σw instead. Without, an OverflowError says where Σw exceeds float64.
 
-    Returns
-    -------
-    ndarray, (n_timepoints,)
-        Entry 0 is the output pixel, entries i and d − i the pixels i pixels away. Exactly 0
-        outside the receptive field.
-
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import locality
-    >>> network = literature.barzilai_resnet(depth=1)
-    >>> locality.effective_receptive_field(network, 7, "gpk").round(3)
-    array([1.333, 0.333, 0.   , 0.   , 0.   , 0.   , 0.333])
+    >>> import rescntk as rk
+    >>> rk.theory.locality.effective_receptive_field(rk.Network(depth=1), 5, "gpk").round(3)
+    array([1.333, 0.333, 0.   , 0.   , 0.333])
     """
     base, each, branches = _counts(network, kind)
     d = check_length(n_timepoints)
@@ -97,8 +90,6 @@ def effective_receptive_field(
 def reach(network: Network) -> int:
     """Return the distance of the farthest pixel in the receptive field, in pixels.
 
-    A field does not wrap around a signal of more than twice this length.
-
     Parameters
     ----------
     network : Network
@@ -106,8 +97,7 @@ def reach(network: Network) -> int:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import locality
-    >>> locality.reach(rk.Network(depth=5, filter_size=3, dilation=(1, 2, 4, 8, 16)))
+    >>> rk.theory.locality.reach(rk.Network(depth=5, dilation=(1, 2, 4, 8, 16)))
     61
     """
     check_network(network)
@@ -119,8 +109,7 @@ def width(network: Network, kind: str = "ntk") -> float:
 
     On the unbounded line, with the mean number :math:`\bar k` of a walk's branches and the
     variances :math:`v = (q^2-1)/12` of steps on the input's, the outer and the inner filter,
-
-    .. math:: \mathrm{width}^2 = v_{q_0} + \bar k\, (v_{q_o} + (1 - 1/L)\, v_{q_i}) .
+    :math:`\mathrm{width}^2 = v_{q_0} + \bar k\, (v_{q_o} + (1 - 1/L)\, v_{q_i})`.
 
     Parameters
     ----------
@@ -130,9 +119,8 @@ def width(network: Network, kind: str = "ntk") -> float:
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import locality
-    >>> round(locality.width(literature.barzilai_cnn(depth=50)), 4)  # √(99 · 2/3)
+    >>> import rescntk as rk
+    >>> round(rk.theory.locality.width(rk.Network(depth=50, skip=False)), 4)  # √(99 · 2/3)
     8.124
     """
     base, each, branches = _counts(network, kind)
@@ -160,9 +148,8 @@ def asymptotic_width(network: Network) -> float:
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import locality
-    >>> round(locality.asymptotic_width(literature.barzilai_resnet(depth=600)), 12)
+    >>> import rescntk as rk
+    >>> round(rk.theory.locality.asymptotic_width(rk.Network(depth=600)), 12)
     20.0
     """
     *_, branches = _counts(network, "gpk")
@@ -190,9 +177,8 @@ def fields(network: Network, n_timepoints: int) -> Fields:
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import locality
-    >>> locality.fields(literature.barzilai_resnet(depth=1), 5).gpk.round(3)
+    >>> import rescntk as rk
+    >>> rk.theory.locality.fields(rk.Network(depth=1), 5).gpk.round(3)
     array([0.   , 0.167, 0.667, 0.167, 0.   ])
     """
     d = check_length(n_timepoints)
@@ -225,9 +211,8 @@ def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) ->
 
     Examples
     --------
-    >>> from rescntk import literature
-    >>> from rescntk.theory import locality
-    >>> locality.widths(literature.barzilai_resnet, (1, 10, 100)).ntk.round(3)
+    >>> import rescntk as rk
+    >>> rk.theory.locality.widths(rk.Network(1), (1, 10, 100)).ntk.round(3)
     array([0.707, 2.629, 8.185])
     """
     depths = check_depths(depths)
@@ -272,9 +257,8 @@ def responses(
     >>> import numpy as np
     >>> from rescntk.theory import locality
     >>> X, Z = np.random.default_rng(0).standard_normal((2, 50, 1, 4))
-    >>> found = locality.responses(lambda X: X[:, 0, 0] * X[:, 0, 1], X, Z)
-    >>> found.single.round(1) > 0, found.pair.round(1) > 0
-    (array([ True,  True, False, False]), array([False,  True, False, False]))
+    >>> locality.responses(lambda X: X[:, 0, 0] * X[:, 0, 1], X, Z).single.round(1) > 0
+    array([ True,  True, False, False])
     """
     changed = np.stack(list(_changed(X, Z)))
     n, rows, channels, d = changed.shape
@@ -294,17 +278,14 @@ def kernel_responses(
     ----------
     kernel : callable
         A `Kernel` of any kind and head, or another function that returns ``kernel(X)``.
-    X, Z : ndarray, (n_cases, n_channels, n_timepoints)
+    X, Z
         As for `responses`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk.theory import locality
-    >>> X, Z = np.random.default_rng(0).standard_normal((2, 5, 2, 9))
-    >>> kernel = rk.ResCNTK(depth=2, filter_size=3, head="gap")
-    >>> near, far = locality.kernel_responses(kernel, X, Z).pair[[1, 4]]
+    >>> X, Z = (rk.theory.multisphere.sample(5, 2, 9, rng) for rng in (0, 1))
+    >>> near, far = rk.theory.locality.kernel_responses(rk.ResCNTK(2), X, Z).pair[[1, 4]]
     >>> bool(near > 10 * far)
     True
     """

@@ -58,9 +58,8 @@ def project(X: np.ndarray | list[np.ndarray]) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from rescntk.theory import multisphere
-    >>> multisphere.project(np.array([[[3.0], [4.0]]])).ravel().round(4)
+    >>> multisphere.project([[[3.0], [4.0]]]).ravel().round(4)
     array([0.8485, 1.1314])
     """
     batch = check_batch(X, "X")
@@ -89,16 +88,14 @@ def sample(
     Parameters
     ----------
     n_cases, n_channels, n_timepoints : int
-        Shape of the result.
     rng : Generator or int, optional
         Source of randomness, or its seed.
 
     Examples
     --------
     >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(5, 3, 2, rng=0)
-    >>> (X**2).sum(axis=1).round(12)[0]
-    array([3., 3.])
+    >>> (multisphere.sample(1, 3, 2, rng=0) ** 2).sum(axis=1).round(12)
+    array([[3., 3.]])
     """
     n, channels = check_depth(n_cases, "n_cases"), check_depth(n_channels, "n_channels")
     d = check_depth(n_timepoints, "n_timepoints")
@@ -122,9 +119,8 @@ def dot_products(
     Examples
     --------
     >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(5, 3, 2, rng=0)
-    >>> multisphere.dot_products(X)[0, 0].round(12)
-    array([1., 1.])
+    >>> multisphere.dot_products(multisphere.sample(1, 3, 2, rng=0)).round(12)
+    array([[[1., 1.]]])
     """
     X = check_on_multisphere(X, "X")
     Z = X if Z is None else check_on_multisphere(Z, "Z")
@@ -155,9 +151,8 @@ def contains(X: np.ndarray) -> bool:
     Examples
     --------
     >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(3, 4, 5, rng=0)
-    >>> multisphere.contains(X), multisphere.contains(2 * X)
-    (True, False)
+    >>> multisphere.contains(multisphere.sample(3, 4, 5, rng=0))
+    True
     """
     return multisphere_error(check_signals(X, "X")) <= MULTISPHERE_TOLERANCE
 
@@ -174,13 +169,11 @@ def normalized_gpk(
     r"""Return the normalized equivariant ResCGPK, or CGPK, at each pixel, given dot products.
 
     Theorem 4.1 of Barzilai et al. 2022 (c_v = 2, c_w = 1), with :math:`\bar K^0 = t` and no inner
-    box in layer 1:
+    box in layer 1; without skip connections the numerator's box alone:
 
     .. math::
-        \bar K^l = \frac{\bar K^{l-1} + \alpha^2\,\mathrm{box}\,
-        \kappa_1(\mathrm{box}\,\bar K^{l-1})}{1 + \alpha^2},
-        \quad\text{without skip connections}\quad
-        \mathrm{box}\,\kappa_1(\mathrm{box}\,\bar K^{l-1}) .
+        \bar K^l = \frac{\bar K^{l-1} + \alpha^2\, \mathrm{box}\,
+        \kappa_1(\mathrm{box}\, \bar K^{l-1})}{1 + \alpha^2} .
 
     Parameters
     ----------
@@ -222,18 +215,13 @@ def gram_complements(
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
     kind, head, progress
-        As for `Kernel`.
-
-    Returns
-    -------
-    ndarray, (n_networks, n_cases, n_cases)
+        As for `Kernel`. The result is (n_networks, n_cases, n_cases).
 
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import multisphere
-    >>> X = multisphere.sample(3, 4, 5, rng=0)
-    >>> found = multisphere.gram_complements([rk.Network(2)], X, kind="ntk")
+    >>> X = rk.theory.multisphere.sample(3, 4, 5, rng=0)
+    >>> found = rk.theory.multisphere.gram_complements([rk.Network(2)], X, kind="ntk")
     >>> bool(abs(1 - found[0] - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
     True
     """
@@ -273,12 +261,8 @@ def over_pairs(
     head : {"equivariant", "trace", "gap"}
         GAP sees the rows of all pixel offsets, the others that of offset 0.
     function : callable
-        Takes complements of dot products, (n_timepoints, n_offsets, n_pairs). Returns
-        complements of k kernels, (k, n_timepoints, n_offsets, n_pairs).
-
-    Returns
-    -------
-    ndarray, (k, n_cases, n_cases)
+        Takes complements of dot products, (n_timepoints, n_offsets, n_pairs). Returns complements
+        of k kernels, (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
 
     Examples
     --------
@@ -346,23 +330,18 @@ def _propagate(
 def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     """Return the least complements 1 − ρ and 1 + ρ of different signals' pixels in layer 2.
 
+    1 − ρ is the least positive complement over windows of the largest filter, or infinity. 1 + ρ
+    is over windows of the inner filter, exactly 0 where it is rounding.
+
     Parameters
     ----------
     network, X, head
         As for `gram_complements`: one network, with one dilation for all layers.
 
-    Returns
-    -------
-    tuple of float
-        The least positive 1 − ρ over windows of the largest filter, or infinity. The least 1 + ρ
-        over windows of the inner filter, exactly 0 where it is rounding.
-
     Examples
     --------
-    >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk.theory import multisphere
-    >>> multisphere.closest(rk.Network(1), np.array([[[1.0]], [[-1.0]]]), "trace")
+    >>> rk.theory.multisphere.closest(rk.Network(1), [[[1.0]], [[-1.0]]], "trace")
     (2.0, 0.0)
     """
     check_one_dilation(network)

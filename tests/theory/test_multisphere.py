@@ -193,9 +193,9 @@ def test_networks_pass_together_as_they_do_alone():
         assert (together.diagonal(axis1=1, axis2=2) == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("networks", "says"),
-    [
+def test_networks_that_the_recursion_does_not_take():
+    X = multisphere.sample(3, 2, 4, 0)
+    for networks, says in (
         ([], "networks is empty"),
         (["net"], "network is 'net', expected a rescntk.Network"),
         ([rk.Network(2, activation="erf")], "dot products alone for activation 'relu'"),
@@ -204,10 +204,8 @@ def test_networks_pass_together_as_they_do_alone():
         ([rk.Network(2, skip=False, c_w=0)], "whose ntk is 0 for every signal"),
         ([rk.Network(2, input_scale=0)], "whose ntk is 0 for every signal"),
         ([rk.Network(2, alpha=0, trained=("inner",))], "whose ntk is 0 for every signal"),
-    ],
-)
-def test_networks_that_the_recursion_does_not_take(networks, says):
-    with pytest.raises(ValueError, match=says):
-        multisphere.gram_complements(networks, multisphere.sample(3, 2, 4, 0), kind="ntk")
+    ):
+        with pytest.raises(ValueError, match=says):
+            multisphere.gram_complements(networks, X, kind="ntk")
     with pytest.raises(ValueError, match="not on the multi-sphere"):
-        multisphere.gram_complements([rk.Network(2)], 2 * multisphere.sample(3, 2, 4, 0))
+        multisphere.gram_complements([rk.Network(2)], 2 * X)
