@@ -272,7 +272,8 @@ def over_pairs(
     >>> bool(abs(1 - dots[0] - multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
     True
     """
-    n, _, d = check_on_multisphere(X, "X").shape
+    X = check_on_multisphere(X, "X")
+    n, _, d = X.shape
     pooled = check_choice(head, "head", HEADS) == "gap"
     left, right = np.triu_indices(n, 0 if pooled or n == 1 else 1)
     channels = X.transpose(1, 2, 0)

@@ -110,8 +110,9 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     Examples
     --------
     >>> import rescntk as rk
-    >>> rk.theory.locality.stride_kernel(rk.Network(depth=1), [1.0, 0.0, -1.0]).round(4)
-    np.float64(0.2201)
+    >>> K = rk.theory.locality.stride_kernel(rk.Network(depth=1), [1.0, 0.0, -1.0])
+    >>> round(float(K), 4)
+    0.2197
     """
     check_relu(network, ", expected 'relu', whose kernels depend on dot products alone")
     n_paths, parts = _count_paths(network), network.parts

@@ -39,7 +39,7 @@ def test_normalized_kernels_are_huangs(gamma):
 
 def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l():
     """Theorem 6; L(Ω̄ − ¼) − (3/8) log L tends to a constant for each pair."""
-    depths = (250, 1000)
+    depths = (500, 2000)
     ffnet, _ = pairs(depths)
     distance = ffnet - degeneracy.ffnet_limit(T)
     assert (np.abs(distance[1]) < np.abs(distance[0]) / 3).all()
