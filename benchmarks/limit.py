@@ -13,17 +13,17 @@ from numba import njit
 
 from rescntk.activations import arc
 from rescntk.engines.cpu.layers import coefficients
-from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, numbers_of, sqrt, store
+from rescntk.engines.cpu.vectors import addresses, load, sqrt, store
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _limit(
-    root1: np.ndarray, root2: np.ndarray, w: np.ndarray, tangent: np.ndarray, out: np.ndarray,
-    p: np.ndarray, r: np.ndarray, repeats: int,
-) -> None:  # fmt: skip
-    polynomials = numbers_of(p), numbers_of(r)
+    arrays: tuple[np.ndarray, ...], polynomials: tuple[np.ndarray, ...], repeats: int
+) -> None:
+    size = len(arrays[0])
+    (root1, root2, w, tangent, out), polynomials = addresses(arrays), addresses(polynomials)
     for _ in range(repeats):
-        for at in range(0, len(out), VECTOR_BYTES // out.itemsize):
+        for at in range(0, size, out.per_vector):
             a = load(w, at)
             k0, k1 = arc(a, sqrt(a), polynomials)
             store(out, at, k0 * load(tangent, at) + load(root1, at) * load(root2, at) * k1)
@@ -34,11 +34,11 @@ def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 40_000) 
     rng = np.random.default_rng(0)
 
     def work(_: int) -> None:
-        arrays = [rng.random(n).astype(dtype) for _ in range(5)]
-        _limit(*arrays, *polynomial, repeats)
+        arrays = tuple(rng.random(n).astype(dtype) for _ in range(5))
+        _limit(arrays, polynomials, repeats)
 
-    polynomial = coefficients(dtype)
-    _limit(*[np.ones(n, dtype) for _ in range(5)], *polynomial, 1)
+    polynomials = coefficients(dtype)
+    _limit((np.ones(n, dtype),) * 5, polynomials, 1)
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()
         list(pool.map(work, range(threads)))

@@ -44,7 +44,7 @@ def _numba_is_missing(dtype: str = "float64") -> str | None:
     """Return the reason why numba does not work on this machine in a precision, or None."""
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'rescntk[cpu]'"
-    reason = import_module(f"{__name__}.cpu.probe").why_not(dtype)
+    reason = import_module(f"{__name__}.cpu").why_not(dtype)
     return None if reason is None else f"numba does not work here: {reason}"
 
 

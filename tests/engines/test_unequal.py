@@ -78,7 +78,7 @@ def test_near_parallel_signals_of_different_lengths(network, lengths, rng, monke
     direction = rng.standard_normal((2, 1))
     again = [count_calls(monkeypatch, reference.ReferenceGram, "repeat")]
     if "numba" in CPU:
-        again.append(count_calls(monkeypatch, numba_run(), "_in_deficits"))
+        again.append(count_calls(monkeypatch, numba_run(), "in_deficits"))
     # Windows of exponentials are nearly parallel, and differ in amplitude.
     x, z = (
         1.5 ** np.arange(d) * direction * (1 + 1e-7 * rng.standard_normal((2, d))) for d in lengths
@@ -99,7 +99,7 @@ def test_near_parallel_signals_of_different_lengths(network, lengths, rng, monke
 
 def numba_run():
     """Return the class of a request on the engine "numba"."""
-    return import_module("rescntk.engines.cpu.run").NumbaRun
+    return import_module("rescntk.engines.cpu.engine").NumbaRun
 
 
 @needs_numba

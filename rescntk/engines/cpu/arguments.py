@@ -3,7 +3,9 @@
 numba compiles a NamedTuple of arrays and numbers as an argument, at no cost within the loops.
 Within the loops, addresses take the place of arrays (vectors.py).
 
-*Places* are indices into `memory`, the array that holds all quantities of a group of rows.
+*Places* are indices into `memory`, the one array of all quantities of a group of rows: a view of
+an array costs two atomic operations, a tenth of the time with a view of each quantity (AMD EPYC
+Zen 5). A *ring* has a number for each pixel pair, and a halo.
 """
 
 from __future__ import annotations
@@ -12,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compilation import compiled
-from .vectors import Numbers, numbers_of
+from .vectors import Numbers
 
 
 class FlatTables(NamedTuple):
@@ -27,70 +28,28 @@ class FlatTables(NamedTuple):
 
     units: np.ndarray
     """û, the unit vectors of the input's pixels; a table is a channel. Or the pixels' vectors
-    times a factor, such that sums of half their squares over a window are F⁰
-    (`RunNumbers.window`)."""
+    times a factor, such that sums of half their squares over `Constants.window` are F⁰."""
 
     half_root: np.ndarray  # √(q/2) of each pixel's variance q; a table is a layer, 0 … L
     inverse: np.ndarray  # 1/√q, or 0 where q is 0; a table is a layer, 0 … L
     features: np.ndarray  # √(F/2) at x = z, j = j'; like the next two for deficits alone
 
-    inner_pieces: np.ndarray
-    outer_pieces: np.ndarray
-    """√(m/2) of the pieces of filters (`FilterSum.pieces`), layer after layer. m is a sum of F for
-    inner filters, and of Σ in the unit of `half_root` for outer ones."""
-
-
-@compiled
-def addresses(tables: FlatTables) -> FlatTables:
-    return FlatTables(
-        numbers_of(tables.units), numbers_of(tables.half_root), numbers_of(tables.inverse),
-        numbers_of(tables.features), numbers_of(tables.inner_pieces),
-        numbers_of(tables.outer_pieces),
-    )  # fmt: skip
+    inner_pieces: np.ndarray  # √(m/2), m the sums of F over the pieces of filters (`FilterSum`)
+    outer_pieces: np.ndarray  # the same of Σ, in the unit of `half_root`; layer after layer
 
 
 class FilterSum(NamedTuple):
     """The additions that sum a filter's taps, in steps (`sums.filter_sum`)."""
 
     size: int  # taps of the filter
-    levels: int  # pieces of 3, 9, 27, … taps
     pieces: int  # sums of fewer taps than the filter has: those of all steps but the last
 
     steps: np.ndarray
     """(pieces + 1, 5): a step adds two pieces to the sum so far. Of each, the number (0: single
-    taps; k: 3^k taps) and its first tap; then the taps beyond the last pixel where the sum is
-    read."""
+    taps; k: 3^k taps) and its first tap; then the taps read beyond the last pixel."""
 
 
-class RunNumbers(NamedTuple):
-    """Numbers of a network, of its rows, and of the results that a request asks for."""
-
-    initial: float  # t + r: the tangent kernel starts as this multiple of F⁰
-    nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (scaling.py)
-    skip: bool  # whether there are skip connections
-    linear_apart: bool  # whether F and A are carried without the part of F⁰ (scaling.py)
-
-    window: int
-    """Pixels of the input's window, if pixels' distances are summed over it; else 0, and windows
-    are channels (`layers.first_layer`)."""
-
-    closed: bool  # whether rows close in themselves: all signals have one length
-    halo: int  # the longest reach of a filter, in pixels
-
-    margin: int
-    """Pixels by which an open row begins before its first pixel and ends after its last one: the
-    reach of all layers together. 0 for closed rows."""
-
-    head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`
-    gpk: bool
-    ntk: bool  # whether the kernel of a kind is asked for
-
-    summed: bool
-    """Whether of F only the sum over pixels is asked for (`Request.summed`). An outer filter
-    multiplies the sum by its size alone, so that K is summed without moving sums."""
-
-
-class RunConstants(NamedTuple):
+class Constants(NamedTuple):
     """Constants of a network and of a request."""
 
     layers: np.ndarray
@@ -99,11 +58,24 @@ class RunConstants(NamedTuple):
     `outer_step` are the pixels from one tap of a filter to the next."""
 
     p: np.ndarray
-    r: np.ndarray  # coefficients of the polynomials p(a) and r(a) (polynomials.py)
+    r: np.ndarray  # coefficients of the polynomials p(a) and r(a) (`layers.coefficients`)
     inner: FilterSum
     outer: FilterSum
-    window: FilterSum  # the input's window
-    numbers: RunNumbers
+    window: FilterSum  # over which pixels' distances are summed; of size 1 if it is channels
+    initial: float  # t + r: the tangent kernel starts as this multiple of F⁰
+    nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (scaling.py)
+    skip: bool  # whether there are skip connections
+    linear_apart: bool  # whether F and A are carried without the part of F⁰ (scaling.py)
+    closed: bool  # whether rows close in themselves: all signals have one length
+    halo: int  # the longest reach of a filter in pixels if rows are closed, else 0
+    margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0
+    head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`
+    gpk: bool
+    ntk: bool  # whether the kernel of a kind is asked for
+
+    summed: bool
+    """Whether of F only the sum over pixels is computed (`Request.summed`). An outer filter
+    multiplies the sum by its size alone, so that K is summed without moving sums."""
 
 
 class LeftCases(NamedTuple):
@@ -144,73 +116,52 @@ class Results(NamedTuple):
     first_right: int  # where the first left and the first right case stand in `pixels`
     doubt: np.ndarray  # (left case, right case): weighted sums of the E of doubtful pixel pairs
 
-    grids: np.ndarray
-    """(grid, 2, depth, left length, right case): the grids of each sum, first of F, then of A
-    (`exact_sum.grids`)."""
-
+    grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)
     weights: np.ndarray  # (d,) or longer: weights of pixels in `doubt` (`Scaling.doubt_weights`)
-
-    most_doubt: np.ndarray
-    """(left length, right case): pairs with more doubt are computed again. The rest of their rows
-    may be left out."""
-
-
-class RowGroup(NamedTuple):
-    """Shape of a group of rows, and of the arrays that hold one number for each pixel pair."""
-
-    d: int  # pixels of a row
-    rows: int  # rows side by side
-    halo: int  # pixels that rings repeat at each end
-
-    start: int
-    """The place of the first pixel in a ring: halo · rows, or more where an open row has become
-    shorter (`sums.shortened`)."""
-
-    size: int  # d · rows, rounded up to whole vectors of any kind: the numbers that loops pass
-    closed: bool  # whether rows close in themselves
-
-
-class GroupRows(NamedTuple):
-    """The rows of a group. Those after the number `used` repeat the last row of all."""
-
-    used: int
-    case: Numbers
-    offset: Numbers  # addresses of each row's right case and of its offset δ
-    grids: np.ndarray  # (grid, 2, depth, rows and more): the grids of each row's sums
-    sums: np.ndarray  # (grid, rows and more): scratch space
+    most_doubt: np.ndarray  # (left length, right case): pairs with more are computed again
+    row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group
+    row_sums: np.ndarray  # (grid, rows and more): scratch space
 
 
 class Places(NamedTuple):
-    """Places of the quantities that any recursion has for a group of rows.
+    """Where the quantities of a group of rows begin in `memory`.
 
-    A *ring* has a number for each pixel pair, and a halo.
+    The first four quantities and `room1` have root masses in the recursion of deficits
+    (`sums.Masses`).
     """
 
     distance: int
-    tangent: int
-    features: int  # rings of D (or u), A and F, which all layers carry
+    spare: int  # rings of D; or of u, before and after a layer
     branch_distance: int
     K: int
+    room1: int  # scratch space of a filter
+    tangent: int
+    features: int  # rings of A and F
     tangent_branch: int  # rings of the branch before its filter: D, K and K̇ ⊙ T_g + (o + r) K
     linear: int
     linear_box: int  # ring of (t + r) F⁰, and its sums over the inner filter's windows
     doubt: int  # sums of E over the layers
-    room1: int
-    room2: int  # scratch space of two filters
-    squares: int  # rings of the squared distances of the input's pixels for `SEVERAL` left cases
+    room2: int  # scratch space of another filter
+    squares: int  # rings of the squared distances of the input's pixels, of `several` cases
     left_units: int
     right_units: int  # û of each channel of the left and of the right case
     tables: int  # the place behind: tables of pixels that a recursion reads
-    length: int  # distance from one quantity's place to the next
     channels: int  # number of channels
+    several: int  # left cases whose pixels' distances are computed together, or 0
 
 
-SEVERAL = 4
-"""Left cases whose pixels' distances are computed together.
+class RowGroup(NamedTuple):
+    """A group of rows, and the shape of its quantities: one number for each pixel pair."""
 
-More cases read the right cases' channels less often. Four cases of vectors of four registers take
-16 of 32 registers.
-"""
+    memory: Numbers
+    places: Places  # where the quantities begin in `memory`
+    length: int  # distance from one quantity's place to the next
+    d: int  # pixels of a row
+    rows: int  # rows side by side
+    halo: int  # pixels that rings repeat at each end
+    start: int  # place of the first pixel in a ring: halo · rows, or more in `shortened` rows
+    size: int  # d · rows, rounded up to whole vectors: the numbers that loops pass
+    closed: bool  # whether rows close in themselves
 
 
 class LeftPixels(NamedTuple):

@@ -4,9 +4,8 @@ Of LLVM's fast-math liberties only "contract" is taken: a·b + c in one rounding
 more accurate, and leaves alone NaN, infinity and the order of sums.
 
 numba keeps a compiled function on disk until the function's own file changes. It ignores changes
-in the functions that are called. Therefore only two functions are kept on disk, `rows.compute`
-and `merged.compute_in_deficits`. The contents of all source files are part of their keys
-(`source_stamp`).
+in the functions that are called. Therefore only `rows.compute` is kept on disk, and the contents
+of all source files are part of its key (`source_stamp`).
 """
 
 from __future__ import annotations

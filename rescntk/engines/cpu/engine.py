@@ -4,7 +4,7 @@ A run has three acts:
 
 - plan.py: how the work is cut, from shapes alone.
 - tables.py: the numbers of the signals of one side.
-- run.py: a task, which the loops of rows.py compute. Doubtful pairs go through merged.py again.
+- `NumbaRun`: a task, which the loops of rows.py compute; doubtful pairs again, from deficits.
 
 Threads take tasks from a queue, so that no thread waits for another.
 """
@@ -15,20 +15,28 @@ from functools import partial
 
 import numpy as np
 
-from ...arrays import Batch, SignalList, channels_and_length
+from ...arrays import Array, Batch, SignalList, channels_and_length
+from ...validation import KINDS
+from .. import exact_sum
+from ..geometry import on_ring
 from ..protocol import Request, ScaledKernel, Tick, pool_of
+from ..scaling import NEARLY_OPPOSITE
+from .arguments import Constants, LeftCases, Results
+from .heads import CODES
+from .layers import coefficients
 from .plan import Plan, TaskCases
-from .run import NumbaRun
+from .rows import compute
+from .sums import filter_sum
 from .tables import OrderedSignals, SignalBlock
+from .vectors import LINE_BYTES
 
 
 def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
-    plan = plan_of(request, X, rows, columns)
-    run = NumbaRun(plan)
-    values = run.values(len(rows), len(columns))
+    plan = _plan(request, X, rows.lengths, columns.lengths)
+    run = NumbaRun(plan, len(rows.order), len(columns.order))
     with pool_of(plan.threads) as pool:
         for left_cases in plan.blocks():
             left = SignalBlock(plan, rows, left_cases).made()
@@ -38,66 +46,238 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
                     right = left
                 elif plan.is_shared(right_cases):
                     right.made()
-                fill = partial(fill_task, run, values, left, right)
+                fill = partial(run.fill, left, right)
                 for done in pool.map(fill, plan.tasks(left_cases, right_cases)):
                     tick(done)
-    return run.finish(values, rows.scale, columns.scale, plan.symmetric and plan.closed)
+    return run.finish(rows.scale, columns.scale, plan.symmetric and plan.closed)
 
 
 def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
     rows = OrderedSignals(X)
-    plan = plan_of(request, X, rows, None)
-    run = NumbaRun(plan)
-    values = run.values(1, len(rows))
+    plan = _plan(request, X, rows.lengths)
+    run = NumbaRun(plan, 1, len(rows.order))
     with pool_of(plan.threads) as pool:
         for cases in plan.blocks():
-            fill = partial(fill_diagonal, run, values, SignalBlock(plan, rows, cases))
+            fill = partial(run.fill_diagonal, SignalBlock(plan, rows, cases))
             for done in pool.map(fill, plan.diagonal_tasks(cases)):
                 tick(done)
-    scaled = run.finish(values, rows.scale, rows.scale, symmetric=False)
+    scaled = run.finish(rows.scale, rows.scale, symmetric=False)
     own = {kind: value[:, 0] for kind, value in scaled.values.items()}
     return ScaledKernel(own, rows.scale, rows.scale, scaled.exponents)
 
 
-def plan_of(
-    request: Request, X: Batch, rows: OrderedSignals, columns: OrderedSignals | None
-) -> Plan:
-    """Return the plan of a request; without `columns`, of a diagonal."""
-    lengths = None if columns is None else columns.lengths
-    n_channels, closed = channels_and_length(X)[0], not isinstance(X, SignalList)
-    return Plan(request, n_channels, closed, rows.lengths, lengths)
+def _plan(request: Request, X: Batch, *lengths: np.ndarray) -> Plan:
+    return Plan(request, channels_and_length(X)[0], not isinstance(X, SignalList), *lengths)
 
 
-def fill_task(
-    run: NumbaRun, values: np.ndarray, rows: SignalBlock, columns: SignalBlock, task: TaskCases
-) -> int:
-    """Compute a task of `values`, and return its number of pairs of cases."""
-    plan = run.plan
-    if plan.symmetric and rows.contains(task.columns):
-        columns = rows  # whose tables are there
-    left, right = rows.part(task.rows), columns.part(task.columns)
-    if task.swapped:
-        left, right = right, left
-    shift = right.cases.start - left.cases.start if plan.symmetric else None
-    kernels, needed = run.fill(values, left, right, shift)
-    if not plan.closed:
-        i, k = np.nonzero(needed)
-        kernels = kernels[:, :, i, k]
-        i, k = left.places[i], right.places[k]
+class NumbaRun:
+    """The constants of a request, and `values`, its kernels of `n` left with `m` right cases."""
+
+    def __init__(self, plan: Plan, n: int, m: int) -> None:
+        request = plan.request
+        net, head = request.network, request.head
+        self.request, self.plan, self.scaling = request, plan, plan.scaling(plan.longest)
+        self.has_pixels, self.linear_apart = head == "pixels", self.scaling.linear_apart
+        self.kinds = [kind for kind in KINDS if kind in request.kinds]
+        self.constants = Constants(
+            self._layers(),
+            *coefficients(request.dtype),
+            plan.inner,
+            plan.outer,
+            plan.window_sum,
+            initial=net.parts.initial,
+            nearly_opposite=NEARLY_OPPOSITE,
+            skip=net.skip,
+            linear_apart=self.linear_apart,
+            closed=plan.closed,
+            halo=plan.halo,
+            margin=plan.margin,
+            head=CODES[head],
+            gpk="gpk" in request.kinds,
+            ntk="ntk" in request.kinds,
+            summed=request.summed,
+        )
+        # F follows from u, unless its part of F⁰ is kept apart. Windows are channels.
+        summed = self.linear_apart and self.constants.gpk
+        self.constants_of_deficits = self.constants._replace(window=filter_sum(1), summed=summed)
+        self._weights = self.scaling.doubt_weights()
+        shape = (len(self.kinds), plan.n_depths, n, m)
+        pixels = (plan.longest, plan.longest) if self.has_pixels else ()
+        self.values = np.empty((*shape, *pixels))
+
+    def _layers(self) -> np.ndarray:
+        net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
+        ring = self.scaling.d if self.plan.closed else None
+        whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
+        names = list(shared.dtype.names or ())
+        if net.is_relu:
+            names.remove("linear_share")  # and no time is lost on it (`add_linear_part`)
+        same = [(name, shared.dtype[name]) for name in names]
+        layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
+        layers[names] = shared[names]
+        for number, layer in enumerate(layers[1:], start=1):
+            layer["inner_step"] = on_ring(net.inner_filter(number), ring).step
+            layer["outer_step"] = on_ring(net.outer_filter(number), ring).step
+        layers["slot"] = -1
+        layers["slot"][list(depths)] = range(len(depths))
+        return layers
+
+    # -- tasks
+
+    def fill(self, rows: SignalBlock, columns: SignalBlock, task: TaskCases) -> int:
+        """Compute a task of `values`, and return its number of pairs of cases."""
+        plan = self.plan
+        if plan.symmetric and rows.contains(task.columns):
+            columns = rows  # whose tables are there
+        left, right = rows.part(task.rows), columns.part(task.columns)
         if task.swapped:
-            i, k = k, i
-        values[:, :, i, k] = kernels
-        if plan.symmetric:
-            values[:, :, k, i] = kernels
-    elif not run.has_pixels:
-        values[:, :, left.cases, right.cases] = kernels
-    return int(np.count_nonzero(needed))
+            left, right = right, left
+        shift = right.cases.start - left.cases.start if plan.symmetric else None
+        kernels, needed = self.kernels(left, right, shift)
+        if not plan.closed:
+            i, k = np.nonzero(needed)
+            kernels = kernels[:, :, i, k]
+            i, k = left.places[i], right.places[k]
+            if task.swapped:
+                i, k = k, i
+            self.values[:, :, i, k] = kernels
+            if plan.symmetric:
+                self.values[:, :, k, i] = kernels
+        elif not self.has_pixels:
+            self.values[:, :, left.cases, right.cases] = kernels
+        return int(np.count_nonzero(needed))
 
+    def fill_diagonal(self, block: SignalBlock, cases: slice) -> int:
+        """Compute kernels of some cases with themselves, and return the number of cases."""
+        part = block.part(cases)
+        kernels, _ = self.kernels(part, part, 0, only_diagonal=True)
+        self.values[:, :, 0, part.places] = kernels.diagonal(axis1=2, axis2=3)
+        return len(part)
 
-def fill_diagonal(run: NumbaRun, values: np.ndarray, block: SignalBlock, cases: slice) -> int:
-    """Compute kernels of some cases with themselves, and return the number of cases."""
-    part = block.part(cases)
-    kernels, _ = run.fill(np.empty(0), part, part, 0, only_diagonal=True)
-    values[:, :, 0, part.places] = kernels.diagonal(axis1=2, axis2=3)
-    return len(part)
+    def kernels(
+        self, left: SignalBlock, right: SignalBlock, shift: int | None, only_diagonal: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return kernels, (kind, depth, left case, right case), and whether they are needed.
+
+        With `shift`, the left case i with the right case k is needed where i ≤ k + shift alone;
+        with `only_diagonal`, where i = k. Other pairs may be incomplete.
+        Kernels of all pixel pairs are written to `values`, and a view of it is returned.
+        """
+        n, m = len(left), len(right)
+        shift = n if shift is None else shift
+        lefts, offsets = left.left_cases, right.offsets
+        longest = int(lefts.pixels[0])
+        group_rows = self.plan.group_rows(int(offsets.sum()), longest)
+        rights = right.rows(np.arange(m), offsets, group_rows)
+        lengths = left.lengths[np.unique(lefts.length, return_index=True)[1]]
+        pixels = self.values if self.has_pixels else np.zeros((0,) * 6)
+        first = left.cases.start, right.cases.start
+        results = self._results(n, lengths, right.lengths, group_rows, pixels, *first)
+        compute(
+            left.packed("left"), right.packed("right"), lefts, rights, None, group_rows, shift,
+            only_diagonal, *self.plan.memory(longest, group_rows), self.constants, results,
+        )  # fmt: skip
+        length = lefts.length if len(lengths) > 1 else slice(None)  # else the same for all cases
+        if self.has_pixels:
+            kernels = self.values[:, :, left.cases, right.cases]
+        else:
+            means = left.means[:, :, None], right.means[:, None]
+            pairs = self._pixel_pairs(lengths, right.lengths)[length]
+            kernels = self._kernels(results.sums, pairs, *means)
+        needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
+        doubtful = results.doubt > results.most_doubt[length]
+        rows, columns = np.nonzero(doubtful & needed)
+        for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
+            here, there = rows[some], columns[some]
+            kernels[:, :, here, there] = self.in_deficits(left, right, here, there)
+        return kernels, needed
+
+    def in_deficits(
+        self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Return the kernels of pairs, (kind, depth, pair, …); the left cases have one length."""
+        lengths, left_length = right.lengths[columns], left.lengths[rows[:1]]
+        offsets, d = self.plan.offsets(lengths), int(left_length[0])
+        longest = d + 2 * self.plan.margin
+        group_rows = self.plan.group_rows_of_deficits(int(offsets.sum()), longest)
+        pairs = left.rows(rows, offsets, group_rows, right=False)
+        rights = right.rows(columns, offsets, group_rows)
+        shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
+        pixels = np.empty((len(self.kinds), self.plan.n_depths, *shape))
+        results = self._results(1, left_length, lengths, group_rows, pixels, 0, 0)
+        lefts = LeftCases(*np.array([[0], [longest], [0]]))
+        compute(
+            left.packed("masses"), right.packed("masses"), lefts, rights, pairs, group_rows, 0,
+            False, *self.plan.memory(longest, group_rows, True), self.constants_of_deficits,
+            results,
+        )  # fmt: skip
+        if self.has_pixels:
+            return pixels[:, :, 0]
+        counts = self._pixel_pairs(left_length, lengths)
+        means = left.means[:, None, rows], right.means[:, None, columns]
+        return self._kernels(results.sums, counts, *means)[:, :, 0]
+
+    def _results(
+        self, n: int, left: np.ndarray, right: np.ndarray, rows: int, pixels: np.ndarray, *at: int
+    ) -> Results:
+        """Return arrays for `n` left cases, of the different lengths `left`, with right cases.
+
+        `right` are the lengths of all right cases, and `rows` the rows of a group. `at` are the
+        places of the first left and the first right case in `pixels`.
+        """
+        m, depths = len(right), self.plan.n_depths
+        lengths, places = np.unique(right, return_inverse=True)
+        bounds = self._bounds(left)[..., None] * self._bounds(lengths)[..., None, :]
+        grids = np.array(exact_sum.grids(np, bounds, self._pixel_pairs(left, lengths)))
+        shape = (0,) * 4 if self.has_pixels else (len(self.kinds), depths, n, m)
+        most = self.scaling.allowed_doubt(self._pixel_pairs(left, right))
+        padded = rows + LINE_BYTES
+        return Results(
+            sums=np.zeros((len(grids), *shape)),
+            pixels=pixels,
+            first_left=at[0],
+            first_right=at[1],
+            doubt=np.zeros((n, m)),
+            grids=np.take(grids, places, axis=-1),
+            weights=self._weights,
+            most_doubt=np.broadcast_to(most, (len(left), m)).astype(np.float64),
+            row_grids=np.zeros((2, depths, len(grids), padded)),
+            row_sums=np.zeros((len(grids), padded)),
+        )
+
+    def _pixel_pairs(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the number of pixel pairs that the head needs, (left length, right case)."""
+        return np.outer(left, self.plan.offsets(right))
+
+    def _bounds(self, lengths: np.ndarray) -> np.ndarray:
+        """Return the bounds on √(kernel at any pixel), (2, depth, length)."""
+        return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
+
+    def _kernels(
+        self, sums: np.ndarray, pairs: np.ndarray, left: Array, right: Array
+    ) -> np.ndarray:
+        """Return kernels, (kind, depth, left case, right case), from sums over `pairs` terms.
+
+        `left` and `right` are the means of the signals, (channel, …): F⁰ averages to x̄ · z̄ over
+        pixel pairs, where it is kept apart.
+        """
+        if self.request.head == "equivariant":
+            return sums[0]
+        kernels = np.asarray(exact_sum.total(list(sums))) / pairs.astype(np.float64)
+        if not self.linear_apart:
+            return kernels
+        linear = exact_sum.pairwise(x * z for x, z in zip(left, right, strict=True))
+        for kind, value in zip(self.kinds, kernels, strict=True):
+            share = 1.0 if kind == "gpk" else self.request.network.parts.initial
+            for t, depth in enumerate(self.request.depths):
+                value[t] += (share * 2.0 ** -self.scaling.exponents[depth]) * linear
+        return kernels
+
+    def finish(self, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
+        """Return the results with both triangles, and with constants corrected."""
+        for value in self.values:
+            self.scaling.finish(value, symmetric)
+        by_kind = dict(zip(self.kinds, self.values, strict=True))
+        ordered = {kind: by_kind[kind] for kind in self.request.kinds}
+        return self.scaling.scaled(ordered, left, right)

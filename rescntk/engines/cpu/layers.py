@@ -1,11 +1,7 @@
 """The way of a group of rows through one layer: from pixel pairs to what the branch brings.
 
-The symbols of a pixel pair, with variances q1 and q2 of the pre-activations:
-
-- g = √(q1 q2), z = (√q1 − √q2)²/2, w = 1 − ρ = (D − z)/g, v = 1 + ρ.
-- `root1` = √(q1/2), `root2` = √(q2/2): g/2 = root1 · root2, z = (root1 − root2)².
-
-Sums over a filter's window stand for box averages; `layer.factor` contains both filters' sizes.
+A pixel pair has `root1` = √(q1/2) and `root2` = √(q2/2), of the variances of its pre-activations:
+g/2 = root1 · root2, z = (root1 − root2)², w = 1 − ρ = (D − z)/g, v = 1 + ρ (engines/layer.py).
 """
 
 from __future__ import annotations
@@ -17,20 +13,18 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from ... import arrays
-from ...activations import arc
+from ...activations import add_linear_part, arc
 from .. import polynomials
-from ..layer import Dual, add, correlate, dual, tangent_branch, tangent_g
+from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
 from . import vectors
-from .arguments import LeftCases, LeftPixels, Places, RowGroup, RunNumbers, Taps
+from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
 from .compilation import compiled
-from .sums import add_compensated, box
+from .sums import Masses, add_compensated, box
 from .vectors import (
-    VECTOR_BYTES,
     Numbers,
     Vector,
     align_stack,
-    any_less,
     any_negative,
     fabs,
     floor,
@@ -55,14 +49,14 @@ for _function in (dual, correlate, tangent_g, tangent_branch, add):
     register_jitable(_function)
 
 
-@overload(arrays.sqrt, strict=False)
-def _choose_sqrt(x: Any) -> Any:
-    return lambda x: vectors.sqrt(x)
-
-
-@overload(arrays.smaller, strict=False)
-def _choose_smaller(a: Any, b: Any) -> Any:
-    return lambda a, b: vectors.where_less(a, b, a, b)
+overload(arrays.sqrt, strict=False)(lambda x: lambda x: vectors.sqrt(x))
+overload(arrays.smaller, strict=False)(lambda a, b: lambda a, b: vectors.where_less(a, b, a, b))
+overload(arrays.where_less, strict=False)(
+    lambda a, b, x, y: lambda a, b, x, y: vectors.where_less(a, b, x, y)
+)
+overload(arrays.rounded_product, strict=False)(
+    lambda a, b: lambda a, b: vectors.rounded_product(a, b)
+)
 
 
 @overload(arrays.within, strict=False)
@@ -74,28 +68,22 @@ def _choose_within(x: Any, least: Any, most: Any) -> Any:
     return within
 
 
-@overload(arrays.where_less, strict=False)
-def _choose_where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
-    return lambda a, b, x, y: vectors.where_less(a, b, x, y)
-
-
-@overload(arrays.rounded_product, strict=False)
-def _choose_rounded_product(a: Any, b: Any) -> Any:
-    return lambda a, b: vectors.rounded_product(a, b)
-
-
 @overload(arc, strict=False)
 def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
     """Return √a p(a) and √a a r(a), in the precision of `a` (polynomials.py)."""
-    if a.scalar == types.float32:
-        return lambda a, root, coefficients: (
-            root * _p32(a, coefficients[0]),
-            root * a * _r32(a, coefficients[1]),
-        )
+    p, r = (_p32, _r32) if a.scalar == types.float32 else (_p64, _r64)
     return lambda a, root, coefficients: (
-        root * _p64(a, coefficients[0]),
-        root * a * _r64(a, coefficients[1]),
+        root * p(a, coefficients[0]),
+        root * a * r(a, coefficients[1]),
     )
+
+
+@overload(add_linear_part, strict=False)
+def _choose_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> Any:
+    """Compile the linear part where layers have one (`engine.NumbaRun`)."""
+    if "linear_share" in layer.fields:
+        return add_linear_part
+    return lambda kappa0, one_minus_kappa1, w, layer: (kappa0, one_minus_kappa1)
 
 
 def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -114,17 +102,17 @@ def add_doubt(
 
     `total` is D + |q1 − q2|/2, and `root` is √a.
 
-    Returns
-    -------
-    bool
-        Whether there were any.
+    Returns whether there were any.
     """
     E = floor(total / (layer.mean * root))
     E = where_less(E, MOST_E, E, MOST_E)
     E = where_less(layer.doubtful * root, total, E, 0.0)
     E = where_less(0.0, half_g, E, 0.0)
     store(memory, doubt, load(memory, doubt) + E)
-    return any_less(0.0, E)
+    return any_negative(0.0 - E)
+
+
+# -- the input's pixels
 
 
 @compiled
@@ -138,29 +126,19 @@ def left_vector(
 
 
 @compiled
-def half_square(
-    memory: Numbers, places: Places, left: LeftPixels, sign: float, pixel: int, at: int
-) -> Vector:
+def half_square(group: RowGroup, left: LeftPixels, sign: float, pixel: int, at: int) -> Vector:
     """Return |û + sign · v̂|²/2 of the unit vectors û, v̂ of the input's pixels.
 
     Sums of `CHANNELS` squares are added with compensation: many channels lose no digits.
     """
-    right, length, step, single = (
-        places.right_units + at,
-        places.length,
-        left.unit_step,
-        left.single,
-    )
+    memory, right, channels = group.memory, group.places.right_units + at, group.places.channels
     total = lost = 0.0 * load(memory, right)
-    for first in range(0, places.channels, CHANNELS):
-        other = load(memory, right + first * length)
-        one = left_vector(left.units, left.unit + first * step, pixel, at, single, other)
-        term = one + sign * other
-        part = term * term
-        for channel in range(first + 1, min(first + CHANNELS, places.channels)):
-            other = load(memory, right + channel * length)
-            one = left_vector(left.units, left.unit + channel * step, pixel, at, single, other)
-            term = one + sign * other
+    for first in range(0, channels, CHANNELS):
+        part = 0.0 * total
+        for channel in range(first, min(first + CHANNELS, channels)):
+            other = load(memory, right + channel * group.length)
+            unit = left.unit + channel * left.unit_step
+            term = left_vector(left.units, unit, pixel, at, left.single, other) + sign * other
             part = part + term * term
         if first == 0:
             total = part
@@ -170,82 +148,83 @@ def half_square(
 
 
 @compiled
-def pixel_of(lefts: LeftCases, case: int, last_case: int, channels: int, pixel: int) -> int:
-    """Return the place of a case's pixel in the left table of vectors; its last one, if beyond.
+def unit_of(
+    lefts: LeftCases, case: int, last_case: int, channels: int, pixel: int
+) -> tuple[int, int]:  # fmt: skip
+    """Return the place of a case's pixel in the left table of vectors, and its channels' distance.
 
-    Cases behind `last_case` repeat it.
+    Cases behind `last_case` repeat it, and pixels behind the last one repeat it.
     """
     case = min(case, last_case)
-    return lefts.first[case] * channels + min(pixel, lefts.pixels[case] - 1)
-
-
-@compiled
-def write_squares(
-    memory: Numbers, places: Places, units: Numbers, lefts: LeftCases, first_case: int,
-    last_case: int, group: RowGroup,
-) -> None:  # fmt: skip
-    """Write |u − v|² of the input's pixel vectors to the rings `squares` of several left cases.
-
-    `units` are the left table of vectors, with one number for a pixel. The first of the cases has
-    the pixels of `group`, and no other has more. Cases behind `last_case` repeat it. Channels are
-    added in the order of `half_square`.
-    """
-    align_stack()
-    channels, length, vector = places.channels, places.length, VECTOR_BYTES // memory.itemsize
-    out = places.squares + group.start
-    step1 = lefts.pixels[first_case]
-    step2 = lefts.pixels[min(first_case + 1, last_case)]
-    step3 = lefts.pixels[min(first_case + 2, last_case)]
-    step4 = lefts.pixels[min(first_case + 3, last_case)]
-    for pixel in range(group.d):
-        one = pixel_of(lefts, first_case, last_case, channels, pixel)
-        two = pixel_of(lefts, first_case + 1, last_case, channels, pixel)
-        three = pixel_of(lefts, first_case + 2, last_case, channels, pixel)
-        four = pixel_of(lefts, first_case + 3, last_case, channels, pixel)
-        for at in range(pixel * group.rows, (pixel + 1) * group.rows, vector):
-            for first in range(0, channels, CHANNELS):
-                sum1 = sum2 = sum3 = sum4 = 0.0 * load(memory, places.right_units + at)
-                for channel in range(first, min(first + CHANNELS, channels)):
-                    other = load(memory, places.right_units + at + channel * length)
-                    term = repeat_like(units[one + channel * step1], other) - other
-                    sum1 = sum1 + term * term
-                    term = repeat_like(units[two + channel * step2], other) - other
-                    sum2 = sum2 + term * term
-                    term = repeat_like(units[three + channel * step3], other) - other
-                    sum3 = sum3 + term * term
-                    term = repeat_like(units[four + channel * step4], other) - other
-                    sum4 = sum4 + term * term
-                add_block(memory, out + at, places.room1, sum1, first == 0)
-                add_block(memory, out + length + at, places.room1 + vector, sum2, first == 0)
-                add_block(
-                    memory, out + 2 * length + at, places.room1 + 2 * vector, sum3, first == 0
-                )
-                add_block(
-                    memory, out + 3 * length + at, places.room1 + 3 * vector, sum4, first == 0
-                )
+    pixels = lefts.pixels[case]
+    return lefts.first[case] * channels + min(pixel, pixels - 1), pixels
 
 
 @compiled
 def add_block(memory: Numbers, out: int, lost: int, part: Vector, first: bool) -> None:
     """Add a sum of channels to a vector at `out`, whose rounding error is kept at `lost`."""
-    if first:
-        store(memory, out, part)
-        store(memory, lost, 0.0 * part)
-    else:
-        total, error = add_compensated(load(memory, out), load(memory, lost), part)
-        store(memory, out, total)
-        store(memory, lost, error)
+    error = 0.0 * part
+    if not first:
+        part, error = add_compensated(load(memory, out), load(memory, lost), part)
+    store(memory, out, part)
+    store(memory, lost, error)
 
 
 @compiled
-def write_own_squares(
-    memory: Numbers, places: Places, left: LeftPixels, group: RowGroup, out: int
-) -> None:
-    """Write |u − v|² of the input's pixel vectors of one left case to the ring `out`."""
+def write_squares(
+    group: RowGroup, units: Numbers, lefts: LeftCases, case: int, last_case: int
+) -> None:  # fmt: skip
+    """Write |u − v|² of the input's pixel vectors to the rings `squares` of four left cases.
+
+    `units` are the left table of vectors, with one number for a pixel. The first of the cases has
+    the pixels of `group`, and no other has more. Channels are added in the order of
+    `half_square`.
+    """
     align_stack()
-    for at in range(0, group.size, VECTOR_BYTES // memory.itemsize):
-        half = half_square(memory, places, left, -1.0, 0, at)
-        store(memory, out + group.start + at, half + half)
+    memory, places, length, vector = (
+        group.memory,
+        group.places,
+        group.length,
+        group.memory.per_vector,
+    )
+    channels = places.channels
+    for pixel in range(group.d):
+        unit1, step1 = unit_of(lefts, case, last_case, channels, pixel)
+        unit2, step2 = unit_of(lefts, case + 1, last_case, channels, pixel)
+        unit3, step3 = unit_of(lefts, case + 2, last_case, channels, pixel)
+        unit4, step4 = unit_of(lefts, case + 3, last_case, channels, pixel)
+        for at in range(pixel * group.rows, (pixel + 1) * group.rows, vector):
+            right, out = places.right_units + at, places.squares + group.start + at
+            for first in range(0, channels, CHANNELS):
+                sum1 = sum2 = sum3 = sum4 = 0.0 * load(memory, right)
+                for channel in range(first, min(first + CHANNELS, channels)):
+                    other = load(memory, right + channel * length)
+                    sum1 = add_square(sum1, units[unit1 + channel * step1], other)
+                    sum2 = add_square(sum2, units[unit2 + channel * step2], other)
+                    sum3 = add_square(sum3, units[unit3 + channel * step3], other)
+                    sum4 = add_square(sum4, units[unit4 + channel * step4], other)
+                add_block(memory, out, places.room1, sum1, first == 0)
+                add_block(memory, out + length, places.room1 + vector, sum2, first == 0)
+                add_block(memory, out + 2 * length, places.room1 + 2 * vector, sum3, first == 0)
+                add_block(memory, out + 3 * length, places.room1 + 3 * vector, sum4, first == 0)
+
+
+@compiled
+def add_square(total: Vector, unit: float, other: Vector) -> Vector:
+    term = repeat_like(unit, other) - other
+    return total + term * term
+
+
+@compiled
+def write_own_squares(group: RowGroup, left: LeftPixels) -> None:
+    """Write |u − v|² of the input's pixel vectors of one left case, copied to all rows."""
+    align_stack()
+    for at in range(0, group.size, group.memory.per_vector):
+        half = half_square(group, left, -1.0, 0, at)
+        store(group.memory, group.places.squares + group.start + at, half + half)
+
+
+# -- the layers
 
 
 @compiled
@@ -258,147 +237,157 @@ def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
 
 
 @compiled
+def correlate_distance(
+    group: RowGroup, at: int, distance: Vector, root1: Vector, root2: Vector, inverse: Vector,
+    layer: Any,
+) -> tuple[Vector, Vector, bool]:  # fmt: skip
+    """Return w and v of distances, and whether some pixel pairs are doubtful (`add_doubt`)."""
+    h = root1 - root2
+    w = correlate(distance - h * h, inverse)
+    v = 2.0 - w
+    root = sqrt(where_less(w, v, w, v))
+    total = fabs(h) * (root1 + root2) + distance
+    doubtful = False
+    if any_negative(layer.doubtful * root - total):
+        doubt = group.places.doubt + at
+        doubtful = add_doubt(group.memory, doubt, total, root, root1 * root2, layer)
+    return w, v, doubtful
+
+
+@compiled
+def write_branch(
+    group: RowGroup, at: int, K: int, features: Vector, root1: Vector, root2: Vector, w: Vector,
+    v: Vector, constants: Constants, layer: Any, masses: Masses | None,
+) -> tuple[Vector, Vector]:  # fmt: skip
+    """Write D_K (or u_K), and K to the place `K`, where `features` stood; return K and K̇."""
+    half_g = root1 * root2
+    branch = dual(half_g, w, v, layer, (constants.p, constants.r))
+    branch_distance = branch.deficit
+    if masses is None:
+        h = root1 - root2
+        branch_distance = layer.half_factor * (h * h) + branch_distance
+    store(group.memory, group.places.branch_distance + at, branch_distance)
+    store(group.memory, K, layer.sum_scale * features + branch.K)
+    return branch.K, branch.K_dot
+
+
+@compiled
 def first_layer(
-    memory: Numbers, places: Places, left: LeftPixels, right_input: int, right_root: int,
-    group: RowGroup, K: int, network: RunNumbers, layer: Any, p: Numbers, r: Numbers,
-    features_scale: float, deficits: bool, squares: Taps, given: bool,
+    group: RowGroup, left: LeftPixels, right_input: int, right_root: int, squares: Taps,
+    constants: Constants, masses: Masses | None,
 ) -> bool:  # fmt: skip
-    """Compute D (or u), A and F of the features that enter, and the branch of layer 1.
+    """Compute D (or u, with `masses`), A and F of the features that enter, and layer 1's branch.
 
-    w of the input's pixels is half the squared distance of their unit vectors, whose square is at
-    `squares` if it is `given`. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
-    the unit vectors too. With a `network.window`, D is the sum of `squares` over the window, and
-    w = (D − z)/g as in other layers. F is stored times `features_scale`. `right_input` and
-    `right_root` are the places of √(q/2) of the right cases, of the input and of layer 1; 1/√q
-    follows.
-
-    Returns
-    -------
-    bool
-        Whether some pixel pairs are doubtful; their E is added to `places.doubt`.
+    w of the input's pixels is half the squared distance of their unit vectors, which is at
+    `squares` for `several` cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
+    the unit vectors too. With a `Constants.window`, D is the sum of `squares` over the window, and
+    w = (D − z)/g as in other layers. If F is summed, it is stored divided by the outer filter's
+    size. `right_input` and `right_root` are the places of √(q/2) of the right cases, of the input
+    and of layer 1; 1/√q follows. Returns whether some pixel pairs are doubtful.
     """
     align_stack()
-    initial, opposite, apart = network.initial, network.nearly_opposite, network.linear_apart
-    start, single, doubtful = group.start, left.single, False
-    windowed = network.window > 0 and not deficits
+    memory, places, layer = group.memory, group.places, constants.layers[1]
+    K = places.features if constants.summed else places.K
+    opposite, windowed, doubtful = constants.nearly_opposite, constants.window.size > 1, False
+    features_scale = 1.0 / constants.outer.size if constants.summed else 1.0
     stretches, length = pixel_loops(left, group)
     for pixel in range(stretches):
-        for at in range(pixel * length, (pixel + 1) * length, VECTOR_BYTES // memory.itemsize):
+        for at in range(pixel * length, (pixel + 1) * length, memory.per_vector):
+            out = group.start + at
             root2 = load(memory, right_input + at)
-            root1 = left_vector(left.roots, left.input, pixel, at, single, root2)
+            root1 = left_vector(left.roots, left.input, pixel, at, left.single, root2)
             h = root1 - root2
             if windowed:
-                inverse = left_vector(left.inverses, left.input_inverse, pixel, at, single, root2)
-                inverse = inverse * load(memory, right_input + places.length + at)
+                place = left.input_inverse
+                inverse = left_vector(left.inverses, place, pixel, at, left.single, root2)
+                inverse = inverse * load(memory, right_input + group.length + at)
                 distance = box(memory, squares, at)
-                w = correlate(distance - h * h, inverse)
-                v = 2.0 - w
-                root = sqrt(where_less(w, v, w, v))
-                total = fabs(h) * (root1 + root2) + distance
-                if any_negative(layer.doubtful * root - total):
-                    doubt = places.doubt + start + at
-                    doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
+                w, v, some = correlate_distance(
+                    group, out, distance, root1, root2, inverse, layer
+                )  # fmt: skip
+                doubtful |= some
             else:
-                if given:
+                if places.several > 1:
                     w = 0.5 * load(memory, squares.first + at)
                 else:
-                    w = half_square(memory, places, left, -1.0, pixel, at)
+                    w = half_square(group, left, -1.0, pixel, at)
                 v = 2.0 - w
-                if any_less(opposite, w):
-                    other = half_square(memory, places, left, 1.0, pixel, at)
+                if any_negative(opposite - w):
+                    other = half_square(group, left, 1.0, pixel, at)
                     v = where_less(opposite, w, other, v)
             g = 2.0 * (root1 * root2)
             gw = g * w
             features = g - gw
-            tangent = initial * features
-            if apart:
+            tangent = constants.initial * features
+            if masses is None:
+                store(memory, places.distance + out, h * h + gw)
+            else:
+                store(memory, places.distance + out, gw)
+            if constants.linear_apart:
+                store(memory, places.linear + out, tangent)
                 features = 0.0 * w
-                store(memory, places.linear + start + at, tangent)
-                store(memory, places.tangent + start + at, features)
+                store(memory, places.tangent + out, features)
             else:
+                store(memory, places.tangent + out, tangent)
                 features = features_scale * features
-                store(memory, places.tangent + start + at, tangent)
-            store(memory, places.features + start + at, features)
+            store(memory, places.features + out, features)
             root2 = load(memory, right_root + at)
-            root1 = left_vector(left.roots, left.root, pixel, at, single, root2)
-            half_g = root1 * root2
-            branch = dual(half_g, w, v, layer, (p, r))
-            branch_distance = branch.deficit
-            if deficits:
-                store(memory, places.distance + start + at, gw)
-            else:
-                store(memory, places.distance + start + at, h * h + gw)
-                h = root1 - root2
-                branch_distance = layer.half_factor * (h * h) + branch_distance
-            store(memory, places.branch_distance + start + at, branch_distance)
-            store(memory, K + at, layer.sum_scale * features + branch.K)
-            tangent = tangent_g(tangent, half_g, layer.one - w, layer)
-            tangent = tangent_branch(branch.K_dot, branch.K, tangent, layer)
-            store(memory, places.tangent_branch + start + at, tangent)
+            root1 = left_vector(left.roots, left.root, pixel, at, left.single, root2)
+            rho = layer.one - w
+            K_value, K_dot = write_branch(
+                group, out, K + out, features, root1, root2, w, v, constants, layer, masses
+            )
+            tangent = tangent_g(tangent, root1 * root2, rho, layer)
+            tangent = tangent_branch(K_dot, K_value, tangent, layer)
+            store(memory, places.tangent_branch + out, tangent)
     return doubtful
 
 
 @compiled
-def inner_layer(
-    memory: Numbers, places: Places, left: LeftPixels, right_root: int, group: RowGroup, K: int,
-    distances: Taps, tangents: Taps, with_ntk: bool, with_linear: bool, layer: Any,
-    p: Numbers, r: Numbers,
+def hidden_layer(
+    group: RowGroup, left: LeftPixels, right_root: int, distances: Taps, tangents: Taps,
+    constants: Constants, layer: Any, masses: Masses | None,
 ) -> bool:  # fmt: skip
     """Compute the branch of layer 2, 3, …, before its outer filter.
 
-    `distances` and `tangents` are the taps of box D and box A. `right_root` is the place of
-    √(q/2) of the right cases, and 1/√q follows. The branch has three parts: its distance; K, to
-    which the place `K` is set after it was multiplied by `sum_scale`; and
-    K̇ ⊙ ((i − r) Σ + box A) + (o + r) K.
-
-    Returns
-    -------
-    bool
-        Whether some pixel pairs are doubtful; their E is added to `places.doubt`.
+    `distances` and `tangents` are the taps of box D (or of the merged u, with `masses`) and of
+    box A. `right_root` is the place of √(q/2) of the right cases, and 1/√q follows. The branch
+    has three parts: its distance; K, added to `sum_scale` times what stood there; and
+    K̇ ⊙ ((i − r) Σ + box A) + (o + r) K. Returns whether some pixel pairs are doubtful.
     """
     align_stack()
-    start, single, right_inverse = group.start, left.single, right_root + places.length
-    doubtful = False
+    memory, places, doubtful = group.memory, group.places, False
+    ntk, with_linear = constants.ntk, constants.linear_apart
+    K = places.features if constants.summed else places.K
     stretches, length = pixel_loops(left, group)
     for pixel in range(stretches):
-        for at in range(pixel * length, (pixel + 1) * length, VECTOR_BYTES // memory.itemsize):
+        for at in range(pixel * length, (pixel + 1) * length, memory.per_vector):
+            out = group.start + at
             root2 = load(memory, right_root + at)
-            root1 = left_vector(left.roots, left.root, pixel, at, single, root2)
-            h = root1 - root2
-            distance = box(memory, distances, at)
-            inverse = left_vector(left.inverses, left.inverse, pixel, at, single, root2)
-            inverse = inverse * load(memory, right_inverse + at)
-            w = correlate(distance - h * h, inverse)
-            v = 2.0 - w
-            root = sqrt(where_less(w, v, w, v))
-            total = fabs(h) * (root1 + root2) + distance
-            if any_negative(layer.doubtful * root - total):
-                doubt = places.doubt + start + at
-                doubtful |= add_doubt(memory, doubt, total, root, root1 * root2, layer)
-            half_g = root1 * root2
-            branch = dual(half_g, w, v, layer, (p, r))
-            store(
-                memory,
-                places.branch_distance + start + at,
-                layer.half_factor * (h * h) + branch.deficit,
-            )
-            store(memory, K + at, layer.sum_scale * load(memory, K + at) + branch.K)
-            if with_ntk:
-                write_tangent_branch(
-                    memory, places, start + at, branch, w, half_g, box(memory, tangents, at),
-                    with_linear, layer,
+            root1 = left_vector(left.roots, left.root, pixel, at, left.single, root2)
+            inverse = left_vector(left.inverses, left.inverse, pixel, at, left.single, root2)
+            inverse = inverse * load(memory, right_root + group.length + at)
+            if masses is None:
+                distance = box(memory, distances, at)
+                w, v, some = correlate_distance(
+                    group, out, distance, root1, root2, inverse, layer
                 )  # fmt: skip
+                doubtful |= some
+            else:
+                merged = places.branch_distance + group.start
+                w = correlate(box(memory, distances, at, merged, masses), inverse)
+                v = 2.0 - w
+            rho = 1.0 - w
+            features = load(memory, K + out)
+            K_value, K_dot = write_branch(
+                group, out, K + out, features, root1, root2, w, v, constants, layer, masses
+            )
+            if ntk:
+                tangent = box(memory, tangents, at)
+                if with_linear:
+                    linear = load(memory, places.linear_box + out)
+                    tangent = layer.linear_scale * linear + tangent
+                tangent = tangent_g(tangent, root1 * root2, rho, layer)
+                tangent = tangent_branch(K_dot, K_value, tangent, layer)
+                store(memory, places.tangent_branch + out, tangent)
     return doubtful
-
-
-@compiled
-def write_tangent_branch(
-    memory: Numbers, places: Places, at: int, branch: Dual, w: Vector, half_g: Vector,
-    tangent: Vector, with_linear: bool, layer: Any,
-) -> None:  # fmt: skip
-    """Write K̇ ⊙ A_g + (o + r) K of layers 2, 3, … at pixel `at`; `tangent` is box A."""
-    if with_linear:
-        tangent = layer.linear_scale * load(memory, places.linear_box + at) + tangent
-    tangent = tangent_g(tangent, half_g, 1.0 - w, layer)
-    tangent = tangent_branch(branch.K_dot, branch.K, tangent, layer)
-    store(memory, places.tangent_branch + at, tangent)

@@ -22,7 +22,9 @@ import numpy as np
 from ..geometry import longest_reach, receptive_reach
 from ..protocol import Request, blocks, cut
 from ..scaling import Scaling
+from .arguments import Places
 from .layers import CHANNELS
+from .sums import filter_sum
 from .vectors import LINE_BYTES, VECTOR_BYTES
 
 _GROUP_BYTES = 25600
@@ -44,48 +46,43 @@ a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5, AMD EPY
 _DEFICIT_GROUP_BYTES = 51200
 """Bytes of one quantity in a group of the recursion of deficits; about twenty are in use.
 
-Measured with depth 5, d = 100, q = 3 on the same machine: half as many bytes take 8 % more time
-for GAP and 6 to 9 % for trace; a quarter takes 18 % more for GAP.
+With depth 5, d = 100, q = 3 on the same machine, half as many bytes take 6 to 9 % more time.
 """
 
 _GROUP_TABLE_BYTES = 16 * 2**20
 """Most bytes of a group's own tables of all layers; it makes groups of deep networks shorter.
 
-More bytes make longer groups, at the cost of memory for each thread. On the same machine, at
-depth 1000 (GAP), 4 MiB cost 29 % more time and 64 MiB 14 % more; at depth 300 (trace), 4 MiB
-cost 12 % more, and 64 MiB are level.
+More bytes make longer groups, and take memory for each thread. On the same machine, at depth 1000
+(GAP), 4 MiB cost 29 % more time and 64 MiB 14 % more; at depth 300 (trace), 4 MiB cost 12 % more.
 """
 
 TASK_PAIRS = 4_000_000
 """Pixel pairs in a task of few left cases; with many, `_TASK_GROUPS` makes the task larger.
 
-More pairs make starting a task cheaper. Fewer pairs let threads finish together, and show
-progress sooner. On the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to
-38 % more.
+More pairs make starting a task cheaper; fewer let threads finish together, and show progress. On
+the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to 38 % more.
 """
 
 _TASK_GROUPS = 20
 """Groups of rows that a task needs, so that few rows are repeated to fill the last group.
 
-More groups repeat a smaller share of the rows, and copy left tables less often. Fewer groups make
-shorter tasks. With one right case of d = 100 (two groups in float32, four in float64) a pair
-takes 27 and 32 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4). From 8 cases on, 13 and
-25 groups, times are level within 3 %.
+Fewer make shorter tasks. With one right case of d = 100 (two groups in float32, four in float64)
+a pair takes 27 and 32 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4). From 8 cases on,
+13 and 25 groups, times are level within 3 %.
 """
 
 _LONGEST_TASK = 2_000_000_000
 """Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES` left cases.
 
-They take about 3 s in float32 and 7 s in float64. Raising it makes tables of right cases less
-often. Lowering it shows progress sooner, and ends an interrupted call sooner. Chosen by reasoning.
+They take about 3 s in float32 and 7 s in float64. More make tables of right cases less often;
+fewer show progress, and end an interrupted call, sooner. Chosen by reasoning.
 """
 
 _FEWEST_LEFT_CASES = 500
 """Left cases of a block, whatever the length of their tasks.
 
-More left cases make longer tasks. With fewer, tables of right cases are made again more often,
-and threads wait more often for the last task of a block. Chosen by reasoning: tables of a right
-case take 0.4 ms, and 500 pairs of d = 100 and depth 5 take 30 ms.
+More make longer tasks; with fewer, tables of right cases are made again more often. Chosen by
+reasoning: these take 0.4 ms a case, and 500 pairs of d = 100 and depth 5 take 30 ms.
 """
 
 TASK_RESULTS = 400_000
@@ -98,55 +95,63 @@ cases, for each of which tables of right cases are made again. Chosen by reasoni
 TABLE_BYTES = 64 * 2**20
 """Most bytes of the tables of all left signals of a block.
 
-More bytes take more memory. With fewer, tables of right signals are made again for more blocks.
-On the same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
+More take more memory; with fewer, tables of right signals are made again for more blocks. On the
+same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
 """
 
 _ENTRIES_OF_ONE_THREAD = 200_000
 """Pixel pairs times layers up to which one thread computes them all.
 
-They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). Raising it leaves threads
-without work.
+They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). More leave threads idle.
 """
 
 _TASK_ENTRIES = 6_000_000
 """Pixel pairs times layers of a task, where this leaves each thread between one task and four.
 
-They take 20 ms. A task spends 0.7 ms in Python, where other threads wait. Raising it makes fewer
-tasks, so that threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5,
-GAP) 12 × 12 signals take 14.7 ms instead of 17.1 with four tasks a thread, and 20 × 20 signals
-35.6 instead of 41.3. With 3 million here, the latter take 43.4.
+They take 20 ms. A task spends 0.7 ms in Python, where other threads wait; but fewer tasks let
+threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5, GAP) 12 × 12
+signals take 14.7 ms instead of 17.1 with four tasks a thread, and 20 × 20 signals 35.6 instead of
+41.3. With 3 million here, the latter take 43.4.
 """
 
 _TASKS_OF_A_THREAD = 4
 """Most tasks of a thread that are made for threads to finish together; large Grams have more.
 
-Raising it makes more and smaller tasks. Chosen by reasoning: the last task is an eighth of all
-with two threads.
+Chosen by reasoning: the last task is an eighth of all with two threads.
 """
 
 FEW_CASES = 32
 """Most right cases whose tables are made at once, before the tasks, if X and Z differ.
 
-Each task of more right cases makes its own tables, so that all threads make tables. Raising it
-leaves threads without work while one thread makes tables. Lowering it costs 0.5 ms of Python for
-each task of a small Gram.
+Each task of more right cases makes its own tables, so that all threads make tables. Fewer cost
+0.5 ms of Python for each task of a small Gram.
 """
 
 _DIAGONAL_RESULTS = 64**2
 """Most pairs of cases times depths in a task that computes cases with themselves.
 
-With more cases fewer tasks are started, at 0.5 ms of Python each; but each holds sums for all
-pairs of its cases. Chosen by reasoning.
+With more, fewer tasks are started, at 0.5 ms of Python each; but each holds sums for all pairs of
+its cases. Chosen by reasoning.
 """
 
+_SEVERAL = 4
+"""Left cases whose pixels' distances `layers.write_squares` computes together.
+
+More read the right cases' channels less often. Four vectors of four registers take 16 of 32.
+"""
+
+_MANY_CHANNELS = 8
+"""Channels from which on squared distances are computed for several left cases at a time.
+
+With fewer channels, storing and loading the sums costs more than shared loads of the right cases'
+channels save. Chosen by counting loads and stores: the costs are level at about 5 channels.
+"""
 
 _SIMILAR = 1.5
 """The longest of the left signals of a task has at most this many times the pixels of the last.
 
-The longest one decides how many rows a group has. A larger number lets more left signals share
-the right tables of a group; a smaller one keeps the groups of short signals large. Chosen by
-reasoning: groups are flat in time over a factor 2 (`_GROUP_BYTES`).
+More left signals share the right tables of a group; but the longest one decides how many rows it
+has. Chosen by reasoning: groups are flat in time over a factor 2 (`_GROUP_BYTES`).
 """
 
 
@@ -165,7 +170,6 @@ class Plan:
     ----------
     request : Request
     n_channels : int
-        Channels of each signal.
     closed : bool
         Whether all signals have one length. Otherwise the head is "gap".
     rows, columns : array (cases,), int
@@ -174,8 +178,10 @@ class Plan:
 
     Attributes
     ----------
-    window, margin, halo : int
-        As in `arguments.RunNumbers`.
+    window : int
+        Pixels of the input's window, if pixels' distances are summed over it, else 0.
+    margin, halo, inner, outer, window_sum
+        As in `arguments.Constants`; the last one is its `window`.
     all_offsets : bool
         Whether the head needs all offsets of a pair, not the offset 0 alone.
     threads : int
@@ -203,8 +209,12 @@ class Plan:
         self.window = size if sums else 0
         reach = self.window // 2
         self.margin = 0 if closed else receptive_reach(net, self.depth) + reach
-        ring = self.longest if closed else None
-        self.halo = max(reach, net.filter_size // 2, longest_reach(net, self.depth, ring))
+        self.halo = 0
+        if closed:
+            longest = longest_reach(net, self.depth, self.longest)
+            self.halo = max(reach, net.filter_size // 2, longest)
+        self.inner, self.outer = filter_sum(net.filter_size), filter_sum(net.outer_filter_size)
+        self.window_sum = filter_sum(self.window or 1)
         self._scalings = {self.longest: Scaling(request, n_channels, self.longest)}
         offsets = self.offsets(self.columns)
         pairs = rows * offsets if columns is None else rows.sum() * offsets
@@ -213,10 +223,7 @@ class Plan:
         self.threads = several if self.pixel_pairs * self.depth > _ENTRIES_OF_ONE_THREAD else 1
 
     def scaling(self, length: int) -> Scaling:
-        """Return the constants of the layers for signals of a length.
-
-        Lengths differ in bounds, and in the number of pixel pairs, alone.
-        """
+        """Return the constants of the layers for signals of a length."""
         if length not in self._scalings:
             self._scalings[length] = self._scalings[self.longest].of_length(length)
         return self._scalings[length]
@@ -227,8 +234,13 @@ class Plan:
 
     # -- blocks
 
-    def blocks(self) -> Iterator[slice]:
-        return self._blocks(self.rows)
+    def blocks(self, lengths: np.ndarray | None = None) -> Iterator[slice]:
+        """Yield blocks of the left signals, or of signals of other lengths."""
+        lengths = self.rows if lengths is None else lengths
+        if self.closed:
+            return blocks(0, len(lengths), self.left_cases)
+        taken = [self.scaling(int(d)).bytes_per_case(self.n_channels) for d in lengths]
+        return cut(np.array(taken), TABLE_BYTES)
 
     def right_blocks(self, left: slice) -> Iterator[slice]:
         """Yield the blocks of right signals that a block of left signals meets.
@@ -238,7 +250,7 @@ class Plan:
         if self.closed:
             yield slice(left.start if self.symmetric else 0, len(self.columns))
             return
-        for right in self._blocks(self.columns):
+        for right in self.blocks(self.columns):
             if not (self.symmetric and right.start < left.start):
                 yield right
 
@@ -253,12 +265,6 @@ class Plan:
         n, threads = len(self.rows), self.threads
         even = -(-n // (2 * threads)) if threads > 1 else n
         return blocks(block.start, block.stop, max(1, min(most, even)))
-
-    def _blocks(self, lengths: np.ndarray) -> Iterator[slice]:
-        if self.closed:
-            return blocks(0, len(lengths), self.left_cases)
-        taken = [self.scaling(int(d)).bytes_per_case(self.n_channels) for d in lengths]
-        return cut(np.array(taken), TABLE_BYTES)
 
     @property
     def layer_entries(self) -> int:
@@ -324,30 +330,25 @@ class Plan:
             yield slice(cases.start + some.start, cases.start + some.stop)
 
     def _cut_evenly(self, n: int, cases: slice) -> Iterator[slice]:
-        """Yield right cases of one length for `n` left cases; if symmetric, the longest first."""
+        """Yield right cases of one length for `n` left cases; if symmetric, the longest first.
+
+        Columns of a symmetric Gram differ in work: two tasks for each thread, the longest first,
+        give all threads the same.
+        """
         m, threads = cases.stop - cases.start, self.threads
-        offsets = self.scaling(self.longest).offsets
+        offsets, least = self.scaling(self.longest).offsets, 1
         few_pairs = TASK_PAIRS // (n * self.longest * offsets)
         few_results = TASK_RESULTS // (n * self.n_depths)
         most = max(1, min(max(few_pairs, self.right_cases), few_results, self.left_cases // 2))
-        least = self._least_tasks(m, n * m * self.layer_entries)
+        if threads > 1:
+            enough = n * m * self.layer_entries // (threads * _TASK_ENTRIES)
+            enough = min(_TASKS_OF_A_THREAD, enough, m // (threads * self.right_cases))
+            least = threads * max(2 if self.symmetric else 1, enough)
         size = -(-m // max(least, threads * -(-m // (threads * most))))
         vector = VECTOR_BYTES // self.dtype.itemsize
         if offsets == 1 and vector <= min(most, m // (2 * threads)):
             size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
         return reversed(list(blocks(cases.start, cases.stop, size)))
-
-    def _least_tasks(self, m: int, entries: int) -> int:
-        """Return the least number of tasks for `m` right cases.
-
-        All pairs have `entries` pixel pairs times layers. Columns of a symmetric Gram differ in
-        work. Two tasks for each thread, the longest first, give all threads the same.
-        """
-        if self.threads == 1:
-            return 1
-        least, threads = (2 if self.symmetric else 1), self.threads
-        enough = entries // (threads * _TASK_ENTRIES), m // (threads * self.right_cases)
-        return threads * max(least, min(_TASKS_OF_A_THREAD, *enough))
 
     def _rows_of_task(self, length: int) -> int:
         """Return the rows that fill the groups of a task whose left cases have this length.
@@ -384,9 +385,9 @@ class Plan:
         few = total < 4 * line or whole * pixels > 2 * numbers
         return rows if few else whole  # of many rows, the last group repeats few
 
-    def group_rows_of_deficits(self, total: int, length: int) -> int:
-        """Return the same for the recursion of deficits, of left cases of a length."""
-        line, pixels = LINE_BYTES // self.dtype.itemsize, length + 2 * self.margin
+    def group_rows_of_deficits(self, total: int, pixels: int) -> int:
+        """Return the same for the recursion of deficits."""
+        line = LINE_BYTES // self.dtype.itemsize
         rows = max(1, _DEFICIT_GROUP_BYTES // (pixels * self.dtype.itemsize))
         if rows > line:
             rows = rows // line * line
@@ -397,3 +398,33 @@ class Plan:
         """The most numbers of one quantity in a group, which copies 2 (L + 1 + C) tables."""
         tables = 2 * (self.depth + 1 + self.n_channels)
         return min(_GROUP_BYTES, _GROUP_TABLE_BYTES // tables) // self.dtype.itemsize
+
+    def memory(
+        self, pixels: int, rows: int, in_deficits: bool = False
+    ) -> tuple[np.ndarray, Places, int]:  # fmt: skip
+        """Return the memory of a group of `rows` rows, its places and the length of a quantity.
+
+        The memory is 0. It begins on a cache line: a vector of 64 bytes that straddles two lines
+        takes two loads. No vector does where all rows of a pixel fill whole lines.
+        """
+        itemsize, size = self.dtype.itemsize, self.request.network.input_filter_size
+        vector, line = VECTOR_BYTES // itemsize, LINE_BYTES // itemsize
+        channels = self.n_channels * (1 if self.window and not in_deficits else size)
+        several = 0
+        if not in_deficits:
+            many = self.window > 0 or channels >= _MANY_CHANNELS
+            several = _SEVERAL if many and rows % vector == 0 else min(self.window, 1)
+        # Loops pass whole vectors: pixels are rounded up, and two vectors follow the halos.
+        vectors = -(-pixels * rows // vector) + -(-2 * self.halo * rows // vector) + 2
+        room = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
+        numbers = [1, 1, 1, 1, room, 1, 1, 1, 1, 1, 1, room, several, channels, channels]
+        length = vectors * vector
+        ends = np.cumsum([0, *numbers]) * length
+        places = Places._make([*ends.tolist(), channels, several])
+        tables = 2 * (self.depth + 1) + 4  # of the right cases in all layers, and of the left one
+        if in_deficits:
+            tables = 2 * sum(numbers[:5]) + 1
+        total = places.tables + tables * length
+        memory = np.zeros(total + line, self.dtype)
+        skip = -memory.ctypes.data % LINE_BYTES // itemsize
+        return memory[skip : skip + total], places, length

@@ -1,171 +1,51 @@
-"""The compiled loop of the engine "numba": all layers of some rows, their state in the cache."""
+"""The compiled loop of the engine "numba": all layers of some rows, their state in the cache.
+
+The loop carries distances for each left case with a group of rows of right cases. Pairs that lose
+digits so are computed again from deficits (engines/deficits.py): each row then has its own pair,
+and the state has root masses besides (`sums.Masses`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from .arguments import (
-    SEVERAL,
-    FilterSum,
+    Constants,
     FlatTables,
-    GroupRows,
     LeftCases,
     LeftPixels,
     Places,
     Results,
     RowGroup,
     RowPlaces,
-    RunConstants,
-    Taps,
-    addresses,
 )
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
 from .heads import find_grids, take_doubts, write_results
-from .layers import first_layer, inner_layer, write_own_squares, write_squares
+from .layers import first_layer, hidden_layer, write_own_squares, write_squares
 from .sums import (
+    Masses,
     add_branch,
-    address_of_sum,
-    aligned_zeros,
+    add_branch_deficit,
+    fill_halo,
     gather_rows,
     moving_sum,
-    padded_size,
     repeat_over_rows,
+    resized,
     shortened,
     write_box,
 )
-from .vectors import LINE_BYTES, VECTOR_BYTES, Numbers, numbers_of
-
-MANY_CHANNELS = 8
-"""Channels from which on squared distances are computed for several left cases at a time.
-
-The sums are the same. With fewer channels, storing and loading the sums costs more than shared
-loads save. A larger number reads the right cases' channels once for each left case. Chosen by
-counting loads and stores: the costs are level at about 5 channels.
-"""
+from .vectors import Numbers, addresses
 
 
-@compiled
-def group_of(like: np.ndarray, d: int, rows: int, halo: int, closed: bool) -> RowGroup:
-    """Return the shape of a group of rows of `d` pixels, of the dtype of `like`."""
-    return RowGroup(d, rows, halo, halo * rows, padded_size(d * rows, like.itemsize), closed)
+class MassSide(NamedTuple):
+    """One side's tables in the recursion of deficits."""
 
-
-@compiled
-def length_of(like: np.ndarray, group: RowGroup) -> int:
-    """Return the numbers that one quantity takes: pixels, halo at both ends, and padding.
-
-    The padding of two vectors or more leaves room for loops that pass whole vectors.
-    """
-    width = VECTOR_BYTES // like.itemsize
-    return (group.size + 2 * group.start + 3 * width - 1) // width * width
-
-
-@compiled
-def places_of(length: int, channels: int, rooms: int, several: int) -> Places:
-    """Return places of all quantities in one memory, `length` apart.
-
-    There are `rooms` quantities for a filter, and `several` rings of squared distances.
-    """
-    k = length
-    room2 = (9 + rooms) * k
-    squares = room2 + rooms * k
-    units = squares + several * k
-    return Places(
-        0, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k, 7 * k, 8 * k, 9 * k, room2,
-        squares, units, units + channels * k, units + 2 * channels * k, k, channels,
-    )  # fmt: skip
-
-
-@compiled
-def scratch_of_sums(results: Results, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    grids, _, depths = results.grids.shape[:3]
-    padded = rows + LINE_BYTES
-    return np.zeros((grids, 2, depths, padded)), np.zeros((grids, padded))
-
-
-@compiled
-def rooms_of(constants: RunConstants) -> int:
-    """Return the quantities that the moving sums of a filter need (`sums.moving_sum`)."""
-    return max(constants.inner.levels, constants.outer.levels, constants.window.levels) + 1
-
-
-@compiled
-def places_of_group(rows: RowPlaces, first: int, number: int) -> RowPlaces:
-    """Return `number` rows from the row `first` on, as addresses."""
-    last = first + number
-    return RowPlaces(
-        min(number, rows.number - first), numbers_of(rows.case[first:last]),
-        numbers_of(rows.begin[first:last]), numbers_of(rows.offset[first:last]),
-        numbers_of(rows.period[first:last]), rows.stride,
-    )  # fmt: skip
-
-
-@compiled
-def gather_tables(
-    memory: Numbers, places: Places, group: RowGroup, right: FlatTables, rows: RowPlaces,
-    per_table: int, layers: int, right_layers: int,
-) -> None:  # fmt: skip
-    """Copy the right cases' tables to the rows of a group: √(q/2) and 1/√q, layer by layer."""
-    length = places.length
-    for layer in range(layers):
-        at = right_layers + 2 * layer * length
-        gather_rows(memory, at, right.half_root, layer * per_table, rows, group)
-        gather_rows(memory, at + length, right.inverse, layer * per_table, rows, group)
-    gather_units(memory, places, places.right_units, right, rows, per_table, group)
-
-
-@compiled
-def gather_units(
-    memory: Numbers, places: Places, units: int, tables: FlatTables, rows: RowPlaces,
-    per_table: int, group: RowGroup,
-) -> None:  # fmt: skip
-    """Copy û of all channels to the place `units`."""
-    for channel in range(places.channels):
-        at = units + channel * places.length
-        gather_rows(memory, at, tables.units, channel * per_table, rows, group)
-
-
-@compiled
-def box_linear_part(
-    memory: Numbers, places: Places, group: RowGroup, inner: FilterSum, step: int
-) -> None:
-    """Set `linear_box` to the sums of (t + r) F⁰ over the inner filter's windows."""
-    room, length = places.room2, places.length
-    taps = moving_sum(memory, places.linear, inner, step, group, room, length)
-    write_box(memory, taps, places.linear_box + group.start, group.size)
-
-
-@compiled
-def add_tangent_branch(
-    memory: Numbers, places: Places, group: RowGroup, outer: FilterSum, step: int, layer: Any
-) -> None:
-    """Add the residual branch of a layer to A, behind its outer filter."""
-    room, length = places.room1, places.length
-    taps = moving_sum(memory, places.tangent_branch, outer, step, group, room, length)
-    add_branch(memory, places.tangent + group.start, layer.skip_scale, taps, group.size)
-
-
-@compiled
-def add_to_states(
-    memory: Numbers, places: Places, group: RowGroup, outer: FilterSum, step: int, layer: Any,
-    with_distance: bool, with_tangent: bool, with_features: bool,
-) -> None:  # fmt: skip
-    """Add the residual branch of a layer to some of D, A and F, behind its outer filter.
-
-    The filter's taps are `step` pixels apart.
-    """
-    start, size = group.start, group.size
-    room, length, scale = places.room1, places.length, layer.skip_scale
-    if with_distance:
-        taps = moving_sum(memory, places.branch_distance, outer, step, group, room, length)
-        add_branch(memory, places.distance + start, scale, taps, size)
-    if with_tangent:
-        add_tangent_branch(memory, places, group, outer, step, layer)
-    if with_features:
-        taps = moving_sum(memory, places.K, outer, step, group, room, length)
-        add_branch(memory, places.features + start, scale, taps, size)
+    tables: FlatTables
+    rows: RowPlaces
+    per_table: int  # numbers of a table
+    behind: int  # root masses lie so many numbers behind their deficits (`Masses`)
 
 
 @compiled
@@ -176,116 +56,165 @@ def skipped(group: RowGroup) -> int:
 
 @compiled
 def left_pixels(
-    memory: Numbers, places: Places, group: RowGroup, left: FlatTables, lefts: LeftCases,
-    case: int, layers: int, number: int,
-) -> LeftPixels:  # fmt: skip
+    group: RowGroup, left: FlatTables, lefts: LeftCases, case: int, layers: int, number: int
+) -> LeftPixels:
     """Return the left case's tables for a layer, copied to all rows where vectors need it."""
-    d, first, length, tables = lefts.pixels[case], skipped(group), places.length, places.tables
+    memory, places, length, first = group.memory, group.places, group.length, skipped(group)
+    d, tables = lefts.pixels[case], places.tables
     unit = lefts.first[case] * places.channels + first
     table = lefts.first[case] * layers + first
     at = table + number * d
-    if group.rows % (VECTOR_BYTES // memory.itemsize) == 0:
+    if group.rows % memory.per_vector == 0:
         return LeftPixels(
             left.units, left.half_root, left.inverse, unit, d, table, table, at, at, True
         )
     if number == 1:
         for channel in range(places.channels):
             ring = places.left_units + channel * length
-            repeat_over_rows(memory, ring, left.units, unit + channel * d, group)
-        repeat_over_rows(memory, tables + 2 * length, left.half_root, table, group)
-        repeat_over_rows(memory, tables + 3 * length, left.inverse, table, group)
-    repeat_over_rows(memory, tables, left.half_root, at, group)
-    repeat_over_rows(memory, tables + length, left.inverse, at, group)
+            repeat_over_rows(group, ring, left.units, unit + channel * d)
+        repeat_over_rows(group, tables + 2 * length, left.half_root, table)
+        repeat_over_rows(group, tables + 3 * length, left.inverse, table)
+    repeat_over_rows(group, tables, left.half_root, at)
+    repeat_over_rows(group, tables + length, left.inverse, at)
     return LeftPixels(
         memory, memory, memory, places.left_units, length, tables + 2 * length,
         tables + 3 * length, tables, tables + length, False,
     )  # fmt: skip
 
 
+@compiled
+def gather_masses(
+    group: RowGroup, ring: int, values: Numbers, first: int, number: int, side: MassSide
+) -> None:  # fmt: skip
+    """Copy `number` tables, from `first` on, to the masses of rings from `ring` on."""
+    for k in range(number):
+        out, table = ring + side.behind + k * group.length, (first + k) * side.per_table
+        gather_rows(group, out + group.start, values, table, side.rows)
+        fill_halo(group, out, group.halo)
+
+
 @inlined
 def pass_layers(
-    memory: Numbers, places: Places, whole: RowGroup, rows: GroupRows, left: FlatTables,
-    lefts: LeftCases, case: int, constants: RunConstants, results: Results,
-    squares_together: bool,
+    whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: LeftCases, case: int,
+    sides: tuple[MassSide, MassSide] | None, constants: Constants, results: Results,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
 
-    With `squares_together`, the rings `squares` hold the squared distances of the input's pixels.
-    Open rows become shorter with each filter.
+    Open rows become shorter with each filter. With `sides`, each row has its own left case, and
+    the recursion is that of deficits.
     """
-    layers, network = constants.layers, constants.numbers
-    p, r = numbers_of(constants.p), numbers_of(constants.r)
-    inner, outer = address_of_sum(constants.inner), address_of_sum(constants.outer)
-    itemsize = memory.itemsize
-    length, depth = places.length, len(layers) - 1
-    right_layers = places.tables + 4 * length
-    sum_factor = outer.size if network.summed else 1
-    with_linear = network.linear_apart and network.ntk
-    ring, group = places.squares, whole
-    if squares_together:
-        ring += case % SEVERAL * length
-    elif network.window > 0:
-        pixels = left_pixels(memory, places, whole, left, lefts, case, depth + 1, 1)
-        write_own_squares(memory, places, pixels, whole, ring)
-    squares = Taps(ring + whole.start, 0, 0, True)
-    if network.window > 0:
-        group = shortened(whole, network.window // 2, itemsize)
-        squares = moving_sum(
-            memory, ring, address_of_sum(constants.window), 1, group, places.room1, length
-        )
-    pixels = left_pixels(memory, places, group, left, lefts, case, depth + 1, 1)
-    K = group.start + (places.features if network.summed else places.K)
-    right_input = right_layers + skipped(group) * group.rows
-    doubtful = first_layer(
-        memory, places, pixels, right_input, right_input + 2 * length, group, K, network,
-        layers[1], p, r, 1.0 / sum_factor, False, squares, squares_together,
-    )  # fmt: skip
-    central = shortened(whole, network.margin, itemsize)
-    boxed = 0
+    layers, inner, outer = constants.layers, constants.inner, constants.outer
+    memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
+    ntk, with_features = constants.ntk, constants.gpk and not constants.summed
+    with_linear, boxed, doubtful = constants.linear_apart and ntk, 0, False
+    state, other_state, squares = places.distance, places.spare, places.squares
+    if places.several > 1:
+        squares += case % places.several * length
+    elif constants.window.size > 1:
+        write_own_squares(whole, left_pixels(whole, left, lefts, case, depth + 1, 1))
+    if sides is not None:
+        for side in sides:
+            gather_masses(whole, state, side.tables.features, 0, 1, side)
+    group = shortened(whole, constants.window.size // 2)
+    central = shortened(whole, constants.margin)
     for number in range(1, depth + 1):
         layer = layers[number]
-        slot, step, outer_step = layer.slot, layer.inner_step, layer.outer_step
+        slot, step = layer.slot, layer.inner_step
         if number > 1:
-            group = shortened(group, step * (inner.size // 2), itemsize)
+            group = shortened(group, step * (inner.size // 2))
+        if sides is None:
+            masses = outer_masses = None
+            pixels = left_pixels(group, left, lefts, case, depth + 1, number)
+            right_input = places.tables + 4 * length + skipped(group) * group.rows
+            right_root = right_input + 2 * number * length
+        else:
+            branch, pieces = places.branch_distance, inner.pieces
+            for side in sides:
+                tables, first = side.tables, (number - 2) * pieces
+                gather_masses(whole, branch, tables.half_root, number, 1, side)
+                gather_masses(whole, places.K, tables.inverse, number, 1, side)
+                if number > 1:
+                    gather_masses(whole, places.room1, tables.inner_pieces, first, pieces, side)
+            one, two = sides[0].behind, sides[1].behind
+            masses = Masses(one, two, layer.one + layer.one, layer.tiny)
+            outer_masses = Masses(one, two, layer.factor, layer.tiny)
+            right_input, right_root = state + group.start + two, branch + group.start + two
+            left_root = branch + group.start + one
+            pixels = LeftPixels(
+                memory, memory, memory, places.left_units, length, state + group.start + one,
+                left_root + length, left_root, left_root + length, False,
+            )  # fmt: skip
+        if number == 1:
+            taps = moving_sum(group, squares, constants.window, 1, places.room1)
+            doubtful |= first_layer(
+                group, pixels, right_input, right_root, taps, constants, masses
+            )  # fmt: skip
+        else:
             if with_linear and step != boxed:
-                box_linear_part(memory, places, group, inner, step)
+                taps = moving_sum(group, places.linear, inner, step, places.room2)
+                write_box(memory, taps, places.linear_box + group.start, group.size)
                 boxed = step
-            pixels = left_pixels(memory, places, group, left, lefts, case, depth + 1, number)
-            room1, room2 = places.room1, places.room2
-            distances = moving_sum(memory, places.distance, inner, step, group, room1, length)
-            tangents = distances
-            if network.ntk:
-                tangents = moving_sum(memory, places.tangent, inner, step, group, room2, length)
-            K = group.start + (places.features if network.summed else places.K)
-            right_root = right_layers + 2 * number * length + skipped(group) * group.rows
-            doubtful |= inner_layer(
-                memory, places, pixels, right_root, group, K, distances, tangents, network.ntk,
-                with_linear, layer, p, r,
+            taps = moving_sum(group, state, inner, step, places.room1, masses)
+            tangents = taps
+            if ntk:
+                tangents = moving_sum(group, places.tangent, inner, step, places.room2)
+            doubtful |= hidden_layer(
+                group, pixels, right_root, taps, tangents, constants, layer, masses
             )  # fmt: skip
-        group = shortened(group, outer_step * (outer.size // 2), itemsize)
-        with_features = not network.summed and network.gpk and (network.skip or slot >= 0)
-        add_to_states(
-            memory, places, group, outer, outer_step, layer, number < depth, network.ntk,
-            with_features,
-        )  # fmt: skip
+        group = shortened(group, layer.outer_step * (outer.size // 2))
+        if sides is None:
+            if number < depth:
+                add_branch(group, state, places.branch_distance, outer, layer)
+            if with_features and (constants.skip or slot >= 0):
+                add_branch(group, places.features, places.K, outer, layer)
+        else:
+            for side in sides:
+                tables, first = side.tables, (number - 1) * outer.pieces
+                gather_masses(whole, places.room1, tables.outer_pieces, first, outer.pieces, side)
+                gather_masses(whole, other_state, tables.features, number, 1, side)
+            add_branch_deficit(
+                group, state, other_state, outer, layer, outer_masses, with_features
+            )  # fmt: skip
+            state, other_state = other_state, state
+        if ntk:
+            add_branch(group, places.tangent, places.tangent_branch, outer, layer)
         if slot >= 0:
-            write_results(
-                memory, places, central, rows, case, slot, network, results, sum_factor,
-                layer.one,
-            )  # fmt: skip
+            write_results(central, rows, case, slot, constants, results, layer.one)
     if doubtful:
-        take_doubts(memory, places, central, rows, case, results)
+        take_doubts(central, rows, case, results)
         for at in range(whole.size):
             memory[places.doubt + whole.start + at] = 0.0
 
 
 @compiled
-def all_doubtful(rows: GroupRows, case: int, length: int, results: Results) -> bool:
+def rows_of_group(rows: RowPlaces, first: int, number: int) -> RowPlaces:
+    """Return `number` rows from the row `first` on, as addresses."""
+    last = first + number
+    places = RowPlaces(
+        min(number, rows.number - first), rows.case[first:last], rows.begin[first:last],
+        rows.offset[first:last], rows.period[first:last], rows.stride,
+    )  # fmt: skip
+    return addresses(places)
+
+
+@compiled
+def gather_tables(
+    group: RowGroup, out: int, step: int, values: Numbers, number: int, rows: RowPlaces,
+    per_table: int,
+) -> None:  # fmt: skip
+    """Copy `number` tables to the rows of a group, to places `step` quantities apart."""
+    for table in range(number):
+        place = out + table * step * group.length
+        gather_rows(group, place, values, table * per_table, rows)
+
+
+@compiled
+def all_doubtful(rows: RowPlaces, case: int, length: int, results: Results) -> bool:
     """Return whether all pairs of a left case with a group have more doubt than allowed.
 
     `length` is its `LeftCases.length`.
     """
-    for row in range(rows.used):
+    for row in range(rows.number):
         right = rows.case[row]
         if not results.doubt[case, right] > results.most_doubt[length, right]:
             return False
@@ -294,50 +223,54 @@ def all_doubtful(rows: GroupRows, case: int, length: int, results: Results) -> b
 
 @compiled_on_disk
 def compute(
-    left: FlatTables, right: FlatTables, lefts: LeftCases, rights: RowPlaces, group_rows: int,
-    diagonal_shift: int, only_diagonal: bool, constants: RunConstants, results: Results,
+    left: FlatTables, right: FlatTables, lefts: LeftCases, rights: RowPlaces,
+    pairs: RowPlaces | None, group_rows: int, diagonal_shift: int, only_diagonal: bool,
+    held: np.ndarray, places: Places, length: int, constants: Constants, results: Results,
     stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
     """Compute kernels of left cases with right cases, in all layers, `group_rows` rows at a time.
 
     Left case i with right case k is needed where i ≤ k + `diagonal_shift`; with `only_diagonal`,
     where i = k. Left cases come with the longest first. Pairs whose `results.doubt` exceeds
-    `most_doubt` may be incomplete. `stamp` is not to be given: it makes the key on disk change
-    with any of the source files.
+    `most_doubt` may be incomplete.
+
+    With `pairs`, kernels come from deficits, and each row has its own pair. `pairs` are the left
+    cases' rows, all of `lefts.pixels[0]` pixels. Both sides' tables are laid out as right ones.
+    The arrays of `results` have one left case, and the pairs in the place of right cases.
+
+    `held`, `places` and `length` are the memory, 0 at first, of `Plan.memory`. `stamp` is not to
+    be given: it makes the key on disk change with any of the source files.
     """
-    like, layers, network = left.half_root, len(constants.layers), constants.numbers
-    per_table = len(right.half_root) // layers
-    channels = len(left.units) * layers // len(like)
-    halo = network.halo if network.closed else 0
-    whole = group_of(like, lefts.pixels[0], group_rows, halo, network.closed)
-    length = length_of(like, whole)
-    few = channels < MANY_CHANNELS and network.window == 0
-    together = group_rows % (VECTOR_BYTES // like.itemsize) == 0 and not few
-    several = SEVERAL if together else (1 if network.window > 0 else 0)
-    places = places_of(length, channels, rooms_of(constants), several)
-    right_layers = places.tables + 4 * length
-    held = aligned_zeros(right_layers + 2 * layers * length, like)
-    memory, left_tables, right_tables = numbers_of(held), addresses(left), addresses(right)
-    grids, sums = scratch_of_sums(results, group_rows)
+    layers, halo = len(constants.layers), constants.halo
+    left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
+    left, right, memory, constants = addresses((left, right, held, constants))
+    channels, start, right_tables = places.channels, halo * group_rows, places.tables + 4 * length
+    whole = RowGroup(memory, places, length, 0, group_rows, halo, start, 0, constants.closed)
+    whole = resized(whole, lefts.pixels[0], start)
     for first in range(0, rights.number, group_rows):
-        here = places_of_group(rights, first, group_rows)
-        rows = GroupRows(here.number, here.case, here.offset, grids, sums)
-        gather_tables(
-            memory, places, whole, right_tables, here, per_table, layers, right_layers
-        )  # fmt: skip
-        last = min(len(lefts.first), here.case[group_rows - 1] + diagonal_shift + 1)
-        least = here.case[0] if only_diagonal else 0
+        rows = rows_of_group(rights, first, group_rows)
+        gather_tables(whole, places.right_units, 1, right.units, channels, rows, right_table)
+        if pairs is not None:
+            own = rows_of_group(pairs, first, group_rows)
+            gather_tables(whole, places.left_units, 1, left.units, channels, own, left_table)
+            sides = (
+                MassSide(left, own, left_table, places.tables),
+                MassSide(right, rows, right_table, places.tables + places.tangent),
+            )
+            find_grids(rows, 0, results)
+            pass_layers(whole, rows, left, lefts, 0, sides, constants, results)
+            continue
+        gather_tables(whole, right_tables, 2, right.half_root, layers, rows, right_table)
+        gather_tables(whole, right_tables + length, 2, right.inverse, layers, rows, right_table)
+        last = min(len(lefts.first), rows.case[group_rows - 1] + diagonal_shift + 1)
+        least = rows.case[0] if only_diagonal else 0
         left_length = -1
-        for case in range(least // SEVERAL * SEVERAL, last):
-            group = group_of(like, lefts.pixels[case], group_rows, halo, network.closed)
+        for case in range(least - least % max(1, places.several), last):
+            group = resized(whole, lefts.pixels[case], start)
             if lefts.length[case] != left_length:
                 left_length = lefts.length[case]
                 find_grids(rows, left_length, results)
-            if together and case % SEVERAL == 0:
-                write_squares(memory, places, left_tables.units, lefts, case, last - 1, group)
-            if case < least or all_doubtful(rows, case, left_length, results):
-                continue
-            pass_layers(
-                memory, places, group, rows, left_tables, lefts, case, constants, results, together
-            )
-    held[0] = 0.0  # numba frees an array after its last use
+            if places.several > 1 and case % places.several == 0:
+                write_squares(group, left.units, lefts, case, last - 1)
+            if case >= least and not all_doubtful(rows, case, left_length, results):
+                pass_layers(group, rows, left, lefts, case, None, constants, results)

@@ -1,4 +1,4 @@
-"""Memory, halos and moving sums of a group of rows.
+"""Moving sums of a group of rows, of numbers and of deficits, and copies of tables to its rows.
 
 A *row* is a ring of pixel pairs: a right case and an offset δ. Rows lie side by side, pixel after
 pixel: one flat array of d · rows numbers holds a quantity. A shift by one pixel is a shift by the
@@ -6,69 +6,64 @@ number of rows. Every loop runs over the whole array in full vectors, for signal
 
 A ring repeats some of its pixels at both ends, the halo. Arrays are rounded up to whole vectors;
 numbers after the last pixel are never read as results.
-
-All quantities lie in one array, `memory`, and each is named by the place where it begins. Views
-would be slower: each view of an array costs two atomic operations. With a view of each quantity
-the atomic operations took a tenth of the time (AMD EPYC Zen 5).
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..layer import add
 from .arguments import FilterSum, RowGroup, RowPlaces, Taps
 from .compilation import compiled
-from .vectors import (
-    LINE_BYTES,
-    VECTOR_BYTES,
-    Numbers,
-    Vector,
-    load,
-    load_line,
-    numbers_of,
-    repeat_like,
-    store,
-)
+from .vectors import Numbers, Vector, load, load_line, repeat_like, rounded_product, store
 
 
-@compiled
-def aligned_zeros(size: int, like: np.ndarray) -> np.ndarray:
-    """Return `size` zeros that begin on a cache line, of the dtype of `like`.
+class Masses(NamedTuple):
+    """Where the root masses of both sides (engines/deficits.py) lie, and numbers of their merges.
 
-    A vector of 64 bytes that straddles two lines takes two loads. No vector does where all rows
-    of a pixel fill whole lines, shifted by pixels or not.
+    The root masses, divided by √2, of the deficit at a place lie `left` and `right` numbers
+    behind it.
     """
-    memory = np.zeros(size + LINE_BYTES // like.itemsize, like.dtype)
-    skip = (-memory.ctypes.data % LINE_BYTES) // like.itemsize
-    return memory[skip : skip + size]
+
+    left: int
+    right: int
+    twice: float  # twice the unit of masses, in the unit of deficits
+    tiny: float  # keeps the N of two masses 0 at 0
+
+
+# -- groups of rows
 
 
 @compiled
-def padded_size(numbers: int, itemsize: int) -> int:
-    width = VECTOR_BYTES // itemsize
-    return (numbers + width - 1) // width * width
+def resized(group: RowGroup, d: int, start: int) -> RowGroup:
+    """Return the group with rows of `d` pixels, the first of which is at `start` in a ring."""
+    memory, rows, width = group.memory, group.rows, group.memory.per_vector
+    size = (d * rows + width - 1) // width * width
+    return RowGroup(
+        memory, group.places, group.length, d, rows, group.halo, start, size, group.closed
+    )
 
 
 @compiled
-def shortened(group: RowGroup, pixels: int, itemsize: int) -> RowGroup:
+def shortened(group: RowGroup, pixels: int) -> RowGroup:
     """Return the group without `pixels` pixels at both ends, if rows are open.
 
     A filter of this reach has all of its taps there.
     """
     if group.closed:
         return group
-    d, rows = group.d - 2 * pixels, group.rows
-    start = group.start + pixels * rows
-    return RowGroup(d, rows, group.halo, start, padded_size(d * rows, itemsize), False)
+    return resized(group, group.d - 2 * pixels, group.start + pixels * group.rows)
+
+
+# -- copies
 
 
 @compiled
-def repeat_over_rows(
-    memory: Numbers, out: int, values: Numbers, table: int, group: RowGroup
-) -> None:
+def repeat_over_rows(group: RowGroup, out: int, values: Numbers, table: int) -> None:
     """Copy the left table at `table`, (d,), to every row."""
-    line, rows = LINE_BYTES // memory.itemsize, group.rows
+    memory, line, rows = group.memory, group.memory.per_line, group.rows
     if rows % line == 0:
         for j in range(group.d):
             value = repeat_like(values[table + j], load_line(memory, out))
@@ -82,10 +77,10 @@ def repeat_over_rows(
 
 @compiled
 def gather_rows(
-    memory: Numbers, out: int, values: Numbers, table: int, rows: RowPlaces, group: RowGroup
-) -> None:
-    line, number = LINE_BYTES // memory.itemsize, group.rows
-    row = 0
+    group: RowGroup, out: int, values: Numbers, table: int, rows: RowPlaces
+) -> None:  # fmt: skip
+    """Copy the right table at `table` to the rows of a group."""
+    memory, line, number, row = group.memory, group.memory.per_line, group.rows, 0
     while row < number:
         period, start = rows.period[row], rows.begin[row] + rows.offset[row]
         end, step = row + 1, 1  # neighbours in the table, or equal rows, are copied together
@@ -122,15 +117,16 @@ def gather_rows(
 
 
 @compiled
-def fill_halo(memory: Numbers, ring: int, group: RowGroup, reach: int) -> None:
+def fill_halo(group: RowGroup, ring: int, reach: int) -> None:
     """Repeat the pixels of a ring in `reach` pixels of its halo at both ends, if rows are closed.
 
     Open rows go on in their own pixels, and no halo of theirs counts.
     """
     if not group.closed:
         return
+    memory = group.memory
     inside, halo = group.d * group.rows, reach * group.rows
-    first, step = ring + group.start, LINE_BYTES // memory.itemsize
+    first, step = ring + group.start, memory.per_line
     low, high = first - halo, first + inside
     if halo % step == 0 and halo <= inside:
         for at in range(0, halo, step):
@@ -143,10 +139,7 @@ def fill_halo(memory: Numbers, ring: int, group: RowGroup, reach: int) -> None:
             memory[high + at] = memory[first + at]
 
 
-@compiled
-def write_box(memory: Numbers, taps: Taps, out: int, size: int) -> None:
-    for at in range(0, size, VECTOR_BYTES // memory.itemsize):
-        store(memory, out + at, box(memory, taps, at))
+# -- sums
 
 
 @compiled
@@ -164,10 +157,11 @@ def filter_sum(size: int) -> FilterSum:
     the window, and pairs of pieces fill up the rest. The additions are the same at every pixel
     and for both signals: a kernel does not change with the pixel that counts as first.
     """
-    steps, width, levels = [], 1, 0
+    steps: list[tuple[int, ...]] = []
+    width = 1
     while 3 * width < size:
-        steps.append((levels, width, levels, 2 * width, size - 3 * width))
-        width, levels = 3 * width, levels + 1
+        steps.append((len(steps), width, len(steps), 2 * width, size - 3 * width))
+        width *= 3
     while width < size:
         second = _widest_piece(size - width - 1)
         reached = width + 3**second
@@ -175,7 +169,7 @@ def filter_sum(size: int) -> FilterSum:
         steps.append((second, width, third, reached, 0))
         width = reached + 3**third
     table = np.array(steps, np.int64).reshape(-1, 5)
-    return FilterSum(size, levels, max(0, len(table) - 1), table)
+    return FilterSum(size, max(0, len(table) - 1), table)
 
 
 def _widest_piece(size: int) -> int:
@@ -184,59 +178,126 @@ def _widest_piece(size: int) -> int:
 
 
 @compiled
-def address_of_sum(window: FilterSum) -> FilterSum:
-    return FilterSum(window.size, window.levels, window.pieces, numbers_of(window.steps))
-
-
-@compiled
-def taps_of_step(
-    window: FilterSum, number: int, last: int, first: int, rows: int, room: int, length: int
-) -> Taps:
-    """Return the places of the three parts that a step adds.
-
-    `last` is the place of the sum so far, and `first` that of the first tap. Pieces lie in `room`,
-    `length` apart. Neighbouring taps are `rows` numbers apart.
-    """
-    at, steps = 5 * number, window.steps
-    second = first if steps[at] == 0 else room + (steps[at] - 1) * length
-    third = first if steps[at + 2] == 0 else room + (steps[at + 2] - 1) * length
-    return Taps(last, second + steps[at + 1] * rows, third + steps[at + 3] * rows, False)
-
-
-@compiled
 def moving_sum(
-    memory: Numbers, ring: int, window: FilterSum, step: int, group: RowGroup, room: int,
-    length: int,
+    group: RowGroup, ring: int, window: FilterSum, step: int, room: int,
+    masses: Masses | None = None,
 ) -> Taps:  # fmt: skip
     """Return three places whose sum is the sum over a filter's taps, `step` pixels apart.
 
-    `room` is scratch space of `levels` + 1 quantities, `length` apart.
+    `room` is scratch space of `pieces` quantities. With `masses`, of the ring and of the pieces
+    in `room`, numbers are deficits, and sums are merges (`box`).
     """
     last = ring + group.start
     if window.size == 1:
         return Taps(last, last, last, True)
-    rows = step * group.rows
-    fill_halo(memory, ring, group, step * (window.size // 2))
-    last -= window.size // 2 * rows
-    first = last
-    for number in range(window.pieces):
-        taps = taps_of_step(window, number, last, first, rows, room, length)
-        last = room + min(number, window.levels) * length
-        write_box(memory, taps, last, group.size + window.steps[5 * number + 4] * rows)
-    return taps_of_step(window, window.pieces, last, first, rows, room, length)
+    fill_halo(group, ring, step * (window.size // 2))
+    rows, length = step * group.rows, group.length
+    begin = group.start - window.size // 2 * rows
+    first = last = ring + begin
+    room += begin
+    number = 0
+    while True:
+        at, steps = 5 * number, window.steps
+        second = first if steps[at] == 0 else room + (steps[at] - 1) * length
+        third = first if steps[at + 2] == 0 else room + (steps[at + 2] - 1) * length
+        taps = Taps(last, second + steps[at + 1] * rows, third + steps[at + 3] * rows, False)
+        if number == window.pieces:
+            return taps
+        last = room + number * length
+        write_box(group.memory, taps, last, group.size + steps[at + 4] * rows, masses)
+        number += 1
 
 
 @compiled
-def box(memory: Numbers, taps: Taps, at: int) -> Vector:
-    """Return a moving sum at one vector of pixels."""
+def write_box(
+    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None = None
+) -> None:  # fmt: skip
+    for at in range(0, size, memory.per_vector):
+        store(memory, out + at, box(memory, taps, at, out, masses))
+
+
+@compiled
+def box(
+    memory: Numbers, taps: Taps, at: int, out: int = 0, masses: Masses | None = None
+) -> Vector:  # fmt: skip
+    """Return a moving sum at one vector of pixels.
+
+    With `masses`, the deficit of three parts together, Σ u_p + N (Lagrange's identity). The root
+    masses of all three together are those of the place `out`.
+    """
+    first = load(memory, taps.first + at)
     if taps.single:
-        return load(memory, taps.first + at)
+        return first
     rest = load(memory, taps.second + at) + load(memory, taps.third + at)
-    return load(memory, taps.first + at) + rest
+    if masses is None:
+        return first + rest
+    a, b, c = load_taps(memory, taps, masses.left + at)
+    x, y, z = load_taps(memory, taps, masses.right + at)
+    total = load(memory, out + masses.left + at) * load(memory, out + masses.right + at)
+    total = total + masses.tiny
+    total = total + (a * x + (b * y + c * z))
+    scale = 1.0 / total
+    squares = difference(a, x, b, y, scale) + difference(a, x, c, z, scale)
+    squares = squares + difference(b, y, c, z, scale)
+    return (first + rest) + masses.twice * total * squares
 
 
 @compiled
-def add_branch(memory: Numbers, state: int, scale: float, taps: Taps, size: int) -> None:
-    """state ← scale · state + box(branch): the skip connection and the outer filter."""
-    for at in range(0, size, VECTOR_BYTES // memory.itemsize):
-        store(memory, state + at, add(load(memory, state + at), box(memory, taps, at), scale))
+def difference(a: Vector, b: Vector, other_a: Vector, other_b: Vector, scale: Vector) -> Vector:
+    """Return the square of (a b' − a' b) times `scale`, the same for exchanged sides."""
+    part = (rounded_product(a, other_b) - rounded_product(other_a, b)) * scale
+    return part * part
+
+
+@compiled
+def load_taps(memory: Numbers, taps: Taps, at: int) -> tuple[Vector, Vector, Vector]:
+    first = load(memory, taps.first + at)
+    if taps.single:
+        return first, 0.0 * first, 0.0 * first
+    return first, load(memory, taps.second + at), load(memory, taps.third + at)
+
+
+# -- the skip connection and the outer filter
+
+
+@compiled
+def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any) -> None:
+    """state ← skip_scale · state + box(branch), of two rings."""
+    memory, state = group.memory, state + group.start
+    taps = moving_sum(group, branch, outer, layer.outer_step, group.places.room1)
+    for at in range(0, group.size, memory.per_vector):
+        branch_sum = box(memory, taps, at)
+        store(memory, state + at, add(load(memory, state + at), branch_sum, layer.skip_scale))
+
+
+@compiled
+def add_branch_deficit(
+    group: RowGroup, before: int, after: int, outer: FilterSum, layer: Any, masses: Masses,
+    with_features: bool,
+) -> None:  # fmt: skip
+    """Set u `after` the layer: the merge of the identity path with the window of the branch.
+
+    F = √(q1 q2) − u follows from it.
+    """
+    memory, places, start, step = group.memory, group.places, group.start, layer.outer_step
+    left, right, skip, half = masses.left, masses.right, layer.skip_scale, layer.half_factor
+    parts = moving_sum(group, places.branch_distance, outer, step, places.room1, masses)
+    before, after = before + start, after + start
+    for at in range(0, group.size, memory.per_vector):
+        f, g = load(memory, before + left + at), load(memory, before + right + at)
+        product = load(memory, after + left + at) * load(memory, after + right + at)
+        total = product + layer.tiny + skip * (f * g)
+        a, b, c = load_taps(memory, parts, left + at)
+        x, y, z = load_taps(memory, parts, right + at)
+        total = total + half * (a * x + (b * y + c * z))
+        scale = 1.0 / total
+        identity = difference(f, g, a, x, scale) + difference(f, g, b, y, scale)
+        identity = identity + difference(f, g, c, z, scale)
+        taps = difference(a, x, b, y, scale) + difference(a, x, c, z, scale)
+        taps = taps + difference(b, y, c, z, scale)
+        squares = half * (skip * identity + half * taps)
+        deficit = skip * load(memory, before + at) + box(memory, parts, at)
+        deficit = deficit + 2.0 * total * squares
+        store(memory, after + at, deficit)
+        if with_features:
+            store(memory, places.features + start + at, 2.0 * product - deficit)

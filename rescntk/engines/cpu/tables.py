@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from threading import RLock
 
@@ -22,27 +22,18 @@ Layout = Callable[[np.ndarray], np.ndarray]
 class OrderedSignals:
     """Signals of X or of Z, from the longest to the shortest, equal lengths together.
 
-    Attributes
-    ----------
-    order : array (cases,), int
-        Their places in the batch.
-    lengths : array (cases,), int
-    scale : array (cases,)
-        The numbers by which signals were divided, in the order of the batch.
+    `order` are their places in the batch, and `lengths` their lengths. `scale` are the numbers by
+    which signals were divided, in the order of the batch.
     """
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self.scale: Array = np.empty(len(batch))
         if isinstance(batch, SignalList):
-            self.order = batch.order
-            self.lengths = batch.lengths[self.order]
+            self.order, lengths = batch.order, batch.lengths
         else:
-            self.order = np.arange(len(batch))
-            self.lengths = np.full(len(batch), batch.shape[2])
-
-    def __len__(self) -> int:
-        return len(self.order)
+            self.order, lengths = np.arange(len(batch)), np.full(len(batch), batch.shape[2])
+        self.lengths = lengths[self.order]
 
     def of_each_length(self, cases: slice) -> list[Array]:
         """Return some of the signals: an array (cases, channels, d) for each length."""
@@ -54,15 +45,15 @@ class OrderedSignals:
 class SignalBlock:
     """Consecutive signals with their tables, which are made when they are first asked for.
 
-    Parameters
+    `cases` are the places of the block among all `signals` of the side. `tables` of each length
+    may be known. A part has the tables of the block `whole`.
+
+    Attributes
     ----------
-    plan : Plan
-    signals : OrderedSignals
-        All signals of the side.
-    cases : slice
-        The places of the block among them.
-    tables : list of SignalTables, optional
-        The tables of each length, if they are known.
+    here : slice
+        The cases' places in the block that has the tables.
+    places, lengths, offsets : array (cases,), int
+        Their places in the batch, lengths, and rows of pairs with the cases on the right.
     """
 
     def __init__(
@@ -71,12 +62,15 @@ class SignalBlock:
         signals: OrderedSignals,
         cases: slice,
         tables: list[SignalTables] | None = None,
+        whole: SignalBlock | None = None,
     ) -> None:
         self.cases, self._plan, self._signals, self._lock = cases, plan, signals, RLock()
         self.lengths, self.places = signals.lengths[cases], signals.order[cases]
         self.offsets = plan.offsets(self.lengths)
-        self._tables = tables
-        self._made: dict[str, FlatTables] = {}
+        self._tables, self._packed = tables, dict[str, FlatTables]()
+        self._whole = whole or self
+        first = self._whole.cases.start
+        self.here = slice(cases.start - first, cases.stop - first)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -84,16 +78,19 @@ class SignalBlock:
     def contains(self, cases: slice) -> bool:
         return self.cases.start <= cases.start and cases.stop <= self.cases.stop
 
-    def part(self, cases: slice) -> Part:
+    def part(self, cases: slice) -> SignalBlock:
         """Return some of the cases, by their places among all signals of the side.
 
-        Cases of one length become a block, which takes a part of known tables or makes its own.
+        Cases of one length take a part of known tables, or make their own. Others share the
+        block's tables.
         """
+        if cases == self.cases:
+            return self
+        if not self._plan.closed:
+            return SignalBlock(self._plan, self._signals, cases, whole=self)
         start, stop = cases.start - self.cases.start, cases.stop - self.cases.start
-        if not self._plan.closed or cases == self.cases:
-            return Part(self, start, stop)
         known = self._tables and [self._tables[0].cases(slice(start, stop))]
-        return Part(SignalBlock(self._plan, self._signals, cases, known), 0, stop - start)
+        return SignalBlock(self._plan, self._signals, cases, known)
 
     def made(self) -> SignalBlock:
         """Return the block after its tables are made, of which parts then take theirs."""
@@ -119,14 +116,16 @@ class SignalBlock:
     @cached_property
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
+        if self._whole is not self:
+            return self._whole.means[:, self.here]
         return np.concatenate([each.means for each in self.tables], axis=1)
 
-    @cached_property
+    @property
     def left_cases(self) -> LeftCases:
         """The places of the cases in the left tables; lengths are numbered from the longest."""
-        pixels = self.lengths + 2 * self._plan.margin
+        pixels = self._whole.lengths + 2 * self._plan.margin
         length = np.cumsum(np.diff(self.lengths, prepend=self.lengths[0]) != 0)
-        return LeftCases(first_places(pixels), pixels, length)
+        return LeftCases(first_places(pixels)[self.here], pixels[self.here], length)
 
     def rows(
         self, cases: np.ndarray, counts: np.ndarray, group_rows: int, right: bool = True
@@ -139,36 +138,46 @@ class SignalBlock:
         number = len(row_case)
         filled = np.minimum(np.arange(-(-number // group_rows) * group_rows), number - 1)
         row_case, offset = row_case[filled], offset[filled] * right
+        whole, places = self._whole, self.here.start + cases[row_case]
         if self._plan.all_offsets:
-            begins, stride = first_places(self.lengths + self.offsets - 1), 1
+            begins, stride = first_places(whole.lengths + whole.offsets - 1), 1
         else:  # cases lie side by side
-            begins, stride = np.arange(len(self)), len(self)
-        places = cases[row_case]
-        lengths = self.lengths[places]
+            begins, stride = np.arange(len(whole)), len(whole)
+        lengths = whole.lengths[places]
         first = (offset - self._plan.margin) % lengths
         return RowPlaces(number, row_case, begins[places], first, lengths, stride)
 
-    @property
-    def left(self) -> FlatTables:
-        """The left tables. Open rows have the pixels of the margin too."""
-        return self._once("left", lambda: self._pack(self._left_layout))
+    def packed(self, layout: str) -> FlatTables:
+        """Return the tables of one layout, which the first thread to ask for them makes.
 
-    @property
-    def right(self) -> FlatTables:
-        """The right tables, with the pixels that all offsets meet."""
-        return self._once("right", lambda: self._pack(self._right_layout))
+        - "left": open rows have the pixels of the margin too.
+        - "right": with the pixels that all offsets meet.
+        - "masses": the tables for the recursion of deficits, laid out like the right ones.
+        """
+        whole = self._whole
+        with whole._lock:
+            if layout not in whole._packed:
+                whole._packed[layout] = whole._pack(layout)
+            return whole._packed[layout]
 
-    @property
-    def masses(self) -> FlatTables:
-        """The tables for the recursion of deficits, laid out like the right ones."""
-        return self._once("masses", self._pack_masses)
+    def _pack(self, layout: str) -> FlatTables:
+        if layout == "masses":
+            return self._flat_tables(self._right_layout, *self._masses())
+        by_case = self._left_layout if layout == "left" else self._right_layout
+        return self._flat_tables(by_case, self._unit_vectors())
 
-    def _once(self, name: str, make: Callable[[], FlatTables]) -> FlatTables:
-        """Return tables that the first thread to ask for them makes."""
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            return self._made[name]
+    def _unit_vectors(self) -> list[Array]:
+        """Return û; or pixels' vectors, whose half squared distances are summed over a window."""
+        if not self._plan.window:
+            return [tables.unit_vectors for tables in self.tables]
+        found: list[Array] = []
+        for (scaling, signals), tables in zip(self._each_length, self.tables, strict=True):
+            factor = np.sqrt(0.5 * scaling.input_scale / self._plan.window)
+            scale = np.asarray(tables.scale)
+            divisors = np.where((scale > 0) & np.isfinite(scale), scale, np.inf)
+            vectors = np.asarray(signals, np.float64).transpose(1, 2, 0) / divisors
+            found.append(np.asarray(vectors * factor))
+        return found
 
     def _left_layout(self, table: np.ndarray) -> np.ndarray:
         margin, d = self._plan.margin, table.shape[1]
@@ -183,15 +192,9 @@ class SignalBlock:
             table = table[:, np.arange(2 * d - 1) % d].swapaxes(1, 2)
         return table.reshape(len(table), table.shape[1] * table.shape[2])
 
-    def _pack(self, layout: Layout) -> FlatTables:
-        units = [
-            self._window_vectors(*both, tables) if self._plan.window else tables.unit_vectors
-            for both, tables in zip(self._each_length, self.tables, strict=True)
-        ]
-        return self._flat_tables(layout, units)
-
-    def _pack_masses(self) -> FlatTables:
-        parts = []
+    def _masses(self) -> Iterator[tuple[Array, ...]]:
+        """Return û, √(F/2), and √(m/2) of the inner and of the outer pieces, of each length."""
+        parts: list[tuple[Array, ...]] = []
         for scaling, signals in self._each_length:
             pixels, net, d = read_input(scaling, signals), scaling.network, scaling.d
             layers = list(scaling.variances(np, pixels.variance, with_tangent=False))
@@ -209,7 +212,7 @@ class SignalBlock:
             masses = [at.features for at in layers], inner, outer
             roots = [np.sqrt(0.5 * np.array(of).reshape(shape)) for of in masses]
             parts.append((pixels.unit_vectors, *roots))
-        return self._flat_tables(self._right_layout, *zip(*parts, strict=True))
+        return zip(*parts, strict=True)
 
     def _flat_tables(
         self, layout: Layout, units: Sequence[Array], *masses: Sequence[Array]
@@ -225,47 +228,6 @@ class SignalBlock:
         half_root, inverse = (join([each.layers[k] for each in self.tables]) for k in range(2))
         of_masses = [join(parts) for parts in masses] or [np.empty(0, dtype)] * 3
         return FlatTables(join(units), half_root, inverse, *of_masses)
-
-    def _window_vectors(self, scaling: Scaling, signals: Array, tables: SignalTables) -> Array:
-        """Return pixels' vectors, whose half squared distances are summed over a window."""
-        factor = np.sqrt(0.5 * scaling.input_scale / self._plan.window)
-        scale = np.asarray(tables.scale)
-        divisors = np.where((scale > 0) & np.isfinite(scale), scale, np.inf)
-        vectors = np.asarray(signals, np.float64).transpose(1, 2, 0) / divisors
-        return np.asarray(vectors * factor)
-
-
-class Part:
-    """Some cases of a block, from the place `start` to `stop` in it.
-
-    Attributes
-    ----------
-    here, cases : slice
-        Their places in the block, and among all signals of the side.
-    places : array (cases,), int
-        Their places in the batch.
-    lengths, offsets : array (cases,), int
-        Lengths, and rows of pairs with the cases on the right.
-    """
-
-    def __init__(self, block: SignalBlock, start: int, stop: int) -> None:
-        self.block, self.start, self.here = block, start, slice(start, stop)
-        self.cases = slice(block.cases.start + start, block.cases.start + stop)
-        self.places, self.lengths = block.places[self.here], block.lengths[self.here]
-        self.offsets = block.offsets[self.here]
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def means(self) -> Array:
-        return self.block.means[:, self.here]
-
-    @property
-    def left_cases(self) -> LeftCases:
-        """Where the cases lie in the left tables; lengths are counted from the first one."""
-        first, pixels, length = (table[self.here] for table in self.block.left_cases)
-        return LeftCases(first, pixels, length - length[0])
 
 
 def pieces(mass: Array, size: int, step: int = 1) -> list[np.ndarray]:

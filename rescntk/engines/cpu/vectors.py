@@ -1,9 +1,7 @@
 """Vectors of numbers as a type that numba compiles: the loops of the engine "numba" use them.
 
 LLVM can turn a loop over numbers into a loop over vectors by itself. It then keeps the
-polynomials' coefficients in registers, of which there are too few. It also passes one vector
-after the other, and waits for each.
-
+polynomials' coefficients in registers, of which there are too few, and waits for each vector.
 Here a vector is as long as several registers of the processor. Independent instructions then
 lie side by side, and a coefficient is read where it is used.
 
@@ -19,12 +17,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, models, overload, overload_attribute, register_model
 
 LINE_BYTES = 64
@@ -34,9 +34,8 @@ VECTOR_BYTES = 256 if llvmlite.binding.get_host_cpu_features().get("avx512f") el
 """Bytes of a vector of `load`.
 
 Longer vectors put more independent instructions side by side, but need more registers. 256 are
-four registers of AVX-512. Without AVX-512 registers are half as many and half as long; 64 are
-two of AVX, chosen without measurement. Measured on an AMD EPYC (Zen 5), in nanoseconds per
-pixel pair and layer, both kernels: 1.45 with vectors by LLVM, 1.29 with vectors of one
+four registers of AVX-512; 64 are two of AVX, chosen without measurement. On an AMD EPYC (Zen 5)
+a pixel pair and layer, both kernels, take 1.45 ns with vectors by LLVM, 1.29 with vectors of one
 register, 1.16 of two, 1.03 of four.
 """
 
@@ -44,7 +43,10 @@ Vector = Any
 """A value of `VectorType` in compiled code, which mypy cannot know."""
 
 Numbers = Any
-"""A value of `NumbersType` in compiled code, or an array in its place."""
+"""The address of an array's numbers in compiled code (`addresses`), which the array must outlive.
+
+`per_vector` and `per_line` are the numbers in a vector of `load` and of `load_line`.
+"""
 
 
 class VectorType(types.Type):
@@ -62,73 +64,57 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, vector, ir.VectorType(number, vector.count))
 
 
-class NumbersType(types.Type):
-    """Numba's type of the address of numbers. The array that holds them must outlive it."""
-
-    def __init__(self, dtype: types.Float) -> None:
-        self.dtype = dtype
-        super().__init__(name=f"Numbers({dtype})")
-
-
-@register_model(NumbersType)
-class _NumbersModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, numbers: NumbersType) -> None:
-        number = manager.lookup(numbers.dtype).get_value_type()
-        super().__init__(manager, numbers, number.as_pointer())
+# -- addresses
 
 
 @intrinsic
-def numbers_of(typing: Any, array: Any) -> Any:
-    """Return the address of the numbers of a contiguous array."""
-    numbers = NumbersType(array.dtype)
+def addresses(typing: Any, record: Any) -> Any:
+    """Return an array's address, or a tuple with addresses in the place of its arrays."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return context.make_array(sig.args[0])(context, builder, args[0]).data
+        value = _addresses(context, builder, record, args[0])
+        return impl_ret_borrowed(context, builder, sig.return_type, value)
 
-    return numbers(array), generate
-
-
-@intrinsic
-def _read(typing: Any, numbers: Any, index: Any) -> Any:
-    """Return one number."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(builder.gep(args[0], [args[1]]))
-
-    return numbers.dtype(numbers, types.intp), generate
+    return _address_type(record)(record), generate
 
 
-@intrinsic
-def _write(typing: Any, numbers: Any, index: Any, value: Any) -> Any:
-    """Write one number."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store(args[2], builder.gep(args[0], [args[1]]))
-        return context.get_dummy_value()
-
-    return types.void(numbers, types.intp, numbers.dtype), generate
-
-
-@overload(operator.getitem, strict=False)
-def _choose_read(numbers: Any, index: Any) -> Any:
-    return (lambda numbers, index: _read(numbers, index)) if _are_numbers(numbers) else None
+def _address_type(kind: Any) -> Any:
+    """Return the type of `addresses`. Arrays of records stay arrays."""
+    if isinstance(kind, types.Array) and not isinstance(kind.dtype, types.Record):
+        return types.CPointer(kind.dtype)
+    if isinstance(kind, types.BaseTuple):
+        fields = [_address_type(field) for field in kind]
+        return types.BaseTuple.from_types(fields, getattr(kind, "instance_class", None))
+    return kind
 
 
-@overload(operator.setitem, strict=False)
-def _choose_write(numbers: Any, index: Any, value: Any) -> Any:
-    if not _are_numbers(numbers):
-        return None
-    return lambda numbers, index, value: _write(numbers, index, value)
+def _addresses(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    result = _address_type(kind)
+    if isinstance(result, types.CPointer):
+        return context.make_array(kind)(context, builder, value).data
+    if isinstance(kind, types.BaseTuple):
+        fields = [
+            _addresses(context, builder, field, builder.extract_value(value, place))
+            for place, field in enumerate(kind)
+        ]
+        return context.make_tuple(builder, result, fields)
+    return value
 
 
-@overload_attribute(NumbersType, "itemsize", strict=False)
-def _choose_itemsize(numbers: Any) -> Any:
-    itemsize = numbers.dtype.bitwidth // 8
-    return lambda numbers: itemsize
+def _attribute(name: str, size: int) -> None:
+    """Define an attribute of addresses: the numbers in `size` bytes."""
+
+    @overload_attribute(types.CPointer, name, strict=False)
+    def choose(numbers: Any) -> Any:
+        count = size * 8 // numbers.dtype.bitwidth
+        return lambda numbers: count
 
 
-def _are_numbers(kind: Any) -> bool:
-    return isinstance(kind, NumbersType)
+_attribute("per_vector", VECTOR_BYTES)
+_attribute("per_line", LINE_BYTES)
+
+
+# -- arithmetic
 
 
 def _repeat(context: Any, builder: Any, vector: VectorType, value: Any) -> Any:
@@ -157,18 +143,27 @@ def _common(*kinds: Any) -> Any:
     return vectors[0] if vectors and fit and len(set(vectors)) == 1 else None
 
 
+def _elementwise(build: Callable[..., Any], *kinds: Any, result: Any = None) -> Any:
+    """Return the signature and the code of a function of vectors of one type and numbers.
+
+    `build` takes LLVM's builder and the vectors. `result` is the type of the result, unless it is
+    a vector.
+    """
+    vector = _common(*kinds)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return build(builder, *_vectors(context, builder, vector, sig.args, args))
+
+    return (result or vector)(*kinds), generate
+
+
 def _operator(symbol: Callable[..., Any], instruction: str) -> None:
     """Define an operator of two vectors, or of a vector and a number, by LLVM's instruction."""
 
-    @intrinsic
-    def compute(typing: Any, a: Any, b: Any) -> Any:
-        vector = _common(a, b)
+    def build(builder: Any, a: Any, b: Any) -> Any:
+        return getattr(builder, instruction)(a, b, flags=("contract",))
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            operands = _vectors(context, builder, vector, sig.args, args)
-            return getattr(builder, instruction)(*operands, flags=("contract",))
-
-        return vector(a, b), generate
+    compute = intrinsic(lambda typing, a, b: _elementwise(build, a, b))
 
     @overload(symbol, strict=False)
     def choose(a: Any, b: Any) -> Any:
@@ -181,84 +176,57 @@ _operator(operator.mul, "fmul")
 _operator(operator.truediv, "fdiv")
 
 
+def _call(name: str, builder: Any, *operands: Any) -> Any:
+    """Call a function of LLVM on vectors of one type."""
+    kind = operands[0].type
+    bits = 64 if isinstance(kind.element, ir.DoubleType) else 32
+    signature = ir.FunctionType(kind, [kind] * len(operands))
+    full = f"llvm.{name}.v{kind.count}f{bits}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, full), operands)
+
+
+def _function(name: str) -> Any:
+    """Return a function of one vector that is a function of LLVM."""
+    return intrinsic(lambda typing, a: _elementwise(partial(_call, name), a))
+
+
+sqrt, fabs, floor = map(_function, ("sqrt", "fabs", "floor"))
+
+
 @intrinsic
 def rounded_product(typing: Any, a: Any, b: Any) -> Any:
     """Return a·b, rounded: sums do not contract it. So a·b − c·d is exactly −(c·d − a·b).
 
     numba allows contraction of all products. LLVM's fma(a, b, −0) is none, and as fast.
     """
-    vector = _common(a, b)
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        a, b = _vectors(context, builder, vector, sig.args, args)
-        kind = a.type
-        full = f"llvm.fma.v{vector.count}f{vector.scalar.bitwidth}"
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind] * 3), full
-        )
-        return builder.call(function, (a, b, ir.Constant(kind, [-0.0] * vector.count)))
+    def build(builder: Any, a: Any, b: Any) -> Any:
+        return _call("fma", builder, a, b, ir.Constant(a.type, [-0.0] * a.type.count))
 
-    return vector(a, b), generate
-
-
-def _function(name: str) -> Any:
-    """Return a function of one vector that is an intrinsic of LLVM."""
-
-    @intrinsic
-    def compute(typing: Any, a: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            kind = args[0].type
-            full = f"llvm.{name}.v{a.count}f{a.scalar.bitwidth}"
-            signature = ir.FunctionType(kind, [kind])
-            function = cgutils.get_or_insert_function(builder.module, signature, full)
-            return builder.call(function, args)
-
-        return (a(a), generate) if isinstance(a, VectorType) else None
-
-    return compute
-
-
-sqrt = _function("sqrt")
-fabs = _function("fabs")
-floor = _function("floor")
+    return _elementwise(build, a, b)
 
 
 @intrinsic
 def where_less(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Return x where a < b, and y elsewhere, NaN included."""
-    vector = _common(a, b, x, y)
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        a, b, x, y = _vectors(context, builder, vector, sig.args, args)
+    def build(builder: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
         return builder.select(builder.fcmp_ordered("<", a, b), x, y)
 
-    return vector(a, b, x, y), generate
-
-
-@intrinsic
-def any_less(typing: Any, a: Any, b: Any) -> Any:
-    """Return whether a < b for any of the numbers."""
-    vector = _common(a, b)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        less = builder.fcmp_ordered("<", *_vectors(context, builder, vector, sig.args, args))
-        bits = ir.IntType(vector.count)
-        return builder.icmp_unsigned("!=", builder.bitcast(less, bits), bits(0))
-
-    return types.boolean(a, b), generate
+    return _elementwise(build, a, b, x, y)
 
 
 @intrinsic
 def any_negative(typing: Any, a: Any) -> Any:
-    """Return whether the sign of any of the numbers is set: cheaper than `any_less` of zero.
+    """Return whether the sign of any of the numbers is set.
 
     Signs of short vectors are joined bit by bit, which keeps the units of products free.
     """
+    bits, number = a.scalar.bitwidth, ir.IntType(a.scalar.bitwidth)
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        bits, count = a.scalar.bitwidth, a.count
-        number = ir.IntType(bits)
-        signs = builder.bitcast(args[0], ir.VectorType(number, count))
+    def build(builder: Any, vector: Any) -> Any:
+        count = a.count
+        signs = builder.bitcast(vector, ir.VectorType(number, count))
         while count * bits > 8 * LINE_BYTES:
             count //= 2
             halves = [
@@ -272,7 +240,7 @@ def any_negative(typing: Any, a: Any) -> Any:
         negative = builder.bitcast(builder.icmp_signed("<", signs, zero), mask)
         return builder.icmp_unsigned("!=", negative, mask(0))
 
-    return types.boolean(a), generate
+    return _elementwise(build, a, result=types.boolean)
 
 
 @intrinsic
@@ -295,60 +263,49 @@ def align_stack(typing: Any) -> Any:
     return types.void(), generate
 
 
-def _place(
-    context: Any, builder: Any, kind: Any, array: Any, index: Any, vector: VectorType
-) -> Any:
-    """Return the address of array[index], as the address of a vector."""
-    if isinstance(kind, NumbersType):
-        data = array
-    else:
-        data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), context.get_value_type(vector).as_pointer())
+# -- loads and stores
 
 
-@intrinsic
-def load_like(typing: Any, array: Any, index: Any, kind: Any) -> Any:
-    """Read a vector from array[index:], of the length and the precision of the vector `kind`."""
-    narrow = VectorType(array.dtype, kind.count * array.dtype.bitwidth // 8)
+def _read(kind: VectorType, *arguments: Any) -> Any:
+    """Return the signature and the code of a load of `kind` from numbers[index:]."""
+    dtype = arguments[0].dtype
+    narrow = VectorType(dtype, kind.count * dtype.bitwidth // 8)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _place(context, builder, sig.args[0], args[0], args[1], narrow)
-        value = builder.load(place, align=narrow.scalar.bitwidth // 8)
+        address = context.get_value_type(narrow).as_pointer()
+        place = builder.bitcast(builder.gep(args[0], [args[1]]), address)
+        value = builder.load(place, align=dtype.bitwidth // 8)
         return value if narrow == kind else builder.fpext(value, context.get_value_type(kind))
 
-    return kind(array, types.intp, kind), generate
-
-
-def _loader(size: int) -> Any:
-    """Return a function that reads a vector of `size` bytes from array[index:]."""
-
-    @intrinsic
-    def compute(typing: Any, array: Any, index: Any) -> Any:
-        vector = VectorType(array.dtype, size)
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            place = _place(context, builder, sig.args[0], args[0], args[1], vector)
-            return builder.load(place, align=vector.scalar.bitwidth // 8)
-
-        return vector(array, types.intp), generate
-
-    return compute
-
-
-load = _loader(VECTOR_BYTES)
-load_line = _loader(LINE_BYTES)
+    return kind(*arguments), generate
 
 
 @intrinsic
-def store(typing: Any, array: Any, index: Any, vector: Any) -> Any:
-    """Write a vector or a number to array[index:]."""
+def load(typing: Any, numbers: Any, index: Any) -> Any:
+    return _read(VectorType(numbers.dtype, VECTOR_BYTES), numbers, types.intp)
+
+
+@intrinsic
+def load_line(typing: Any, numbers: Any, index: Any) -> Any:
+    return _read(VectorType(numbers.dtype, LINE_BYTES), numbers, types.intp)
+
+
+@intrinsic
+def load_like(typing: Any, numbers: Any, index: Any, kind: Any) -> Any:
+    """Read a vector of the length and the precision of the vector `kind`."""
+    return _read(kind, numbers, types.intp, kind)
+
+
+@intrinsic
+def store(typing: Any, numbers: Any, index: Any, vector: Any) -> Any:
+    """Write a vector to numbers[index:]."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _place(context, builder, sig.args[0], args[0], args[1], vector)
-        builder.store(args[2], place, align=sig.args[0].dtype.bitwidth // 8)
+        place = builder.bitcast(builder.gep(args[0], [args[1]]), args[2].type.as_pointer())
+        builder.store(args[2], place, align=vector.scalar.bitwidth // 8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, vector), generate
+    return types.void(numbers, types.intp, vector), generate
 
 
 @intrinsic

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rescntk.engines.cpu import compilation, merged, rows
+from rescntk.engines.cpu import compilation, rows
 from tests.engine_names import needs_numba
 from tests.processes import run
 
@@ -13,13 +13,12 @@ pytestmark = [needs_numba, pytest.mark.slow]
 
 
 def test_the_loops_are_kept_on_disk():
-    for function in (rows.compute, merged.compute_in_deficits):
-        assert function.stats.cache_path is not None
+    assert rows.compute.stats.cache_path is not None
 
 
 def test_the_stamp_follows_every_file_that_is_compiled(monkeypatch):
     stamp, read = compilation.source_stamp(), Path.read_bytes
-    loops = ("vectors.py", "sums.py", "layers.py", "heads.py", "rows.py", "merged.py")
+    loops = ("vectors.py", "sums.py", "layers.py", "heads.py", "rows.py")
     for name in (*loops, "polynomials.py"):
 
         def changed(path, name=name):

@@ -7,25 +7,30 @@ import pytest
 from numba import njit
 
 from rescntk.engines import exact_sum
-from rescntk.engines.cpu.arguments import RowGroup
+from rescntk.engines.cpu.arguments import Results, RowGroup
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.heads import sum_pixels
+from rescntk.engines.cpu.sums import resized
+from rescntk.engines.cpu.vectors import addresses
 from rescntk.validation import DTYPES
 from tests import tolerances
 
 
 @njit(**OPTIONS)
-def on_grids(memory, group, grids, sums):
-    sum_pixels(memory, 0, group, grids, 0, 0, sums, 1.0)
+def on_grids(memory, d, rows, results):
+    group = resized(RowGroup(addresses(memory), 0, 0, d, rows, 0, 0, 0, True), d, 0)
+    sum_pixels(group, 0, results, 0, 0, 1.0)
 
 
 def row_sums(terms, grids):
     """Return sums of `terms`, (d, rows), over d, from the parts on each grid."""
     d, rows = terms.shape
     sums = np.zeros((len(grids), rows + 64))
-    of_rows = np.tile(np.reshape(grids, (-1, 1, 1, 1)), (1, 2, 1, rows + 64))
+    of_rows = np.tile(np.reshape(grids, (-1, 1)), (2, 1, 1, rows + 64))
     memory = np.concatenate([terms.ravel(), np.zeros(64, terms.dtype)])
-    on_grids(memory, RowGroup(d, rows, 0, 0, d * rows, True), of_rows, sums)
+    nothing = dict.fromkeys(Results._fields, 0.0)
+    results = Results(**(nothing | {"row_grids": of_rows, "row_sums": sums}))
+    on_grids(memory, d, rows, results)
     return exact_sum.total(sums)[:rows]
 
 

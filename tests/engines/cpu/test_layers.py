@@ -7,7 +7,7 @@ from numba import njit
 
 from rescntk.engines.cpu import layers
 from rescntk.engines.cpu.compilation import OPTIONS
-from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, numbers_of, store
+from rescntk.engines.cpu.vectors import VECTOR_BYTES, addresses, load, store
 from rescntk.engines.layer import dual
 from rescntk.engines.scaling import DOUBTFUL, MOST_E, constants_dtype
 from rescntk.validation import DTYPES
@@ -15,20 +15,23 @@ from tests import tolerances
 
 
 @njit(**OPTIONS)
-def relu(half_g, w, constants, p, r, out):
-    for at in range(0, len(w), VECTOR_BYTES // w.itemsize):
-        complement, polynomials = load(w, at), (numbers_of(p), numbers_of(r))
-        v = 2.0 - complement
-        branch = dual(load(half_g, at), complement, v, constants[0], polynomials)
-        store(out[0], at, branch.deficit)
-        store(out[1], at, branch.K)
-        store(out[2], at, branch.K_dot)
+def relu(arrays, constants, polynomials, out):
+    half_g, w = addresses(arrays)
+    results, count = addresses(out), len(out[0])
+    for at in range(0, count, w.per_vector):
+        branch = dual(
+            load(half_g, at), load(w, at), 2.0 - load(w, at), constants[0], addresses(polynomials)
+        )
+        store(results, at, branch.deficit)
+        store(results, count + at, branch.K)
+        store(results, 2 * count + at, branch.K_dot)
 
 
 @njit(**OPTIONS)
 def doubt(total, root, half_g, constants, out):
-    t, r, g = load(total, 0), load(root, 0), load(half_g, 0)
-    return layers.add_doubt(out, 0, t, r, g, constants[0])
+    total, root, half_g, out = addresses((total, root, half_g, out))
+    vectors = load(total, 0), load(root, 0), load(half_g, 0)
+    return layers.add_doubt(out, 0, *vectors, constants[0])
 
 
 def constants(dtype, **values):
@@ -48,7 +51,7 @@ def test_relu(dtype, rng):
     w[:2], w[-1] = 0.0, 2.0
     w, half_g = w.astype(dtype), rng.uniform(0.1, 9, count).astype(dtype)
     out, record = np.empty((3, count), dtype), constants(dtype, factor=1.5, half_factor=0.75)
-    relu(half_g, w, record, *layers.coefficients(dtype), out)
+    relu((half_g, w), record, layers.coefficients(dtype), out)
     for half, complement, ours in zip(half_g, w, out.T, strict=True):
         g, rho = 1.5 * mp.mpf(float(half)), 1 - mp.mpf(float(complement))
         theta = mp.acos(rho)

@@ -7,22 +7,24 @@ from numba import njit
 from rescntk.engines.cpu import sums
 from rescntk.engines.cpu.arguments import RowGroup, RowPlaces
 from rescntk.engines.cpu.compilation import OPTIONS
-from rescntk.engines.cpu.vectors import VECTOR_BYTES, load, store
+from rescntk.engines.cpu.vectors import VECTOR_BYTES, addresses, load, store
 from rescntk.validation import DTYPES
 from tests import tolerances
 
 
 @njit(**OPTIONS)
-def moving(values, window, step, group, length):
+def moving(values, window, step, rows, halo, closed):
     """Return moving sums. Open rows have sums at pixels with all taps alone."""
-    memory = sums.aligned_zeros((window.levels + 3) * length, values)
-    for at in range(len(values)):
-        memory[group.start + at] = values[at]
-    group = sums.shortened(group, step * (window.size // 2), values.itemsize)
-    window = sums.address_of_sum(window)
-    taps = sums.moving_sum(memory, 0, window, step, group, 2 * length, length)
+    start, length = halo * rows, len(values) + 2 * halo * rows + 200
+    held = np.zeros((window.pieces + 2) * length, values.dtype)
+    held[start : start + len(values)] = values
+    memory, window = addresses((held, window))
+    group = RowGroup(memory, 0, length, 0, rows, halo, 0, 0, closed)
+    group = sums.resized(group, len(values) // rows, start)
+    group = sums.shortened(group, step * (window.size // 2))
+    taps = sums.moving_sum(group, 0, window, step, 2 * length)
     sums.write_box(memory, taps, length, group.size)
-    return memory[length : length + group.d * group.rows]
+    return held[length : length + group.d * rows]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -30,57 +32,41 @@ def moving(values, window, step, group, length):
 @pytest.mark.parametrize("d", [1, 2, 7, 20])
 def test_moving_sums(d, rows, dtype, rng):
     values = rng.standard_normal((d, rows)).astype(dtype)
-    width = VECTOR_BYTES // values.itemsize
     filters = [(size, 1) for size in (1, 3, 5, 7, 9, 11, 13, 15, 17, 31, 35, 63, 83, 245)]
     for size, step in [*filters, (3, 2), (5, 20), (7, 3), (9, 4), (31, 2), (35, 7)]:
         window, reach = sums.filter_sum(size), step * (size // 2)
         halo = reach + size % 2
-        padded = -(-d * rows // width) * width
-        group = RowGroup(d, rows, halo, halo * rows, padded, True)
-        length = (padded + 2 * halo * rows + 3 * width) // width * width
-        computed = moving(values.ravel(), window, step, group, length).reshape(d, rows)
+        computed = moving(values.ravel(), window, step, rows, halo, True).reshape(d, rows)
         wide = values.astype(np.longdouble)
         taps = range(-reach, reach + 1, step)
         exact = sum(np.roll(wide, -k, axis=0) for k in taps)
         terms = sum(np.roll(np.abs(wide), -k, axis=0) for k in taps)
         turned = np.roll(values, 3, axis=0).ravel()
-        shifted = moving(turned, window, step, group, length).reshape(d, rows)
+        shifted = moving(turned, window, step, rows, halo, True).reshape(d, rows)
         assert (shifted == np.roll(computed, 3, axis=0)).all()
         assert (np.abs(computed - exact) <= 4 * tolerances.EPS[dtype] * terms).all()
         extended = np.take(values, np.arange(-reach, d + reach) % d, axis=0)
-        padded = -(-len(extended) * rows // width) * width
-        group = RowGroup(len(extended), rows, 0, 0, padded, False)
-        opened = moving(extended.ravel(), window, step, group, padded + 3 * width)
+        opened = moving(extended.ravel(), window, step, rows, 0, False)
         assert (opened.reshape(d, rows) == computed).all()
 
 
 @njit(**OPTIONS)
-def zeros(size, like):
-    return sums.aligned_zeros(size, like)
-
-
-def test_memory_begins_on_a_cache_line():
-    for size in (1, 8, 1000):
-        memory = zeros(size, np.zeros(1, np.float32))
-        assert memory.shape == (size,) and not memory.any()
-        assert memory.ctypes.data % 64 == 0
-
-
-@njit(**OPTIONS)
-def gather(values, table, rows, group, out):
-    sums.gather_rows(out, 0, values, table, rows, group)
+def gather(values, table, rows, d, number, out):
+    values, rows, out = addresses((values, rows, out))
+    group = RowGroup(out, 0, 0, d, number, 0, 0, 0, False)
+    sums.gather_rows(group, 0, values, table, rows)
 
 
 @pytest.mark.parametrize("rows", [3, 8, 32])
 def test_tables_are_copied_to_rows(rows, rng):
     """Some rows are neighbours in the table, some equal, some neither."""
-    group, out = RowGroup(6, rows, 1, rows, 6 * rows, True), np.zeros(6 * rows)
+    out = np.zeros(6 * rows)
     table, begin = rng.standard_normal(800), np.sort(rng.integers(0, 90, rows))
     begin[: rows // 2] = np.arange(rows // 2)
     begin[-rows // 4 :] = begin[-1]
     nothing, long = np.zeros_like(begin), np.full(rows, 100)
     for stride in (1, 40):
-        gather(table, 200, RowPlaces(rows, nothing, begin, nothing, long, stride), group, out)
+        gather(table, 200, RowPlaces(rows, nothing, begin, nothing, long, stride), 6, rows, out)
         expected = table[200 + begin[None, :] + stride * np.arange(6)[:, None]]
         assert (out.reshape(6, rows) == expected).all()
 
@@ -95,8 +81,8 @@ def test_rows_of_different_periods_are_copied(first, rng):
     repeated = [np.resize(x, 2 * len(x) - 1) for x in signals]
     table = np.concatenate([*repeated, np.zeros(64)])
     begin, shifted = (np.cumsum(pixels) - pixels)[case], (offset + first) % lengths[case]
-    group, out = RowGroup(d, 10, 0, 0, d * 10, False), np.zeros(d * 10)
-    gather(table, 0, RowPlaces(10, case, begin, shifted, lengths[case], 1), group, out)
+    out = np.zeros(d * 10)
+    gather(table, 0, RowPlaces(10, case, begin, shifted, lengths[case], 1), d, 10, out)
     for row, (k, shift) in enumerate(zip(case, offset, strict=True)):
         expected = signals[k][(np.arange(first, first + d) + shift) % lengths[k]]
         assert (out.reshape(d, 10)[:, row] == expected).all()
@@ -104,6 +90,7 @@ def test_rows_of_different_periods_are_copied(first, rng):
 
 @njit(**OPTIONS)
 def reload(values):
+    values = addresses(values)
     total, lost = sums.add_compensated(load(values, 0), 0.0 * load(values, 0), 1e-17)
     total, lost = sums.add_compensated(total, lost, 1e-16)
     store(values, 0, total - lost)

@@ -11,31 +11,33 @@ from rescntk.validation import DTYPES
 
 @njit(**OPTIONS)
 def arithmetic(a, b, out):
-    for at in range(0, len(a), v.VECTOR_BYTES // a.itemsize):
+    count, (a, b, out) = len(a), v.addresses((a, b, out))
+    for at in range(0, count, a.per_vector):
         x, y = v.load(a, at), v.load(b, at)
-        v.store(out[0], at, x + y)
-        v.store(out[1], at, 2 - x)
-        v.store(out[2], at, x * 0.5)
-        v.store(out[3], at, v.sqrt(v.fabs(x)))
-        v.store(out[4], at, v.where_less(x, y, x, 7.0))
-        v.store(out[5], at, v.repeat_like(a[0], y))
+        v.store(out, at, x + y)
+        v.store(out, at + count, 2 - x)
+        v.store(out, at + 2 * count, x * 0.5)
+        v.store(out, at + 3 * count, v.sqrt(v.fabs(x)))
+        v.store(out, at + 4 * count, v.where_less(x, y, x, 7.0))
+        v.store(out, at + 5 * count, v.repeat_like(a[0], y))
 
 
 @njit(**OPTIONS)
 def any_below(a):
-    return v.any_less(v.load(a, 0), 0.0), v.any_negative(v.load(a, 0))
+    return v.any_negative(v.load(v.addresses(a), 0))
 
 
 @njit(**OPTIONS)
 def sum_of_some(a, index):
-    numbers = v.numbers_of(a)
+    numbers = v.addresses(a)
     numbers[1] = numbers[0] + numbers[index]
     v.store(numbers, 2, v.load_line(numbers, index))
-    return a[0] * numbers.itemsize
+    return numbers.per_line
 
 
 @njit(**OPTIONS)
 def widen(a, out):
+    a, out = v.addresses((a, out))
     v.store(out, 0, v.load_like(a, 1, v.load_line(out, 0)))
 
 
@@ -59,11 +61,11 @@ def test_vectors_are_numbers_side_by_side(dtype, rng):
 def test_negative_numbers_are_found_at_each_place(dtype):
     a = np.ones(v.VECTOR_BYTES // np.dtype(dtype).itemsize, dtype)
     a[3] = np.nan
-    assert any_below(a) == (False, False)
+    assert not any_below(a)
     for place in range(len(a)):
         a[:] = 0.0
         a[place] = -1e-30
-        assert any_below(a) == (True, True)
+        assert any_below(a)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,5 +73,5 @@ def test_numbers_are_read_and_written(dtype):
     a = np.arange(3, 67, dtype=dtype)
     expected, line = a.copy(), 64 // a.itemsize
     expected[1], expected[2 : 2 + line] = a[0] + a[20], a[20 : 20 + line]
-    assert sum_of_some(a, 20) == 3.0 * a.itemsize
+    assert sum_of_some(a, 20) == line
     assert (a == expected).all()
