@@ -20,10 +20,10 @@ from .vectors import Numbers
 class FlatTables(NamedTuple):
     """Tables of some signals, each array flat, in the working precision.
 
-    `LeftCases` and `RowPlaces` tell where a case or a row begins. Axes are (case, table, pixel)
-    on the left side of `rows.compute`. Otherwise they are (table, case, pixel) for heads of all
-    offsets, where the first d' − 1 pixels of a case follow once more behind its d' pixels. For
-    other heads they are (table, pixel, case): rows of neighbouring cases are copied together.
+    Axes are (case, table, pixel) on the left side of `rows.compute`; open rows have the margin's
+    pixels too. Otherwise they are (table, case, pixel) for heads of all offsets, where the first
+    d' − 1 pixels of a case follow once more behind its d' pixels. For other heads they are (table,
+    pixel, case): rows of neighbouring cases are copied together.
     """
 
     units: np.ndarray
@@ -66,8 +66,6 @@ class Constants(NamedTuple):
     nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (scaling.py)
     skip: bool  # whether there are skip connections
     linear_apart: bool  # whether F and A are carried without the part of F⁰ (scaling.py)
-    closed: bool  # whether rows close in themselves: all signals have one length
-    halo: int  # the longest reach of a filter in pixels if rows are closed, else 0
     margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0
     head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`
     gpk: bool
@@ -89,8 +87,7 @@ class LeftCases(NamedTuple):
 class RowPlaces(NamedTuple):
     """The places of rows in flat tables: arrays (rows,), int.
 
-    Pixel j is at `begin` + ((`offset` + j) mod `period`) `stride`. The last row is repeated until
-    groups are full.
+    Pixel j is at `begin` + ((`offset` + j) mod `period`) `stride`. The last row fills groups.
     """
 
     number: int  # rows before the last one is repeated
@@ -161,7 +158,7 @@ class RowGroup(NamedTuple):
     halo: int  # pixels that rings repeat at each end
     start: int  # place of the first pixel in a ring: halo · rows, or more in `shortened` rows
     size: int  # d · rows, rounded up to whole vectors: the numbers that loops pass
-    closed: bool  # whether rows close in themselves
+    closed: bool  # whether rows close in themselves: all signals have one length
 
 
 class LeftPixels(NamedTuple):

@@ -24,8 +24,7 @@ compiled = njit(**_INNER)
 """Decorator of the functions that are called by functions kept on disk, and not from Python.
 
 A call from Python ends the process: a test wraps the function with ``njit(**OPTIONS)`` first.
-Without the wrappers that Python and C would call, the first use takes an eighth less time (AMD
-EPYC Zen 4, both precisions).
+Without wrappers for Python and C, the first use takes an eighth less time (AMD EPYC Zen 4).
 """
 
 inlined = njit(inline="always", **_INNER)

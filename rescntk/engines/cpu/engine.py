@@ -21,7 +21,7 @@ from .. import exact_sum
 from ..geometry import on_ring
 from ..protocol import Request, ScaledKernel, Tick, pool_of
 from ..scaling import NEARLY_OPPOSITE
-from .arguments import Constants, LeftCases, Results
+from .arguments import Constants, Results
 from .heads import CODES
 from .layers import coefficients
 from .plan import Plan, TaskCases
@@ -90,8 +90,6 @@ class NumbaRun:
             nearly_opposite=NEARLY_OPPOSITE,
             skip=net.skip,
             linear_apart=self.linear_apart,
-            closed=plan.closed,
-            halo=plan.halo,
             margin=plan.margin,
             head=CODES[head],
             gpk="gpk" in request.kinds,
@@ -175,8 +173,8 @@ class NumbaRun:
         first = left.cases.start, right.cases.start
         results = self._results(n, lengths, right.lengths, group_rows, pixels, *first)
         compute(
-            left.packed("left"), right.packed("right"), lefts, rights, None, group_rows, shift,
-            only_diagonal, *self.plan.memory(longest, group_rows), self.constants, results,
+            left.packed("left"), right.packed("right"), lefts, rights, None, shift, only_diagonal,
+            self.plan.row_group(longest, group_rows), self.constants, results,
         )  # fmt: skip
         length = lefts.length if len(lengths) > 1 else slice(None)  # else the same for all cases
         if self.has_pixels:
@@ -206,11 +204,10 @@ class NumbaRun:
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         pixels = np.empty((len(self.kinds), self.plan.n_depths, *shape))
         results = self._results(1, left_length, lengths, group_rows, pixels, 0, 0)
-        lefts = LeftCases(*np.array([[0], [longest], [0]]))
+        group = self.plan.row_group(longest, group_rows, in_deficits=True)
         compute(
-            left.packed("masses"), right.packed("masses"), lefts, rights, pairs, group_rows, 0,
-            False, *self.plan.memory(longest, group_rows, True), self.constants_of_deficits,
-            results,
+            left.packed("masses"), right.packed("masses"), left.left_cases, rights, pairs, 0, False,
+            group, self.constants_of_deficits, results,
         )  # fmt: skip
         if self.has_pixels:
             return pixels[:, :, 0]

@@ -7,10 +7,8 @@ from .compilation import compiled
 from .vectors import Numbers, Vector, addresses, load, load_like, load_line, store
 
 PIXEL_1, MEAN, PIXELS = range(3)
-"""Heads as the loops see them: pixel 1 of both signals; sums over pixels; all pixel pairs."""
-
 CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}
-"""Code of each head of a request."""
+"""Heads as the loops see them: pixel 1 of both signals; sums over pixels; all pixel pairs."""
 
 
 @compiled

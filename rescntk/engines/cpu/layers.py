@@ -151,10 +151,7 @@ def half_square(group: RowGroup, left: LeftPixels, sign: float, pixel: int, at: 
 def unit_of(
     lefts: LeftCases, case: int, last_case: int, channels: int, pixel: int
 ) -> tuple[int, int]:  # fmt: skip
-    """Return the place of a case's pixel in the left table of vectors, and its channels' distance.
-
-    Cases behind `last_case` repeat it, and pixels behind the last one repeat it.
-    """
+    """Return a pixel's place in the left table of vectors, and its pixels; the last ones repeat."""
     case = min(case, last_case)
     pixels = lefts.pixels[case]
     return lefts.first[case] * channels + min(pixel, pixels - 1), pixels

@@ -22,7 +22,7 @@ import numpy as np
 from ..geometry import longest_reach, receptive_reach
 from ..protocol import Request, blocks, cut
 from ..scaling import Scaling
-from .arguments import Places
+from .arguments import Places, RowGroup
 from .layers import CHANNELS
 from .sums import filter_sum
 from .vectors import LINE_BYTES, VECTOR_BYTES
@@ -115,10 +115,7 @@ signals take 14.7 ms instead of 17.1 with four tasks a thread, and 20 × 20 sign
 """
 
 _TASKS_OF_A_THREAD = 4
-"""Most tasks of a thread that are made for threads to finish together; large Grams have more.
-
-Chosen by reasoning: the last task is an eighth of all with two threads.
-"""
+"""Most tasks of a thread that are made for threads to finish together. Chosen by reasoning."""
 
 FEW_CASES = 32
 """Most right cases whose tables are made at once, before the tasks, if X and Z differ.
@@ -135,10 +132,7 @@ its cases. Chosen by reasoning.
 """
 
 _SEVERAL = 4
-"""Left cases whose pixels' distances `layers.write_squares` computes together.
-
-More read the right cases' channels less often. Four vectors of four registers take 16 of 32.
-"""
+"""Left cases of `layers.write_squares`: four vectors of four registers take 16 of 32."""
 
 _MANY_CHANNELS = 8
 """Channels from which on squared distances are computed for several left cases at a time.
@@ -180,8 +174,10 @@ class Plan:
     ----------
     window : int
         Pixels of the input's window, if pixels' distances are summed over it, else 0.
-    margin, halo, inner, outer, window_sum
+    margin, inner, outer, window_sum
         As in `arguments.Constants`; the last one is its `window`.
+    halo : int
+        The longest reach of a filter in pixels if rows are closed, else 0.
     all_offsets : bool
         Whether the head needs all offsets of a pair, not the offset 0 alone.
     threads : int
@@ -399,26 +395,24 @@ class Plan:
         tables = 2 * (self.depth + 1 + self.n_channels)
         return min(_GROUP_BYTES, _GROUP_TABLE_BYTES // tables) // self.dtype.itemsize
 
-    def memory(
-        self, pixels: int, rows: int, in_deficits: bool = False
-    ) -> tuple[np.ndarray, Places, int]:  # fmt: skip
-        """Return the memory of a group of `rows` rows, its places and the length of a quantity.
+    def row_group(self, pixels: int, rows: int, in_deficits: bool = False) -> RowGroup:
+        """Return a group of rows with its memory, 0 at first, and the places of all quantities.
 
-        The memory is 0. It begins on a cache line: a vector of 64 bytes that straddles two lines
-        takes two loads. No vector does where all rows of a pixel fill whole lines.
+        The memory begins on a cache line: a vector of 64 bytes that straddles two lines takes two
+        loads. No vector does where all rows of a pixel fill whole lines.
         """
-        itemsize, size = self.dtype.itemsize, self.request.network.input_filter_size
+        itemsize, window = self.dtype.itemsize, self.request.network.input_filter_size
         vector, line = VECTOR_BYTES // itemsize, LINE_BYTES // itemsize
-        channels = self.n_channels * (1 if self.window and not in_deficits else size)
+        channels = self.n_channels * (1 if self.window and not in_deficits else window)
         several = 0
         if not in_deficits:
             many = self.window > 0 or channels >= _MANY_CHANNELS
             several = _SEVERAL if many and rows % vector == 0 else min(self.window, 1)
         # Loops pass whole vectors: pixels are rounded up, and two vectors follow the halos.
-        vectors = -(-pixels * rows // vector) + -(-2 * self.halo * rows // vector) + 2
+        size, start = -(-pixels * rows // vector) * vector, self.halo * rows
+        length = size + -(-2 * start // vector) * vector + 2 * vector
         room = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
         numbers = [1, 1, 1, 1, room, 1, 1, 1, 1, 1, 1, room, several, channels, channels]
-        length = vectors * vector
         ends = np.cumsum([0, *numbers]) * length
         places = Places._make([*ends.tolist(), channels, several])
         tables = 2 * (self.depth + 1) + 4  # of the right cases in all layers, and of the left one
@@ -427,4 +421,5 @@ class Plan:
         total = places.tables + tables * length
         memory = np.zeros(total + line, self.dtype)
         skip = -memory.ctypes.data % LINE_BYTES // itemsize
-        return memory[skip : skip + total], places, length
+        memory = memory[skip : skip + total]
+        return RowGroup(memory, places, length, pixels, rows, self.halo, start, size, self.closed)

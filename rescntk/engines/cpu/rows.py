@@ -9,18 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from .arguments import (
-    Constants,
-    FlatTables,
-    LeftCases,
-    LeftPixels,
-    Places,
-    Results,
-    RowGroup,
-    RowPlaces,
-)
+from .arguments import Constants, FlatTables, LeftCases, LeftPixels, Results, RowGroup, RowPlaces
 from .compilation import compiled, compiled_on_disk, inlined, source_stamp
 from .heads import find_grids, take_doubts, write_results
 from .layers import first_layer, hidden_layer, write_own_squares, write_squares
@@ -210,10 +199,7 @@ def gather_tables(
 
 @compiled
 def all_doubtful(rows: RowPlaces, case: int, length: int, results: Results) -> bool:
-    """Return whether all pairs of a left case with a group have more doubt than allowed.
-
-    `length` is its `LeftCases.length`.
-    """
+    """Return whether all pairs of a left case with a group have more doubt than allowed."""
     for row in range(rows.number):
         right = rows.case[row]
         if not results.doubt[case, right] > results.most_doubt[length, right]:
@@ -224,29 +210,26 @@ def all_doubtful(rows: RowPlaces, case: int, length: int, results: Results) -> b
 @compiled_on_disk
 def compute(
     left: FlatTables, right: FlatTables, lefts: LeftCases, rights: RowPlaces,
-    pairs: RowPlaces | None, group_rows: int, diagonal_shift: int, only_diagonal: bool,
-    held: np.ndarray, places: Places, length: int, constants: Constants, results: Results,
-    stamp: str = source_stamp(),
+    pairs: RowPlaces | None, diagonal_shift: int, only_diagonal: bool, whole: RowGroup,
+    constants: Constants, results: Results, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
-    """Compute kernels of left cases with right cases, in all layers, `group_rows` rows at a time.
+    """Compute kernels of left cases with right cases, in all layers, one group of rows at a time.
 
     Left case i with right case k is needed where i ≤ k + `diagonal_shift`; with `only_diagonal`,
-    where i = k. Left cases come with the longest first. Pairs whose `results.doubt` exceeds
-    `most_doubt` may be incomplete.
+    where i = k. Left cases come with the longest first, whose rows are those of `whole`. Pairs
+    whose `results.doubt` exceeds `most_doubt` may be incomplete.
 
-    With `pairs`, kernels come from deficits, and each row has its own pair. `pairs` are the left
-    cases' rows, all of `lefts.pixels[0]` pixels. Both sides' tables are laid out as right ones.
-    The arrays of `results` have one left case, and the pairs in the place of right cases.
+    With `pairs`, kernels come from deficits, and each row has its own pair; `pairs` are the left
+    cases' rows. Both sides' tables are laid out as right ones. The arrays of `results` have one
+    left case, and the pairs in the place of right cases.
 
-    `held`, `places` and `length` are the memory, 0 at first, of `Plan.memory`. `stamp` is not to
-    be given: it makes the key on disk change with any of the source files.
+    `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
-    layers, halo = len(constants.layers), constants.halo
+    layers = len(constants.layers)
     left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
-    left, right, memory, constants = addresses((left, right, held, constants))
-    channels, start, right_tables = places.channels, halo * group_rows, places.tables + 4 * length
-    whole = RowGroup(memory, places, length, 0, group_rows, halo, start, 0, constants.closed)
-    whole = resized(whole, lefts.pixels[0], start)
+    left, right, whole, constants = addresses((left, right, whole, constants))
+    places, length, group_rows = whole.places, whole.length, whole.rows
+    channels, several, right_tables = places.channels, places.several, places.tables + 4 * length
     for first in range(0, rights.number, group_rows):
         rows = rows_of_group(rights, first, group_rows)
         gather_tables(whole, places.right_units, 1, right.units, channels, rows, right_table)
@@ -265,12 +248,12 @@ def compute(
         last = min(len(lefts.first), rows.case[group_rows - 1] + diagonal_shift + 1)
         least = rows.case[0] if only_diagonal else 0
         left_length = -1
-        for case in range(least - least % max(1, places.several), last):
-            group = resized(whole, lefts.pixels[case], start)
+        for case in range(least - least % max(1, several), last):
+            group = resized(whole, lefts.pixels[case], whole.start)
             if lefts.length[case] != left_length:
                 left_length = lefts.length[case]
                 find_grids(rows, left_length, results)
-            if places.several > 1 and case % places.several == 0:
+            if several > 1 and case % several == 0:
                 write_squares(group, left.units, lefts, case, last - 1)
             if case >= least and not all_doubtful(rows, case, left_length, results):
                 pass_layers(group, rows, left, lefts, case, None, constants, results)

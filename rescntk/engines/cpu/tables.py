@@ -148,11 +148,9 @@ class SignalBlock:
         return RowPlaces(number, row_case, begins[places], first, lengths, stride)
 
     def packed(self, layout: str) -> FlatTables:
-        """Return the tables of one layout, which the first thread to ask for them makes.
+        """Return the tables "left", "right" or "masses", which the first thread to ask makes.
 
-        - "left": open rows have the pixels of the margin too.
-        - "right": with the pixels that all offsets meet.
-        - "masses": the tables for the recursion of deficits, laid out like the right ones.
+        Masses are for the recursion of deficits, and laid out like the right tables.
         """
         whole = self._whole
         with whole._lock:

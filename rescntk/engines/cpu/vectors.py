@@ -146,8 +146,7 @@ def _common(*kinds: Any) -> Any:
 def _elementwise(build: Callable[..., Any], *kinds: Any, result: Any = None) -> Any:
     """Return the signature and the code of a function of vectors of one type and numbers.
 
-    `build` takes LLVM's builder and the vectors. `result` is the type of the result, unless it is
-    a vector.
+    `build` takes LLVM's builder and the vectors; `result` is its type, None for a vector.
     """
     vector = _common(*kinds)
 

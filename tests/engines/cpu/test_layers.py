@@ -9,7 +9,7 @@ from rescntk.engines.cpu import layers
 from rescntk.engines.cpu.compilation import OPTIONS
 from rescntk.engines.cpu.vectors import VECTOR_BYTES, addresses, load, store
 from rescntk.engines.layer import dual
-from rescntk.engines.scaling import DOUBTFUL, MOST_E, constants_dtype
+from rescntk.engines.scaling import constants_dtype
 from rescntk.validation import DTYPES
 from tests import tolerances
 
@@ -27,20 +27,6 @@ def relu(arrays, constants, polynomials, out):
         store(results, 2 * count + at, branch.K_dot)
 
 
-@njit(**OPTIONS)
-def doubt(total, root, half_g, constants, out):
-    total, root, half_g, out = addresses((total, root, half_g, out))
-    vectors = load(total, 0), load(root, 0), load(half_g, 0)
-    return layers.add_doubt(out, 0, *vectors, constants[0])
-
-
-def constants(dtype, **values):
-    record = np.zeros(1, constants_dtype(dtype))
-    for name, value in values.items():
-        record[name] = value
-    return record
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_relu(dtype, rng):
     """Each result relative to the terms that it is the sum of."""
@@ -50,7 +36,8 @@ def test_relu(dtype, rng):
     w = np.concatenate([np.geomspace(1e-12, 1, count // 2), rng.uniform(1, 2, count // 2)])
     w[:2], w[-1] = 0.0, 2.0
     w, half_g = w.astype(dtype), rng.uniform(0.1, 9, count).astype(dtype)
-    out, record = np.empty((3, count), dtype), constants(dtype, factor=1.5, half_factor=0.75)
+    out, record = np.empty((3, count), dtype), np.zeros(1, constants_dtype(dtype))
+    record["factor"], record["half_factor"] = 1.5, 0.75
     relu((half_g, w), record, layers.coefficients(dtype), out)
     for half, complement, ours in zip(half_g, w, out.T, strict=True):
         g, rho = 1.5 * mp.mpf(float(half)), 1 - mp.mpf(float(complement))
@@ -59,17 +46,3 @@ def test_relu(dtype, rng):
         exact = g * (1 - kappa1), g * kappa1, 0.75 * (1 - theta / mp.pi)
         for value, true, size in zip(ours, exact, (g, g, 1.5), strict=True):
             assert abs(float(value) - true) <= 8 * tolerances.EPS[dtype] * size
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_doubt_is_whole_and_bounded(dtype):
-    """E = total/√a in means, where it exceeds DOUBTFUL; MOST_E on ties; 0 where g is 0."""
-    count = VECTOR_BYTES // np.dtype(dtype).itemsize
-    total, root, half_g = np.ones((3, count), dtype)
-    record = constants(dtype, mean=0.5, doubtful=0.5 * DOUBTFUL)
-    out = np.full(count, 7.0, dtype)
-    assert not doubt(total, root, half_g, record, out)
-    root[1:5] = [0.0, 0.01, 1e-30, 0.0]
-    total[2], total[5], root[5], half_g[4] = 1.2345, 0.0, 0.0, 0.0
-    assert doubt(total, root, half_g, record, out)
-    assert (out[:7] == [7, 7 + MOST_E, 7 + 246, 7 + MOST_E, 7, 7, 7]).all()

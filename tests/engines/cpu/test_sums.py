@@ -71,23 +71,6 @@ def test_tables_are_copied_to_rows(rows, rng):
         assert (out.reshape(6, rows) == expected).all()
 
 
-@pytest.mark.parametrize("first", [0, -1, -10])
-def test_rows_of_different_periods_are_copied(first, rng):
-    """All rows of right cases of 3, 1, 1 and 5 pixels, whose tables have 2d' − 1 pixels."""
-    d, lengths = 12, np.array([3, 1, 1, 5])
-    pixels, case = 2 * lengths - 1, np.repeat(np.arange(4), lengths)
-    offset = np.concatenate([np.arange(n) for n in lengths])
-    signals = [rng.standard_normal(n) for n in lengths]
-    repeated = [np.resize(x, 2 * len(x) - 1) for x in signals]
-    table = np.concatenate([*repeated, np.zeros(64)])
-    begin, shifted = (np.cumsum(pixels) - pixels)[case], (offset + first) % lengths[case]
-    out = np.zeros(d * 10)
-    gather(table, 0, RowPlaces(10, case, begin, shifted, lengths[case], 1), d, 10, out)
-    for row, (k, shift) in enumerate(zip(case, offset, strict=True)):
-        expected = signals[k][(np.arange(first, first + d) + shift) % lengths[k]]
-        assert (out.reshape(d, 10)[:, row] == expected).all()
-
-
 @njit(**OPTIONS)
 def reload(values):
     values = addresses(values)

@@ -27,20 +27,6 @@ def any_below(a):
     return v.any_negative(v.load(v.addresses(a), 0))
 
 
-@njit(**OPTIONS)
-def sum_of_some(a, index):
-    numbers = v.addresses(a)
-    numbers[1] = numbers[0] + numbers[index]
-    v.store(numbers, 2, v.load_line(numbers, index))
-    return numbers.per_line
-
-
-@njit(**OPTIONS)
-def widen(a, out):
-    a, out = v.addresses((a, out))
-    v.store(out, 0, v.load_like(a, 1, v.load_line(out, 0)))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vectors_are_numbers_side_by_side(dtype, rng):
     count = 3 * v.VECTOR_BYTES // np.dtype(dtype).itemsize
@@ -52,9 +38,6 @@ def test_vectors_are_numbers_side_by_side(dtype, rng):
     expected = [a + b, 2 - a, a * 0.5, np.sqrt(np.abs(a)), np.where(a < b, a, 7), first]
     for ours, theirs in zip(out, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs.astype(dtype))
-    wide = np.zeros(8)
-    widen(b, wide)
-    assert (wide == b[1:9]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -66,12 +49,3 @@ def test_negative_numbers_are_found_at_each_place(dtype):
         a[:] = 0.0
         a[place] = -1e-30
         assert any_below(a)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_numbers_are_read_and_written(dtype):
-    a = np.arange(3, 67, dtype=dtype)
-    expected, line = a.copy(), 64 // a.itemsize
-    expected[1], expected[2 : 2 + line] = a[0] + a[20], a[20 : 20 + line]
-    assert sum_of_some(a, 20) == line
-    assert (a == expected).all()
