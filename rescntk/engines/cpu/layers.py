@@ -19,7 +19,7 @@ from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
 from . import vectors
 from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
-from .compilation import compiled
+from .compilation import compiled, inlined_vectors
 from .sums import Masses, add_compensated, box
 from .vectors import (
     Numbers,
@@ -233,7 +233,7 @@ def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
     return (group.d, group.rows) if left.single else (1, group.size)
 
 
-@compiled
+@inlined_vectors
 def correlate_distance(
     group: RowGroup, at: int, distance: Vector, root1: Vector, root2: Vector, inverse: Vector,
     layer: Any,
@@ -251,7 +251,7 @@ def correlate_distance(
     return w, v, doubtful
 
 
-@compiled
+@inlined_vectors
 def write_branch(
     group: RowGroup, at: int, K: int, features: Vector, root1: Vector, root2: Vector, w: Vector,
     v: Vector, constants: Constants, layer: Any, masses: Masses | None,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.engines.cpu import engine
 from rescntk.engines.protocol import Request, silent
 from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, HEADS, KINDS
@@ -19,7 +20,6 @@ from tests.engines.bodies import properties
 from tests.processes import run
 from tests.strategies import kinds, networks, signals
 
-engine = pytest.importorskip("rescntk.engines.cpu.engine")
 pytestmark = needs_numba
 
 odd = st.integers(0, 40).map(lambda k: 2 * k + 1)

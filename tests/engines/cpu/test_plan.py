@@ -5,9 +5,6 @@ import pytest
 
 import rescntk as rk
 from rescntk.engines import Request
-
-pytest.importorskip("numba")
-
 from rescntk.engines.cpu import plan as sizes
 
 

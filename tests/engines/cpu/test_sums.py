@@ -7,7 +7,7 @@ from numba import njit
 from rescntk.engines.cpu import sums
 from rescntk.engines.cpu.arguments import RowGroup, RowPlaces
 from rescntk.engines.cpu.compilation import OPTIONS
-from rescntk.engines.cpu.vectors import VECTOR_BYTES, addresses, load, store
+from rescntk.engines.cpu.vectors import addresses
 from rescntk.validation import DTYPES
 from tests import tolerances
 
@@ -69,17 +69,3 @@ def test_tables_are_copied_to_rows(rows, rng):
         gather(table, 200, RowPlaces(rows, nothing, begin, nothing, long, stride), 6, rows, out)
         expected = table[200 + begin[None, :] + stride * np.arange(6)[:, None]]
         assert (out.reshape(6, rows) == expected).all()
-
-
-@njit(**OPTIONS)
-def reload(values):
-    values = addresses(values)
-    total, lost = sums.add_compensated(load(values, 0), 0.0 * load(values, 0), 1e-17)
-    total, lost = sums.add_compensated(total, lost, 1e-16)
-    store(values, 0, total - lost)
-
-
-def test_additions_are_compensated():
-    values = np.ones(VECTOR_BYTES // 8)
-    reload(values)
-    assert (values >= 1.0).all()
