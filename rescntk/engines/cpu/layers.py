@@ -19,7 +19,7 @@ from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
 from . import vectors
 from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
-from .compilation import compiled, inlined_vectors
+from .compilation import compiled, inlined_by_llvm
 from .sums import Masses, add_compensated, box
 from .vectors import (
     Numbers,
@@ -233,7 +233,7 @@ def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
     return (group.d, group.rows) if left.single else (1, group.size)
 
 
-@inlined_vectors
+@inlined_by_llvm
 def correlate_distance(
     group: RowGroup, at: int, distance: Vector, root1: Vector, root2: Vector, inverse: Vector,
     layer: Any,
@@ -251,7 +251,7 @@ def correlate_distance(
     return w, v, doubtful
 
 
-@inlined_vectors
+@inlined_by_llvm
 def write_branch(
     group: RowGroup, at: int, K: int, features: Vector, root1: Vector, root2: Vector, w: Vector,
     v: Vector, constants: Constants, layer: Any, masses: Masses | None,
@@ -268,7 +268,7 @@ def write_branch(
     return branch.K, branch.K_dot
 
 
-@compiled
+@inlined_by_llvm
 def first_layer(
     group: RowGroup, left: LeftPixels, right_input: int, right_root: int, squares: Taps,
     constants: Constants, masses: Masses | None,
@@ -340,7 +340,7 @@ def first_layer(
     return doubtful
 
 
-@compiled
+@inlined_by_llvm
 def hidden_layer(
     group: RowGroup, left: LeftPixels, right_root: int, distances: Taps, tangents: Taps,
     constants: Constants, layer: Any, masses: Masses | None,

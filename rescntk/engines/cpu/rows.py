@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .arguments import Constants, FlatTables, LeftCases, LeftPixels, Results, RowGroup, RowPlaces
-from .compilation import compiled, compiled_on_disk, inlined, source_stamp
+from .compilation import compiled, compiled_on_disk, inlined, inlined_by_llvm, source_stamp
 from .heads import find_grids, take_doubts, write_results
 from .layers import first_layer, hidden_layer, write_own_squares, write_squares
 from .sums import (
@@ -43,7 +43,7 @@ def skipped(group: RowGroup) -> int:
     return group.start // group.rows - group.halo
 
 
-@compiled
+@inlined_by_llvm
 def left_pixels(
     group: RowGroup, left: FlatTables, lefts: LeftCases, case: int, layers: int, number: int
 ) -> LeftPixels:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..layer import add
 from .arguments import FilterSum, RowGroup, RowPlaces, Taps
-from .compilation import compiled
+from .compilation import compiled, inlined_by_llvm
 from .vectors import Numbers, Vector, load, load_line, repeat_like, rounded_product, store
 
 
@@ -177,7 +177,7 @@ def _widest_piece(size: int) -> int:
     return max(k for k in range(size.bit_length()) if 3**k <= size)
 
 
-@compiled
+@inlined_by_llvm
 def moving_sum(
     group: RowGroup, ring: int, window: FilterSum, step: int, room: int,
     masses: Masses | None = None,
@@ -260,7 +260,7 @@ def load_taps(memory: Numbers, taps: Taps, at: int) -> tuple[Vector, Vector, Vec
 # -- the skip connection and the outer filter
 
 
-@compiled
+@inlined_by_llvm
 def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any) -> None:
     """state ← skip_scale · state + box(branch), of two rings."""
     memory, state = group.memory, state + group.start
