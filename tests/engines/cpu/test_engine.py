@@ -36,7 +36,7 @@ def all_pairs_in_deficits():
 
 def test_threads_follow_the_environment_and_the_caller():
     code = (
-        "import numpy as np, rescntk as rk; from rescntk.engines import pool as n\n"
+        "import numpy as np, rescntk as rk; from rescntk.engines import protocol as n\n"
         "rk.ResCGPK(1)(np.ones((1, 1, 1)))  # tries the engine\n"
         "pools = []; pool = n.ThreadPoolExecutor\n"
         "n.ThreadPoolExecutor = lambda k: pools.append(k) or pool(k)\n"
