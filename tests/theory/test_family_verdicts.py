@@ -32,51 +32,32 @@ AGREEING, TELLING = 35, {0.01: 32, 0.03: 36}
 ERRORS = (0.005, 0.01, 0.03, 0.1)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def kernels_once():
-    """Let all predictions for a family be compared with one computation of its kernels."""
-    known, compute = {}, multisphere.gram_complements
-
-    def remembered(networks, X, **options):
-        options.pop("progress")
-        key = tuple(networks), X.tobytes(), tuple(options.values())
-        if key not in known:
-            known[key] = compute(networks, X, **options)
-        return known[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(multisphere, "gram_complements", remembered)
-        yield
-
-
-def contradicted(report, check, quantity):
+def contradicted(check, right, quantity):
     """Return for both signs whether errors of growing size in a prediction are contradicted."""
-    complements = report.prediction.complements(check.keywords["X"], report.head)
-    right = dataclasses.replace(report.prediction, limit=lambda X, head: complements, constant=None)
-    if not math.isnan(report.predicted_constant):
-        right = dataclasses.replace(right, constant=report.predicted_constant)
-
-    def verdict(factor):
-        wrong = {quantity: factor * getattr(right, quantity)}
-        return check(prediction=dataclasses.replace(right, **wrong)).verdict
-
-    return [
-        [verdict(1 + sign * error) == depth.CONTRADICTS for error in ERRORS] for sign in (-1, 1)
-    ]
+    factors = [[1 + sign * error for error in ERRORS] for sign in (-1, 1)]
+    wrong = [[{quantity: f * getattr(right, quantity)} for f in row] for row in factors]
+    reports = [[check(prediction=dataclasses.replace(right, **w)) for w in row] for row in wrong]
+    return [[report.verdict == depth.CONTRADICTS for report in row] for row in reports]
 
 
-def test_verdicts_are_monotone_and_never_wrong():
+def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
     """What is contradicted stays contradicted where more is wrong, and the truth never is."""
-    agreeing, telling = 0, dict.fromkeys(TELLING, 0)
+    agreeing, telling, compute = 0, dict.fromkeys(TELLING, 0), multisphere.gram_complements
     for family, kind, head in CASES:
         X = multisphere.sample(6, 4, 1 if family(1).filter_size == 1 else 5, 0)
-        check = partial(depth.check, family, X=X, kind=kind, head=head, depths=SHORT)
+        kernels = compute([family(n) for n in SHORT], X, kind=kind, head=head)  # for all checks
+        monkeypatch.setattr(multisphere, "gram_complements", lambda *_, **__: kernels)
+        check = partial(depth.check, family, X, kind=kind, head=head, depths=SHORT)
         report = check()
         assert report.verdict != depth.CONTRADICTS
         agreeing += report.verdict == depth.AGREES
-        exponents = contradicted(report, check, "exponent")
-        known = not math.isnan(report.predicted_constant)
-        for found in exponents + (contradicted(report, check, "constant") if known else []):
+        limit = report.prediction.complements(X, head)
+        constant = None if np.isnan(report.predicted_constant) else report.predicted_constant
+        changes = {"limit": lambda X, head: limit, "constant": constant}
+        right = dataclasses.replace(report.prediction, **changes)
+        exponents = contradicted(check, dataclasses.replace(right, constant=None), "exponent")
+        constants = contradicted(check, right, "constant") if constant else []
+        for found in exponents + constants:
             assert found == sorted(found), report.family
         for error in telling:
             telling[error] += all(found[ERRORS.index(error)] for found in exponents)

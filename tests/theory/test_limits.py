@@ -7,21 +7,17 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import conditioning, depth, families, limits, multisphere
+from rescntk.validation import HEADS, KINDS
 from tests import tolerances
+from tests.covering import pairs_meet
 from tests.ladders import pairs
 from tests.oracles.papers import _row_box, kappa0, kappa1
 
 EPS = tolerances.EPS["float64"]
 
 
-def row_heads(rows):
-    """Heads of rows (offset, pixel) of one pair: equivariant, trace, and GAP before it is
-    normalized."""
-    return {"equivariant": rows[0, 0], "trace": rows[0].mean(), "gap": rows.mean()}
-
-
 @pytest.mark.parametrize(("inner", "outer"), [(3, 3), (1, 3), (5, 1), (3, 7)])
-@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
+@pytest.mark.parametrize("head", HEADS)
 def test_the_two_layer_limit_in_closed_form(inner, outer, head):
     """½ box(κ1(u) + u κ0(u)) with u = box t, and the deep kernel is on its way there."""
     X, d = multisphere.sample(4, 3, 6, rng=2), 6
@@ -33,7 +29,8 @@ def test_the_two_layer_limit_in_closed_form(inner, outer, head):
         for row in rows:
             u = _row_box(row[i, k], inner)
             shown.append(_row_box((kappa1(u) + u * kappa0(u)) / 2, outer))
-        K[i, k] = row_heads(np.array(shown))[head]
+        heads = shown[0][0], np.mean(shown[0]), np.mean(shown)
+        K[i, k] = heads[HEADS.index(head)]
     own = np.sqrt(K.diagonal())
     expected = K / np.multiply.outer(own, own)
     limit = limits.two_layer(network).replace(head=head)(X)
@@ -56,15 +53,11 @@ def test_the_two_layer_limit_is_for_any_signals_and_activation(rng):
         rk.Network(1, 1, input_filter_size=3, trained=("outer",)),
     ):
         limit = limits.two_layer(network).replace(head="gap")(X)
-        distances = [
-            np.abs(
-                rk.Kernel(network.replace(depth=n, alpha=1 / n), "ntk", "gap", normalized=True)(X)
-                - limit
-            ).max()
-            for n in (100, 200)
-        ]
-        assert distances[0] <= 0.05
-        assert 1.8 <= distances[0] / distances[1] <= 2.2
+        deep = [network.replace(depth=n, alpha=1 / n) for n in (100, 200)]
+        kernels = [rk.Kernel(net, "ntk", "gap", normalized=True)(X) for net in deep]
+        far, near = (np.abs(K - limit).max() for K in kernels)
+        assert far <= 0.05
+        assert 1.8 <= far / near <= 2.2
 
 
 def test_dilated_networks():
@@ -92,9 +85,7 @@ def test_dilated_deep_networks_are_ones_where_rings_differ(head, rng):
     assert found == pytest.approx(prediction.constant(X, head) / 4000**2, rel=0.03)
 
 
-@pytest.mark.parametrize("head", ["equivariant", "trace", "gap"])
-@pytest.mark.parametrize("kind", ["gpk", "ntk"])
-@pytest.mark.parametrize("alpha", [1.0, 2.0])
+@pytest.mark.parametrize(("head", "kind", "alpha"), pairs_meet(HEADS, KINDS, [1.0, 2.0]))
 def test_the_constant_of_theorem_6_1(kind, head, alpha):
     """L^(2γ−1) times the distance tends to the predicted constant; general signals too."""
     family = families.decaying(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0)
