@@ -146,10 +146,9 @@ def dot_product(network: Network) -> Kernel:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import limits, multisphere
-    >>> X = multisphere.sample(3, 4, 5, rng=0)
-    >>> K = limits.dot_product(rk.Network(50)).replace(head="trace")(X)
-    >>> bool(abs(K - multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
+    >>> X = rk.theory.multisphere.sample(3, 4, 5, rng=0)
+    >>> K = rk.theory.limits.dot_product(rk.Network(50)).replace(head="trace")(X)
+    >>> bool(abs(K - rk.theory.multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
     True
     """
     return Kernel(network.replace(depth=1, skip=True, alpha=0.0), "gpk", normalized=True)
@@ -170,8 +169,7 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import limits
-    >>> limits.two_layer(rk.Network(50, filter_size=5)).network.input_filter_size
+    >>> rk.theory.limits.two_layer(rk.Network(50, filter_size=5)).network.input_filter_size
     5
     """
     check_one_dilation(network)
@@ -207,8 +205,7 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import limits
-    >>> limits.fixed(rk.Network(1), "gpk").rate
+    >>> rk.theory.limits.fixed(rk.Network(1), "gpk").rate
     'L^-2'
     """
     if network.branch_share == 0:
@@ -239,8 +236,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import limits
-    >>> limits.decaying(rk.Network(1), 0.75, "ntk").rate
+    >>> rk.theory.limits.decaying(rk.Network(1), 0.75, "ntk").rate
     'L^-0.5'
     """
     gamma = check_constant(gamma, "gamma")
