@@ -1,8 +1,6 @@
-r"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
+"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
 
-The theorem bounds the eigenvalue of frequency k on p pixels, 0 on the others, by powers of k
-from below and from above. Between the bounds lies the law of `singularity_exponent`, from the
-points where a ReLU kernel is not analytic (``docs/theory/spectrum.md``).
+Between the theorem's bounds lies the law of `singularity_exponent` (``docs/theory/spectrum.md``).
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ class FrequencyDecay(NamedTuple):
     """Slope of log eigenvalue over log(k + C0/2 − 1), upper half of the frequencies, with one
     constant for even and one for odd frequencies. NaN where too few eigenvalues exceed errors."""
     uncertainty: float
-    """Uncertainty of `exponent` as the asymptote's: twice the difference from the slope over the
-    quarter of the frequencies below, plus 1/K. A power that takes over later goes unnoticed."""
+    """Twice the difference of `exponent` from the slope over the quarter of the frequencies below,
+    plus 1/K. A power that takes over later goes unnoticed."""
     lowest: float
     """Lower bound on the exponent (theorem 5.1), unless eigenvalues are 0."""
     highest: float
@@ -111,8 +109,8 @@ def decay_exponents(
     max_frequency : int
         At least 8. Slopes are fitted to the frequencies from its half on.
     pixels : iterable of sets of pixels, optional
-        Pixels of the receptive field over which to spread the frequency. The default is pixel
-        0; 0 and 1; −1, 0 and 1, as far as the receptive field has them.
+        Sets within the receptive field. The default is pixel 0; 0 and 1; −1, 0 and 1, as far as
+        the receptive field has them.
     **options
         ``method``, ``nodes``, ``max_memory``, ``max_points``, ``progress`` of `eigenvalues`.
 
@@ -121,14 +119,8 @@ def decay_exponents(
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
     >>> found = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=24)
-    >>> [decay.law for decay in found]
-    [-4.0, -6.0, -6.0]
-    >>> print(found)
-          pixels  exponent      ±     law  theorem 5.1
-    --------------------------------------------------
-               0    -4.063   0.35      -4  [-4, -2]
-             0,1    -5.988   0.20      -6  [-8, -4]
-          -1,0,1    -5.931   0.20      -6  [-12, -6]
+    >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in found]
+    [((0,), -4.1, -4.0), ((0, 1), -6.0, -6.0), ((-1, 0, 1), -5.9, -6.0)]
     """
     check_relu(network, _RELU_ALONE)
     check_input_window(network)
@@ -177,9 +169,7 @@ def singularity_exponent(
 ) -> float:
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
-    The exponent is the least Σ (3 + w (C0 − 1)) − 2 [tangent kernel] over sets of windows that
-    together hold all pixels with the frequency; w are the windows' sizes. The law is asymptotic
-    (``docs/theory/spectrum.md``).
+    The law is asymptotic (``docs/theory/spectrum.md``).
 
     Parameters
     ----------

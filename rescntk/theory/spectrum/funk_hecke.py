@@ -1,9 +1,7 @@
-r"""Eigenvalues of convolutional kernels on the multi-sphere: an integral for each frequency.
+"""Eigenvalues of convolutional kernels on the multi-sphere: an integral for each frequency.
 
-.. math:: \lambda_k = \int_{[-1,1]^d} K(t) \prod_i P_{k_i}(t_i)\, w(t_i)\, dt
-
-(Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6), with :math:`P_k`
-and w as in ``quadrature``. ``grid`` gives K on a tensor grid of nodes.
+Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6; and
+``docs/theory/spectrum.md``. ``grid`` gives K on a tensor grid of nodes.
 """
 
 from __future__ import annotations
@@ -93,7 +91,7 @@ def eigenvalues(
     max_points: float = 1e11,
     progress: bool = False,
 ) -> Any:
-    r"""Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
+    """Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
 
     Parameters
     ----------
@@ -112,8 +110,7 @@ def eigenvalues(
         Divide the kernel by its value K(x, x) for the equivariant head. Works at any depth.
     method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
         Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule, "cosine" the
-        same for C0 = 2 by a fast transform. "auto" takes "angles" or "gegenbauer", whichever has
-        fewer nodes.
+        same for C0 = 2, and "auto" the one of fewer nodes of "angles" and "gegenbauer".
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
         (`max_frequency` + C0 − 2). With the default, relative errors at the highest frequencies
@@ -306,9 +303,8 @@ class _Request:
     def rounding(self, found: np.ndarray, trace: float) -> np.ndarray:
         """Return the rounding errors to expect of eigenvalues.
 
-        Weights and sums add relative errors. The kernel's values have errors that differ from
-        node to node, and a sum over n nodes with weights P_k averages these. P_k changes k times
-        as fast as the kernel where a node is rounded.
+        Weights and sums add relative errors. A sum over n nodes averages errors of the kernel's
+        values. P_k changes k times as fast as the kernel where a node is rounded.
         """
         count = [harmonics(self.n_channels, k) for k in range(self.highest + 1)]
         one = np.array([1.0 if k == 0 else 1.0 / (n * self.nodes) for k, n in enumerate(count)])

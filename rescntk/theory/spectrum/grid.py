@@ -1,9 +1,8 @@
-r"""Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
+"""Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
 
-A grid of n nodes for each of d pixels has :math:`n^d` points. The recursion is
-``theory.complements``. Pixel j carries the array of pixel 0 with the axes rotated by j: a
-transposed view. An array has 1 entry along pixels that a layer has not seen. The last layer,
-which has seen most pixels, is never stored, but computed block by block.
+The recursion is ``theory.complements``. Pixel j carries the array of pixel 0 with the axes rotated
+by j: a transposed view. An array has 1 entry along pixels that a layer has not seen. The last
+layer, which has seen most pixels, is never stored, but computed block by block.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-r"""Spherical harmonics of a pixel: their number, and integrals against their zonal functions.
+"""Spherical harmonics of a pixel: their number, and integrals against their zonal functions.
 
-A pixel is uniform on the sphere in :math:`C_0` dimensions. Its dot product t has the density w(t).
-The zonal function of frequency k is the Gegenbauer polynomial :math:`P_k` of index
-:math:`(C_0-2)/2` with :math:`P_k(1) = 1`. ``docs/theory/spectrum.md`` has both, and says how fast
-rules converge.
+``docs/theory/spectrum.md`` has the zonal functions P_k and the density w of a pixel's dot product,
+and says how fast rules converge.
 """
 
 from __future__ import annotations
@@ -143,9 +141,7 @@ def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
     """Return the number of nodes that serves frequencies up to `max_frequency`.
 
-    "angles" errs by 1e-12 with n nodes, 2n = ω + 11 ω^(1/3) and ω = π/2 (k + C0 − 2). The
-    result is more than n, so that the coarser grid of an error has n nodes. The other rules err
-    by (k/(2n − k))^C0 of an eigenvalue: 1e-5, or more where that takes over 4 k nodes.
+    ``docs/theory/spectrum.md`` derives the numbers. The coarser grid of "angles" has `enough`.
     """
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
@@ -165,10 +161,9 @@ def multiplicities(
 ) -> np.ndarray:
     r"""Return the number of eigenfunctions of each frequency, in the shape of `eigenvalues`.
 
-    For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N the number of spherical
-    harmonics of a frequency. With GAP only eigenfunctions that no shift changes have an
-    eigenvalue other than 0: the orbits of products under shifts. They are divided equally among
-    all shifts of a frequency, into fractions if need be.
+    For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N of `harmonics`. With GAP
+    only eigenfunctions that no shift changes have an eigenvalue other than 0. They are divided
+    equally among all shifts of a frequency, into fractions if need be.
 
     Parameters
     ----------

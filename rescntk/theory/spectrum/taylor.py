@@ -1,9 +1,8 @@
-r"""Taylor coefficients of kernels on the multi-sphere, and theorem 5.1's constants made of them.
+"""Taylor coefficients of kernels on the multi-sphere, and theorem 5.1's constants made of them.
 
-On the multi-sphere a normalized kernel is a power series :math:`\bar K(t) = \sum_n a_n t^n` in the
-dot products t of the pixels (Barzilai et al. 2022, appendix C). Arrays of series have the shape
-(n_series, K + 1, ..., K + 1): an axis for the degree in each variable. ``docs/theory/spectrum.md``
-derives the composition with κ0 and κ1, and proves theorem 5.1's bounds with constants.
+A normalized kernel is a power series in the pixels' dot products t (Barzilai et al. 2022,
+appendix C; ``docs/theory/spectrum.md``). Arrays of series have the shape
+(n_series, K + 1, ..., K + 1): an axis for the degree in each variable.
 """
 
 from __future__ import annotations
@@ -128,10 +127,7 @@ def taylor_coefficients(
 def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.ndarray:
     r"""Return the integrals :math:`\int t^n P_k(t)\, w(t)\, dt`, with P_k and w as in `zonal`.
 
-    .. math:: \frac{n!\; \Gamma(C_0/2)}{2^n\, (\frac{n-k}2)!\; \Gamma(\frac{n+k+C_0}2)}
-
-    for :math:`n \ge k` of equal parity, else 0. The eigenvalue of frequencies k is the sum of a
-    kernel's Taylor coefficients :math:`a_n`, each multiplied by the pixels' moments.
+    ``docs/theory/spectrum.md`` has the formula, and eigenvalues as sums of these moments.
 
     Parameters
     ----------
@@ -164,11 +160,10 @@ def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
 def kernel_series(
     network: Network, first: np.ndarray, mean: Callable[[np.ndarray, Filter], np.ndarray], kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return the series H_i F of the last pre-activations, and of the normalized kernel.
+    """Return the series H_i F of the last pre-activations, and of the normalized kernel.
 
-    `first`, (n_series, K + 1, ...), are the series of the input layer: means of the dot products
-    over the input's window. Results have its shape. `mean` takes the mean of series over a
-    filter's window. All terms are positive: no digits are lost.
+    `first`, (n_series, K + 1, ...), are the series of the input layer. Results have its shape.
+    `mean` takes the mean of series over a filter's window. All terms are positive.
     """
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     F, T = first, parts.input * first
@@ -190,10 +185,9 @@ def kernel_series(
 
 
 def compose(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the series of κ0(u) and κ1(u), for series u with nonnegative coefficients.
+    """Return the series of κ0(u) and κ1(u): D κ1 = κ0 D u, D κ0 = w D u / π, w = (1 − u²)^(−½).
 
-    D κ1 = κ0 D u and D κ0 = w D u / π, with w = (1 − u²)^(−½). Euler's operator D multiplies a
-    coefficient by its total degree.
+    Coefficients of u are at least 0. D multiplies a coefficient by its total degree.
     """
     degree = np.asarray(sum(np.indices(u.shape[1:])))  # of each coefficient, over all variables
     Du = degree * u
@@ -267,8 +261,7 @@ class DecayConstants(NamedTuple):
 
     def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper bound on eigenvalues of positive frequencies (..., s)."""
-        k = np.asarray(frequencies, dtype=np.float64)
-        product = k.prod(axis=-1)
+        product = np.asarray(frequencies, dtype=np.float64).prod(axis=-1)
         return self.lower * product**self.lower_exponent, self.upper * product**self.upper_exponent
 
 
@@ -280,15 +273,10 @@ def decay_constants(
     kind: str = "gpk",
     head: str = "equivariant",
 ) -> DecayConstants:
-    r"""Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
+    """Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
 
-    For frequency :math:`k_i` on the s pixels of a set S, and 0 on the others,
-
-    .. math:: c_1 \prod_{i \in S} k_i^{-C_0-2} \;\le\; \lambda_k \;\le\;
-        c_2 \prod_{i \in S} k_i^{-(C_0-1)-2(\nu-1)/s}
-
-    for the eigenvalues of ``eigenvalues(..., normalized=True)``, with :math:`\nu = \frac52` for
-    the Gaussian process kernel and :math:`\frac32` for the tangent kernel.
+    They bound the eigenvalues of ``eigenvalues(..., normalized=True)`` for positive frequencies on
+    the pixels of a set S, and 0 on the others. ``docs/theory/spectrum.md`` has the formulas.
 
     Parameters
     ----------
@@ -339,10 +327,10 @@ def one_variable(
 ) -> tuple[np.ndarray, ...]:
     """Return series in one variable t, for dot products constant + slope · t of d pixels.
 
-    Dot products that are not constant are 1 at t = 1. The first two results are series
-    (d, degrees): of the last pre-activations, and of the kernel. The others are (2, d), at the ends
-    t = 1 and t = −1: the last pre-activations' values, the factors of their x^(3/2), x the distance
-    of t from its end, and the ends' shares in the limit of n^ν times the kernel's coefficients.
+    Dot products that are not constant are 1 at t = 1. The series (d, degrees) are the last
+    pre-activations' and the kernel's. Other results are (2, d), at the ends t = ±1: the last
+    pre-activations' values, the factors of their x^(3/2), x the distance of t from its end, and
+    the ends' shares in the limit of n^ν times the kernel's coefficients.
     """
     first = np.zeros((len(slope), _DEGREE + 1))
     first[:, 0], first[:, 1] = constant, slope
@@ -379,16 +367,14 @@ def one_variable(
 def _lower_coefficient(
     series: tuple[np.ndarray, ...], network: Network, pixels: set[int], kind: str
 ) -> float:
-    """Return a c for which a kernel's Taylor coefficients are a_n ≥ c Π n_i^(−5/2).
+    """Return a c of lemma C.1: Taylor coefficients are a_n ≥ c Π n_i^(−5/2), n_i > 0 on `pixels`.
 
-    Lemma C.1 with its constant; n_i > 0 on `pixels`. `series` has the dot product of pixel 0 as
-    its variable, and 0 elsewhere. The tangent kernel has the terms r K of the features, and
-    (o + r) K of the last layer's branch (lemma C.2).
+    `series` has the dot product of pixel 0 as its variable, and 0 elsewhere.
     """
     before, kernel, value_before, cube_before, limits = series
     s, d, parts = len(pixels), len(kernel), network.parts
     of_features = of_branch = 1.0
-    if kind == "ntk":
+    if kind == "ntk":  # lemma C.2: r K of the features, (o + r) K of the last layer's branch
         branches = network.depth * network.branch_share
         total = parts.initial + (parts.inner + parts.outer) * branches
         of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
