@@ -32,6 +32,7 @@ def test_the_package_lists_its_public_names():
         ("stored", "zarr", "stored"),
         ("learn", "sklearn", "learn"),
         ("finite", "jax", "finite"),
+        ("finite", "optax", "finite"),
         ("nothing", "numpy.nothing", None),
     ],
 )

@@ -49,7 +49,12 @@ class Parts(NamedTuple):
 class DeficitRecursion(Recursion):
     """The recursion on one block of rows, for ReLU networks in deficits.
 
-    `masses` are F⁰ at x = z, j = j' (`Input.variance`) of both sides.
+    Parameters
+    ----------
+    masses : tuple of (Masses, Masses)
+        F⁰ at x = z, j = j' (`Input.variance`) of both sides.
+    others
+        Those of `Recursion`.
     """
 
     def __init__(self, *arguments: Any, masses: tuple[Masses, Masses]) -> None:

@@ -133,9 +133,19 @@ class ErrorSums:
 
 
 class ErrorRecursion(Recursion):
-    """The recursion of an odd activation with estimates of its errors, which go to `sums`.
+    """The recursion of an odd activation with estimates of its errors.
 
-    `error` and `tangent_error` are e and e_A after the last layer, in rounding units.
+    Parameters
+    ----------
+    sums : ErrorSums
+        Takes the errors at the depths asked for.
+    others
+        Those of `Recursion`.
+
+    Attributes
+    ----------
+    error, tangent_error : array
+        e and e_A after the last layer, in rounding units.
     """
 
     error: Array

@@ -16,7 +16,7 @@ from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import UNEVEN
 from tests.engine_names import CPU, needs_numba, takes
-from tests.oracles import torus
+from tests.oracles import definition
 from tests.strategies import kinds, networks, signal_lists
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ LENGTHS = [(5, 7), (6, 4), (1, 4), (5, 5)]
 
 def assert_right(network, x, z):
     """Compare every engine with the definition, and both orders of the signals to the bit."""
-    expected = torus.gap(network, x, z)
+    expected = definition.gap_of_lengths(network, x, z)
     engines = [engine for engine in CPU if takes(engine, network)]
     for engine, (dtype, bar) in product(engines, tolerances.KERNEL.items()):
         options = {"engine": engine, "dtype": dtype}
@@ -45,7 +45,7 @@ def assert_right(network, x, z):
         turned = rk.gram(network, [z], [x], **options)
         for K, L, (exact, own, size) in zip(computed, turned, expected, strict=True):
             yardstick = size if network.activation == "erf" else own
-            error = abs(torus.mp.mpf(float(K[0, 0])) - exact)
+            error = abs(definition.mp.mpf(float(K[0, 0])) - exact)
             assert error <= bar * yardstick
             assert K == L
 

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import literature
+from rescntk import finite, literature
+from rescntk.finite.sampling import fit_exponent
 from tests import tolerances
-
-jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
-pytest.importorskip("optax", reason="rescntk.finite needs optax")
-from rescntk import finite  # noqa: E402
-from rescntk.finite.sampling import features_kernel, fit_exponent  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +15,7 @@ WIDTHS, SAMPLES = (24, 192), 48
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
 CASES = {
     "ResCNTK, dilated": (rk.Network(2, 3, alpha=0.8, dilation=(2, 3)), "ntk", "trace", 4),
-    "ResCGPK, signals of different lengths": (rk.Network(2, 5), "gpk", "gap", (4, 2, 4)),
+    "ResCGPK, of several lengths": (rk.Network(2, 5, readout_scale=0.5), "gpk", "gap", (4, 2, 4)),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),
     "erf, window, frozen readout": (
         rk.Network(2, 3, activation="erf", input_filter_size=3, trained=("inner", "outer")),
@@ -43,20 +39,6 @@ def test_finite_networks_concentrate_on_the_kernels(name, rng):
     assert table.widest.standard_error.max() <= 0.1 * np.abs(table.exact).max()
     assert "theory: −1/2" in str(table)
     assert table.column("width").tolist() == list(WIDTHS) and len(table) == 2
-
-
-def test_gpk_is_the_mean_over_the_readout(rng):
-    """Networks with 20 000 outputs have independent readouts on the same features."""
-    network = rk.Network(2, 3, readout_scale=0.5)
-    X = [rng.standard_normal((2, d)) for d in (4, 2, 4)]
-    params = finite.init(3, network, 2, 8, n_outputs=20_000)
-    f = np.asarray(finite.apply(network, params, X))
-    mean = f @ f.T / f.shape[1]
-    own = np.sqrt(mean.diagonal())
-    kernel = features_kernel(network, params, X)
-    # A product of two normal variables has a standard deviation of at most √2 own own'.
-    bar = tolerances.STANDARD_ERRORS * np.sqrt(2 / f.shape[1]) * np.outer(own, own)
-    assert (np.abs(kernel - mean) <= bar).all()
 
 
 def test_mean_and_standard_error(rng):

@@ -1,22 +1,17 @@
 """Outputs of finite networks against their definition, parameters, and what is refused."""
 
+import jax
 import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk import finite
 from tests import tolerances
-from tests.covering import pairs_meet
 from tests.finite import definition
 from tests.finite.networks import NETWORKS
 
-jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
-pytest.importorskip("optax", reason="rescntk.finite needs optax")
-from rescntk import finite  # noqa: E402
-from rescntk.finite import forward, tangent  # noqa: E402
-
 pytestmark = pytest.mark.slow
 
-HEADS = ("equivariant", "trace", "gap")
 WIDTH, D = 6, 4
 
 
@@ -56,20 +51,6 @@ def test_signals_of_different_lengths(rng):
     X = [rng.standard_normal((2, d)) for d in (7, 1, 7, 4)]
     expected = [definition.output(network, params, x, "gap") for x in X]
     assert close(np.asarray(finite.apply(network, params, X)), np.array(expected))
-
-
-@pytest.mark.parametrize(("d", "taps", "step"), pairs_meet([1, 2, 5, 12], [1, 3, 11], [1, 2, 5]))
-def test_convolution_with_any_step(d, taps, step, rng):
-    weights, signal = rng.standard_normal((taps, 2, 3)), rng.standard_normal((1, 2, d))
-    with jax.enable_x64(True):
-        computed = forward.convolve(signal.swapaxes(1, 2), weights, step)
-        box = tangent.box_sum(np.eye(d) + signal[0, 0], taps, step)
-    assert close(np.asarray(computed)[0].T, definition.convolve(weights, signal[0], step))
-    A = np.eye(d) + signal[0, 0]
-    offsets = step * (np.arange(taps) - taps // 2)
-    index = np.arange(d)
-    expected = sum(A[np.ix_((index + k) % d, (index + k) % d)] for k in offsets)
-    assert close(np.asarray(box), expected)
 
 
 def test_parameters_that_no_layer_reads_are_left_out():

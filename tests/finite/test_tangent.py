@@ -1,17 +1,15 @@
 """Empirical tangent kernels against Jacobians, written out."""
 
+import jax
 import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk import finite
+from rescntk.finite import tangent
+from rescntk.finite.forward import as_batch
 from tests import tolerances
 from tests.finite.networks import NETWORKS
-
-jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
-pytest.importorskip("optax", reason="rescntk.finite needs optax")
-from rescntk import finite  # noqa: E402
-from rescntk.finite import tangent  # noqa: E402
-from rescntk.finite.forward import as_batch  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -2,17 +2,15 @@
 
 import re
 
+import jax
 import numpy as np
+import optax
 import pytest
 
 import rescntk as rk
-from rescntk import literature
+from rescntk import finite, literature
+from rescntk.finite.training import draw_batches
 from tests import tolerances
-
-jax = pytest.importorskip("jax", reason="rescntk.finite needs jax")
-optax = pytest.importorskip("optax", reason="rescntk.finite needs optax")
-from rescntk import finite  # noqa: E402
-from rescntk.finite.training import draw_batches  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -6,6 +6,8 @@ from the network's definition, for all pairs of some signals at once. Numbers of
 digits, which leaves enough.
 """
 
+import math
+
 import numpy as np
 
 from tests.oracles.numbers import mp
@@ -97,6 +99,21 @@ def head(P, name):
     if name == "trace":
         return np.trace(P, axis1=-2, axis2=-1) / P.shape[-1]
     return P.sum(axis=(-2, -1)) / mp.mpf(P.shape[-1] ** 2)
+
+
+def gap_of_lengths(network, x, z):
+    """Return, for both kinds, K(x, z) of GAP, √(K(x, x) K(z, z)), and the same root of the trace.
+
+    Signals are repeated up to one length: rings of pixels do not see where they begin again.
+    """
+    length = math.lcm(x.shape[1], z.shape[1])
+    X = np.stack([np.tile(signal, length // signal.shape[1]) for signal in (x, z)])
+    results = []
+    for kernel in pixel_pairs(X, network)[network.depth]:
+        gap, trace = head(kernel, "gap"), head(kernel, "trace")
+        sizes = (mp.sqrt(K[0, 0] * K[1, 1]) for K in (gap, trace))
+        results.append((gap[0, 1], *sizes))
+    return results
 
 
 def errors(computed, exact, own):

@@ -9,16 +9,8 @@ from fractions import Fraction
 
 def _box(row, q, step=1):
     """Mean over taps k of row[j + step k], indices modulo d."""
-    if step > 1:
-        taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
-        return [sum(row[(j + k) % len(row)] for k in taps) / q for j in range(len(row))]
-    d, half = len(row), q // 2
-    window = sum(row[k % d] for k in range(-half, half + 1))
-    means = []
-    for j in range(d):  # exact numbers: the window may move by one term more, and one less
-        means.append(window / q)
-        window += row[(j + half + 1) % d] - row[(j - half) % d]
-    return means
+    taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
+    return [sum(row[(j + k) % len(row)] for k in taps) / q for j in range(len(row))]
 
 
 def weights(network, d):

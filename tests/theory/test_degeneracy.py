@@ -25,10 +25,8 @@ def pairs(depths, gamma=1.0):
 @pytest.mark.parametrize("gamma", [0.6, 1.0])
 def test_normalized_kernels_are_huangs(gamma):
     """Ω_L/L and Ω_L/(2Lα²(1+α²)^(L−1)), from the transcribed recursions."""
-    depths = (1, 2, 9)
-    ffnet, resnet = pairs(depths, gamma)
-    z = np.array([1.0, 0.0])
-    for k, L in enumerate(depths):
+    (ffnet, resnet), z = pairs((1, 2, 9), gamma), np.array([1.0, 0.0])
+    for k, L in enumerate((1, 2, 9)):
         a2 = L ** (-2 * gamma)
         for j, x in enumerate(np.stack([T, np.sin(ANGLES)], axis=1)):
             expected = papers.huang_ffnet(x, z, L)[1] / L

@@ -36,11 +36,10 @@ def test_threshold_is_where_the_bounds_meet():
         assert abs(ratio - 1) <= 10 * depth * EPS
     assert jacobian.jacobian_bound(literature.tirer_resnet(10**6, 1.0), 10, 2) == np.inf
     assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(10**6, 1.0)) == np.inf
-    assert jacobian.alpha_threshold(1) == 0
     # The paper: α = 0.1 implies B_ResNet ≤ B_MLP for any L ≥ 3; it does from there on only.
     assert jacobian.alpha_threshold(2) < 0.1 < jacobian.alpha_threshold(3)
     thresholds = [jacobian.alpha_threshold(depth) for depth in range(1, 100)]
-    assert (np.diff(thresholds) > 0).all() and thresholds[-1] < 2 / 9
+    assert thresholds[0] == 0 and (np.diff(thresholds) > 0).all() and thresholds[-1] < 2 / 9
 
 
 @pytest.mark.parametrize("activation", ["relu", "erf"])

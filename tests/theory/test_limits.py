@@ -19,7 +19,7 @@ EPS = tolerances.EPS["float64"]
 @pytest.mark.parametrize(("inner", "outer"), [(3, 3), (1, 3), (5, 1), (3, 7)])
 @pytest.mark.parametrize("head", HEADS)
 def test_the_two_layer_limit_in_closed_form(inner, outer, head):
-    """½ box(κ1(u) + u κ0(u)) with u = box t, and the deep kernel is on its way there."""
+    """½ box(κ1(u) + u κ0(u)) with u = box t."""
     X, d = multisphere.sample(4, 3, 6, rng=2), 6
     network = rk.Network(1, inner, outer_filter_size=outer, trained=("inner", "outer"))
     rows = [multisphere.dot_products(X, offset=offset) for offset in range(d)]
@@ -36,13 +36,6 @@ def test_the_two_layer_limit_in_closed_form(inner, outer, head):
     limit = limits.two_layer(network).replace(head=head)(X)
     # κ0 at the pixels that a signal shares with itself: √(2 eps)/π, of which the mean is taken.
     assert np.abs(limit - expected).max() <= 2 * np.sqrt(2 * 16 * EPS) / np.pi
-    complements = multisphere.gram_complements(
-        [network.replace(depth=n, alpha=1 / n) for n in (1000, 2000)], X, kind="ntk", head=head
-    )
-    near, nearer = (np.abs(1 - complement - limit).max() for complement in complements)
-    assert near <= 3e-3
-    # O(1/L), then a relative L^-1/2 from κ0's root at correlations near −1.
-    assert abs(near / nearer - 2) <= 3 * 1000**-0.5
 
 
 def test_the_two_layer_limit_is_for_any_signals_and_activation(rng):
@@ -123,9 +116,8 @@ def test_pixels_that_agree_stay_so_without_filters():
     for size, agreeing in ((1, 2 / 3), (3, 0.0)):
         limit = limits.fixed(rk.Network(1, size), "ntk").complements(X, "trace")
         assert abs(limit[0, 1] - 0.75 * (1 - agreeing)) <= 8 * EPS
-        deep = [rk.Network(4000, size)]
-        (found,) = multisphere.gram_complements(deep, X, kind="ntk", head="trace")
-        assert np.abs(found - limit).max() <= 1e-3 * 30 / 4
+        deep = multisphere.gram_complements([rk.Network(4000, size)], X, kind="ntk", head="trace")
+        assert np.abs(deep - limit).max() <= 1e-3 * 30 / 4
 
 
 def test_refusals():

@@ -25,14 +25,10 @@ def relu_networks(max_depth=6):
     return networks(max_depth, ("relu",), dilated="evenly" if max_depth > 9 else "freely")
 
 
-def exact_weights(network, d, kind):
-    return fields.weights(network, d)[KINDS.index(kind)]
-
-
 @given(relu_networks(), LENGTHS, kinds)
 def test_fields_are_the_recursion_run_on_impulses(network, d, kind):
     """Each weight to its last digits, and exactly 0 outside the receptive field."""
-    expected = exact_weights(network, d, kind)
+    expected = fields.weights(network, d)[KINDS.index(kind)]
     found = locality.effective_receptive_field(network, d, kind)
     assert found.shape == (d,) and found.dtype == np.float64
     bar = tolerances.receptive_field(network.depth, d)
@@ -110,7 +106,7 @@ def narrow(network):
 @given(relu_networks(3).map(narrow), kinds)
 def test_widths_are_the_second_moments(network, kind):
     d = 2 * locality.reach(network) + 1
-    exact = exact_weights(network, d, kind)
+    exact = fields.weights(network, d)[KINDS.index(kind)]
     assert exact[d // 2] or not any(exact) or network.alpha == 0  # the farthest pixel counts
     if not any(exact):
         with pytest.raises(ValueError, match="0 for every signal"):

@@ -46,18 +46,6 @@ def test_relative_spectrum():
     assert smoothness.relative_spectrum(wave, 4).frequencies.tolist() == [2]
 
 
-@pytest.mark.parametrize("n", [8, 9, 4096])
-def test_curvature_of_waves(n):
-    """f'' of a trigonometric polynomial is known; the formula of the slides takes any function."""
-    angles = smoothness.grid(n)
-    f = 1 + 2 * np.cos(angles) - 0.5 * np.sin(3 * angles)
-    second = -2 * np.cos(angles) + 4.5 * np.sin(3 * angles)
-    expected = np.sqrt((second**2).mean() / (f**2).mean())
-    both = smoothness.curvature(np.stack([f, np.roll(f, 3)]))
-    assert both.shape == (2,)
-    assert np.abs(both - expected).max() <= FOURIER * n**2  # noise of frequency N/2, times N²/4
-
-
 def test_curvature_is_the_formula_of_the_slides(rng):
     for n in (16, 17):
         f = rng.standard_normal(n)
@@ -176,7 +164,6 @@ def test_refusals():
             call()
 
 
-ALPHAS = (1.0, 0.1, 0.01)
 CUTOFFS = np.arange(6, 31)  # below 6, μ sees too little of sin 4β and its aliases
 
 
@@ -187,7 +174,7 @@ def experiments():
     for kind, depth, count in product(("ntk", "gpk"), (5, 15), (6, 10)):
         angles = smoothness.grid(count)
         networks = [literature.tirer_mlp(depth)]
-        networks += [literature.tirer_resnet(depth, alpha) for alpha in ALPHAS]
+        networks += [literature.tirer_resnet(depth, alpha) for alpha in (1.0, 0.1)]
         found[kind, depth, count] = [
             (own.gaussian_ratio(CUTOFFS), own.curvature)
             for own in (
@@ -200,7 +187,7 @@ def experiments():
 
 def test_smaller_alpha_is_smoother_whatever_the_cutoff(experiments):
     """MLP < α = 1 < α = 0.1 by curvature, and by μ at every cut-off from 6 on."""
-    for mlp, one, tenth, _ in experiments.values():
+    for mlp, one, tenth in experiments.values():
         for smoother, rougher in ((one, mlp), (tenth, one)):
             assert (smoother[0] > 1.005 * rougher[0]).all()
             assert (smoother[0] > 1.05 * rougher[0])[CUTOFFS >= 12].all()
@@ -229,12 +216,3 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
     for setting in product((5, 15), (6, 10)):
         for gpk, ntk in zip(*(experiments[kind, *setting] for kind in ("gpk", "ntk")), strict=True):
             assert gpk[1] < ntk[1] and (gpk[0] > ntk[0]).all()
-
-
-def test_erf_networks_are_odd_and_opposite_points_are_refused():
-    angles = smoothness.grid(6)
-    erf = kernel(literature.tirer_mlp(5).replace(activation="erf"))
-    K = erf(smoothness.circle([0.3, 0.3 + np.pi]))
-    assert abs(K[0, 1] + K[0, 0]) <= 100 * EPS * K[0, 0]
-    with pytest.raises(ValueError, match="numerically singular: its smallest eigenvalue"):
-        smoothness.interpolation(erf, angles, smoothness.target(angles))

@@ -3,7 +3,6 @@
 import math
 from itertools import product
 
-import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -45,19 +44,6 @@ def test_rules_are_orthogonal(method, n_channels):
     found = integrate(spectrum.zonal(1 - complements, n_channels, top), {1: top})
     expected = np.diag([1 / spectrum.harmonics(n_channels, k) for k in range(top + 1)])
     assert np.abs(found - expected).max() <= 100 * EPS
-
-
-@pytest.mark.parametrize("n", [5, 64])
-def test_gauss_legendre_to_the_last_digits(n):
-    mp = mpmath.mp.clone()
-    mp.dps = 40
-    x, weights = quadrature._gauss_legendre(n)
-    for node, weight in zip(x, weights, strict=True):
-        root = mp.findroot(lambda t: mp.legendre(n, t), mp.mpf(float(node)), tol=1e-60)
-        slope = n * (root * mp.legendre(n, root) - mp.legendre(n - 1, root)) / (root**2 - 1)
-        assert abs(float(mp.mpf(float(node)) - root)) <= EPS
-        if np.finfo(np.longdouble).eps < EPS:
-            assert abs(float(weight * (1 - root**2) * slope**2 / 2) - 1) <= 4 * EPS
 
 
 def test_multiplicities():
