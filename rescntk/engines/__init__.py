@@ -33,10 +33,9 @@ Raising it announces later. Code that was compiled before is read from disk in l
 _LONGEST_MARGIN = 1000
 """Most pixels of the margin of open rows (docs/theory/torus.md) in the engine "numba".
 
-A larger number takes deeper networks on lists, at a cost of (d + margin)/d and with tables of
-d + 2 margin pixels for each layer. A smaller one leaves long signals to the slower engine. On an
-AMD EPYC (Zen 4) the engines are level at d = 80 and a margin of 400 (depth 200, filter size 3).
-The number depends on the network alone: so do the bits of a pair.
+A larger number takes deeper networks on lists, at a cost of (d + margin)/d. A smaller one leaves
+long signals to the slower engine. On an AMD EPYC (Zen 4) the engines are level at d = 80 and a
+margin of 400 (depth 200, filter size 3). The margin depends on the network alone: so do the bits.
 """
 
 
@@ -68,10 +67,7 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
 
 
 def _cuda_is_missing(dtype: str = "float64") -> str | None:
-    """Return the reason why CuPy or the GPU does not work on this machine, or None.
-
-    The check of the engine "cuda" covers both precisions.
-    """
+    """Return the reason why CuPy or the GPU does not work on this machine, or None."""
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return (
             "CuPy is not installed: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
@@ -119,10 +115,9 @@ _ENGINES = {
 def available() -> dict[str, bool | str]:
     """Return each engine's name with True, or with the reason why it cannot serve here.
 
-    The first call in a process tries the engines. "numba" computes one small kernel, for which
-    its loops are compiled or read from disk; compilation takes about 20 s, once on a machine.
-    With a CUDA device, the engine "cuda" is compared with the reference engine on a few small
-    Grams. An engine that fails does not serve; its reason has the error, or the figures.
+    The first call in a process tries the engines. "numba" computes one small kernel; compilation
+    takes about 20 s, once on a machine. On a CUDA device, "cuda" is compared with the reference
+    engine on a few small Grams. An engine that fails does not serve; its reason has the error.
 
     Examples
     --------
@@ -150,7 +145,7 @@ def choose(
     request : Request
     X : array or SignalList
     announce : callable, optional
-        Called with a sentence when the engine's code is being compiled.
+        Takes a sentence when the engine's code is being compiled.
 
     Raises
     ------

@@ -20,14 +20,6 @@ class Seam(NamedTuple):
     preceding: Array  # (rows,), the row that ends before a row's first pixel
     axis: int  # of the rows in an array whose axis 0 are pixels
 
-    def after(self, pixels: Array) -> Array:
-        """Return the same pixels of the rows that follow."""
-        return pixels.take(self.following, axis=self.axis)
-
-    def before(self, pixels: Array) -> Array:
-        """Return the same pixels of the rows that precede."""
-        return pixels.take(self.preceding, axis=self.axis)
-
 
 def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
     """Return rows with the `halo` pixels before their first and after their last pixel.
@@ -40,7 +32,8 @@ def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
     parts: list[Array] = [pixels]
     for done in range(0, halo, d):
         if seam is not None:
-            before, after = seam.before(before), seam.after(after)
+            before = before.take(seam.preceding, axis=seam.axis)
+            after = after.take(seam.following, axis=seam.axis)
         size = min(d, halo - done)
         parts = [before[d - size :], *parts, after[:size]]
     joined: ArrayT = xp.concatenate(parts)

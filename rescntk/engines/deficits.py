@@ -49,12 +49,7 @@ class Parts(NamedTuple):
 class DeficitRecursion(Recursion):
     """The recursion on one block of rows, for ReLU networks in deficits.
 
-    Parameters
-    ----------
-    masses : tuple of (Masses, Masses)
-        F⁰ at x = z, j = j' (`Input.variance`) of both sides.
-    others
-        Those of `Recursion`.
+    `masses` are F⁰ at x = z, j = j' (`Input.variance`) of both sides.
     """
 
     def __init__(self, *arguments: Any, masses: tuple[Masses, Masses]) -> None:

@@ -133,19 +133,9 @@ class ErrorSums:
 
 
 class ErrorRecursion(Recursion):
-    """The recursion of an odd activation with estimates of its errors.
+    """The recursion of an odd activation with estimates of its errors, which go to `sums`.
 
-    Parameters
-    ----------
-    sums : ErrorSums
-        Takes the errors at the depths asked for.
-    others
-        Those of `Recursion`.
-
-    Attributes
-    ----------
-    error, tangent_error : array
-        e and e_A after the last layer, in rounding units.
+    `error` and `tangent_error` are e and e_A after the last layer, in rounding units.
     """
 
     error: Array

@@ -24,21 +24,13 @@ def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list
 
     numbers.h of the CUDA engine computes the first three, number by number.
 
-    Parameters
-    ----------
-    xp : module
-    bound : float or float64 array
-        A bound on the magnitude of the terms, which they exceed by a factor 2 at most.
-    count : int, or NumPy array of integers that broadcasts with `bound`
-        The number of terms. Where a count needs fewer grids than another, terms are 0 on the rest.
+    `bound` is a bound on the magnitude of the terms, which they exceed by a factor 2 at most.
+    `count`, of the host, is the number of terms and broadcasts with `bound`. Where a count needs
+    fewer grids than another, terms are 0 on the rest.
 
-    Returns
-    -------
-    list of arrays
-        1.5 times powers of two. Sums of up to `count` terms on one grid need at most 53 bits,
-        because a remainder is at most half a step of the grid before. A grid keeps
-        52 − log2(count) bits. There are as many grids as keep 54 + log2(count) bits of `bound`:
-        a float64 number's bits where the terms' mean is as small as bound / count.
+    The constants are 1.5 times powers of two. Sums of up to `count` terms on one grid need at most
+    53 bits, and a grid keeps 52 − log2(count). There are as many grids as keep 54 + log2(count)
+    bits of `bound`: a float64 number's bits where the terms' mean is as small as bound / count.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     # Bits beyond the terms' own; numbers of terms are known on the host: no device is waited for.

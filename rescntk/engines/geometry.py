@@ -74,10 +74,7 @@ class Rows(NamedTuple):
         return self._replace(case=self.case[rows], offset=self.offset[rows])
 
     def pixels(self, xp: ModuleType = np) -> Array:
-        """Return the right pixel of each pixel pair, (d, rows), among all right signals' pixels.
-
-        The pixels of the right signals follow one another. The module `xp` makes the array.
-        """
+        """Return the right pixel of each pixel pair, (d, rows), among all right signals' pixels."""
         length, first = self.rights[self.case], first_places(self.rights)[self.case]
         inside = xp.arange(self.left)[:, None] + xp.asarray(self.offset)
         pixels: Array = inside % xp.asarray(length) + xp.asarray(first)
@@ -117,10 +114,7 @@ def on_ring(window: Filter, length: int | None) -> Filter:
 
 
 def longest_reach(network: Network, depth: int, ring: int | None = None) -> int:
-    """Return the longest reach of a filter in layers 1 … `depth`: the halo of a row in pixels.
-
-    `ring` is the length of rows that close in themselves (`on_ring`).
-    """
+    """Return the longest reach of a filter in layers 1 … `depth`, on a ring as in `on_ring`."""
     last = min(depth, 2) if isinstance(network.dilation, int) else depth  # layers 2 … L are alike
     return max(on_ring(window, ring).reach for window in network.replace(depth=last).filters())
 

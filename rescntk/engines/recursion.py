@@ -113,7 +113,7 @@ class Recursion:
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield each depth asked for, and the kernels of each kind at every pixel pair."""
-        depths, scaling = self.request.depths, self.scaling
+        depths, kinds, scaling = self.request.depths, self.request.kinds, self.scaling
         w, v = self._correlate_unit_vectors()
         self._enter(w, v)
         for layer in range(1, depths[-1] + 1):
@@ -124,13 +124,7 @@ class Recursion:
             tangent = self._tangent_g(layer, pair) if self.want_ntk else None
             self._add_branch(layer, pair, branch, tangent)
             if layer in depths:
-                yield (
-                    layer,
-                    {
-                        kind: self.features if kind == "gpk" else self.tangent
-                        for kind in self.request.kinds
-                    },
-                )
+                yield layer, {k: self.features if k == "gpk" else self.tangent for k in kinds}
 
     # -- the input
 

@@ -128,7 +128,7 @@ class SortedSignals:
     order : array, (cases,), int
         The signals' places in the batch.
     lengths, begins : array, (cases,), int
-        Their lengths, and the places of their first pixels where signals follow one another.
+        Their lengths, and the places of their first pixels, one signal after the other.
     scale, exponents : array, (cases,) and (depths, cases)
         The scale and the tangents' exponents of each signal, by its place in the batch; known
         where tables were made.
@@ -223,15 +223,10 @@ class ReferenceGram:
                 right = left
                 if not (self.symmetric and columns == rows):
                     right = self.right.tables(np.arange(columns.start, columns.stop))
-                yield [
-                    (
-                        some,
-                        other,
-                        self.left.part(left, rows, some),
-                        self.right.part(right, columns, other),
-                    )
-                    for some, other in self._cut(rows, columns)
-                ]
+                left_part = partial(self.left.part, left, rows)
+                right_part = partial(self.right.part, right, columns)
+                cases = self._cut(rows, columns)
+                yield [(some, rest, left_part(some), right_part(rest)) for some, rest in cases]
 
     def _table_blocks(self, side: SortedSignals) -> Iterator[slice]:
         """Yield blocks of signals whose tables take at most `_TABLE_BYTES`."""

@@ -128,9 +128,8 @@ class Scaling:
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
     common_bounds : array (2, depths asked for)
-        Of `KINDS`: a bound on √(kernel at any pixel) for all signals of mean energy 1, without
-        the part of F⁰ if `linear_apart`. 0 for activations that are not homogeneous: there are
-        no such bounds.
+        Of `KINDS`: a bound on √(kernel at any pixel) for all signals of mean energy 1, as
+        `averaged`. 0 for activations that are not homogeneous: there are no such bounds.
     mean_variances : list of float
         Mean of Σ / unit over pixels in layers 0 … L, for signals divided by their size
         (`signal_tables`). Empty for activations that are not homogeneous.

@@ -8,7 +8,7 @@ and kept in the working precision.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ from .scaling import Scaling
 _OUT_OF_REACH = 1e-30
 """Least squared size of a signal for the equivariant head, as a share of its mean energy.
 
-The head measures the energy that reaches pixel 1. Pixels that do not reach it may be larger
-by any factor; the least size keeps their variances below 1e30 d, within float32. A smaller
-share brings them nearer to its end, 3e38. Chosen by reasoning.
+Pixels that do not reach the head may be larger by any factor; the least size keeps their variances
+below 1e30 d, within float32. A smaller share brings them nearer to its end, 3e38. Chosen by
+reasoning.
 """
 
 _LINEAR_BITS = -400
@@ -70,24 +70,14 @@ class SignalTables(NamedTuple):
     # (cases,), the largest factor by which the layers multiply an error of D (errors.py).
     amplification: Array
 
-    def cases(self, cases: slice) -> SignalTables:
-        """Return the tables of some of the signals."""
-        return self.selected(cases, cases)
-
     def selected(self, pixels: slice, cases: slice) -> SignalTables:
         """Return tables of some `pixels` of joined tables, and of their signals, the `cases`."""
-        return combined([self], lambda parts: parts[0][..., pixels], lambda c: c[0][..., cases])
+        of_pixels = [table[..., pixels] for table in self[:_OF_PIXELS]]
+        return SignalTables(*of_pixels, *(table[..., cases] for table in self[_OF_PIXELS:]))
 
 
-Combine = Callable[[Sequence[Array]], Array]
-"""Makes one table of the tables of several groups of signals."""
-
-
-def combined(parts: Sequence[SignalTables], pixels: Combine, cases: Combine) -> SignalTables:
-    """Return tables made of the tables of pixels, and of the tables of signals, of all parts."""
-    tables = list(zip(*parts, strict=True))
-    of_signals = SignalTables._fields.index("scale")
-    return SignalTables(*map(pixels, tables[:of_signals]), *map(cases, tables[of_signals:]))
+_OF_PIXELS = SignalTables._fields.index("scale")
+"""The number of tables of pixels."""
 
 
 def joined(parts: Sequence[SignalTables]) -> SignalTables:
@@ -99,11 +89,10 @@ def joined(parts: Sequence[SignalTables]) -> SignalTables:
         pixels: Array = table.swapaxes(-1, -2).reshape(*first, d * cases)
         return pixels
 
-    return combined(
-        parts,
-        lambda tables: xp.concatenate([line(table) for table in tables], axis=-1),
-        lambda tables: xp.concatenate(tables, axis=-1),
-    )
+    tables = list(zip(*parts, strict=True))
+    of_pixels = [list(map(line, each)) for each in tables[:_OF_PIXELS]]
+    groups = [*of_pixels, *tables[_OF_PIXELS:]]
+    return SignalTables(*(xp.concatenate(each, axis=-1) for each in groups))
 
 
 class Input(NamedTuple):

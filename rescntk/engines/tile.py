@@ -5,6 +5,8 @@ A tile's rows go through all layers block by block (recursion.py), and heads are
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from ..arrays import Array, array_module
@@ -22,19 +24,9 @@ from .signal_tables import SignalTables
 class Tile:
     """The kernels of left cases of one length with right cases of any lengths.
 
-    Parameters
-    ----------
-    request : Request
-    scaling : Scaling
-        The constants of the layers, for the length of the left signals.
-    left, right : SignalTables
-        Joined tables of either side.
-    rows : Rows
-        All rows of the right cases.
-    block : int
-        Number of rows that go through the layers together, if rows are closed.
-    paired : bool
-        Whether each left case meets the right case of the same number alone.
+    `scaling` has the constants for the length of the left signals. Tables are joined, and `rows`
+    are all rows of the right cases, of which `block` go through the layers together if they are
+    closed. If `paired`, each left case meets the right case of the same number alone.
     """
 
     def __init__(
@@ -58,15 +50,16 @@ class Tile:
 
         `out` has the axes (depth, left case, right case); there is one left case if the tile is
         `paired`. With F⁰ at x = z of both sides, `masses`, kernels are computed in deficits.
-
-        Returns
-        -------
-        array of bool, (left case, right case)
-            True where the distance form has lost digits.
+        Returns True where the distance form has lost digits, (left case, right case).
         """
         xp, depths, head = self.xp, self.request.depths, self.request.head
         sides = self._sides(self.rows)
-        means = self._means(out, sides) if head in ("trace", "gap") else {}
+        means: dict[tuple[str, int], _Mean] = {}
+        if head in ("trace", "gap"):
+            left, right = (side.cases(side.tables.bounds) for side in sides)
+            bounds, pairs = left * right, self.rows.pixel_pairs
+            for kind, t in product(self.request.kinds, range(len(depths))):
+                means[kind, t] = _Mean(bounds[KINDS.index(kind), t], pairs, out[kind][t])
         doubt = xp.zeros((1 if self.paired else len(self.left.scale), len(self.rows.rights)))
         errors = None
         if may_be_unresolved(self.scaling, self.left, self.right):
@@ -115,18 +108,6 @@ class Tile:
         first = self.xp.asarray(rows.case) * rows.left
         left = Side(self.left, gathered(first + self.xp.arange(rows.left)[:, None]), right.cases)
         return left, right
-
-    def _means(
-        self, out: dict[str, Array], sides: tuple[Side, Side]
-    ) -> dict[tuple[str, int], _Mean]:
-        """Return the means over pixel pairs of all kernels, which have begun."""
-        left, right = (side.cases(side.tables.bounds) for side in sides)
-        bounds = left * right
-        return {
-            (kind, t): _Mean(bounds[KINDS.index(kind), t], self.rows.pixel_pairs, out[kind][t])
-            for kind in self.request.kinds
-            for t in range(len(self.request.depths))
-        }
 
     def _add_linear_part(self, out: dict[str, Array], sides: tuple[Side, Side]) -> None:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""

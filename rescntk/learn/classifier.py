@@ -49,19 +49,18 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     Parameters
     ----------
     effort : {"fast", "default", "thorough"} or float, default "default"
-        Number of passes that are averaged, or a limit for the time of `fit` in seconds. Where
-        signals are many, "fast" and "default" leave out passes, and shorten signals more. With a
-        limit the first pass is always made, and the result depends on the speed of the machine.
+        Number of passes that are averaged, or a limit for the time of `fit` in seconds, within
+        which at least one pass is made. Where signals are many, "fast" and "default" leave out
+        passes, and shorten signals more.
     max_length : int or sequence, optional
         Longest signals that stay unchanged; longer ones are averaged over blocks of time points.
     block_statistics : bool or sequence, optional
-        Whether standard deviation, minimum and maximum of each block of time points are appended
-        as channels. Where there are no blocks, False is taken.
+        Whether standard deviation, minimum and maximum of each block, where there are blocks, are
+        appended as channels.
     standardize : bool or sequence, optional
         Whether each channel is standardized, except with block statistics.
     first_differences : bool, "only" or sequence, optional
-        Whether the first differences of each channel, from time point to time point, are appended
-        as a channel, or take the channel's place ("only").
+        Whether first differences of each channel are appended, or take its place ("only").
     constant : bool or sequence, optional
         Whether a constant channel is appended, which gives the first layer a bias.
     time_scale : float or sequence, optional
@@ -72,19 +71,16 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     dilation : int or sequence, optional
         As for `rescntk.Network`: the same in all layers.
     head : {"equivariant", "trace", "gap"} or sequence, optional
-        As for `rescntk.Kernel`. "gap" ignores when something happens, "trace" does not, and costs
-        less. Signals of different lengths have "gap" alone.
+        As for `rescntk.Kernel`. Signals of different lengths have "gap" alone.
     kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
         As for `rescntk.Kernel`. A pass takes the mean of several kinds.
     depth : int or sequence, default 2
-        Number of residual layers. A pass takes the mean of the kernels of several depths, at the
-        cost of the deepest.
+        Number of residual layers. A pass takes the mean of several, at the cost of the deepest.
     alpha : float, default 1.0
         Weight α of the residual branches.
     penalty : float or sequence, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several penalties each
-        pass takes the one with the least leave-one-out error. The default is the least penalty
-        that rounding errors allow.
+        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass takes
+        the one of least leave-one-out error. The default is the least that rounding errors allow.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which the solution is restricted. The default is
         "all" for up to 2000 signals, and 500 for more.
@@ -95,14 +91,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     dtype : str, default "float32"
         Precision of the kernels, as for calling a `rescntk.Kernel`.
     n_jobs : int, optional
-        Number of threads; -1 is one for each core, -2 one less. The default is the choice of the
-        engine. The number does not change results.
+        Number of threads, which does not change results; -1 is one for each core, -2 one less. The
+        default is the choice of the engine.
     verbose : int, default 0
         Not 0: print how long the passes will take, then a line for each pass.
     class_weight : dict, "balanced" or None, default None
-        Weights of the classes, by label; "balanced" weighs classes inversely to their numbers of
-        signals. They weigh the errors of the passes, and move the borders between the classes
-        (`offsets_`). Probabilities are of signals drawn with these weights.
+        Weights of the classes, by label; "balanced" weighs them inversely to their numbers of
+        signals. They weigh the passes' errors, and move the borders between classes (`offsets_`).
 
     Attributes
     ----------
@@ -110,10 +105,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         One row for each pass: its settings, penalty, leave-one-out error (targets ±1), weight and
         seconds. `rescntk.plots.pass_weights` draws the weights.
     best_score_ : float
-        Accuracy of leave-one-out decisions on the training signals. Weights, penalties and
-        offsets have no part in the score of the signals that decide them: ten folds are left out
-        in turn. A signal that comes several times with its label is left out as a whole. Weights
-        of signals count, cases alone in their class do not; nan where no cases count.
+        Accuracy of leave-one-out decisions on the training signals. Ten folds are left out in turn
+        where weights, penalties and offsets are decided. A signal that comes several times is left
+        out as a whole. Weights count, cases alone in their class do not; nan where none counts.
     best_score_error_ : float
         Standard error of `best_score_`, by the number of cases and their weights.
     class_scores_ : ndarray, (n_classes,)
@@ -121,8 +115,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     balanced_score_ : float
         The mean of `class_scores_` over classes whose cases count.
     inverse_temperature_ : float
-        Factor from decisions to log-probabilities, calibrated on the decisions of `best_score_`;
-        1 where there are no such decisions.
+        Factor from decisions to log-probabilities, by the decisions of `best_score_`; else 1.
     offsets_ : ndarray, (n_outputs,)
         Added to decisions; 0 unless there are class weights.
     classes_ : ndarray

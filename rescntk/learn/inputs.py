@@ -134,9 +134,8 @@ def as_signals(X: Any, name: str, *, lists: bool) -> Signals | None:
                 f"{name} has signals of {min(lengths)} to {max(lengths)} time points, expected "
                 f"one length: pad, truncate or resample them ({RESIZE})"
             )
-        copies = [
-            np.array(_numbers(x, f"{name}[{i}]"), np.float64, ndmin=2) for i, x in enumerate(X)
-        ]
+        arrays = (_numbers(x, f"{name}[{i}]") for i, x in enumerate(X))
+        copies = [np.array(x, np.float64, ndmin=2) for x in arrays]
         return [_checked(x[None], name, i)[0] for i, x in enumerate(copies)]
     axes = 1 + len(shapes[0]) if shapes else getattr(X, "ndim", 1)
     if axes < 3:
@@ -187,9 +186,8 @@ def _checked(array: np.ndarray, name: str, case: int | None = None) -> np.ndarra
 class DistinctCases(NamedTuple):
     """Signals with their targets and weights, each different pair of signal and target once.
 
-    Equal signals with equal targets are one case with the sum of their weights: a case that is
-    left out leaves no copy behind. Cases are sorted by digests of the signals, equal signals by
-    their targets: nothing depends on the order in which signals come.
+    A case has the sum of its copies' weights: one that is left out leaves no copy behind. Cases are
+    sorted by digests of the signals, then by targets: the order of the signals plays no part.
     """
 
     signals: Signals

@@ -22,11 +22,9 @@ from .inputs import as_signals, split_channels
 class SignalKernel(SklearnKernel):
     r"""A kernel of an infinitely wide convolutional network for scikit-learn.
 
-    ``SVC(kernel=SignalKernel(…))`` takes signals of three axes. ``GaussianProcessRegressor``,
-    ``GaussianProcessClassifier``, ``KernelRidge``, ``Nystroem`` and ``pairwise_kernels`` take
-    flat arrays (n_cases, n_channels · n_timepoints), one channel after the other:
-    ``X.reshape(len(X), -1)``. A `SignalKernel` adds and multiplies with other kernels of
-    scikit-learn.
+    ``SVC(kernel=SignalKernel(…))`` takes signals of three axes. Other models, such as
+    ``GaussianProcessRegressor``, take flat arrays (n_cases, n_channels · n_timepoints), one channel
+    after the other: ``X.reshape(len(X), -1)``. It adds and multiplies with other kernels.
 
     Gaussian processes learn α, the weight of the residual branch, from the marginal likelihood:
     five kernel matrices for each step of the optimizer (docs/guide/scikit_learn.md).

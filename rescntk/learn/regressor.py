@@ -46,8 +46,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     passes_, n_channels_, n_timepoints_, fit_seconds_
         As for `ResidualKernelClassifier`. Errors are in units of the targets' variances.
     best_score_ : float
-        R² over all targets of leave-one-out predictions on the training signals, as honest as for
-        `ResidualKernelClassifier`.
+        R² over all targets of leave-one-out predictions, as for `ResidualKernelClassifier`.
     best_score_error_ : float
         Standard error of `best_score_`, by the spread of the squared errors.
     target_mean_, target_scale_ : ndarray, (n_targets,)
@@ -78,8 +77,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             Or a list of signals of different lengths, (n_channels, n_timepoints) each.
         y : array, (n_cases,) or (n_cases, n_targets)
         sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0, inverse to the variance of their noise. The fit is
-            the same as with signals that are repeated as often.
+            Weights of the signals, at least 0, inverse to the variance of their noise.
 
         Raises
         ------

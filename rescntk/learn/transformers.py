@@ -119,9 +119,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
 class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
-    For pipelines whose last step takes a precomputed kernel: ``SVC(kernel="precomputed")``,
-    ``KernelRidge(kernel="precomputed")``, ``KernelPCA(kernel="precomputed")`` … Within
-    ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
+    For pipelines whose last step takes a precomputed kernel, as ``SVC(kernel="precomputed")``.
+    Within ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
 
     Parameters
     ----------
@@ -256,9 +255,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 class LandmarkFeatures(KernelMatrix):
     r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
 
-    ``RidgeClassifierCV``, ``LogisticRegression``, ``LinearSVC`` … then see a table with
-    `n_landmarks` columns. n signals cost n · `n_landmarks` pairs of the kernel, not n².
-
+    n signals cost n · `n_landmarks` pairs of the kernel, not n² (docs/guide/scikit_learn.md).
     The features are :math:`F = K(X, S) L^{-\top}`, with landmarks S and
     :math:`K(S,S) = L L^\top`: Nyström's approximation, exact between landmarks and any signals.
 
@@ -267,12 +264,10 @@ class LandmarkFeatures(KernelMatrix):
     kernel : Kernel or SignalKernel, optional
         As for `KernelMatrix`.
     n_landmarks : int, default 100
-        Most landmarks, and so features. Landmarks that others explain up to rounding errors, such
-        as equal signals, are left out.
+        Most landmarks, and so features. Those that others explain, as equal signals, are left out.
     selection : {"pivoted", "uniform"}, default "pivoted"
-        Choice of the landmarks. "pivoted": randomly pivoted Cholesky, which computes the features
-        of all fitted signals on its way. "uniform": any signals with equal probability; `fit`
-        computes the landmarks' own pairs alone.
+        Choice of the landmarks: by randomly pivoted Cholesky, which computes the features of all
+        fitted signals on its way; or with equal probability, by the landmarks' own pairs alone.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
     engine, dtype, threads

@@ -71,12 +71,11 @@ def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np
 class View:
     """Settings by which signals are prepared for the network, and the scales that `fit` measures.
 
-    The settings are documented by `ResidualKernelClassifier`; their defaults leave the signals
-    unchanged. Views with equal settings are equal. The longest training signal decides the length
-    of a block for all signals. First differences, central inside a signal, are scaled to the
-    standard deviation of their channel. The constant channel has the root mean square r of the
-    signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d) at time point j of d,
-    for C channels and the `time_scale` s.
+    `ResidualKernelClassifier` documents the settings; their defaults leave the signals unchanged.
+    The longest training signal decides the length of a block. First differences, central inside a
+    signal, are scaled to the standard deviation of their channel. The constant channel has the root
+    mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
+    at time point j of d, for C channels and the `time_scale` s.
     """
 
     max_length: int | None = None

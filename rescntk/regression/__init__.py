@@ -1,9 +1,8 @@
-r"""Regression with a kernel: interpolation, ridge, gradient flow, and the posterior of a GP.
+"""Regression with a kernel: interpolation, ridge, gradient flow, and the posterior of a GP.
 
-Every predictor is :math:`f(x) = \sum_i \beta_i K(x, x_i)`: functions take a kernel matrix and
-return coefficients β, and ``kernel(Z, X) @ coefficients`` predicts. `solve` takes one ridge, and
-`decompose` serves all ridges, leave-one-out errors and times of gradient flow. Where matrices are
-too large, `solve` multiplies them only, and `restricted_ridge` takes the columns of k landmarks.
+Functions take a kernel matrix and return coefficients β; ``kernel(Z, X) @ coefficients`` predicts.
+`solve` takes one ridge, and `decompose` serves all ridges and times of gradient flow. For large
+matrices there are conjugate gradients, and `restricted_ridge` on the columns of k landmarks.
 """
 
 from .decomposition import Decomposition, decompose

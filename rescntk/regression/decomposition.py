@@ -24,12 +24,10 @@ from .ridge import check_resolved, fit
 
 @dataclass(frozen=True)
 class Decomposition:
-    r"""The eigendecomposition K = V diag(λ) Vᵀ of a kernel matrix; made by `decompose`.
+    """The eigendecomposition K = V diag(λ) Vᵀ of a kernel matrix; made by `decompose`.
 
-    With weights w of the points, W = diag(w), every squared error below is
-    :math:`\sum_i w_i (y_i - f_i)^2`, and every :math:`\lambda I` is :math:`\lambda W^{-1}`. V are
-    the generalized eigenvectors: :math:`K V = W^{-1} V \operatorname{diag}(\lambda)` with
-    :math:`V^\top W^{-1} V = I`.
+    With weights of the points, W = diag(w), every λI below is λW⁻¹, and V are the generalized
+    eigenvectors: K V = W⁻¹ V diag(λ) with Vᵀ W⁻¹ V = I.
     """
 
     eigenvalues: np.ndarray
@@ -59,10 +57,10 @@ class Decomposition:
         return self._fit(y, ridge)[0]
 
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        r"""Return the coefficients β and the constant b of a regression with an intercept.
+        """Return the coefficients β and the constant b of a regression with an intercept.
 
-        The minimizer of :math:`\|y - K\beta - 1b\|^2 + \lambda \beta^\top K \beta`. Arguments,
-        shapes and errors are as for `coefficients`; b has no axis (n,).
+        Both minimize what `solve` minimizes. Arguments, shapes and errors are as for
+        `coefficients`; b has no axis (n,).
         """
         coefficients, constants = self._fit(y, ridge, True)
         return coefficients, constants
@@ -72,9 +70,8 @@ class Decomposition:
     ) -> np.ndarray:
         r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i), of the shape of the coefficients.
 
-        They are :math:`\beta_i / B_{ii}` with :math:`\beta = B y` (Cawley and Talbot 2004): f₋ᵢ is
-        fitted to all points but i, and nothing is fitted again. Arguments and errors are as for
-        `coefficients`; an intercept takes two points.
+        They are :math:`\beta_i / B_{ii}` with :math:`\beta = B y` (Cawley and Talbot 2004).
+        Arguments and errors are as for `coefficients`; an intercept takes two points.
         """
         return self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
 
@@ -129,10 +126,9 @@ class Decomposition:
     def learning_rate_bound(self) -> float:
         r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, the bound of stable learning rates.
 
-        Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points and
-        gradient descent on :math:`\frac12 \|f - y\|^2` at large width. A learning rate below
-        the bound trains to zero error, and the tangent kernel hardly changes. A numerically
-        singular K is refused: the theorem is about positive definite kernels.
+        Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points: at
+        large width a learning rate below the bound trains to zero error. A numerically singular K
+        is refused: the theorem is about positive definite kernels.
         """
         check_resolved(self.eigenvalues, self.eps)
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
@@ -159,7 +155,6 @@ class Decomposition:
             parts = zip(*fits, strict=True)
             return [np.reshape(part, (*ridges.shape, *part[0].shape)) for part in parts]
         inverses = self._inverses(ridges)
-
         inverse = partial(self._filtered, inverses)
         diagonal = (lambda: inverses @ (self.eigenvectors**2).T) if leave_one_out else None
         return fit(inverse, y, intercept, diagonal)
@@ -171,9 +166,8 @@ class Decomposition:
 
     def _filtered(self, factors: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return V diag(factors) Vᵀ times columns (n, m) for each row of factors, (..., n, m)."""
-        return multiply_each(
-            self.eigenvectors, factors[..., None] * (self.eigenvectors.T @ columns)
-        )
+        scaled = factors[..., None] * (self.eigenvectors.T @ columns)
+        return multiply_each(self.eigenvectors, scaled)
 
 
 def multiply_each(A: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -196,10 +190,9 @@ def decompose(
         Symmetric, positive semidefinite up to rounding errors of its dtype.
     case_weights : ndarray, (n,), optional
         Positive weights w of the points' squared errors. A point of weight 2 counts as two equal
-        points with equal values. Leave-one-out errors leave out the point with all its weight.
+        points, which leave-one-out errors leave out together.
     clip : bool, default False
-        Whether to take all eigenvalues below 0 as 0, which makes K the nearest positive
-        semidefinite matrix. By default eigenvalues far below 0 are refused.
+        Whether to take eigenvalues below 0 as 0. By default those far below 0 are refused.
 
     Examples
     --------
@@ -208,8 +201,6 @@ def decompose(
     >>> y, ladder = np.array([3.0, 0.0]), regression.decompose(np.array([[2.0, 1.0], [1.0, 2.0]]))
     >>> ladder.coefficients(y, ridge=[0.0, 1.0]).shape, ladder.leave_one_out(y).round(12)
     ((2, 2), array([ 3. , -1.5]))
-    >>> ladder.flow(y, np.inf).round(12), ladder.learning_rate_bound()
-    (array([ 2., -1.]), 0.5)
     """
     check_flag(clip, "clip")
     K, eps = check_symmetric(K, "K"), rounding_unit(K)

@@ -37,8 +37,7 @@ class FeatureRidge:
     r"""Ridge regression on features F, (n, k): all penalties λ from one reading of the rows.
 
     Weights w and intercept b minimize :math:`\|Y - F w - 1 b\|^2 + \lambda \|w\|^2`. Rows arrive in
-    blocks, and may be forgotten after each block. What stays is the triangle R of the QR
-    decomposition :math:`[1\ F\ Y] = Q R`, (1 + k + n_targets)² numbers.
+    blocks, of which the triangle R of :math:`[1\ F\ Y] = Q R` stays, (1 + k + n_targets)² numbers.
 
     Examples
     --------
@@ -46,11 +45,8 @@ class FeatureRidge:
     >>> from rescntk import regression
     >>> F, y = np.eye(3)[:, :2], np.array([2.0, 4.0, 3.0])
     >>> ridge = regression.FeatureRidge().add(F[:2], y[:2]).add(F[2:], y[2:])
-    >>> weights, intercept = ridge.weights(0.5, intercept=True)
-    >>> weights.round(12), float(intercept.round(12))
-    (array([-0.66666667,  0.66666667]), 3.0)
-    >>> ridge.leave_one_out(F, y, [0.5, 1.0]).shape
-    (2, 3)
+    >>> ridge.weights(1.0)[0], ridge.leave_one_out(F, y, [0.5, 1.0]).shape
+    (array([1., 2.]), (2, 3))
     """
 
     def __init__(self) -> None:
@@ -69,8 +65,7 @@ class FeatureRidge:
             Blocks of more rows than k are the fastest.
         y : ndarray, (m,) or (m, n_targets)
         case_weights : ndarray, (m,), optional
-            Positive factors of the rows' squared errors. A row of weight 2 counts as two equal
-            rows. The default is 1.
+            Positive factors of the rows' squared errors, by default 1.
         """
         F, targets, roots = self._check_rows(F, y, case_weights)
         rows = roots * np.hstack([np.ones((len(F), 1)), F, targets])
@@ -92,9 +87,8 @@ class FeatureRidge:
         widths = (("F", F, self._k), ("y", targets, self._triangle.shape[1] - 1 - self._k))
         for name, values, width in widths:
             if self._n and values.shape[1] != width:
-                raise ValueError(
-                    f"{name} has {values.shape[1]} columns, expected {width} as before"
-                )
+                found = values.shape[1]
+                raise ValueError(f"{name} has {found} columns, expected {width} as before")
         return F, targets, np.sqrt(check_case_weights(case_weights, len(F)))[:, None]
 
     def weights(
@@ -134,12 +128,12 @@ class FeatureRidge:
 
         :math:`(y_i - f(x_i)) / (1 - h_i)` with the leverage :math:`h_i = w_i \varphi_i^\top
         (F^\top W F + \lambda I)^{-1} \varphi_i`, W the weights of the cases; with an intercept
-        :math:`w_i / \sum_j w_j` more, and centred features. Row i is left out with all its weight.
+        :math:`w_i / \sum_j w_j` more, and centred features. A leverage of 1 is refused.
+        Row i is left out with all its weight.
 
         Arguments are as for `add`, in blocks or not, and `weights`; rows that have not been added
-        give meaningless numbers. The errors have the shape of `y`, with an axis (n_ridges,) in
-        front where `ridge` is an array. A leverage of 1 is refused: no other row tells about a
-        direction of the features.
+        give meaningless numbers. The errors have the shape of `y`, after an axis (n_ridges,)
+        where `ridge` is an array.
         """
         means, unit, V, inverses, rotated = self._solve(ridge, intercept)
         F, targets, roots = self._check_rows(F, y, case_weights)
@@ -213,21 +207,18 @@ class LandmarkMap:
         found = np.empty((len(X), len(self.signals)))
         for rows in blocks(0, len(X), _BLOCK):
             K = np.asarray(self.kernel(X[rows], self.signals, **self.options), dtype=np.float64)
-            found[rows] = scipy.linalg.solve_triangular(
-                self.factor, K.T, lower=True, overwrite_b=True
-            ).T
+            found[rows] = scipy.linalg.solve_triangular(self.factor, K.T, lower=True).T
         return found
 
 
 def landmark_map(
     kernel: Callable[..., np.ndarray], X: np.ndarray, landmarks: Any, **options: Any
 ) -> LandmarkMap:
-    r"""Return the feature map of some landmarks among signals X.
+    """Return the feature map of some landmarks among signals X.
 
-    Landmarks whose features are combinations of the others' up to rounding errors are dropped. The
-    Cholesky factorization of K(S, S), scaled to a diagonal of 1, takes the largest remaining
-    diagonal next. It stops once all are at most k·eps of the kernel's dtype. A ValueError follows
-    if no landmark is left: K(S, S) is 0.
+    Landmarks whose features are combinations of the others' up to rounding errors are dropped
+    (``docs/theory/large_grams.md`` has the rule). If none is left, because K(S, S) is 0, a
+    ValueError follows.
 
     Parameters
     ----------
@@ -323,8 +314,7 @@ def restricted_ridge(
 
     The minimizer of :math:`\|Y - K(X,S)\beta - 1b\|^2 + \lambda \beta^\top K(S,S) \beta`: ridge
     regression on the features of the landmarks (`FeatureRidge`). At most n·k pairs are computed;
-    after `pivoted_cholesky` none, because its factor has the features. In memory
-    are the triangle and a block of features; with `leave_one_out` all features, n·k numbers.
+    after `pivoted_cholesky` none. Memory holds a block of features, with `leave_one_out` all.
 
     Parameters
     ----------
@@ -345,8 +335,7 @@ def restricted_ridge(
     >>> import numpy as np
     >>> import rescntk as rk
     >>> X, kernel = np.random.default_rng(0).standard_normal((50, 2, 16)), rk.ResCGPK(3)
-    >>> low = rk.regression.pivoted_cholesky(kernel, X, 10)
-    >>> found = rk.regression.restricted_ridge(kernel, X, X[:, 0, 0], low, [0.1, 1.0])
+    >>> found = rk.regression.restricted_ridge(kernel, X, X[:, 0, 0], range(10), [0.1, 1.0])
     >>> found.coefficients.shape, found.predict(X[:4]).shape
     ((2, 10), (2, 4))
     """

@@ -67,8 +67,8 @@ def solve(
     Parameters
     ----------
     K : array_like (n, n), or an object with ``shape`` and ``K @ v``
-        Symmetric, positive semidefinite. An array is factorized by Cholesky. Another object, as a
-        matrix of `rescntk.stored`, is only multiplied: conjugate gradients.
+        Symmetric, positive semidefinite. An array without a preconditioner is factorized by
+        Cholesky. Conjugate gradients only multiply another, as a matrix of `rescntk.stored`.
     y : ndarray, (n,) or (n, n_targets)
         Values at the given points.
     ridge : float, default 0.0
@@ -79,16 +79,15 @@ def solve(
         Whether to return the errors y_i − f₋ᵢ(x_i): by Cholesky alone, for n³/3 operations more.
         `restricted_ridge` has them for many signals.
     preconditioner : LowRank or ndarray (n, rank), optional
-        The result of `pivoted_cholesky`, or its factor F. Conjugate gradients with the
-        preconditioner F Fᵀ + λI then take the place of Cholesky.
+        The result of `pivoted_cholesky`, or its factor F, for conjugate gradients.
     tolerance, max_iterations
         As for `conjugate_gradients`.
 
     Returns
     -------
     ndarray or Solution
-        β, of the shape of `y`; a `Solution` by conjugate gradients, and wherever an intercept or
-        leave-one-out errors are asked for.
+        β, of the shape of `y`; a `Solution` by conjugate gradients, with an intercept and with
+        leave-one-out errors.
 
     Raises
     ------
@@ -125,7 +124,6 @@ def solve(
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
     factor = _cholesky(K, ridge, eps)
-
     inverse = partial(scipy.linalg.cho_solve, (factor, True))
 
     def diagonal() -> np.ndarray:
@@ -192,10 +190,7 @@ def _cholesky(K: np.ndarray, ridge: float, eps: float) -> np.ndarray:
 def check_resolved(
     eigenvalues: np.ndarray, eps: float, remedy: str = "", refuse: bool = False
 ) -> None:
-    """Raise ValueError if the smallest eigenvalue of K, (n,) rising, is at most n·eps·λ_max.
-
-    With `refuse` it is raised anyway.
-    """
+    """Raise ValueError if the least of rising eigenvalues is at most n·eps·λ_max, or `refuse`."""
     n, least = len(eigenvalues), resolution(eigenvalues, eps)
     if eigenvalues[0] <= least or refuse:
         float64 = "a matrix in float64" if eps > np.finfo(np.float64).eps else ""
@@ -254,9 +249,8 @@ def posterior(
     r"""Return the posterior mean μ and variance s² of a Gaussian process, each at m new points.
 
     :math:`\mu = k^\top (K + \sigma^2 I)^{-1} y` and :math:`s^2 = K(z,z) - k^\top
-    (K + \sigma^2 I)^{-1} k`. With the Gaussian process kernel of a network this is exact Bayesian
-    inference, with random weights as the prior (Neal 1996; Lee et al. 2018). The neural tangent
-    kernel is no covariance of a network's outputs.
+    (K + \sigma^2 I)^{-1} k`. The Gaussian process kernel of a network has random weights as the
+    prior (Neal 1996; Lee et al. 2018); the neural tangent kernel is no such covariance.
 
     Parameters
     ----------
@@ -309,10 +303,9 @@ def conjugate_gradients(
 ) -> Solution:
     r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y` by conjugate gradients.
 
-    Each iteration multiplies K once, with the directions of all targets together. Each target
-    has steps of its own and stops at the tolerance. With an intercept the equations are
-    :math:`(K + \lambda I) A + 1 b = Y` and :math:`1^\top A = 0` (constraint preconditioner;
-    Gould, Hribar and Nocedal 2001). ``docs/theory/large_grams.md`` has the formulas.
+    Each iteration multiplies K once, with the directions of all targets together. Each target has
+    steps of its own and stops at the tolerance. ``docs/theory/large_grams.md`` has the formulas,
+    and the equations with an intercept (Gould, Hribar and Nocedal 2001).
 
     Parameters
     ----------
@@ -407,11 +400,7 @@ def _column_norms(Y: np.ndarray) -> np.ndarray:
 def _preconditioner(
     given: Any, n: int, ridge: float, intercept: bool
 ) -> Callable[[np.ndarray], np.ndarray]:
-    r"""Return the function r → λ P⁻¹ r; with an intercept, its part with a sum of 0.
-
-    :math:`P = F F^\top + \lambda I`, inverted by Woodbury's identity
-    (``docs/theory/large_grams.md``).
-    """
+    """Return the function r → λ (F Fᵀ + λI)⁻¹ r; with an intercept, its part with a sum of 0."""
     if given is not None:
         F = check_real(getattr(given, "factor", given), "preconditioner", "(n, rank)")
         if F.ndim != 2 or len(F) != n or F.size == 0:
@@ -426,10 +415,9 @@ def _preconditioner(
         parts = U.T @ R
         return (R - U @ parts) + U @ (weights * parts)
 
-    ones = inverse(np.ones((n, 1)))
-
     def within_sum_0(R: np.ndarray) -> np.ndarray:
         Z = inverse(R)
         return Z - ones * (Z.sum(axis=0) / ones.sum())
 
+    ones = inverse(np.ones((n, 1)))
     return within_sum_0 if intercept else inverse

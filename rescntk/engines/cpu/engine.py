@@ -225,7 +225,11 @@ class NumbaRun:
         """
         m, depths = len(right), self.plan.n_depths
         lengths, places = np.unique(right, return_inverse=True)
-        bounds = self._bounds(left)[..., None] * self._bounds(lengths)[..., None, :]
+
+        def bound(lengths: np.ndarray) -> np.ndarray:  # (2, depth, length)
+            return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
+
+        bounds = bound(left)[..., None] * bound(lengths)[..., None, :]
         grids = np.array(exact_sum.grids(np, bounds, self._pixel_pairs(left, lengths)))
         shape = (0,) * 4 if self.has_pixels else (len(self.kinds), depths, n, m)
         most = self.scaling.allowed_doubt(self._pixel_pairs(left, right))
@@ -246,10 +250,6 @@ class NumbaRun:
     def _pixel_pairs(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the number of pixel pairs that the head needs, (left length, right case)."""
         return np.outer(left, self.plan.offsets(right))
-
-    def _bounds(self, lengths: np.ndarray) -> np.ndarray:
-        """Return the bounds on √(kernel at any pixel), (2, depth, length)."""
-        return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
 
     def _kernels(
         self, sums: np.ndarray, pairs: np.ndarray, left: Array, right: Array

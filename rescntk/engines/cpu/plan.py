@@ -160,28 +160,12 @@ class TaskCases(NamedTuple):
 class Plan:
     """The plan of a Gram matrix, or of a diagonal.
 
-    Parameters
-    ----------
-    request : Request
-    n_channels : int
-    closed : bool
-        Whether all signals have one length. Otherwise the head is "gap".
-    rows, columns : array (cases,), int
-        Lengths of X and of Z, from the longest to the shortest. The same array for a symmetric
-        Gram, whose upper triangle is computed. No columns for the diagonal.
+    `closed` says that all signals have one length; otherwise the head is "gap". `rows` and
+    `columns`, (cases,), are the lengths of X and of Z, from the longest to the shortest. They are
+    the same array for a symmetric Gram. The diagonal has no columns.
 
-    Attributes
-    ----------
-    window : int
-        Pixels of the input's window, if pixels' distances are summed over it, else 0.
-    margin, inner, outer, window_sum
-        As in `arguments.Constants`; the last one is its `window`.
-    halo : int
-        The longest reach of a filter in pixels if rows are closed, else 0.
-    all_offsets : bool
-        Whether the head needs all offsets of a pair, not the offset 0 alone.
-    threads : int
-        Threads that compute the request.
+    `margin`, `inner`, `outer` and `window_sum` are as in `arguments.Constants`; the last one is its
+    `window`.
     """
 
     def __init__(
@@ -199,13 +183,13 @@ class Plan:
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
         self.dtype = np.dtype(request.dtype)
-        self.all_offsets = head in ("gap", "pixels")
+        self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         size = net.input_filter_size
         sums = size > 1 and n_channels * size > CHANNELS and head in ("trace", "gap")
-        self.window = size if sums else 0
+        self.window = size if sums else 0  # pixels' distances are summed over the input's window
         reach = self.window // 2
         self.margin = 0 if closed else receptive_reach(net, self.depth) + reach
-        self.halo = 0
+        self.halo = 0  # the longest reach of a filter in pixels
         if closed:
             longest = longest_reach(net, self.depth, self.longest)
             self.halo = max(reach, net.filter_size // 2, longest)

@@ -46,14 +46,8 @@ class SignalBlock:
     """Consecutive signals with their tables, which are made when they are first asked for.
 
     `cases` are the places of the block among all `signals` of the side. `tables` of each length
-    may be known. A part has the tables of the block `whole`.
-
-    Attributes
-    ----------
-    here : slice
-        The cases' places in the block that has the tables.
-    places, lengths, offsets : array (cases,), int
-        Their places in the batch, lengths, and rows of pairs with the cases on the right.
+    may be known. A part has the tables of the block `whole`, where its cases are `here`. `places`
+    are those in the batch, and `offsets` the rows of pairs with each case on the right.
     """
 
     def __init__(
@@ -88,8 +82,8 @@ class SignalBlock:
             return self
         if not self._plan.closed:
             return SignalBlock(self._plan, self._signals, cases, whole=self)
-        start, stop = cases.start - self.cases.start, cases.stop - self.cases.start
-        known = self._tables and [self._tables[0].cases(slice(start, stop))]
+        some = slice(cases.start - self.cases.start, cases.stop - self.cases.start)
+        known = self._tables and [self._tables[0].selected(some, some)]
         return SignalBlock(self._plan, self._signals, cases, known)
 
     def made(self) -> SignalBlock:

@@ -70,8 +70,7 @@ def fit_ensemble(
     depths : iterable of int, optional
         Depths of the ensemble. The default is 1 … L with skip connections, L alone without.
     exponent : float, optional
-        The power of k_i, as a positive number. The theorem's is ``n_channels + 2``. By default
-        it is fitted too: on several pixels eigenvalues fall more slowly (see `decay_exponents`).
+        The power of k_i, as a positive number, n_channels + 2 in the theorem. Default: fitted.
 
     Raises
     ------
@@ -173,8 +172,7 @@ def mixture(
 ) -> Mixture:
     """Fit a ResNet's spectrum by a weighted sum of the spectra of CNNs of its depths.
 
-    Theorem 5.2 is about bounds; this is the same question about the eigenvalues themselves. CNNs
-    are the same network without skips. Weights are not negative and minimize relative errors.
+    CNNs are the same network without skips. Weights are not negative and minimize relative errors.
 
     Parameters
     ----------
@@ -194,7 +192,6 @@ def mixture(
     check_network(network)
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
-
     grid = n_channels, n_timepoints, max_frequency, kind
     found = eigenvalues(network, *grid, normalized=True, return_error=True, **options)
     target, resolved = found.eigenvalues, found.resolved

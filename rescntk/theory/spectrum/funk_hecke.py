@@ -28,7 +28,7 @@ from ...validation import (
 )
 from ..arguments import check_channels, check_frequencies, check_pixels
 from .grid import KernelOnGrid, blocks, grid_shape, leading, rotate, shifts, taps, windows
-from .quadrature import METHODS, Transform, default_nodes, harmonics, outer_product, rule
+from .quadrature import METHODS, default_nodes, harmonics, outer_product, rule
 
 _SECONDS_A_POINT = 3e-8
 """Seconds of one core for one point of one layer, for the message of `max_points` alone."""
@@ -64,8 +64,8 @@ class Spectrum(NamedTuple):
     """On the safe side: the largest difference from a coarser grid's eigenvalues, at this frequency
     and its neighbours, plus rounding errors."""
     trace: float
-    """K(x, x) of the equivariant kernel, equal for every x: the sum of all its eigenvalues, and of
-    the trace kernel's, each multiplied by its entry in `multiplicities`."""
+    """K(x, x) of the equivariant kernel: the sum of all its eigenvalues, and of the trace kernel's,
+    each multiplied by its entry in `multiplicities`."""
     nodes: int
     """Nodes a pixel of the finer grid."""
 
@@ -113,9 +113,8 @@ def eigenvalues(
         same for C0 = 2, and "auto" the one of fewer nodes of "angles" and "gegenbauer".
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
-        (`max_frequency` + C0 − 2). With the default, relative errors at the highest frequencies
-        are 1e-4 or (mostly far) less by "angles", and by the other methods up to a few percent
-        for less than five channels.
+        (`max_frequency` + C0 − 2). By default relative errors at the highest frequencies are at
+        most 1e-4 by "angles", and up to a few percent by others for less than five channels.
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors. Twice the work.
     max_memory, max_points : float, default 4e9 and 1e11
@@ -188,8 +187,7 @@ def cost(
     Parameters
     ----------
     network, n_channels, n_timepoints, max_frequency, kind, method, nodes
-        As for `eigenvalues`. With ``return_error`` a coarser grid follows, of somewhat fewer
-        points and bytes.
+        As for `eigenvalues`. With ``return_error`` a coarser grid of less cost follows.
 
     Examples
     --------
@@ -282,11 +280,14 @@ class _Request:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
         complements, integrate = rule(self.method, self.n_channels, self.highest, nodes)
         last = KernelOnGrid(self.network, self.kind, complements, self.d, self.n_channels, tick)
+        lead, shape = self._partial(last.shape)
+        reached, partial = list(enumerate(self._reached)), np.empty(shape)
+        for slab in blocks(last.shape, _SLAB_ENTRIES):
+            partial[slab[:lead]] = integrate(last.branch(slab), dict(reached[lead:]))
         result = np.zeros([k + 1 for k in self.max_frequency])
-        self._add_rotated(result, self._last_branch(last, integrate), self._outer)
+        self._add_rotated(result, integrate(partial, dict(reached[:lead])), self._outer)
         if self.network.skip:
-            carried = integrate(last.carried, dict(enumerate(self._reached)))
-            self._add_rotated(result, carried, {0: 1})
+            self._add_rotated(result, integrate(last.carried, dict(reached)), {0: 1})
         mantissa, exponent = last.scale
         if normalized:
             return (result / last.own, 1.0) if last.own * mantissa > 0 else (0.0 * result, 0.0)
@@ -312,14 +313,6 @@ class _Request:
         noise *= 1.0 + reduce(np.add.outer, [np.arange(k + 1) / 8 for k in self.max_frequency])
         eps = float(np.finfo(np.float64).eps)
         return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
-
-    def _last_branch(self, last: KernelOnGrid, integrate: Transform) -> np.ndarray:
-        """Return the integrals of the last layer's branch, slab by slab."""
-        lead, shape = self._partial(last.shape)
-        reached, partial = list(enumerate(self._reached)), np.empty(shape)
-        for slab in blocks(last.shape, _SLAB_ENTRIES):
-            partial[slab[:lead]] = integrate(last.branch(slab), dict(reached[lead:]))
-        return integrate(partial, dict(reached[:lead]))
 
     def _add_rotated(
         self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]

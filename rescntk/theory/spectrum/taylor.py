@@ -74,9 +74,7 @@ def dual_coefficients(max_degree: int) -> DualCoefficients:
 def taylor_coefficients(
     network: Network, n_timepoints: int, max_degree: int, kind: str = "gpk"
 ) -> np.ndarray:
-    """Return the Taylor coefficients of a normalized equivariant kernel in the dot products.
-
-    Theorem 5.1 of Barzilai et al. 2022 rests on them (lemmas C.1, C.2, C.7).
+    """Return the Taylor coefficients of a normalized equivariant kernel (lemmas C.1, C.2, C.7).
 
     Parameters
     ----------
@@ -89,8 +87,8 @@ def taylor_coefficients(
     Returns
     -------
     ndarray, (max_degree + 1, ..., max_degree + 1), d axes
-        Entry n multiplies the product of the powers n_i of the dot products t_i. The sum of all
-        coefficients, of all degrees, is 1.
+        Entry n multiplies the product of the powers n_i of the dot products t_i. The kernel is
+        normalized: all coefficients, of all degrees, sum to 1.
 
     Raises
     ------
@@ -235,10 +233,9 @@ def _inverse_root(v: np.ndarray) -> np.ndarray:
 
 def _shifted(n: np.ndarray | tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple, tuple]:
     """Return the places of a product's coefficients from degree n on, and of the factor's."""
-    lengths = shape[1:]
     target = (slice(None), *(slice(int(k), None) for k in n))
-    source = (slice(None), *(slice(length - int(k)) for k, length in zip(n, lengths, strict=True)))
-    return target, source
+    kept = (slice(length - int(k)) for k, length in zip(n, shape[1:], strict=True))
+    return target, (slice(None), *kept)
 
 
 def check_series(network: Network, kind: str) -> None:
