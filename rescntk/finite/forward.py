@@ -55,17 +55,13 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
 
     Examples
     --------
-    >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk import finite
     >>> network = rk.Network(depth=2, filter_size=3)
-    >>> params = finite.init(0, network, n_channels=2, width=64)
-    >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
-    >>> finite.apply(network, params, X).shape
+    >>> params = rk.finite.init(0, network, n_channels=2, width=64)
+    >>> rk.finite.apply(network, params, rk.theory.multisphere.sample(5, 2, 16)).shape
     (5,)
     """
-    check_arguments(network, params, head)
-    batch = fitting_batch(X, "X", params, head)
+    batch = fitting_batch(network, params, head, X)
     check_layers(network, params, batch)
     with precision(params.dtype):
         return outputs_of_lengths(network, head, params, batch.arrays)[batch.order]
@@ -216,30 +212,10 @@ def as_batch(X: Any, name: str, dtype: Any) -> Batch:
     return Batch(tuple(stack([X[k] for k in own]).astype(dtype) for own in places), places)
 
 
-def fitting_batch(X: Any, name: str, params: Parameters, head: str) -> Batch:
-    """Return signals as a batch, or say so if they do not fit the parameters or the head."""
-    batch = as_batch(X, name, params.dtype)
-    n_channels = batch.arrays[0].shape[1]
-    if n_channels != params.n_channels:
-        raise ValueError(
-            f"{name} has signals of {n_channels} channels, "
-            f"expected {params.n_channels} as params has them"
-        )
-    if len(batch.arrays) > 1 and head != "gap":
-        raise ValueError(
-            f"{name} has signals of lengths {batch.lengths} for the head {head!r}, "
-            f'expected one length: only "gap" takes signals of different lengths'
-        )
-    if head == "trace" and batch.lengths != [params.n_timepoints]:
-        raise ValueError(
-            f"{name} has signals of length {batch.lengths[0]}, "
-            f"expected {params.n_timepoints}, the pixels of params' readout"
-        )
-    return batch
-
-
-def check_arguments(network: Network, params: Parameters, head: str) -> None:
-    """Say so if network, parameters and head are not what they should be or do not match."""
+def fitting_batch(
+    network: Network, params: Parameters, head: str, X: Any, name: str = "X"
+) -> Batch:
+    """Return signals as a batch, or say so if network, parameters, head or signals do not fit."""
     check_network(network)
     check_choice(head, "head", HEADS)
     if not isinstance(params, Parameters):
@@ -264,6 +240,24 @@ def check_arguments(network: Network, params: Parameters, head: str) -> None:
             f'head is {head!r}, expected "trace": params has a readout with weights for '
             f"{params.n_timepoints} pixels"
         )
+    batch = as_batch(X, name, params.dtype)
+    n_channels = batch.arrays[0].shape[1]
+    if n_channels != params.n_channels:
+        raise ValueError(
+            f"{name} has signals of {n_channels} channels, "
+            f"expected {params.n_channels} as params has them"
+        )
+    if len(batch.arrays) > 1 and head != "gap":
+        raise ValueError(
+            f"{name} has signals of lengths {batch.lengths} for the head {head!r}, "
+            f'expected one length: only "gap" takes signals of different lengths'
+        )
+    if head == "trace" and batch.lengths != [params.n_timepoints]:
+        raise ValueError(
+            f"{name} has signals of length {batch.lengths[0]}, "
+            f"expected {params.n_timepoints}, the pixels of params' readout"
+        )
+    return batch
 
 
 def check_layers(

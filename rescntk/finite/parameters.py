@@ -205,8 +205,7 @@ def init(
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk import finite
-    >>> params = finite.init(0, rk.Network(depth=2, filter_size=3), n_channels=4, width=64)
+    >>> params = rk.finite.init(0, rk.Network(2, filter_size=3), n_channels=4, width=64)
     >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.weights.shape
     ((1, 4, 64), (3, 64, 64), (64,))
     """

@@ -6,7 +6,7 @@ The root mean square of :math:`\|\hat K - K\|_F / \|K\|_F` over networks falls l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -19,15 +19,7 @@ from ..kernels import gram
 from ..network import Network
 from ..theory.report_table import ReportTable
 from ..validation import KINDS, check_choice, check_depth, check_integer
-from .forward import (
-    as_batch,
-    check_arguments,
-    check_layers,
-    features,
-    fitting_batch,
-    pool,
-    readout_factor,
-)
+from .forward import as_batch, check_layers, features, fitting_batch, pool, readout_factor
 from .parameters import Parameters, as_key, init, precision
 from .tangent import ntk, pooled_products
 
@@ -59,12 +51,10 @@ def gpk(
     Parameters
     ----------
     key : key of ``jax.random``, or int
-    network : Network
-    X : array, (n_cases, n_channels, n_timepoints)
-        Signals; for the head "gap" also a list of arrays of different lengths.
+    network, X, head
+        As for ``finite.apply``.
     width, n_samples : int
         Channels of each layer, and number of networks, at least 2.
-    head : {"equivariant", "trace", "gap"}, default "gap"
     dtype : {"float64", "float32"}, default "float64"
 
     Raises
@@ -74,12 +64,9 @@ def gpk(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk import finite
-    >>> X = np.random.default_rng(0).standard_normal((3, 2, 8))
-    >>> network = rk.Network(depth=2, filter_size=3)
-    >>> finite.gpk(0, network, X, width=64, n_samples=10).standard_error.shape
+    >>> X = rk.theory.multisphere.sample(3, 2, 8, rng=0)
+    >>> rk.finite.gpk(0, rk.Network(depth=2), X, width=64, n_samples=10).standard_error.shape
     (3, 3)
     """
     return estimate(samples(key, network, X, width, n_samples, head, "gpk", dtype=dtype))
@@ -113,35 +100,27 @@ def samples(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk import finite
-    >>> X = np.random.default_rng(0).standard_normal((3, 2, 8))
-    >>> finite.samples(0, rk.Network(depth=2), X, width=64, n_samples=10).shape
+    >>> X = rk.theory.multisphere.sample(3, 2, 8, rng=0)
+    >>> rk.finite.samples(0, rk.Network(depth=2), X, width=64, n_samples=10).shape
     (10, 3, 3)
     """
     check_choice(kind, "kind", KINDS)
     compute = ntk if kind == "ntk" else features_kernel
     check_integer(n_samples, "n_samples", at_least=2)  # one sample has no standard error
-    drawn = draws(key, network, X, width, n_samples, head, dtype)
-    return np.array([compute(network, params, X, head=head) for params in drawn])
-
-
-def draws(
-    key: Any, network: Network, X: Any, width: int, n_samples: int, head: str, dtype: str
-) -> Iterator[Parameters]:
-    """Yield the parameters of `n_samples` networks that take the signals `X`."""
     batch = as_batch(X, "X", dtype)
     _, n_channels, length = batch.arrays[0].shape
     pixels = length if head == "trace" else None
+    kernels = []
     for own_key in jax.random.split(as_key(key), n_samples):
-        yield init(own_key, network, n_channels, width, n_timepoints=pixels, dtype=dtype)
+        params = init(own_key, network, n_channels, width, n_timepoints=pixels, dtype=dtype)
+        kernels.append(compute(network, params, X, head=head))
+    return np.array(kernels)
 
 
 def features_kernel(network: Network, params: Parameters, X: Any, head: str = "gap") -> np.ndarray:
     """Return the mean of f(x) f(z) over the readout's weights of one network, (n, n)."""
-    check_arguments(network, params, head)
-    batch = fitting_batch(X, "X", params, head)
+    batch = fitting_batch(network, params, head, X)
     check_layers(network, params, batch)
     with precision(params.dtype):
         pooled = [_pooled(network, head, params, signals) for signals in batch.arrays]
@@ -224,11 +203,9 @@ def concentration(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk import finite
-    >>> X = np.random.default_rng(0).standard_normal((3, 2, 8))
-    >>> table = finite.concentration(0, rk.Network(depth=2), X, (8, 32, 128), n_samples=8)
+    >>> X = rk.theory.multisphere.sample(3, 2, 8, rng=0)
+    >>> table = rk.finite.concentration(0, rk.Network(depth=2), X, (8, 32, 128), n_samples=8)
     >>> bool(-0.8 < table.slope < -0.2)
     True
     """

@@ -1,14 +1,7 @@
 r"""Empirical tangent kernel of a finite network: exact, without any Jacobian in memory.
 
-The kernel is :math:`\hat\Theta(x, z) = \sum_p \partial_p f(x)\, \partial_p f(z)` over the trained
-parameters p. A convolution :math:`y_j = s \sum_k W_k u_{j+k}` has the gradient
-:math:`\partial f/\partial W_k = s \sum_j u_{j+k}\, \delta_j^\top` with
-:math:`\delta_j = \partial f/\partial y_j`. Its share of the kernel is therefore
-
-.. math:: s^2 \sum_{j,j'} \langle \delta_j(x), \delta_{j'}(z) \rangle
-    \sum_k \langle u_{j+k}(x), u_{j'+k}(z) \rangle .
-
-Two matrices of pixel pairs take the place of a gradient with q C² entries.
+A convolution :math:`y_j = s \sum_k W_k u_{j+k}` with :math:`\delta_j = \partial f/\partial y_j`
+contributes the product of two matrices of pixel pairs (docs/guide/finite_networks.md).
 """
 
 from __future__ import annotations
@@ -25,7 +18,6 @@ from ..validation import check_memory
 from .forward import (
     Batch,
     call_layer,
-    check_arguments,
     features,
     fitting_batch,
     plan_of,
@@ -58,14 +50,10 @@ def ntk(
 
     Parameters
     ----------
-    network : Network
-    params : Parameters
-        From ``finite.init`` with the same network.
-    X : array, (n_cases, n_channels, n_timepoints)
-        Signals; for the head "gap" also a list of arrays of different lengths.
+    network, params, X, head
+        As for ``finite.apply``.
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Signals; without them the kernel of `X` with itself, exactly symmetric.
-    head : {"equivariant", "trace", "gap"}, default "gap"
     max_memory : float, default 2**30
         Most bytes that the call's arrays may take, result, parameters and copies of parameters
         not counted. The signals go through the network in blocks accordingly.
@@ -82,17 +70,14 @@ def ntk(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk import finite
     >>> network = rk.Network(depth=2, filter_size=3)
-    >>> X = np.random.default_rng(0).standard_normal((4, 2, 8))
-    >>> finite.ntk(network, finite.init(0, network, 2, width=512), X).shape
+    >>> X = rk.theory.multisphere.sample(4, 2, 8, rng=0)
+    >>> rk.finite.ntk(network, rk.finite.init(0, network, 2, width=512), X).shape
     (4, 4)
     """
-    check_arguments(network, params, head)
-    left = fitting_batch(X, "X", params, head)
-    right = None if Z is None else fitting_batch(Z, "Z", params, head)
+    left = fitting_batch(network, params, head, X)
+    right = None if Z is None else fitting_batch(network, params, head, Z, "Z")
     return ntk_of_batches(network, params, left, right, head, max_memory)
 
 

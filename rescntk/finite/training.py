@@ -21,7 +21,7 @@ from .. import regression
 from ..kernels import gram
 from ..network import Network
 from ..validation import check_choice, check_depth, check_positive, check_targets
-from .forward import Batch, check_arguments, check_layers, fitting_batch, outputs_of_lengths
+from .forward import Batch, check_layers, fitting_batch, outputs_of_lengths
 from .parameters import Parameters, as_key, precision
 from .tangent import ntk_of_batches
 
@@ -83,17 +83,13 @@ def train(
 
     Parameters
     ----------
-    network : Network
-    params : Parameters
-        From ``finite.init`` with the same network; they stay as they are.
-    X : array, (n_cases, n_channels, n_timepoints)
-        Training signals; for the head "gap" also a list of arrays of different lengths.
+    network, params, X, head
+        As for ``finite.apply``; the parameters stay as they are.
     y : array, (n_cases,) or (n_cases, n_outputs)
         Targets.
     optimizer : float, or optimizer of optax
         A float is the learning rate of plain gradient descent; ``optax.sgd(rate)`` is the same.
     steps : int
-    head : {"equivariant", "trace", "gap"}, default "gap"
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Test signals, whose outputs are recorded.
     batch_size : int, optional
@@ -117,26 +113,31 @@ def train(
     --------
     >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk import finite
     >>> network = rk.Network(depth=2, filter_size=3)
     >>> X, y = np.random.default_rng(0).standard_normal((4, 2, 8)), np.array([1.0, 0, 0, -1])
-    >>> trained = finite.train(network, finite.init(0, network, 2, 64), X, y, 0.05, steps=50)
+    >>> params = rk.finite.init(0, network, n_channels=2, width=64)
+    >>> trained = rk.finite.train(network, params, X, y, 0.05, steps=50)
     >>> bool(trained.loss[-1] < trained.loss[0]), trained.outputs.shape
     (True, (51, 4))
     """
-    check_arguments(network, params, head)
+    batch = fitting_batch(network, params, head, X)
     steps = check_depth(steps, "steps")
-    batch = fitting_batch(X, "X", params, head)
     sets = {"outputs": batch}
     if Z is not None:
-        sets["test_outputs"] = fitting_batch(Z, "Z", params, head)
-    targets = _check_y(y, batch, params)
+        sets["test_outputs"] = fitting_batch(network, params, head, Z, "Z")
+    targets = check_targets(y, batch.n_cases)
+    outputs_axis = () if params.n_outputs is None else (params.n_outputs,)
+    if targets.shape[1:] != outputs_axis:
+        raise ValueError(
+            f"y has shape {targets.shape}, expected {(batch.n_cases, *outputs_axis)} as params has "
+            f"{params.n_outputs or 1} output{'s' if params.n_outputs else ' without an axis'}"
+        )
     size = _check_batch_size(batch_size, batch)
     check_layers(network, params, batch, network.depth, size)
     chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
     every = -(-steps // 50) if every is None else check_depth(every, "every")
     key, rule = as_key(key), as_optimizer(optimizer)
-    goals = targets[np.concatenate(batch.places)]
+    goals = targets.astype(params.dtype)[np.concatenate(batch.places)]
     columns = defaultdict[str, list[Any]](list)
     initial_kernel: np.ndarray | None = None
     best, losses = params, list[np.ndarray]()
@@ -194,17 +195,6 @@ def as_optimizer(optimizer: Any) -> optax.GradientTransformation:
 
 def _step_down(gradient: Any, rate: jax.Array, parts: Any = None) -> tuple[Any, jax.Array]:
     return jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient), rate
-
-
-def _check_y(y: Any, batch: Batch, params: Parameters) -> np.ndarray:
-    targets = check_targets(y, batch.n_cases)
-    outputs = () if params.n_outputs is None else (params.n_outputs,)
-    if targets.shape[1:] != outputs:
-        raise ValueError(
-            f"y has shape {targets.shape}, expected {(batch.n_cases, *outputs)} as params has "
-            f"{params.n_outputs or 1} output{'s' if params.n_outputs else ' without an axis'}"
-        )
-    return targets.astype(params.dtype)
 
 
 def _check_batch_size(batch_size: Any, batch: Batch) -> int | None:
@@ -375,9 +365,8 @@ def kernel_flow(
     --------
     >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk import finite
     >>> X, y = np.random.default_rng(0).standard_normal((4, 2, 8)), np.array([1.0, 0, 0, -1])
-    >>> flow = finite.kernel_flow(rk.Network(depth=2), X, y, [0.0, np.inf])
+    >>> flow = rk.finite.kernel_flow(rk.Network(depth=2), X, y, [0.0, np.inf])
     >>> flow.outputs[0], np.allclose(flow.outputs[1], y)
     (array([0., 0., 0., 0.]), True)
     """

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import (
-    check_depth,
-    check_flag,
-    check_integer,
-    check_real,
-    check_shape,
-    check_signals,
-)
+from ..validation import check_depth, check_flag, check_integer, check_shape
 
 
 def check_cases(X: np.ndarray, least: int, reason: str) -> None:
@@ -22,28 +15,6 @@ def check_cases(X: np.ndarray, least: int, reason: str) -> None:
     if len(X) < least:
         cases = "1 case" if len(X) == 1 else f"{len(X)} cases"
         raise ValueError(f"X has {cases}, expected at least {least}: {reason}")
-
-
-MULTISPHERE_TOLERANCE = 2e-6
-"""Largest | ‖x_j‖²/C0 − 1 | of a pixel that counts as on the multi-sphere: pixels projected in
-float32 and given in float64 have errors of a few units of 1.2e-7."""
-
-
-def multisphere_error(X: np.ndarray) -> float:
-    """Return the largest | ‖x_j‖²/C0 − 1 | over the pixels of signals."""
-    return float(np.abs((X * X).mean(axis=1) - 1.0).max())
-
-
-def check_on_multisphere(X: Any, name: str) -> np.ndarray:
-    """Return `X` as an array of signals on the multi-sphere, or say by how much it is off."""
-    X = check_signals(X, name)
-    worst = multisphere_error(X)
-    if worst > MULTISPHERE_TOLERANCE:
-        raise ValueError(
-            f"{name} of shape {X.shape} is not on the multi-sphere: a pixel's squared norm is off "
-            f"by {worst:.2g} of n_channels, expected none (multisphere.project makes it so)"
-        )
-    return X
 
 
 def check_vector(values: Any, name: str) -> np.ndarray:
@@ -63,22 +34,6 @@ def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
         )
     t = np.clip(t, low, high)
     return t if complement else 1.0 - t
-
-
-def check_correlations(t: Any) -> np.ndarray:
-    """Return `t` as a float64 array of correlations in [-1, 1]."""
-    values = check_real(t, "t", "in [-1, 1]")
-    if values.size == 0 or not (np.abs(values) <= 1.0).all():
-        raise ValueError(f"t is {t!r}, expected correlations in [-1, 1]")
-    return values
-
-
-def check_layers(depth: Any) -> np.ndarray:
-    """Return a depth, or an array of depths, as float64 integers of at least 1."""
-    layers = check_real(depth, "depth", "that are integers of at least 1")
-    if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
-        raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
-    return layers
 
 
 def check_samples(values: Any) -> np.ndarray:
@@ -177,25 +132,3 @@ def check_pixel_sets(
                 f"{sorted(field)}: the kernel does not depend on others"
             )
     return sets
-
-
-def check_cutoff(cutoff: Any, limit: int, n_samples: int) -> np.ndarray:
-    """Return cut-off frequencies as an array of integers from 0 to `limit`."""
-    last = np.asarray(cutoff)
-    if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
-        raise ValueError(
-            f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "
-            f"{n_samples} samples"
-        )
-    return last
-
-
-def check_fit_range(first: Any, last: Any, values: Any) -> tuple[int, int]:
-    """Return the first and last frequency of a fit to the spectrum of one function's samples."""
-    first, last = check_depth(first, "first"), check_integer(last, "last")
-    if np.ndim(values) != 1 or not first < last <= len(values) // 2:
-        raise ValueError(
-            f"first and last are {first} and {last}, expected first < last below half the samples "
-            f"of one function; values has shape {np.shape(values)}"
-        )
-    return first, last

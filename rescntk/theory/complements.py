@@ -1,19 +1,8 @@
-r"""The recursion over layers on the multi-sphere, on complements.
+"""The recursion over layers on the multi-sphere, on complements: docs/theory/multisphere.md.
 
-Features have one variance q at every pixel. The recursion carries :math:`\delta = 1 - F/q` and
-:math:`\epsilon = \tau - T/q` for each pixel pair, :math:`\tau` being T/q on the diagonal. With
-the branch's share s of the next variance, a layer is (derived in docs/theory/multisphere.md)
-
-.. math::
-    w &= H_i \delta, \qquad (1 - \kappa,\; \mu_0 - \mu) = \text{dual}(w), \\
-    \delta &\leftarrow (1-s)\,\delta + s\, H_o (1 - \kappa), \\
-    \epsilon &\leftarrow (1-s)\,\epsilon + s\, H_o \bigl(o\,(1-\kappa)
-        + \mu_0 (i\,w + H_i \epsilon) + (\mu_0 - \mu)(i\,(1-w) + \tau - H_i \epsilon)\bigr), \\
-    \tau &\leftarrow (1-s)\,\tau + s\,\bigl(o + \mu_0 (i + \tau)\bigr) .
-
-i and o are 1 where inner or outer weights are trained, 0 where they are frozen. A caller brings the
-means over filters, :math:`H_i, H_o`, and the activation's *dual*. ReLU has
-:math:`\kappa = \kappa_1`, :math:`\mu = \kappa_0` and :math:`\mu_0 = 1`.
+Features have one variance q at every pixel. The recursion carries δ = 1 − F/q and ε = τ − T/q for
+each pixel pair, τ being T/q on the diagonal. A caller brings the means over filters, H_i and H_o,
+and the activation's dual, κ and μ.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
-from ..validation import check_constant, check_depths, check_shape, check_signals
-from .arguments import check_correlations, check_layers
+from ..validation import check_constant, check_depths, check_real, check_shape, check_signals
 from .complements import arc_cosines
 
 FFNET_LIMIT = 0.25
@@ -106,7 +105,14 @@ def ffnet_limit(t: ArrayLike) -> np.ndarray:
     >>> degeneracy.ffnet_limit([-1.0, 0.5, 1.0])
     array([0.25, 0.25, 1.  ])
     """
-    return np.where(check_correlations(t) == 1.0, 1.0, FFNET_LIMIT)
+    return np.where(_check_correlations(t) == 1.0, 1.0, FFNET_LIMIT)
+
+
+def _check_correlations(t: ArrayLike) -> np.ndarray:
+    values = check_real(t, "t", "in [-1, 1]")
+    if values.size == 0 or not (np.abs(values) <= 1.0).all():
+        raise ValueError(f"t is {t!r}, expected correlations in [-1, 1]")
+    return values
 
 
 def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
@@ -124,7 +130,9 @@ def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
     >>> round(degeneracy.ffnet_rate(1000), 6)
     0.00259
     """
-    layers = check_layers(depth)
+    layers = check_real(depth, "depth", "that are integers of at least 1")
+    if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
+        raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
     rate = LOG_RATE * np.log(layers) / layers
     return float(rate) if rate.ndim == 0 else rate
 
@@ -146,7 +154,7 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
     >>> degeneracy.resnet_limit([-1.0, 0.0, 1.0]).round(6)
     array([0.      , 0.159155, 1.      ])
     """
-    t = check_correlations(t)
+    t = _check_correlations(t)
     k0, k1 = arc_cosines(t)
     return 0.5 * (k1 + t * k0)
 
@@ -172,7 +180,7 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
     >>> degeneracy.resnet_rate([0.0, 1.0]).round(6)
     array([0.039789, 0.      ])
     """
-    t = check_correlations(t)
+    t = _check_correlations(t)
     if (t == -1.0).any():
         raise ValueError("t has the value -1, expected more: the rate has no bound there")
     k0, k1 = arc_cosines(t)

@@ -83,13 +83,9 @@ def check(
     """Check whether a family of kernels converges at infinite depth, to what, and how fast.
 
     The limit of each pair of signals, the exponent of the distance from the predicted limit, and
-    its constant are fitted over a ladder of depths, with error bars (docs/theory/depth_checker.md).
-    The verdicts are:
-
-    * *agrees*: limit, exponent and constant, as far as they are predicted, are within their error
-      bars, and the bars are short enough to tell.
-    * *contradicts*: one of them is outside its bar, as it would be if it were off by more.
-    * *open*: the ladder is too short to tell, or nothing is predicted.
+    its constant are fitted over a ladder of depths, with error bars. The verdict *agrees* if all
+    that is predicted is within its bar, and the bars are short enough to tell. It *contradicts* if
+    one is outside its bar, and is *open* otherwise (docs/theory/depth_checker.md).
 
     Parameters
     ----------

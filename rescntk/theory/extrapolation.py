@@ -99,10 +99,8 @@ def extrapolate(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the limits of sequences at infinite depth, and their standard errors.
 
-    The terms L^-q are removed one after another: neighbouring depths L < M give
-    (v(M) − r v(L))/(1 − r) with r = (L/M)^q. The standard error of a removal is the largest
-    change that it makes at the last three depths, and the rounding error. The removal with the
-    least standard error gives the limit.
+    The terms L^-q are removed one after another (docs/theory/depth_checker.md). The removal with
+    the least standard error gives the limit.
 
     `values` are (n_depths, n_sequences). An exponent that occurs twice removes (a log L + b) L^-q.
     Errors are infinite where there are too few depths.
@@ -134,8 +132,8 @@ def fit_exponent(
     depths, sizes, relative = depths[:end], sizes[:end], noise[:end] / sizes[:end]
     logs = np.log(depths)
     if corrections.log_power:
-        triples = [slice(i, i + 3) for i in range(end - 2)]
         places = depths[2:]
+        triples = (slice(i, i + 3) for i in range(end - 2))
         exponents = np.array([_log_exponent(logs[i], sizes[i]) for i in triples])
     else:
         places = np.sqrt(depths[1:] * depths[:-1])
@@ -181,17 +179,16 @@ def fit_limits(
     """
     places, rates, rate_noise = step_rates(depths, values, noise)
     p, error = fit_exponent(places, rates, rate_noise, corrections)
-    step = p, error
     if rates[-1] <= rate_noise[-1]:  # nothing moves
-        return step, values[-1], np.abs(values[-1] - values[-2]) + noise[-1]
+        return (p, error), values[-1], np.abs(values[-1] - values[-2]) + noise[-1]
     if not p > STANDARD_ERRORS * error:
-        return step, values[-1], np.full(values.shape[1], np.inf)
+        return (p, error), values[-1], np.full(values.shape[1], np.inf)
     q = corrections.exponent
     limits, errors = extrapolate(depths, values, noise, (p, p, p + q, p + q))
     slow = p - error
     slower, _ = extrapolate(depths, values, noise, (slow, slow, slow + q, slow + q))
     way = root_mean_square(values[-1] - limits)
-    return step, limits, errors + np.abs(slower - limits) + way * corrections.remaining
+    return (p, error), limits, errors + np.abs(slower - limits) + way * corrections.remaining
 
 
 def fit_constants(

@@ -1,14 +1,7 @@
 r"""Limits of kernels for :math:`\alpha = a L^{-1/2}`: a flow, integrated from time 0 to time 1.
 
-A layer is a step of length 1/L of Euler's method. With :math:`\Sigma = c_w\,\mathrm{box}\,F` the
-covariance F and the tangent kernel T of the features obey
-
-.. math::
-    \frac{dF}{dt} = a^2\,\mathrm{box}\,K(\Sigma), \qquad
-    \frac{dT}{dt} = a^2\,\mathrm{box}\bigl(o K + \dot K \odot (i \Sigma + c_w\,\mathrm{box}\,T)
-    \bigr), \qquad \Theta = T + r F .
-
-i, o, r are 1 where inner, outer, readout weights are trained (docs/theory/depth_limits.md, 5).
+A layer is a step of length 1/L of Euler's method. The differential equations for the covariance F
+and the tangent kernel T of the features are in docs/theory/depth_limits.md, section 5.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -191,16 +192,13 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
 def fixed(network: Network, kind: str) -> Prediction | None:
     """Return the prediction for deep networks that differ from `network` in depth alone.
 
+    None where there is no theory: other activations than ReLU, ``input_filter_size`` above 1, and
+    tangent kernels without inner and outer weights.
+
     Parameters
     ----------
     network : Network
     kind : {"gpk", "ntk"}
-
-    Returns
-    -------
-    Prediction or None
-        None where there is no theory: other activations than ReLU, ``input_filter_size`` above 1,
-        and tangent kernels without inner and outer weights.
 
     Examples
     --------
@@ -219,6 +217,9 @@ def fixed(network: Network, kind: str) -> Prediction | None:
 def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     """Return the prediction for networks with α = a·depth^-γ, a the α of `network`.
 
+    For γ = ½ the limit is a flow (theory/flow.py): not in the papers. For smaller γ None where
+    `fixed` returns None.
+
     Parameters
     ----------
     network : Network
@@ -226,12 +227,6 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     gamma : float
         Not negative.
     kind : {"gpk", "ntk"}
-
-    Returns
-    -------
-    Prediction or None
-        For γ = ½ the limit is a flow (theory/flow.py): not in the papers. For smaller γ None
-        where `fixed` returns None.
 
     Examples
     --------
@@ -347,10 +342,8 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
         return None
     if kind == "gpk" or (parts.readout == 1 and sum(parts) == 1):
         complement, exponent, log_power = 0.0, 2.0 * growth, 0
-        rate, margins = (
-            conditioning.asymptotic_complement(1, skip=False) / share**2,
-            (0.0, 2.0**-40),
-        )
+        rate = conditioning.asymptotic_complement(1, skip=False) / share**2
+        margins = 0.0, 2.0**-40
         law_of = "s = 1/α²" if gamma else "sharper than lemma E.2"
         source = f"all ones at (9π²/2) s²/L² ({law_of})"
     elif parts.inner + parts.outer > 0:
@@ -359,9 +352,6 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
         source = "1/4 at different pixels (sharper than Huang et al., theorem 6)"
     else:
         return None
-
-    def complements(X: np.ndarray, head: str) -> np.ndarray:
-        return _where_different(network, X, head, complement)
 
     def constant(X: np.ndarray, head: str) -> float:
         # `rate` is for pixels. GAP's normalization is not linear, and has a slope of its own. Its
@@ -378,7 +368,7 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
     correction = min(2.0 * gamma, growth) if gamma else 1.0
     return Prediction(
-        complements if complement else 1.0,
+        partial(_where_different, network, value=complement) if complement else 1.0,
         exponent,
         log_power,
         constant=constant if log_power or not complement else None,

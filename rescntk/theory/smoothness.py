@@ -17,8 +17,8 @@ import scipy.special
 from numpy.typing import ArrayLike
 
 from ..regression import interpolate
-from ..validation import check_depth, check_kernel, check_match, check_signals
-from .arguments import check_cutoff, check_fit_range, check_points, check_samples, check_vector
+from ..validation import check_depth, check_integer, check_kernel, check_match, check_signals
+from .arguments import check_points, check_samples, check_vector
 from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
 
 SAMPLES = 4096
@@ -199,7 +199,12 @@ def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
     2.0
     """
     spectrum = magnitudes(values)
-    first, last = check_fit_range(first, last, values)
+    first, last = check_depth(first, "first"), check_integer(last, "last")
+    if np.ndim(values) != 1 or not first < last <= len(values) // 2:
+        raise ValueError(
+            f"first and last are {first} and {last}, expected first < last below half the samples "
+            f"of one function; values has shape {np.shape(values)}"
+        )
     k = np.arange(first, last + 1)
     # Some kernels have no odd or no even frequencies at all.
     kept = spectrum[k] > _RESOLVED * spectrum.max()
@@ -259,7 +264,12 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     power, scale = _power_spectrum(values)
     n_samples = np.shape(values)[-1]
     limit = min((n_samples - 1) // 2, _LAST)
-    last = check_cutoff(cutoff, limit, n_samples)
+    last = np.asarray(cutoff)
+    if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
+        raise ValueError(
+            f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "
+            f"{n_samples} samples"
+        )
     norms = np.sqrt(np.cumsum(power[..., : limit + 1] / _gaussian_coefficients(limit), axis=-1))
     with np.errstate(over="ignore"):
         norms *= scale[..., None]
