@@ -1,4 +1,4 @@
-"""Dual activations against 50-digit arithmetic and against sampled Gaussians."""
+"""Dual activations against 50-digit arithmetic."""
 
 import mpmath
 import numpy as np
@@ -124,21 +124,3 @@ def test_diagonals_are_duals_of_a_pixel_with_itself(name):
     np.testing.assert_allclose(K, own, rtol=8 * EPS)
     np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)
     np.testing.assert_allclose(distance, 0, atol=8 * EPS * own.max())
-
-
-@pytest.mark.parametrize("name", activations.BY_NAME)
-def test_duals_are_expectations(name, rng):
-    """Against the definition: averages over sampled Gaussians, within their standard error."""
-    q1, q2, s = 1.3, 0.7, 0.5
-    u, v = rng.multivariate_normal([0, 0], [[q1, s], [s, q2]], size=400_000).T
-    if name == "relu":
-        products = np.maximum(u, 0) * np.maximum(v, 0), (u > 0) * (v > 0)
-    else:
-        erf = np.vectorize(__import__("math").erf)
-        slopes = [2 / np.sqrt(np.pi) * np.exp(-(a**2)) for a in (u, v)]
-        products = erf(u) * erf(v), slopes[0] * slopes[1]
-    rho = s / np.sqrt(q1 * q2)
-    K, _, K_dot, _ = run_dual(name, *np.sqrt([q1 / 2, q2 / 2]), 1 - rho, 1 + rho)
-    for sample, value in zip(products, (K, K_dot), strict=True):
-        error = sample.std() / np.sqrt(len(sample))
-        assert abs(sample.mean() - value[0]) <= tolerances.STANDARD_ERRORS * error

@@ -154,7 +154,6 @@ def damaged_files(folder, signals):
         ("gram huge.npy -o K.npy", "huge.npy does not fit into memory: "),
         ("gram folder.npy -o K.npy", "folder.npy is a folder, expected a .npy file"),
         ("gram broken.ts -o K.npy", "broken.ts is not a readable .ts file: "),
-        ("gram X.npy -o X.npy", "output is X.npy, the file of signals, expected"),
         ("gram X.npy -o ./folder.npy", "which cannot be written: Is a directory"),
         ("gram X.npy -o link.npy", "output is link.npy, the file of signals"),
         ("compare X.npy --out taken", "compare.csv, which cannot be written: Is a"),

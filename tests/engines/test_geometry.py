@@ -1,7 +1,5 @@
 """Rows and seams against the torus of pixel pairs, pair by pair."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.engines import boxes
 from rescntk.engines.geometry import Rows, longest_reach, receptive_reach
-from tests import tolerances
 
 lengths = st.integers(1, 12)
 
@@ -55,12 +52,3 @@ def test_reach_of_filters(network, halo, reach):
     assert longest_reach(network, network.depth) == halo
     assert receptive_reach(network, network.depth) == reach
     assert receptive_reach(network, 1) == network.outer_filter(1).reach
-
-
-@given(lengths, st.sampled_from([1, 3, 5, 7, 9, 11, 15, 31]), st.integers(1, 20))
-def test_circular_sums(d, size, step):
-    pixels = np.random.default_rng(d * size).standard_normal((d, 2))
-    taps = range(-step * (size // 2), step * (size // 2) + 1, step)
-    expected = [[math.fsum(pixels[(j + k) % d, c] for k in taps) for c in (0, 1)] for j in range(d)]
-    bar = size * tolerances.EPS["float64"] * np.abs(pixels).sum()
-    assert np.abs(boxes.circular_sum(pixels, size, step) - expected).max() <= bar

@@ -52,14 +52,6 @@ test_depths_from_one_pass = given(
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )(properties.depths_from_one_pass)
 
-test_float32_is_float64_rounded = given(networks(dilated="freely"), signals(batches=2), heads)(
-    properties.float32_is_float64_rounded
-)
-
 test_kinds_may_be_asked_for_one_by_one = given(networks(dilated="freely"), signals(), heads)(
     properties.kinds_may_be_asked_for_one_by_one
-)
-
-test_inputs_stay_as_they_are = given(networks(dilated="freely"), signals(batches=2), heads)(
-    properties.inputs_stay_as_they_are
 )

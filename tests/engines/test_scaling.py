@@ -1,9 +1,8 @@
-"""Constants of layers: bounds that hold, and powers of two that keep values in range."""
+"""Bounds of kernels that hold at every pixel and depth."""
 
 import numpy as np
 from hypothesis import given
 
-import rescntk as rk
 from rescntk.engines import reference
 from rescntk.engines.protocol import Request, silent
 from rescntk.engines.scaling import Scaling
@@ -28,25 +27,3 @@ def test_bounds_hold_at_every_pixel_and_depth(network, X):
             assert (own.max(axis=1) <= bound * (1 + 1e-12)).all()
             trace = scaled.values[kind][t]
             assert (np.abs(own.mean(axis=1) - trace) <= tolerances.ROUTES * bound).all()
-
-
-def test_powers_of_two_keep_values_near_one():
-    for network in (rk.Network(5000), rk.Network(300, alpha=1e10), rk.Network(900, c_w=1e-3)):
-        request = Request(network, "trace", KINDS, (network.depth,), "float32")
-        scaling = Scaling(request, 3, 7)
-        total = network.depth * np.log2(network.growth)
-        assert abs(total - scaling.exponents[-1]) <= 32
-        assert all(np.log2(scaling.step(layer)) % 32 == 0 for layer in (1, 2, network.depth))
-        bound = scaling.common_bounds[0, 0] ** 2 / 7
-        assert 2.0**-33 <= bound <= 2.0**33
-
-
-def test_correction_takes_rounded_constants_out():
-    """One third is rounded to float32 in each of 50 layers; the trace is known exactly."""
-    network = rk.Network(50, 3, outer_filter_size=3, alpha=0.7)
-    request = Request(network, "trace", ("gpk",), (50,), "float32")
-    scaling = Scaling(request, 1, 1)
-    last = scaling.common_bounds[0, 0] ** 2 * 2.0 ** scaling.exponents[50]
-    exact = network.growth**50
-    assert abs(last * scaling.correction(50) / exact - 1) <= 200 * tolerances.EPS["float64"]
-    assert abs(last / exact - 1) > 1e-8

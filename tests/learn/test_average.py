@@ -53,36 +53,6 @@ def test_average_by_hand(rng):
     assert model.inverse_temperature_ == pytest.approx(found, rel=1e-4)
 
 
-def test_weights_and_penalties_by_hand(rng):
-    """Weights of cases count in the choice of penalties and in the weights of passes."""
-    n = 40
-    factors = np.array([[2, 1, 1.5], [1, 1.01, 3], [4, 4, 0.9]])
-    residuals = [rng.standard_normal((3, n, 2)) * row[:, None, None] for row in factors]
-    case_weights = rng.uniform(size=n) * (rng.uniform(size=n) > 0.2)
-    penalties, errors, weights = average.weigh(residuals, case_weights)
-    squares = np.array(residuals) ** 2 * case_weights[:, None]
-    means = squares.sum(axis=(2, 3)) / (2 * case_weights.sum())
-    assert (penalties == means.argmin(axis=1)).all() and len(set(penalties)) > 1
-    np.testing.assert_allclose(errors, means.min(axis=1))
-    np.testing.assert_allclose(weights, errors**-4.0 / np.sum(errors**-4.0))
-    assert (average.weigh(residuals, np.zeros(n))[2] == 1 / 3).all()
-
-
-def test_ridge_in_units_of_the_diagonal(rng):
-    """Normal equations, and refits without each case, whatever the diagonal is."""
-    K = rk.ResCNTK(2, head="trace")(rng.standard_normal((14, 1, 10)) * 30)
-    Y = rng.standard_normal((14, 2))
-    unit, spectrum = average.decompose_in_units(K)
-    coefficients, intercepts = bordered(K, Y, 1e-2 * K.diagonal().mean())
-    found = spectrum.with_intercept(Y, 1e-2)
-    np.testing.assert_allclose(found[0] / unit, coefficients, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(found[1], intercepts, rtol=1e-6, atol=1e-9)
-    left_out = Y - spectrum.leave_one_out(Y, 1e-2, intercept=True)
-    np.testing.assert_allclose(
-        left_out, refitted(K, Y, 1e-2 * K.diagonal().mean()), rtol=1e-6, atol=1e-9
-    )
-
-
 def test_float32_clips_what_rounding_made_negative(rng):
     """Signals that nearly coincide, in float32: eigenvalues below 0 do no harm."""
     X = rng.standard_normal((6, 1, 8)).repeat(3, axis=0)

@@ -1,6 +1,5 @@
 """Classifier and regressor: parameters, options, progress, and fits that do not end."""
 
-import dataclasses
 import inspect
 import os
 import re
@@ -9,17 +8,14 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import rescntk as rk
-from rescntk import Network
 from rescntk.learn import (
     KernelMatrix,
     ResidualKernelClassifier,
     ResidualKernelRegressor,
     SignalKernel,
     SignalScaler,
-    base,
     passes,
 )
-from rescntk.learn.views import View
 from tests.learn.cases import ONE, QUICK, waves
 
 MODELS = [ResidualKernelClassifier, ResidualKernelRegressor]
@@ -64,15 +60,6 @@ def test_signature_and_documentation_agree(cls):
     for name, default in defaults.items():
         assert repr(signature[name].default).replace("'", '"') == default
     assert {parameter.kind for parameter in signature.values()} == {inspect.Parameter.KEYWORD_ONLY}
-
-
-def test_settings_are_fields_of_views_networks_and_passes():
-    """A plan reads the value of a setting from these, by the name of the setting."""
-    known = {f.name for kind in (View, Network, passes.Pass) for f in dataclasses.fields(kind)}
-    settings = passes.COMMON.keys()
-    assert settings <= known and settings <= base.SEVERAL.keys()
-    assert {f.name for f in dataclasses.fields(View) if f.compare} <= settings
-    assert all(row.keys() <= settings for row in passes.PLAN)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, views
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.learn.inputs import find_cases
 from tests.learn.cases import ONE, bordered, mean_of_kernels, refitted, waves
 
-VIEWED = ONE | {"standardize": True, "constant": True, "first_differences": True}
+SETTINGS = {"constant": True, "max_length": 12, "block_statistics": True, "time_scale": 1.0}
+VIEWED = ONE | SETTINGS | {"standardize": True, "first_differences": True}
 
 
 def test_cases_by_hand(rng):
@@ -74,18 +75,6 @@ def test_weighted_regression_by_hand(rng):
     assert model.best_score_ == pytest.approx(1 - expected)
     spread = w * (squares - expected)
     assert model.best_score_error_ == pytest.approx(np.sqrt(np.sum(spread**2)) / 16)
-
-
-def test_scales_of_views_are_weighted(rng):
-    X, times = rng.standard_normal((6, 2, 30)) * np.arange(1, 7)[:, None, None], np.arange(1, 7)
-    for settings in (
-        {"standardize": True, "first_differences": True, "constant": True},
-        {"max_length": 10, "block_statistics": True, "time_scale": 1.0},
-    ):
-        view = views.View(**settings)
-        found, expected = view.fit(X, times)(X), view.fit(np.repeat(X, times, axis=0))(X)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-        assert np.abs(found - view.fit(X)(X)).max() > 0.01
 
 
 def test_copies_do_not_make_the_score_optimistic(rng):

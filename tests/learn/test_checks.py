@@ -13,6 +13,7 @@ import pytest
 from rescntk import learn
 from rescntk.learn.base import QUICK
 from tests.learn.cases import ONE
+from tests.learn.test_inputs import FILLED, RESIZED
 from tests.processes import run
 
 pytestmark = pytest.mark.slow
@@ -36,9 +37,6 @@ for estimator in ESTIMATORS:
 
 EMPTY = "against_expected_results"
 """These checks compare with stored results of aeon's own estimators, and so check nothing here."""
-
-RESIZED = r"scipy\.signal\.resample.*aeon's .*Resizer.*sktime's TSInterpolator"
-FILLED = r"numpy\.interp.*aeon's .*SimpleImputer.*sktime's Imputer"
 
 
 def test_sklearn():

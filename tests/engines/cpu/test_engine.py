@@ -1,6 +1,5 @@
 """The engine "numba" against the reference engine, with and without deficits; its threads."""
 
-import tracemalloc
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
@@ -9,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.engines.cpu import engine
-from rescntk.engines.protocol import Request, silent
 from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
+from tests.covering import pairs_meet
 from tests.difficult_signals import UNEVEN
 from tests.engine_names import needs_numba
 from tests.engines.bodies import properties
@@ -90,9 +88,10 @@ def test_deficits_of_any_network_on_any_signals(network, inner, outer, X):
     assert_deficits_are_right(network, X, "float64")
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("make", UNEVEN)
-@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (1, 5), (9, 3), (17, 27), (35, 1)])
+SIZES = [(1, 1), (3, 3), (1, 5), (9, 3), (17, 27), (35, 1)]
+
+
+@pytest.mark.parametrize(("make", "sizes", "dtype"), pairs_meet(UNEVEN, SIZES, DTYPES))
 def test_deficits_of_uneven_amplitudes(make, sizes, dtype, rng):
     network = rk.Network(3, sizes[0], outer_filter_size=sizes[1])
     assert_deficits_are_right(network, make(2, 11, rng), dtype)
@@ -155,16 +154,3 @@ def test_many_channels_and_windows(head, dtype, rng):
             assert (K == K.swapaxes(1, 2)).all() and (K == shifted).all()
         alone = rk.gram(network, X[3:4], X[:1], **options)
         assert all((A[:, 0, 0] == K[:, 0, 3]).all() for A, K in zip(alone, ours, strict=True))
-
-
-def test_a_gram_takes_the_memory_of_its_result(rng):
-    X = rng.standard_normal((2000, 1, 4))
-    request = Request(rk.Network(1), "trace", KINDS, (1,), threads=2)
-    engine.gram(request, X[:2], None, silent)
-    tracemalloc.start()
-    try:
-        scaled = engine.gram(request, X, None, silent)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= 1.3 * sum(kernel.nbytes for kernel in scaled.values.values())

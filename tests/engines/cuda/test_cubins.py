@@ -1,10 +1,12 @@
-"""The kernels as NVIDIA's compiler makes them, without a GPU: registers, spills, instructions."""
+"""The kernels as NVIDIA's compiler makes them, without a GPU: registers, records, instructions."""
 
 import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.engines.cuda import compiler
 from rescntk.engines.cuda.launch_plan import DeviceLimits, LaunchPlan
+from rescntk.engines.cuda.structs import layouts
 from rescntk.engines.protocol import Request
 from tests.engines.cuda import nvrtc
 
@@ -102,3 +104,21 @@ def assert_calls_nothing(instructions):
     """No root or quotient calls a function, not even for rare arguments; nothing spills."""
     assert len(instructions) > 1000
     assert not any(line.startswith(("CALL", "STL", "LDL")) for line in instructions)
+
+
+def text_with_assertions():
+    """Return C++ text that compiles only if sizes and offsets of all fields agree."""
+    lines = [compiler.source()]
+    for real, dtype in (("float", "float32"), ("double", "float64")):
+        for struct, layout in layouts(dtype).items():
+            name = f"{struct}_{real}"
+            lines.append(f"typedef {struct}<{real}> {name};")
+            lines.append(f"static_assert(sizeof({name}) == {layout.itemsize});")
+            for field, (kind, offset) in layout.fields.items():
+                lines.append(f"static_assert(__builtin_offsetof({name}, {field}) == {offset});")
+                lines.append(f"static_assert(sizeof((({name} *)0)->{field}) == {kind.itemsize});")
+    return "\n".join(lines)
+
+
+def test_the_compiler_lays_records_out_alike():
+    nvrtc.compile_kernels([], "sm_90", text_with_assertions())

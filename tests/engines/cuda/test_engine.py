@@ -124,22 +124,6 @@ def test_launches_and_waits(device, work, head, rng):
     assert third - second == second - first and many == first
 
 
-def test_right_tables_are_made_once_where_they_fit(device, rng, monkeypatch):
-    X, made, original = rng.standard_normal((30, 1, 4)), [], cuda.CudaRun._pack
-
-    def packing(self, tables, right):
-        made.append((right, device.asnumpy(tables.scale).tobytes()))
-        return original(self, tables, right)
-
-    monkeypatch.setattr(cuda.CudaRun, "_pack", packing)
-    monkeypatch.setattr(launch_plan, "RESULT_SHARE", 1e-6)
-    for share, once in ((1.0, True), (0.0, False)):
-        monkeypatch.setattr(launch_plan, "KEPT_SHARE", share)
-        made.clear()
-        rk.ResCNTK(2)(X, engine="cuda")
-        assert len(set(made)) > 6 and (len(made) == len(set(made))) == once
-
-
 def test_results_larger_than_the_free_memory(device, monkeypatch, rng):
     """Are tiled for NumPy's arrays, and refused on the device, where they have to be whole."""
     X = rng.standard_normal((40, 2, 5))
