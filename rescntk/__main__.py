@@ -33,10 +33,7 @@ DEFAULT_DATA = "JapaneseVowels"
 """Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time steps."""
 
 DEFAULT_DEPTHS = (*range(1, 11), 12, 15, 18, 22, 27, 33, 40, 48, 58, 70, 84, 100)
-"""Depths of ``rescntk compare``: every depth to 10, then each about 1.2 times the depth before.
-
-The largest depth sets the time: one pass of the recursion gives all of them.
-"""
+"""Depths of ``rescntk compare``: every depth to 10, then each about 1.2 times the depth before."""
 
 FAMILIES = ("resnet", "resnet-fixed", "cnn", "huang-resnet", "huang-ffnet")
 """Families of ``rescntk limits``, named as the functions of `rescntk.theory.families`."""
@@ -137,13 +134,12 @@ def _parser() -> argparse.ArgumentParser:
     add("limits", "--filter-size", "odd (default: 3)", type=int, metavar="Q")
     frozen = "train all but the last layer, for resnet"
     add("limits", "--frozen-readout", frozen, dest="readout", action="store_const", const=False)
-    for name, depths, shown in (
-        ("compare", DEFAULT_DEPTHS, "22 from 1 to 100"),
-        ("limits", depth.DEFAULT_DEPTHS, "powers of 2 from 8 to 16384, at least 6"),
-    ):
-        shown = f"depths, separated by commas (default: {shown})"
-        add(name, "--depths", shown, type=_depths, metavar="L[,L…]")
-        made[name].set_defaults(depths=depths)
+    ladder: Any = {"type": _depths, "metavar": "L[,L…]"}
+    add("compare", "--depths", "separated by commas (default: 22 from 1 to 100)", **ladder)
+    powers = "separated by commas (default: powers of 2 from 8 to 16384, at least 6)"
+    add("limits", "--depths", powers, **ladder)
+    made["compare"].set_defaults(depths=DEFAULT_DEPTHS)
+    made["limits"].set_defaults(depths=depth.DEFAULT_DEPTHS)
     add("gram", "--depth", "layers", 5)
     add("compare gram", "--filter-size", "odd", 3, metavar="Q")
     add("gram", "--input-filter-size", "pixels that layer 1 sees", 1, metavar="Q")
@@ -341,7 +337,6 @@ def _projected(X: Any, name: str, options: Namespace) -> Any:
 
 
 def _write(table: Any, picture: Any, path: Path) -> None:
-    """Write a table and its picture."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table.write_csv(f"{path}.csv")
     picture.savefig(f"{path}.png")
@@ -380,22 +375,23 @@ def _store(options: Namespace, call: dict[str, Any]) -> Any:
     block = 1024 if options.block is None else check_depth(options.block, "block")
     if options.workers is not None and options.scheduler is not None:
         raise ValueError("both --workers and --scheduler are given, expected one of them")
-    client = None
+    client, host = None, options.scheduler
     with ExitStack() as stack:
-        if options.workers is not None or options.scheduler is not None:
-            from distributed import Client, LocalCluster
+        if options.workers is not None:
+            from distributed import LocalCluster
 
-            host = options.scheduler
-            if host is None:
-                workers, cores = check_depth(options.workers, "workers"), os.cpu_count() or 1
-                if workers > cores:
-                    raise ValueError(
-                        f"workers is {workers}, expected at most the cores of this host, {cores}"
-                    )
-                # Any free port: the usual one may be taken, which gives a warning.
-                quiet = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
-                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **quiet)
-                host = stack.enter_context(cluster)
+            workers, cores = check_depth(options.workers, "workers"), os.cpu_count() or 1
+            if workers > cores:
+                raise ValueError(
+                    f"workers is {workers}, expected at most the cores of this host, {cores}"
+                )
+            # Any free port: the usual one may be taken, which gives a warning.
+            quiet = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **quiet)
+            host = stack.enter_context(cluster)
+        if host is not None:
+            from distributed import Client
+
             client = stack.enter_context(Client(host, timeout=30))
         if options.overwrite and options.output.exists():
             stored.remove(options.output)

@@ -208,17 +208,6 @@ def activation_of(network: Any) -> Activation:
     return Relu(slope) if slope > 0.0 else BY_NAME[network.activation]
 
 
-def _series(terms: int) -> tuple[float, ...]:
-    """Return the first coefficients of k1(w) / (w √(w(2−w))) as a power series in w.
-
-    k1 is the integral of arccos(1−w)/π, term by term, with
-    arccos(1−w) = √(2w) Σ C(2n,n) wⁿ/((2n+1) 8ⁿ) and 1/√(2−w) = Σ C(2n,n) wⁿ/(√2 8ⁿ).
-    """
-    binomials = [math.comb(2 * n, n) / 8**n for n in range(terms)]
-    integral = [b / ((2 * n + 1) * (n + 1.5)) for n, b in enumerate(binomials)]
-    return tuple((np.convolve(integral, binomials)[:terms] / math.pi).tolist())
-
-
 _SERIES_END = 1.0 / 64.0
 """The w below which k1 comes from its power series.
 
@@ -228,8 +217,14 @@ on nearly equal signals. A larger value needs more terms: they fall by w/2 each.
 2^-56 at 1/64, and above 1/64 the difference is right within 8 units.
 """
 
-_SERIES = _series(8)
-"""Coefficients of the series of k1 in w."""
+_BINOMIALS = [math.comb(2 * n, n) / 8**n for n in range(8)]
+_INTEGRAL = [b / ((2 * n + 1) * (n + 1.5)) for n, b in enumerate(_BINOMIALS)]
+_SERIES = (np.convolve(_INTEGRAL, _BINOMIALS)[:8] / math.pi).tolist()
+"""The first coefficients of k1(w) / (w √(w(2−w))) as a power series in w.
+
+k1 is the integral of arccos(1−w)/π, term by term, with
+arccos(1−w) = √(2w) Σ C(2n,n) wⁿ/((2n+1) 8ⁿ) and 1/√(2−w) = Σ C(2n,n) wⁿ/(√2 8ⁿ).
+"""
 
 
 def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, Array]:
@@ -242,12 +237,8 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     ----------
     xp : module
     w, v : array
-        w = 1 − ρ and v = 1 + ρ. Each has lost its digits where the other is near 2.
-
-    Returns
-    -------
-    theta, k1 : array
-        θ with a relative error of a few rounding units, k1 with one of a few units times w.
+        w = 1 − ρ and v = 1 + ρ. Each has lost its digits where the other is near 2. Then θ has a
+        relative error of a few rounding units, k1 one of a few units times w.
 
     Examples
     --------
@@ -346,13 +337,13 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     k0, k1 = arc(a, root, coefficients)
     kappa0 = where_less(w, v, 1.0 - k0, k0)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    kappa0, one_minus_kappa1 = add_linear_part(kappa0, one_minus_kappa1, w, layer)
+    kappa0, one_minus_kappa1 = _add_linear_part(kappa0, one_minus_kappa1, w, layer)
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
     return Dual(deficit, g - deficit, layer.half_factor * kappa0)
 
 
-def add_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> tuple[Any, Any]:
+def _add_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> tuple[Any, Any]:
     """Return κ0 and 1 − κ1 with the share λ of the linear network, of a leaky ReLU; no term < 0.
 
     The engine "numba" compiles nothing in the place of this function for ReLU itself: the
@@ -370,12 +361,8 @@ def one_minus_kappa1(w: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     w : ndarray
-        Complements 1 − ρ of correlations, in [0, 2].
-
-    Returns
-    -------
-    ndarray of the same shape
-        In [0, 1]; near 0 it is :math:`w - \frac{2\sqrt2}{3\pi} w^{3/2}`.
+        Complements 1 − ρ of correlations, in [0, 2]. Near 0 the result, of the same shape, is
+        :math:`w - \frac{2\sqrt2}{3\pi} w^{3/2}`.
 
     Examples
     --------

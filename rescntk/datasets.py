@@ -42,20 +42,15 @@ def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.nda
 def read_labelled(
     path: str | Path, array: str | None = None
 ) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | None]:
-    """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file, and the labels in a ``.ts`` file.
+    """Return the signals in a file as `read` does, and their labels, (n_cases,).
+
+    Labels are the classes or values in a ``.ts`` file, or None where the file has none.
 
     Parameters
     ----------
     path : path
     array : str, optional
         Name of the array in a ``.npz`` file; not needed for a file with one array.
-
-    Returns
-    -------
-    signals
-        As from `read`.
-    labels : ndarray, (n_cases,), or None
-        The classes or values of the signals; None where the file has none.
 
     Examples
     --------
@@ -100,7 +95,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def bundled() -> list[str]:
-    """Return the names of the aeon's data sets whose signals have equal length.
+    """Return the names of aeon's data sets whose signals have equal length.
 
     Examples
     --------
@@ -113,7 +108,9 @@ def bundled() -> list[str]:
 
 
 def load(name: str, split: str = "train") -> np.ndarray:
-    """Return the signals of one of aeon's data sets; nothing is downloaded.
+    """Return the signals of a data set of aeon, (n_cases, n_channels, n_timepoints) in float64.
+
+    Nothing is downloaded.
 
     Parameters
     ----------
@@ -121,10 +118,6 @@ def load(name: str, split: str = "train") -> np.ndarray:
         One of `bundled`. Some data sets have signals of several lengths; aeon's version of
         equal length is taken.
     split : {"train", "test"}
-
-    Returns
-    -------
-    ndarray, (n_cases, n_channels, n_timepoints), float64
 
     Examples
     --------
@@ -136,17 +129,12 @@ def load(name: str, split: str = "train") -> np.ndarray:
 
 
 def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Return the signals and the class labels of one of aeon's data sets.
+    """Return the signals of one of aeon's data sets as `load`, and its class labels as strings.
 
     Parameters
     ----------
     name, split
         As for `load`.
-
-    Returns
-    -------
-    signals : ndarray, (n_cases, n_channels, n_timepoints), float64
-    labels : ndarray of str, (n_cases,)
 
     Examples
     --------
@@ -157,8 +145,7 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
     """
     check_choice(split, "split", ("train", "test"))
     check_choice(name, "data", bundled())
-    signals, labels = _read_ts(_ts_file(name, split))
-    return signals, labels
+    return _read_ts(_ts_file(name, split))
 
 
 def _ts_file(name: str, split: str) -> Path:

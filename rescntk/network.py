@@ -97,22 +97,19 @@ class Network:
         g^l = \sqrt{c_w/(q C)}\, W^l * f^{l-1}, \qquad
         f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
 
-    with circular convolutions; :math:`f^0` is a 1x1 convolution of the input, and
-    :math:`g^1` a 1x1 convolution of it. Without skip connections the identity path
-    and :math:`\alpha` are absent.
+    with circular convolutions; :math:`f^0` is a 1x1 convolution of the input, :math:`g^1` of it.
+    Without skip connections the identity path and :math:`\alpha` are absent.
 
     Parameters
     ----------
     depth : int
         Number of residual layers L, at least 1.
     filter_size : int, default 3
-        Size q of the inner filters (those before the activation), odd. A filter may
-        be longer than the signal: circular padding wraps around.
+        Size q of the inner filters (before the activation), odd; it may exceed the signal.
     outer_filter_size : int, optional
         Size of the outer filters (those after the activation), odd; ``filter_size`` by default.
     input_filter_size : int, default 1
-        Number of pixels that the first layer sees, odd: the windows of the signal
-        become its channels. The papers have 1; signals of one channel usually need more.
+        Number of pixels that the first layer sees, odd; signals of one channel usually need more.
     skip : bool, default True
         Whether the network has the identity path.
     alpha : float, default 1.0
@@ -121,23 +118,19 @@ class Network:
         The nonlinearity.
     negative_slope : float, default 0.0
         Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
-        2013). ``c_v = 2 / (1 + s**2)`` keeps variances as they are. 1 makes the network linear.
-        Near 1 the terms of the head "gap" cancel for signals of zero mean: rounding errors are
-        relative to the terms, 1/(1 − s)² times larger than otherwise.
+        2013). ``c_v = 2 / (1 + s**2)`` keeps variances; near s = 1 the head "gap" loses digits
+        of signals of zero mean (``docs/theory/activations.md``).
     c_v, c_w : float, default 2.0 and 1.0
         Variances of the outer and the inner weights.
     readout_scale : float, default 1.0
         Variance of the readout weights: a factor on the kernel.
     input_scale : float, optional
-        Factor on the inner products of the input's pixels; one over the number of channels by
-        default.
+        Factor on the inner products of the input's pixels, by default 1/channels.
     trained : iterable of str, default ("inner", "outer", "readout")
-        The parts that are trained, which the tangent kernel sums over; of "input",
-        "inner", "outer", "readout". It does not change the Gaussian process kernel.
+        The parts that the tangent kernel sums over, of "input", "inner", "outer", "readout".
     dilation : int or iterable of int, default 1
-        Pixels from one tap to the next of the inner and outer filters: one number for all
-        layers, or ``depth`` numbers, one for each layer (Yu and Koltun 2016). Equal numbers are
-        kept as one. The input filter is not dilated.
+        Pixels from one tap to the next of the inner and outer filters (Yu and Koltun 2016): one
+        number for all layers, or ``depth`` numbers. The input filter is not dilated.
 
     Examples
     --------

@@ -16,16 +16,10 @@ _FIRST_PAUSE = 5.0
 """Least seconds before the first line in a log, and between two lines. Chosen by taste."""
 
 _SHARE = 0.05
-"""Least pause between two lines in a log, as a share of the time elapsed.
-
-Chosen by taste: about 14 lines for each tenfold elapsed time.
-"""
+"""Least pause between two lines in a log, as a share of the time elapsed. Chosen by taste."""
 
 _JUDGE_AFTER = 10.0
-"""Seconds after which the time left is estimated for the warning.
-
-The engines report many times in 10 seconds.
-"""
+"""Seconds after which the time left is estimated for the warning: engines report many times."""
 
 _LONG = 3600.0
 """Seconds of work left from which on a warning is given: an hour, chosen by taste."""
@@ -40,18 +34,8 @@ def progress_bar(
     On a terminal and in a notebook tqdm draws a bar, where it is installed. Elsewhere lines are
     printed to stderr. A warning comes after the first 10 seconds if an hour or more is left.
 
-    Parameters
-    ----------
-    show : bool
-        Whether to report; the warning comes in both cases.
-    total : int
-        Work to be done, in units.
-    unit : str, default "pair"
-        Name of one unit of work.
-    name : str, default "rescntk"
-        Name of the computation.
-    advice : str
-        What the warning says about interruptions.
+    `show` tells whether to report; the warning comes in both cases, with `advice` on
+    interruptions. `total` is the work in units; `unit` and `name` name one, and the computation.
     """
     prints = check_flag(show, "progress")
     bar = _tqdm(total=total, unit=unit, desc=name, unit_scale=True) if show else None

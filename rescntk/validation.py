@@ -142,9 +142,8 @@ def check_kernel(kernel: Any) -> None:
 def check_real(values: Any, name: str, expected: str, finite: bool = True) -> Any:
     """Return `values`, real numbers, as a float64 array.
 
-    `expected` is the rest of "expected real numbers …" in messages: "(n, n)" or "of at least 0",
-    say. With `finite`, infinity is refused besides NaN. Masked arrays are refused because NumPy's
-    functions would ignore their mask.
+    `expected` is the rest of "expected real numbers …" in messages. With `finite`, infinity is
+    refused besides NaN. Masked arrays are refused: NumPy's functions would ignore their mask.
     """
     check_unmasked(values, name, expected)
     xp = array_module(values)
@@ -329,10 +328,7 @@ def batch_shape(X: Any) -> str:
 # ---------------------------------------------------------------- memory
 
 _ALWAYS_FREE = 2**24
-"""Bytes that count as free without asking, which takes 0.4 ms (EPYC with 2 cores, quiet).
-
-Importing NumPy takes more. Raising it may let a larger call fail without a sentence.
-"""
+"""Bytes that count as free without asking, which takes 0.4 ms; importing NumPy takes more."""
 
 
 def check_memory(needed: int, max_memory: Any, what: str) -> None:

@@ -64,7 +64,7 @@ class Kernel:
         threads: int | None = None,
         progress: bool = False,
     ) -> ArrayT:
-        """Return the kernel matrix of `X` with `Z`, or of `X` with itself.
+        """Return the kernel matrix of `X` with `Z`, (n_cases, m_cases), or of `X` with itself.
 
         Parameters
         ----------
@@ -72,22 +72,15 @@ class Kernel:
             Signals, NumPy or CuPy. The result is of the same library. For the head "gap" also a
             list or tuple of arrays (n_channels, n_timepoints_i) of different lengths.
         Z : array, (m_cases, n_channels, n_timepoints), optional
-            Signals, or a list. Without Z, or with the same object as `X`, half of the pairs
-            are computed and the result is exactly symmetric.
+            Signals, or a list. Without Z, or with `X` itself, the result is exactly symmetric.
         engine : str, default "auto"
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            Number of CPU threads, by default NUMBA_NUM_THREADS of the environment, or all cores.
-            The number does not change results, and "cuda" ignores it.
+            CPU threads, by default NUMBA_NUM_THREADS or all cores. Results do not depend on it.
         progress : bool, default False
-            Whether to report progress to stderr: a bar on a terminal, lines in a log. A warning
-            comes in any case if hours of work are left.
-
-        Returns
-        -------
-        array, (n_cases, n_cases) or (n_cases, m_cases)
+            Whether to report to stderr; a warning comes in any case if hours of work are left.
 
         Raises
         ------
@@ -99,17 +92,8 @@ class Kernel:
         MemoryError
             If the matrix takes more memory than this machine has free.
         """
-        own: dict[str, Any] = {
-            "head": self.head,
-            "kinds": (self.kind,),
-            "normalized": self.normalized,
-        }
-        call: dict[str, Any] = {
-            "engine": engine,
-            "dtype": dtype,
-            "threads": threads,
-            "progress": progress,
-        }
+        own: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
+        call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
         return gram(self.network, X, Z, **own, **call)[0]
 
     @with_default_errors
@@ -269,9 +253,8 @@ def gram(
     kinds : iterable of {"gpk", "ntk"}, default both
         The kinds of kernel.
     depths : iterable of int, optional
-        Compute the kernels of the networks that differ from `network` in depth alone, in
-        the order given. The recursion passes each depth on its way to the last. Where each
-        layer has its own dilation, a depth has the dilations of the first layers.
+        Depths in place of the network's own, in the order given, from the same pass. Where
+        each layer has its own dilation, a depth has the dilations of the first layers.
 
     Returns
     -------
@@ -325,7 +308,11 @@ def pixel_pairs(
     threads: int | None = None,
     progress: bool = False,
 ) -> ArrayT:
-    """Return the equivariant kernel at every pair of pixels.
+    """Return the equivariant kernel at every pair of pixels, (n_cases, m_cases, d, d).
+
+    ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal of the last two axes is
+    "trace", the mean over both axes is "gap". Rounding errors are relative to the mean energy of
+    the signals, not to the energy of the two pixels.
 
     Parameters
     ----------
@@ -335,13 +322,6 @@ def pixel_pairs(
         As for calling a `Kernel`.
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
-
-    Returns
-    -------
-    array, (n_cases, m_cases, n_timepoints, n_timepoints)
-        n·m·d² numbers. ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal
-        of the last two axes is "trace", the mean over both axes is "gap". Rounding errors
-        are relative to the mean energy of the signals, not to the energy of the two pixels.
 
     Examples
     --------

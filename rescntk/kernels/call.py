@@ -36,10 +36,7 @@ Signals: TypeAlias = Array | Sequence[Array]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PIECE = 1 << 16
-"""Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB.
-
-More numbers take more temporary memory. Fewer numbers cost more calls of NumPy.
-"""
+"""Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB."""
 
 _ADVICE = (
     "an interruption loses them (rescntk.stored.gram goes on where it was; progress=True shows "
@@ -218,8 +215,7 @@ class KernelCall:
     ) -> Array:
         """Return a formula of depth, values and their index; `remedy` ends the OverflowError.
 
-        The values leave `scaled`, and are changed in place where possible. Temporary arrays have
-        the size of a piece.
+        The values leave `scaled`, and are changed in place where possible.
         """
         values = scaled.values.pop(kind)
         xp, shape = array_module(values), values.shape[1:]

@@ -1,7 +1,4 @@
-"""The description of a computation, kept with its result: all that the values depend on.
-
-Grams of `rescntk.stored` have it, and files that ``rescntk gram`` writes without Zarr.
-"""
+"""The description of a computation, kept with its result: all that the values depend on."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ from ..validation import (
 )
 
 RECURSION = 2
-"""Version of the recursion's arithmetic: raise it with each change of a bit of a result.
-
-Stored Grams of the older arithmetic can then not be continued.
-"""
+"""Version of the arithmetic: with each change of a bit of a result raise it, to end old Grams."""
 
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
 """Arguments of `gram` that a description has under their names."""

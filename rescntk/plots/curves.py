@@ -47,16 +47,12 @@ def receptive_fields(
         Names and results of ``locality.fields``; a network stands for its fields.
     n_timepoints : int, optional
         Length of the signals, for networks.
-    ax : matplotlib Axes, by default those of a new figure
+    ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
     logarithmic : bool, default False
         Make the axis of the weights logarithmic.
     explain : bool, default True
         Explain lines and markers in the legend; one panel of a figure is enough.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Raises
     ------
@@ -107,13 +103,9 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
     ----------
     found : DecayExponents
         From ``spectrum.decay_exponents``.
-    ax : matplotlib Axes, by default those of a new figure
+    ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
         The default tells the settings.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -173,11 +165,7 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     ----------
     shapes : mapping of str to ndarray, (n_samples,)
         A label and ``smoothness.kernel_shape(kernel)`` for each kernel.
-    ax : matplotlib Axes, by default those of a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
     --------
@@ -202,11 +190,7 @@ def functions_on_circle(
     functions : mapping of str to ndarray, (n_samples,)
         A label and values on ``smoothness.grid(n_samples)`` for each function.
     angles, targets : ndarray, (n,)
-    ax : matplotlib Axes, by default those of a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
     --------
@@ -243,10 +227,6 @@ def interpolations(
     cutoff : int, optional
         Add μ up to this frequency to the legend, ``Interpolation.gaussian_ratio(cutoff)``.
 
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> from rescntk import plots
@@ -273,7 +253,8 @@ def kernel_spectra(
 ) -> Any:
     """Draw the Fourier coefficients of kernels on the circle, relative to the largest.
 
-    Figure 7 of Tirer et al. 2022, with both axes logarithmic.
+    Figure 7 of Tirer et al. 2022, from frequency 1 on, with both axes logarithmic. Coefficients
+    below eps of the largest are left out.
 
     Parameters
     ----------
@@ -281,15 +262,10 @@ def kernel_spectra(
         As for `kernel_shapes`.
     last : int, default 127
         The last frequency drawn, at most half the samples.
-    ax : matplotlib Axes, by default those of a new figure
+    ax : matplotlib Axes, by default those of a new figure; returned
     absolute : bool, default False
         Draw ``smoothness.magnitudes`` themselves, as in the figure, whose FFT is not divided by
         its number of samples: 4096 times larger.
-
-    Returns
-    -------
-    matplotlib Axes
-        From frequency 1 on. Coefficients below eps of the largest are left out.
 
     Examples
     --------

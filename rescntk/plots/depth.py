@@ -29,13 +29,9 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     ----------
     comparison : Comparison
         From ``conditioning.compare``.
-    ax : matplotlib Axes, by default those of a new figure
+    ax : matplotlib Axes, by default those of a new figure; returned
     title : str, optional
         The default is a summary of the comparison's settings.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -158,11 +154,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     ----------
     *reports : Report
         From ``depth.check``. Without a prediction, the spread of the pairs is drawn.
-    ax : matplotlib Axes, by default those of a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
     --------

@@ -20,13 +20,9 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
     ----------
     K : ndarray, (n_cases, n_cases)
     labels : array-like, (n_cases,)
-    ax : matplotlib Axes, by default those of a new figure
+    ax : matplotlib Axes, by default those of a new figure; returned
     label : str, default "kernel"
         Title of the colour bar.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -66,11 +62,7 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     ----------
     passes : mapping
         ``passes_`` of a classifier or regressor. Settings in which passes differ name their bars.
-    ax : matplotlib Axes, by default those of a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, by default those of a new figure; returned
 
     Examples
     --------

@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -175,12 +175,11 @@ class Folder:
         ]
 
     def _is_intact(self, block: Block) -> bool:
+        corner = (..., slice(block.done_height), slice(block.done_width))
         try:
-            values = self.read(block).values()
+            return not any(np.isnan(value[corner]).any() for value in self.read(block).values())
         except Exception:  # Zarr's codecs raise many kinds of errors for files cut short
             return False
-        corner = (..., slice(block.done_height), slice(block.done_width))
-        return not any(np.isnan(value[corner]).any() for value in values)
 
     def grow(self, X_new: Batch, described: dict[str, Any]) -> None:
         """Append signals; the description, which is changed last, makes them valid."""
@@ -280,17 +279,14 @@ def locked(folder: Path) -> Iterator[None]:
     """
     path, host = folder / "record" / "lock", socket.gethostname()
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+") as file:
-        try:
+        is_free, other_host, pid = False, None, None
+        with suppress(BlockingIOError, PermissionError):
             _take(file.fileno())
             is_free = True
-        except (BlockingIOError, PermissionError):
-            is_free = False
-        try:
+        with suppress(KeyError, TypeError, ValueError):  # nobody, or a kill has cut the file
             file.seek(0)
             holder = json.load(file)
             other_host, pid = holder["host"], holder["pid"]
-        except (KeyError, TypeError, ValueError):  # nobody, or a kill has cut the file
-            other_host, pid = None, None
         if not is_free or other_host not in (None, host):
             raise RuntimeError(
                 f"{folder} is being computed by process {pid} on {other_host}; "

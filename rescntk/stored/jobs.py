@@ -14,9 +14,7 @@ from ..kernels.description import OPTIONS, RECURSION, network_of
 from .folder import Block, Folder
 
 _AHEAD = 2
-"""Blocks handed to the scheduler for each thread of the workers. Raising it hides longer delays
-between scheduler and workers, and cancels more on an error. Chosen by reasoning: a worker needs one
-block to compute and one to go on with."""
+"""Blocks handed to the scheduler for each thread: one to compute and one to go on with."""
 
 
 def compute_block(path: Path, block: Block, threads: int | None) -> None:

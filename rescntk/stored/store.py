@@ -75,10 +75,8 @@ def gram(
     ValueError
         If an argument is not as described above, or the folder holds a computation that
         differs in signals, network, options or version. The message names what differs.
-    RuntimeError, OSError
-        If another job is computing into the folder, or the folder cannot be written.
-    OverflowError
-        As for `rescntk.gram`.
+    RuntimeError, OSError, OverflowError
+        If another job computes it, the folder cannot be written, or as for `rescntk.gram`.
 
     Examples
     --------
@@ -130,11 +128,7 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     Parameters
     ----------
     path : path
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If there is no such folder, or it holds something else.
+        Without a Gram there, a FileNotFoundError or a ValueError is raised.
 
     Examples
     --------
@@ -146,18 +140,12 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
 
 
 def remove(path: str | os.PathLike[str]) -> None:
-    """Delete a stored Gram, complete or not.
+    """Delete a stored Gram, complete or not; a RuntimeError is raised while a job computes it.
 
     Parameters
     ----------
     path : path
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
         As for `open`: other folders are left alone.
-    RuntimeError
-        If a job is computing into the folder.
 
     Examples
     --------
@@ -248,12 +236,8 @@ class StoredGram:
         ----------
         kind : {"gpk", "ntk"}, optional
         depth : int, optional
-            Not needed for a Gram of one kind and one depth.
+            Not needed for a Gram of one kind and one depth. The Gram has to be complete.
 
-        Raises
-        ------
-        ValueError
-            If blocks are missing, or kind or depth are not in the Gram or ambiguous.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         known = depths or [self.network.depth]

@@ -110,7 +110,7 @@ class NumbaRun:
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
         names = list(shared.dtype.names or ())
         if net.is_relu:
-            names.remove("linear_share")  # and no time is lost on it (`add_linear_part`)
+            names.remove("linear_share")  # and no time is lost on it (`_add_linear_part`)
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
         layers[names] = shared[names]

@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from ... import arrays
-from ...activations import add_linear_part, arc
+from ...activations import _add_linear_part, arc
 from .. import polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
@@ -78,11 +78,11 @@ def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
     )
 
 
-@overload(add_linear_part, strict=False)
+@overload(_add_linear_part, strict=False)
 def _choose_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> Any:
     """Compile the linear part where layers have one (`engine.NumbaRun`)."""
     if "linear_share" in layer.fields:
-        return add_linear_part
+        return _add_linear_part
     return lambda kappa0, one_minus_kappa1, w, layer: (kappa0, one_minus_kappa1)
 
 
