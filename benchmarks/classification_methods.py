@@ -1,6 +1,5 @@
 """The sets and the methods of the classification benchmark."""
 
-import importlib.util
 import os
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,6 @@ SETS = (
     "OSULeaf",
     "ACSF1",
 )
-QUICK_SETS = ("GunPoint", "ItalyPowerDemand", "BasicMotions")
 CURVE_SETS = ("GunPoint", "BasicMotions", "JapaneseVowels", "PickupGestureWiimoteZ")
 CURVE_SIZES = (5, 10, 20, 50)
 CURVE_DRAWS = 10
@@ -79,12 +77,6 @@ METHODS: dict[str, Callable[[int], Any]] = {
     OURS: lambda seed: make(OUR_CLASSIFIER),
 }
 SEEDS = dict.fromkeys(ROCKETS, (0, 1, 2))
-
-
-def missing(method: str) -> str | None:
-    if method == "MultiRocketHydra" and importlib.util.find_spec("torch") is None:
-        return "needs torch: pip install 'rescntk[benchmark]'"
-    return None
 
 
 def signals(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -168,8 +168,8 @@ def table(report: Row) -> str:
 
 
 def main() -> None:
-    options = harness.options(__doc__, rounds={"type": int, "default": 5})
-    rounds = 2 if options.quick else options.rounds
+    options = harness.options(__doc__)
+    rounds = 2 if options.quick else 5
     engines = [name for name, state in rk.engines.available().items() if state is True]
     python = peer_python()
     workers = {dtype: peer(python) for dtype in DTYPES}

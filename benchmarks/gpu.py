@@ -61,30 +61,6 @@ def machine(cupy: Any, sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def resumed(path: Path, here: dict[str, Any]) -> dict[str, Any]:
-    """Return the report to go on with; one of another machine or engine is kept aside."""
-    for former in (path, harness.RESULTS / path.name):
-        if not former.exists():
-            continue
-        report = json.loads(former.read_text())
-        differ = [
-            k for k in ("hardware", "engines_sha256", "sizes") if report["machine"][k] != here[k]
-        ]
-        if not differ:
-            print(f"going on from {former}: {len(report['rows'])} rows", flush=True)
-            return report
-        aside = path.with_name(f"{path.stem}-{report['machine']['engines_sha256']}.json")
-        aside.write_text(former.read_text())
-        print(f"{former} is of other {', '.join(differ)}: kept as {aside}, begun anew", flush=True)
-        break
-    return {"machine": here, "rows": []}
-
-
-def save(report: dict[str, Any], path: Path) -> None:
-    report["verdicts"] = gpu_report.verdicts(report)
-    harness.save(path, report)
-
-
 def run(
     rows: Sequence[Row],
     report: dict[str, Any],
@@ -135,12 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes, path = SMALL if options.quick else FULL, options.out / "gpu.json"
     here = machine(cupy, sizes)
     print(json.dumps(here), flush=True)
-    report = resumed(path, here)
+    report = harness.begun(path, here, ("hardware", "engines_sha256", "sizes"))
     # -P: nothing here is to be taken for a module of JAX's.
     bench = Bench(cupy, sizes, [options.jax_python, "-P", str(HERE / "peers.py"), "jax", "gpu"])
 
     def keep() -> None:
-        save(report, path)
+        harness.save(path, report)
         try:
             cupy.zeros(1)
             cupy.cuda.Device().synchronize()
@@ -154,7 +130,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )  # fmt: skip
     finally:
         bench.close()
-    save(report, path)
     print(gpu_report.table(report))
     if late:
         print(f"left for another run: {len(late)} rows")

@@ -140,7 +140,7 @@ def verdicts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def table(report: dict[str, Any]) -> str:
     words = {True: "met", False: "missed", None: "not judged"}
     lines = [f"{report['machine']['hardware']}:"]
-    for name, verdict in report["verdicts"].items():
+    for name, verdict in verdicts(report).items():
         value = "–" if verdict["value"] is None else f"{verdict['value']:.3g}"
         lines.append(f"  {name}: {value}, {verdict['bar']}: {words[verdict['met']]}")
     return "\n".join(lines)

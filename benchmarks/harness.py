@@ -43,15 +43,6 @@ def options(
     return found
 
 
-def chosen(names: str | None, known: Iterable[str], separator: str = ",") -> list[str]:
-    """Return the names of an option, by default all that are known; others end the script."""
-    known = list(known)
-    found = names.split(separator) if names else known
-    if not set(found) <= set(known):
-        sys.exit(f"{names!r}, expected some of {separator.join(known)}")
-    return found
-
-
 def make(path: str, /, **options: Any) -> Any:
     """Call a function or a class by its dotted name, which is imported now."""
     module, name = path.rsplit(".", 1)
@@ -174,6 +165,26 @@ def save(path: Path, report: Any) -> None:
     new.replace(path)  # never half a file
 
 
+def begun(path: Path, machine: Row, same: Sequence[str]) -> Row:
+    """Return a file's report, or a new one; one of another machine ends the script."""
+    report = load(path, {"machine": machine, "rows": []})
+    differ = [name for name in same if report["machine"].get(name) != machine[name]]
+    if differ:
+        sys.exit(f"{path} is of another machine or version ({', '.join(differ)}): move it away")
+    return report
+
+
+def resume(
+    path: Path, report: Any, rows: list[Row], specs: Iterable[Row], measure: Callable[[Row], Row]
+) -> None:
+    """Measure what the rows of a report lack; the report is saved after each measurement."""
+    for spec in specs:
+        if not any(spec.items() <= row.items() for row in rows):
+            say(spec)
+            rows.append(spec | measure(spec))
+            save(path, report)
+
+
 def read(path: Path) -> list[Row]:
     """Return the rows of a CSV file, none if there is no such file; empty cells are None."""
     if not path.exists():
@@ -189,12 +200,10 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def write(path: Path, rows: list[Row], columns: Sequence[str] = ()) -> None:
-    """Write these columns of rows as CSV, by default all; numbers have six digits."""
+def write(path: Path, rows: list[Row]) -> None:
+    """Write rows of the same columns as CSV; numbers have six digits."""
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(
-            file, columns or tuple(rows[0]), extrasaction="ignore", lineterminator="\n"
-        )
+        writer = csv.DictWriter(file, tuple(rows[0]), lineterminator="\n")
         writer.writeheader()
         for row in rows:
             digits = {k: f"{x:.6g}" if isinstance(x, float) else x for k, x in row.items()}

@@ -1,4 +1,4 @@
-"""Cost of a pixel pair and layer: against the limit, of one kind and both, at any size."""
+"""Cost of a pixel pair and layer: against the limit, and at any size."""
 
 import time
 from functools import partial
@@ -24,35 +24,28 @@ SWEEPS = {
 }
 
 
-def seconds(engine: str, dtype: str, symmetric: bool = False, kinds=BOTH, **sizes: Any) -> float:
-    """Return the time of one Gram of random signals, the better of two."""
+def nanoseconds(engine: str, dtype: str, **sizes: Any) -> float:
+    """Return the nanoseconds of a pixel pair and layer of a full Gram, the better of two."""
     s = BASE | sizes
     rng = np.random.default_rng(0)
     X, Z = (rng.standard_normal((s["n"], 4, s["d"])) for _ in range(2))
     network = rk.Network(s["depth"], s["filter_size"])
-    options = {"head": s["head"], "kinds": kinds, "engine": engine, "dtype": dtype}
+    options = {"head": s["head"], "kinds": BOTH, "engine": engine, "dtype": dtype}
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        rk.gram(network, X, None if symmetric else Z, **options)
+        rk.gram(network, X, Z, **options)
         times.append(time.perf_counter() - start)
-    return min(times[1:])
-
-
-def nanoseconds(engine: str, dtype: str, **sizes: Any) -> float:
-    """Return the nanoseconds of a pixel pair and layer of a full Gram."""
-    s = BASE | sizes
     entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
-    return 1e9 * seconds(engine, dtype, **sizes) / entries
+    return 1e9 * min(times[1:]) / entries
 
 
 def measure(engines: list[str], quick: bool = False) -> Row:
-    """Return costs of an entry and times the limit, ratios of times, and the sweeps.
+    """Return costs of an entry, times the limit, and the sweeps.
 
-    Costs are medians of 7 interleaved rounds. Ratios are times over times, of a full and a
-    symmetric Gram, and of both kinds and one: medians of 5 interleaved rounds.
+    Costs are medians of 7 interleaved rounds.
     """
-    report: Row = {"limit_ns": {}, "per_entry": {}, "times_limit": {}, "ratios": {}, "sweeps": []}
+    report: Row = {"limit_ns": {}, "per_entry": {}, "times_limit": {}, "sweeps": []}
     for engine, dtype, (head, n) in product(engines, DTYPES, (("gap", 40), ("trace", 512))):
         name = f"{engine} {dtype} {head}"
         calls = {"spent": partial(nanoseconds, engine, dtype, head=head, n=n)}
@@ -67,18 +60,6 @@ def measure(engines: list[str], quick: bool = False) -> Row:
         if engine == "numba":
             report["limit_ns"][dtype] = float(np.median(ns["least"]))
             report["times_limit"][name] = harness.median_ratio(ns["spent"], ns["least"])
-    wide, many, one_kind = {"n": 80}, {"head": "trace", "n": 1024}, {"kinds": ("gpk",)}
-    pairs = {
-        "full / symmetric, GAP": (wide, wide | {"symmetric": True}),
-        "full / symmetric, trace": (many, many | {"symmetric": True}),
-        "both kinds / GPK alone": ({}, one_kind),
-    }
-    for engine, dtype in product(engines, DTYPES):
-        ratios = report["ratios"][f"{engine} {dtype}"] = {}
-        for name, sizes in pairs.items():
-            calls = {k: partial(seconds, engine, dtype, **size) for k, size in enumerate(sizes)}
-            rounds = harness.interleaved(calls, 1 if quick else 5)
-            ratios[name] = harness.median_ratio(*rounds.values())
     for engine, (name, sizes) in product(engines, SWEEPS.items()):
         for size in sizes[:2] if quick else sizes:
             ns = nanoseconds(engine, "float64", **size)
@@ -95,10 +76,6 @@ def lines(report: Row) -> list[str]:
             bound, times = report["limit_ns"][dtype], report["times_limit"][name]
             text += f"; {times:.1f} times the limit of {bound:.2f}"
         out.append(text)
-    out.append("")
-    for name, ratios in report["ratios"].items():
-        parts = ", ".join(f"{what}: {value:.2f}" for what, value in ratios.items())
-        out.append(f"* {name}: {parts}")
     return out
 
 

@@ -11,6 +11,7 @@ import time
 import gpu
 import gpu_measure
 import gpu_report
+import harness
 import numpy as np
 import pytest
 from gpu_report import DEPTH, FULL, JAX, OURS, SMALL
@@ -41,8 +42,8 @@ for line in sys.stdin:
 """
 
 
-def test_rows_are_resumed_and_failures_repeated(tmp_path, capsys):
-    """New rows come first; rows of another engine are kept aside."""
+def test_rows_are_resumed_and_failures_repeated(tmp_path):
+    """New rows come first; rows of another engine are refused."""
     report, asked, spent = {"machine": MACHINE, "rows": []}, [], [0.0]
     path = tmp_path / "gpu.json"
 
@@ -54,17 +55,16 @@ def test_rows_are_resumed_and_failures_repeated(tmp_path, capsys):
         return {"seconds": 1.0}
 
     def run(limit):
-        keep = lambda: gpu.save(report, path)  # noqa: E731
+        keep = lambda: harness.save(path, report)  # noqa: E731
         return gpu.run(ROWS[:4], report, measure, keep, limit, lambda: spent[0])
 
     assert run(75.0) == ROWS[2:4]
     assert [row.get("error") for row in report["rows"]] == [None, "MemoryError: Out of memory"]
-    report |= gpu.resumed(path, MACHINE)
+    report |= harness.begun(path, MACHINE, tuple(MACHINE))
     assert not run(math.inf) and len(report["rows"]) == 4
     assert asked == [*ROWS[:4], ROWS[1]]
-    assert gpu.resumed(path, MACHINE | {"engines_sha256": "x"})["rows"] == []
-    assert len(json.loads((tmp_path / "gpu-new.json").read_text())["rows"]) == 4
-    assert "engines_sha256" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"another machine or version \(engines_sha256\)"):
+        harness.begun(path, MACHINE | {"engines_sha256": "x"}, tuple(MACHINE))
 
 
 def test_verdicts():
