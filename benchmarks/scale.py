@@ -72,7 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> Row:
     options = harness.options(__doc__, arguments)
     path, machine = options.out / "scale.json", harness.machine()
     report = harness.begun(path, machine, tuple(machine))
-    report["rows"] = [row for row in report["rows"] if "error" not in row]
 
     def measure(spec: Row) -> Row:
         if options.quick:

@@ -104,7 +104,7 @@ def thousands(rows: list[Row]) -> str:
     header = (
         "signals", "landmarks", "fit, processor s", "predict 1000, processor s", "MB", "accuracy",
     )  # fmt: skip
-    cells, by_size = [], {(row["n"], row["landmarks"]): row for row in rows}
+    cells, by_size = [], {(r["n"], r["landmarks"]): r for r in rows if "error" not in r}
     for size, row in by_size.items():
         numbers = (f"{row[name]:.0f}" for name in ("fit_seconds", "predict_seconds", "megabytes"))
         cells.append((*size, *numbers, f"{row['accuracy']:.3f}"))
