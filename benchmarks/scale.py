@@ -85,8 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> Row:
     harness.resume(path, report, report["rows"], specs, measure)
     harness.publish(path, scale_report.text(report))
     path = options.out / "many_signals.json"
-    rows, sizes = harness.load(path, []), [(40, 20)] if options.quick else CLASSIFIER
-    specs = [{"part": "classifier", "n": n, "landmarks": some} for n, some in sizes]
+    rows = harness.load(path, [])
+    specs = [{"part": "classifier", "n": n, "landmarks": some} for n, some in CLASSIFIER]
+    if options.quick:
+        specs = [{"part": "classifier", "n": 40, "landmarks": 20, "n_test": 20}]
     harness.resume(path, rows, rows, specs, measure)
     harness.publish(path, scale_report.thousands(rows))
     return report

@@ -140,11 +140,11 @@ def minirocket(n: int, n_test: int) -> Row:
     return {"seconds": seconds, "megabytes": peak_megabytes(), "accuracy": accuracy}
 
 
-def classifier(n: int, landmarks: int | str) -> Row:
+def classifier(n: int, landmarks: int | str, n_test: int = 1000) -> Row:
     """Our classifier with four passes, all that 20 000 signals get, on 100 time points."""
     from rescntk.learn import ResidualKernelClassifier
 
-    X, y, Z, truth = problem(n, 1000)
+    X, y, Z, truth = problem(n, n_test)
     X, Z = X[:, :, :100], Z[:, :, :100]
     ResidualKernelClassifier(effort="fast").fit(X[:20], y[:20]).predict(Z[:20])  # compiled
     start = clock()
