@@ -6,7 +6,7 @@ The root mean square of :math:`\|\hat K - K\|_F / \|K\|_F` over networks falls l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -108,14 +108,19 @@ def samples(
     check_choice(kind, "kind", KINDS)
     compute = ntk if kind == "ntk" else features_kernel
     check_integer(n_samples, "n_samples", at_least=2)  # one sample has no standard error
+    drawn = draws(key, network, X, width, n_samples, head, dtype)
+    return np.array([compute(network, params, X, head=head) for params in drawn])
+
+
+def draws(
+    key: Any, network: Network, X: Any, width: int, n_samples: int, head: str, dtype: str
+) -> Iterator[Parameters]:
+    """Yield the parameters of `n_samples` networks that take the signals `X`."""
     batch = as_batch(X, "X", dtype)
     _, n_channels, length = batch.arrays[0].shape
     pixels = length if head == "trace" else None
-    kernels = []
     for own_key in jax.random.split(as_key(key), n_samples):
-        params = init(own_key, network, n_channels, width, n_timepoints=pixels, dtype=dtype)
-        kernels.append(compute(network, params, X, head=head))
-    return np.array(kernels)
+        yield init(own_key, network, n_channels, width, n_timepoints=pixels, dtype=dtype)
 
 
 def features_kernel(network: Network, params: Parameters, X: Any, head: str = "gap") -> np.ndarray:
