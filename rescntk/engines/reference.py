@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..arrays import Array, Batch, Run, SignalList, channels_and_length, library
+from ..arrays import Array, Batch, Run, SignalList, channels_and_length, in_order, library
 from .errors import check_pooled, may_cancel
 from .geometry import Rows
 from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of, silent
@@ -137,9 +137,7 @@ class SortedSignals:
     def __init__(self, signals: Batch, scaling: Callable[[int], Scaling]) -> None:
         runs = signals.runs() if isinstance(signals, SignalList) else [Run(0, signals)]
         self._runs, self._scaling, self._xp = runs, scaling, library(signals)
-        counts = [len(run.signals) for run in runs]
-        self.order = signals.order if isinstance(signals, SignalList) else np.arange(len(signals))
-        self.lengths = np.repeat([run.length for run in runs], counts)
+        self.order, self.lengths = in_order(signals)
         self.begins = np.concatenate([[0], np.cumsum(self.lengths)])
         self._depths = list(scaling(runs[0].length).depths)
         self.scale = self._xp.empty(len(self.order))

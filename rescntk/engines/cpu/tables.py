@@ -8,7 +8,7 @@ from threading import RLock
 
 import numpy as np
 
-from ...arrays import Array, Batch, SignalList
+from ...arrays import Array, Batch, SignalList, in_order
 from ..geometry import first_places, numbered, on_ring
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, read_input, signal_tables
@@ -29,11 +29,7 @@ class OrderedSignals:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self.scale: Array = np.empty(len(batch))
-        if isinstance(batch, SignalList):
-            self.order, lengths = batch.order, batch.lengths
-        else:
-            self.order, lengths = np.arange(len(batch)), np.full(len(batch), batch.shape[2])
-        self.lengths = lengths[self.order]
+        self.order, self.lengths = in_order(batch)
 
     def of_each_length(self, cases: slice) -> list[Array]:
         """Return some of the signals: an array (cases, channels, d) for each length."""
