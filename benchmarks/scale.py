@@ -37,7 +37,7 @@ CLASSIFIER = [(1000, "all"), (1000, 500), (2000, "all"), (2000, 500), (5000, 500
 
 
 def plan() -> list[Row]:
-    """Return the measurements, those of few signals first."""
+    """Return the measurements, from few signals to many."""
     found: list[Row] = []
     for n in LADDER:
         sizes = {"n": n, "n_test": TESTED}

@@ -75,7 +75,7 @@ def check_pooled(values: Mapping[str, Array], bounds: Array, depths: tuple[int, 
     """Raise a ValueError if GAP kernels K(x, x) are too small a share of those at pixel pairs.
 
     The mean over pixel pairs has the error eps times the bound on its terms (docs/theory/erf.md).
-    `values` are K(x, x) of each kind, (depth, 1, case), and `bounds` those of the cases' tables.
+    `values` are K(x, x) of each kind, (depth, 1, case); `bounds` are `SignalTables.bounds`.
     """
     for kind, own in values.items():
         xp, least = array_module(own), largest_error(own.dtype)
@@ -164,7 +164,7 @@ class ErrorRecursion(Recursion):
     def _add_branch(
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
     ) -> None:
-        """Carry e and e_A past the layer too, and give those of a depth asked for to `sums`."""
+        """Carry e and e_A past the layer too, and give `sums` both at the depths asked for."""
         inner, parts = self.network.inner_filter(layer), self.network.parts
         entering = self._box(self.error, inner)
         moved = branch.K_dot * entering

@@ -1,8 +1,8 @@
 """The engine "numba": rows of pixel pairs computed by compiled loops on the CPU.
 
-engine.py has the three acts of a run: plan, tables, run. The compiled loops are those of rows.py
-(all layers), layers.py (one layer), sums.py (moving sums and merges) and heads.py (sums over
-pixels), in the vectors of vectors.py.
+engine.py has the three acts of a run: plan, tables, run. The compiled loops stand in rows.py (all
+layers), layers.py (one layer), sums.py (moving sums and merges) and heads.py (sums over pixels).
+They compute with the vectors of vectors.py.
 
 `why_not` tries the loops before their first use. numba fails in many ways that depend on the
 environment: compilation switched off, no threads, no folder for compiled code, files of compiled

@@ -34,7 +34,7 @@ class MassSide(NamedTuple):
     tables: FlatTables
     rows: RowPlaces
     per_table: int  # numbers of a table
-    behind: int  # root masses lie so many numbers behind their deficits (`Masses`)
+    behind: int  # numbers from a deficit to its root mass in `memory` (`Masses`)
 
 
 @compiled
@@ -90,7 +90,7 @@ def pass_layers(
     """Take one left case with the rows of a group through all layers, and write the results.
 
     Open rows become shorter with each filter. With `sides`, each row has its own left case, and
-    the recursion is that of deficits.
+    the state is deficits.
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
@@ -216,7 +216,7 @@ def compute(
     """Compute kernels of left cases with right cases, in all layers, one group of rows at a time.
 
     Left case i with right case k is needed where i ≤ k + `diagonal_shift`; with `only_diagonal`,
-    where i = k. Left cases come with the longest first, whose rows are those of `whole`. Pairs
+    where i = k. Left cases come with the longest first, which has the rows of `whole`. Pairs
     whose `results.doubt` exceeds `most_doubt` may be incomplete.
 
     With `pairs`, kernels come from deficits, and each row has its own pair; `pairs` are the left

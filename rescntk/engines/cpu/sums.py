@@ -223,7 +223,7 @@ def box(
     """Return a moving sum at one vector of pixels.
 
     With `masses`, the deficit of three parts together, Σ u_p + N (Lagrange's identity). The root
-    masses of all three together are those of the place `out`.
+    masses of all three together lie at the place `out`.
     """
     first = load(memory, taps.first + at)
     if taps.single:
