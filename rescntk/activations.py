@@ -9,6 +9,8 @@ distances besides covariances: near correlation 1 a covariance has lost the digi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Container
+from fractions import Fraction
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -77,8 +79,14 @@ class Activation(Protocol):
     gain: float
     """2 E[σ(u)²]/q of homogeneous activations, for u of variance q; 1 for the others."""
 
-    linear_share: float
-    """The share λ of the linear network in the dual activations (`dual`)."""
+    exact_gain: Fraction
+    """The gain without rounding."""
+
+    root_at_opposite: bool
+    """Whether E[σ'(u)σ'(v)] is a constant plus a multiple of √(1 + ρ) near ρ = −1."""
+
+    constants: dict[str, float]
+    """What the function `dual` wants to know of each layer besides `Scaling`'s constants."""
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         """Return E[σ(u)²] and E[σ'(u)²] for u of variance `q`, scaled as in `dual`."""
@@ -112,8 +120,11 @@ class Relu:
     homogeneous = True
 
     def __init__(self, negative_slope: float = 0.0) -> None:
-        self.gain = 1.0 + negative_slope**2
-        self.linear_share = 2.0 * negative_slope / self.gain
+        self.exact_gain = 1 + Fraction(negative_slope) ** 2
+        self.gain = float(self.exact_gain)
+        self.root_at_opposite = negative_slope < 1.0
+        share = 2.0 * negative_slope / self.gain
+        self.constants = {"linear_share": share} if share else {}
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         half = 0.5 * (factor * unit * self.gain)
@@ -126,7 +137,7 @@ class Relu:
         self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
     ) -> DualResult:
         factor *= unit * self.gain
-        constants = ReluConstants(factor, 0.5 * factor, self.linear_share)
+        constants = ReluConstants(factor, 0.5 * factor, **self.constants)
         relu = dual(pair.half_g, pair.w, pair.v, constants)
         return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, relu.K_dot)
 
@@ -139,8 +150,9 @@ class Erf:
     are angles of positive terms, which keep their relative accuracy (``docs/theory/erf.md``).
     """
 
-    homogeneous = False
-    gain, linear_share = 1.0, 0.0
+    homogeneous = root_at_opposite = False
+    gain, exact_gain = 1.0, Fraction(1)
+    constants: dict[str, float] = {}
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         root = xp.sqrt(1.0 + 4.0 * unit * q)
@@ -337,22 +349,31 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     k0, k1 = arc(a, root, coefficients)
     kappa0 = where_less(w, v, 1.0 - k0, k0)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    kappa0, one_minus_kappa1 = _add_linear_part(kappa0, one_minus_kappa1, w, layer)
+    kappa0, one_minus_kappa1 = add_linear_part(kappa0, one_minus_kappa1, w, layer)
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
     return Dual(deficit, g - deficit, layer.half_factor * kappa0)
 
 
-def _add_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> tuple[Any, Any]:
+def add_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> tuple[Any, Any]:
     """Return κ0 and 1 − κ1 with the share λ of the linear network, of a leaky ReLU; no term < 0.
 
-    The engine "numba" compiles nothing in the place of this function for ReLU itself: the
-    condition alone would cost every pixel pair a twentieth (float64, AMD EPYC).
+    The engine "numba" compiles `last_step` in the place of this function.
     """
     if layer.linear_share != 0.0:
         kappa0 = kappa0 + layer.linear_share * (1.0 - kappa0)
         one_minus_kappa1 = one_minus_kappa1 + layer.linear_share * (w - one_minus_kappa1)
     return kappa0, one_minus_kappa1
+
+
+def last_step(constants: Container[str]) -> Callable[..., tuple[Any, Any]]:
+    """Return `add_linear_part`, or the identity for layers without such `constants`.
+
+    The condition alone would cost every pixel pair of ReLU a twentieth (float64, AMD EPYC).
+    """
+    if "linear_share" in constants:
+        return add_linear_part
+    return lambda kappa0, one_minus_kappa1, w, layer: (kappa0, one_minus_kappa1)
 
 
 def one_minus_kappa1(w: np.ndarray) -> np.ndarray:

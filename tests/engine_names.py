@@ -20,9 +20,7 @@ GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=G
 
 
 def takes(engine, network):
-    """Return True if the engine takes the network: "numba" takes ReLU, "cuda" no leaky one."""
-    if engine == "cuda":
-        return network.is_relu
+    """Return True if the engine takes the network: the compiled ones take ReLU, also leaky."""
     return engine == "reference" or network.activation == "relu"
 
 

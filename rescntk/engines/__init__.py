@@ -87,11 +87,6 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
         )
-    if not request.network.is_relu:
-        return (
-            "it takes ReLU itself, and the network has a negative slope, which would cost every "
-            "pixel pair a tenth of its instructions; the reference engine takes CuPy's arrays too"
-        )
     if isinstance(X, SignalList):
         return "it takes signals of one length, and these have different lengths"
     return None

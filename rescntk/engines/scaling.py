@@ -84,7 +84,6 @@ number saves the second sum for more tiles and loses more digits of v. Chosen by
 _CONSTANTS = (
     "factor",  # α² c_v c_w (1 + s²)/(q_outer q), times the layer's power of two: sums → E[σσ]
     "half_factor",
-    "linear_share",  # λ of the linear network in a leaky ReLU's dual (activations.dual)
     "skip_scale",  # the layer's power of two, by which D, A and F pass; 0 without skip connections
     "sum_scale",  # `skip_scale` where K is summed over the layers without its filter, else 0
     "twice_inner_minus_readout",  # 2 (i − r)
@@ -95,11 +94,6 @@ _CONSTANTS = (
     "tiny",  # the smallest normal number
     "one",  # a literal 1 would make LLVM round another product of the first layer
 )
-
-
-def constants_dtype(dtype: str) -> np.dtype:
-    """Return the dtype of one layer's constants, numbers of the precision `dtype`."""
-    return np.dtype([(name, dtype) for name in _CONSTANTS])
 
 
 class Variances(NamedTuple):
@@ -187,12 +181,13 @@ class Scaling:
 
     @cached_property
     def constants(self) -> np.ndarray:
-        """The constants of layers 0 … L, (L + 1,), of `constants_dtype`.
+        """The constants of layers 0 … L, (L + 1,), and those of `Activation.constants`.
 
         Means of variances and doubt are those of homogeneous activations.
         """
         net = self.network
-        layers = np.zeros(self.depth + 1, constants_dtype(self.dtype.name))
+        names = (*_CONSTANTS, *self.activation.constants)
+        layers = np.zeros(self.depth + 1, [(name, self.dtype) for name in names])
         for number, layer in enumerate(layers[1:], start=1):
             factor = self.factor(number) * self.unit(number) * self.activation.gain
             skip_scale = self.step(number) * net.skip
@@ -205,7 +200,8 @@ class Scaling:
                 layer["mean"] = self.mean_variances[number]
                 layer["doubtful"] = DOUBTFUL * self.mean_variances[number]
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
-        layers["linear_share"] = self.activation.linear_share
+        for name, value in self.activation.constants.items():
+            layers[name] = value
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1
@@ -214,8 +210,8 @@ class Scaling:
     @cached_property
     def layers(self) -> list[SimpleNamespace]:
         """The `constants` as numbers of Python, which arrays take faster than records."""
-        rows = self.constants.tolist()
-        return [SimpleNamespace(**dict(zip(_CONSTANTS, row, strict=True))) for row in rows]
+        names, rows = self.constants.dtype.names or (), self.constants.tolist()
+        return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in rows]
 
     def correction(self, depth: int) -> float:
         """Return the factor that takes the rounding of the network's constants out of a result.
@@ -227,7 +223,7 @@ class Scaling:
         net = self.network
         if not self.activation.homogeneous:
             return 1.0
-        gain = Fraction(net.c_v) * Fraction(net.c_w) * (1 + Fraction(net.negative_slope) ** 2)
+        gain = Fraction(net.c_v) * Fraction(net.c_w) * self.activation.exact_gain
         exact = net.skip + Fraction(net.alpha) ** 2 * gain / 2
 
         def error(layer: int) -> float:

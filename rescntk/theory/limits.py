@@ -23,6 +23,7 @@ from functools import partial
 
 import numpy as np
 
+from ..activations import activation_of
 from ..kernels import Kernel
 from ..network import Network, check_one_dilation
 from ..validation import check_constant
@@ -287,8 +288,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
 
 def _to_opposite(network: Network, X: np.ndarray, head: str) -> float:
     """Return the least 1 + u of signals; infinity where it is unknown or κ0 has no root there."""
-    has_root = network.activation == "relu" and network.negative_slope < 1.0
-    if not (has_root and multisphere.contains(X)):
+    if not (activation_of(network).root_at_opposite and multisphere.contains(X)):
         return math.inf
     return multisphere.closest(network, X, head)[1]
 

@@ -53,7 +53,7 @@ class Constants(NamedTuple):
     """Constants of a network and of a request."""
 
     layers: np.ndarray
-    """(L + 1,), the constants of each layer (`scaling.constants_dtype`), and three numbers more.
+    """(L + 1,), the constants of each layer (`Scaling.constants`), and three numbers more.
     `slot` is where the layer's kernels stand among the depths asked for, or −1. `inner_step` and
     `outer_step` are the pixels from one tap of a filter to the next."""
 

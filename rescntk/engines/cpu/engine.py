@@ -109,11 +109,9 @@ class NumbaRun:
         ring = self.scaling.d if self.plan.closed else None
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
         names = list(shared.dtype.names or ())
-        if net.is_relu:
-            names.remove("linear_share")  # and no time is lost on it (`_add_linear_part`)
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
-        layers[names] = shared[names]
+        layers[names] = shared
         for number, layer in enumerate(layers[1:], start=1):
             layer["inner_step"] = on_ring(net.inner_filter(number), ring).step
             layer["outer_step"] = on_ring(net.outer_filter(number), ring).step

@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from ... import arrays
-from ...activations import _add_linear_part, arc
+from ...activations import add_linear_part, arc, last_step
 from .. import polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
@@ -68,6 +68,11 @@ def _choose_within(x: Any, least: Any, most: Any) -> Any:
     return within
 
 
+overload(add_linear_part, strict=False)(
+    lambda kappa0, one_minus_kappa1, w, layer: last_step(layer.fields)
+)
+
+
 @overload(arc, strict=False)
 def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
     """Return √a p(a) and √a a r(a), in the precision of `a` (polynomials.py)."""
@@ -76,14 +81,6 @@ def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
         root * p(a, coefficients[0]),
         root * a * r(a, coefficients[1]),
     )
-
-
-@overload(_add_linear_part, strict=False)
-def _choose_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> Any:
-    """Compile the linear part where layers have one (`engine.NumbaRun`)."""
-    if "linear_share" in layer.fields:
-        return _add_linear_part
-    return lambda kappa0, one_minus_kappa1, w, layer: (kappa0, one_minus_kappa1)
 
 
 def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:

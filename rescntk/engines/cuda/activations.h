@@ -19,6 +19,7 @@ template <class real> struct Layer {
     real linear_scale;  // factor of (t + r) box(F⁰) in A_g where the state is without it; else 0
     real doubt_scale;   // 1 / (DOUBTFUL · mean variance): the unit of E (doubt.h)
     real doubt_weight;  // DOUBTFUL times the layers that E stands for; 0: E is not looked at
+    real linear_share;  // λ = 2s/(1 + s²), the share of the linear network in a leaky ReLU; else 0
 };
 
 // Trained parts as numbers 0 or 1 (network.TrainedParts).
@@ -42,20 +43,29 @@ template <class real> struct Dual {
 // ReLU, without the factor c_v/2:
 //     1 − κ1 = w − k1 for w < 1, else 1 − k1;  κ0 = 1 − k0 for w < 1, else k0;
 //     D_K = z + g (1 − κ1),  K = g κ1,  K̇ = κ0,
-// with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a). ReLU needs none of the layer's constants.
+// with a = min(w, v), k0 = √a p(a), k1 = a^{3/2} r(a). A leaky ReLU has κ0 + λ (1 − κ0),
+// 1 − κ1 + λ (w − (1 − κ1)) and the factor c_v (1 + s²)/2. Its two lines are compiled for it alone:
+// in other kernels they would cost every pixel pair a tenth of its instructions.
 template <bool NTK, class real>
-HD Dual<real> dual(const Layer<real> &, const Correlation<real> &at)
+HD Dual<real> dual(const Layer<real> &layer, const Correlation<real> &at)
 {
     const bool acute = below_one(at.w);  // the angle between the pixels
     const real a = at_least_0(acute ? at.w : at.v);
     const real root = square_root(a);
-    const real one_minus_kappa1 = fused(-(root * a), r_poly(a), acute ? at.w : real(1));
+    real one_minus_kappa1 = fused(-(root * a), r_poly(a), acute ? at.w : real(1));
+#ifdef LINEAR_SHARE
+    one_minus_kappa1 += layer.linear_share * (at.w - one_minus_kappa1);
+#endif
     const real deficit = at.g * one_minus_kappa1;
     Dual<real> result;
     result.branch_distance = fused(at.h, at.h, deficit);
     result.K = at.g - deficit;
     result.K_dot = 0;
-    if (NTK)
+    if (NTK) {
         result.K_dot = fused(with_sign(root, acute), p_poly(a), acute ? real(1) : real(0));
+#ifdef LINEAR_SHARE
+        result.K_dot += layer.linear_share * (real(1) - result.K_dot);
+#endif
+    }
     return result;
 }

@@ -43,10 +43,14 @@ def source() -> str:
 
 
 @functools.cache
-def compiled(device: int, name: str) -> Any:
-    """Return a compiled kernel of the current device, whose number is `device`."""
+def compiled(device: int, name: str, constants: tuple[str, ...] = ()) -> Any:
+    """Return a compiled kernel of the current device, whose number is `device`.
+
+    `constants` are the names of `Activation.constants`, in capitals macros of the text.
+    """
     cupy = import_module("cupy")
-    module = cupy.RawModule(code=source(), options=OPTIONS, name_expressions=[name])
+    options = *OPTIONS, *(f"-D{constant.upper()}" for constant in constants)
+    module = cupy.RawModule(code=source(), options=options, name_expressions=[name])
     kernel = module.get_function(name)
     if name.startswith("long_rows"):
         # Set once for signals of all lengths: CuPy's modules of the same text share functions,

@@ -285,7 +285,8 @@ class CudaRun:
         }
         layout = layouts(request.dtype)["Job"]
         job = np.array([tuple(fields[name] for name in layout.names or ())], layout)
-        kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), self.plan.name)
+        constants = tuple(self.scaling.activation.constants)
+        kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), self.plan.name, constants)
         grid, threads = (blocks_wide * blocks_high,), (self.plan.threads,)
         kernel(grid, threads, (job,), shared_mem=self.plan.shared_bytes)
         return results, doubt

@@ -30,7 +30,9 @@ def layouts(dtype: str) -> dict[str, np.dtype[Any]]:
     return {
         "DeviceTables": tables,
         "Trained": trained,
-        "Layer": struct((real, "branch_scale skip_scale linear_scale doubt_scale doubt_weight")),
+        "Layer": struct(
+            (real, "branch_scale skip_scale linear_scale doubt_scale doubt_weight linear_share")
+        ),
         "Job": struct(
             (tables, "left right"),
             (pointer, "layers slots steps results doubt doubt_weights"),

@@ -309,6 +309,8 @@ def module(folder):
 
     def raw_module(code, options, name_expressions):
         assert "--fmad=false" in options
+        macros = [f"#define {option[2:]}\n" for option in options if option.startswith("-D")]
+        code = "".join(macros) + code
 
         def get_function(name):
             assert name in name_expressions

@@ -106,7 +106,8 @@ def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
     assert_agrees(network, X, Z, head, dtype)
 
 
-DILATED = {
+VARIANTS = {
+    "leaky": rk.Network(3, 3, negative_slope=0.3, alpha=0.7, c_v=1.8),
     "growing": rk.Network(4, 3, dilation=(1, 2, 4, 8)),
     "all trained": rk.Network(
         3, 3, outer_filter_size=5, dilation=3, trained=("input", "inner", "outer", "readout")
@@ -115,10 +116,10 @@ DILATED = {
 }
 
 
-@pytest.mark.parametrize(("name", "head", "dtype"), pairs_meet(DILATED, HEADS, DTYPES))
-def test_dilated_filters(device, name, head, dtype, rng):
+@pytest.mark.parametrize(("name", "head", "dtype"), pairs_meet(VARIANTS, HEADS, DTYPES))
+def test_dilated_filters_and_leaky_relus(device, name, head, dtype, rng):
     """Right as the reference engine is; a Gram is symmetric, and GAP of shifted signals equal."""
-    network, d = DILATED[name], 13
+    network, d = VARIANTS[name], 13
     X, Z = rng.standard_normal((3, 2, d)), rng.standard_normal((2, 2, d))
     options = {"head": head, "dtype": dtype}
     ours = assert_agrees(network, X, Z, **options)
