@@ -9,9 +9,9 @@ distances besides covariances: near correlation 1 a covariance has lost the digi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from fractions import Fraction
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -85,7 +85,7 @@ class Activation(Protocol):
     root_at_opposite: bool
     """Whether E[σ'(u)σ'(v)] is a constant plus a multiple of √(1 + ρ) near ρ = −1."""
 
-    constants: dict[str, float]
+    constants: Mapping[str, float]
     """What the function `dual` wants to know of each layer besides `Scaling`'s constants."""
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
@@ -124,7 +124,7 @@ class Relu:
         self.gain = float(self.exact_gain)
         self.root_at_opposite = negative_slope < 1.0
         share = 2.0 * negative_slope / self.gain
-        self.constants = {"linear_share": share} if share else {}
+        self.constants: Mapping[str, float] = {"linear_share": share} if share else {}
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         half = 0.5 * (factor * unit * self.gain)
@@ -152,7 +152,7 @@ class Erf:
 
     homogeneous = root_at_opposite = False
     gain, exact_gain = 1.0, Fraction(1)
-    constants: dict[str, float] = {}
+    constants: Mapping[str, float] = MappingProxyType({})
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         root = xp.sqrt(1.0 + 4.0 * unit * q)
