@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,23 +18,6 @@ from .validation import (
     check_flag,
     check_integer,
 )
-
-_CONSTRAINTS: dict[str, Callable[[Any, str], Any]] = {
-    "depth": check_depth,
-    "filter_size": check_filter_size,
-    "outer_filter_size": check_filter_size,
-    "input_filter_size": check_filter_size,
-    "skip": check_flag,
-    "alpha": check_constant,
-    "activation": partial(check_choice, choices=ACTIVATIONS),
-    "c_v": check_constant,
-    "c_w": check_constant,
-    "readout_scale": check_constant,
-    "input_scale": lambda value, name: None if value is None else check_constant(value, name),
-    "negative_slope": lambda value, name: check_constant(value, name) + 0.0,  # -0.0 is 0.0
-    "trained": lambda value, name: _check_trained(value),
-}
-"""Each parameter of `Network` but `dilation`, and its check."""
 
 
 class TrainedParts(NamedTuple):
@@ -84,6 +67,11 @@ class Filter(NamedTuple):
     def variance(self) -> float:
         """step² (q² − 1)/12, the mean square of the taps, in pixels²."""
         return self.step**2 * (self.size**2 - 1) / 12
+
+
+def _kept(check: Callable[[Any, str], Any]) -> Any:
+    """Return a field of `Network` with the check of its value, by value and name."""
+    return field(metadata={"check": check})
 
 
 @dataclass(frozen=True)
@@ -142,20 +130,20 @@ class Network:
     range(-4, 5, 4)
     """
 
-    depth: int
-    filter_size: int = 3
-    outer_filter_size: int = 3
-    input_filter_size: int = 1
-    skip: bool = True
-    alpha: float = 1.0
-    activation: str = "relu"
-    c_v: float = 2.0
-    c_w: float = 1.0
-    readout_scale: float = 1.0
-    input_scale: float | None = None
-    trained: tuple[str, ...] = ("inner", "outer", "readout")
-    dilation: int | tuple[int, ...] = 1
-    negative_slope: float = 0.0
+    depth: int = _kept(check_depth)
+    filter_size: int = _kept(check_filter_size)
+    outer_filter_size: int = _kept(check_filter_size)
+    input_filter_size: int = _kept(check_filter_size)
+    skip: bool = _kept(check_flag)
+    alpha: float = _kept(check_constant)
+    activation: str = _kept(partial(check_choice, choices=ACTIVATIONS))
+    c_v: float = _kept(check_constant)
+    c_w: float = _kept(check_constant)
+    readout_scale: float = _kept(check_constant)
+    input_scale: float | None = _kept(lambda v, name: v if v is None else check_constant(v, name))
+    trained: tuple[str, ...] = _kept(lambda parts, name: _check_trained(parts))
+    dilation: int | tuple[int, ...] = _kept(lambda steps, name: steps)  # checked with the depth
+    negative_slope: float = _kept(lambda v, name: check_constant(v, name) + 0.0)  # -0.0 is 0.0
 
     # Written out: all but two parameters are keyword-only, and some take more types than they keep.
     def __init__(
@@ -179,8 +167,9 @@ class Network:
         parameters = dict(locals())
         if outer_filter_size is None:
             parameters["outer_filter_size"] = filter_size
-        for name, check in _CONSTRAINTS.items():
-            object.__setattr__(self, name, check(parameters[name], name))
+        for kept in fields(self):
+            value = kept.metadata["check"](parameters[kept.name], kept.name)
+            object.__setattr__(self, kept.name, value)
         object.__setattr__(self, "dilation", _check_dilation(dilation, self.depth))
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)

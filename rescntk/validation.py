@@ -15,14 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import (
-    ArrayT,
-    SignalList,
-    array_module,
-    channels_and_length,
-    library,
-    rounding_unit,
-)
+from .arrays import ArrayT, SignalList, array_module, channels_and_length, library, rounding_unit
 
 KINDS = ("gpk", "ntk")
 """Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
@@ -80,8 +73,8 @@ def check_filter_size(value: Any, name: str) -> int:
 def check_constant(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
     try:
-        real = not isinstance(value, str) and getattr(value, "imag", 0) == 0
-        number = float(value) if real else math.nan
+        is_real = not isinstance(value, str | bool | np.bool_) and getattr(value, "imag", 0) == 0
+        number = float(value) if is_real else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number < 0:

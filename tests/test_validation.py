@@ -78,6 +78,8 @@ def test_signals_that_do_not_match(Z, says):
         ({"alpha": -1}, "alpha is -1, expected a finite number of at least 0"),
         ({"alpha": np.nan}, "alpha is nan"),
         ({"alpha": "1"}, "alpha is '1'"),
+        ({"alpha": True}, "alpha is True, expected a finite number of at least 0"),
+        ({"negative_slope": np.True_}, "negative_slope is .*True.*, expected a finite number"),
         ({"c_v": np.inf}, "c_v is inf"),
         ({"readout_scale": None}, "readout_scale is None"),
         ({"input_scale": -1.0}, "input_scale is -1.0"),

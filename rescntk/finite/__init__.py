@@ -4,26 +4,16 @@ A `Network` describes an infinitely wide network. Here the same object is a netw
 width, in the parametrization of ``rescntk.network``, in JAX.
 """
 
-try:
-    import jax
-    import optax
-except ModuleNotFoundError:
-    raise ImportError("rescntk.finite needs jax and optax: pip install 'rescntk[finite]'") from None
+from importlib.util import find_spec
 
-del jax, optax
+if find_spec("jax") is None or find_spec("optax") is None:
+    raise ImportError("rescntk.finite needs jax and optax: pip install 'rescntk[finite]'")
 
-from .forward import apply  # noqa: E402
-from .parameters import Layer, Parameters, init  # noqa: E402
-from .sampling import (  # noqa: E402
-    Concentration,
-    ConcentrationRow,
-    KernelEstimate,
-    concentration,
-    gpk,
-    samples,
-)
-from .tangent import ntk  # noqa: E402
-from .training import Flow, Training, kernel_flow, train  # noqa: E402
+from .forward import apply
+from .parameters import Layer, Parameters, init
+from .sampling import Concentration, ConcentrationRow, KernelEstimate, concentration, gpk, samples
+from .tangent import ntk
+from .training import Flow, Training, kernel_flow, train
 
 __all__ = [
     "Concentration",

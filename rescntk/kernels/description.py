@@ -10,19 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import engines
 from .._version import __version__
 from ..arrays import Batch, SignalList
-from ..network import Network, check_network
-from ..validation import (
-    HEADS,
-    check_batches,
-    check_choice,
-    check_depths,
-    check_dtype,
-    check_flag,
-    check_kinds,
-)
+from ..network import Network
+from ..validation import HEADS, check_choice, check_flag
+from .call import KernelCall
 
 RECURSION = 2
 """Version of the arithmetic: with each change of a bit of a result raise it, to end old Grams."""
@@ -44,24 +36,22 @@ def describe(
     engine: str,
 ) -> dict[str, Any]:
     """Return the checked description of a call of `gram`, of JSON's types alone."""
-    check_network(network)
-    kinds, dtype = check_kinds(kinds), check_dtype(dtype)
-    ladder = None if depths is None else check_depths(depths)
-    head = check_choice(head, "head", HEADS)
-    X, Z = check_batches(X, Z, head)
-    request = engines.Request(network, head, kinds, ladder or (network.depth,), dtype)
+    check_choice(head, "head", HEADS)
+    call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads=None)
+    # Engines differ in their last bits. For NumPy's arrays "auto" is one of these two.
+    chosen = "reference" if call.engine.__name__.endswith("reference") else "numba"
     description = {
         "version": __version__,
         "recursion": RECURSION,
-        "engine": _engine_name(engine, request, X),
+        "engine": chosen if engine == "auto" else engine,
         "network": asdict(network),
         "head": head,
-        "kinds": sorted(kinds),
-        "depths": ladder,
+        "kinds": sorted(call.kinds),
+        "depths": None if depths is None else call.depths,
         "normalized": check_flag(normalized, "normalized"),
-        "dtype": dtype,
-        "X": describe_signals(X),
-        "Z": None if Z is None else describe_signals(Z),
+        "dtype": call.dtype.name,
+        "X": describe_signals(call.X),
+        "Z": None if call.Z is None else describe_signals(call.Z),
     }
     return dict(json.loads(json.dumps(description)))  # as read from a file: tuples become lists
 
@@ -97,14 +87,3 @@ def differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
         else:
             found.append(f"{name} is {there!r} there, {here!r} here")
     return found
-
-
-def _engine_name(engine: str, request: engines.Request, X: Batch) -> str:
-    """Return the name of the engine that `engine` stands for: engines differ in their last bits."""
-    if engine == "auto":  # for NumPy's arrays: numba, if it serves
-        try:
-            return _engine_name("numba", request, X)
-        except ValueError:
-            return "reference"
-    engines.choose(engine, request, X)
-    return engine

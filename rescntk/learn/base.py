@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..arrays import Array
@@ -27,9 +27,10 @@ from ..validation import (
     check_flag,
     check_integer,
     check_positive,
+    check_unmasked,
 )
 from .average import FittedPass, fit_pass, out_of_fold, weigh
-from .inputs import IMPUTE, DistinctCases, SignalEstimator, read_signals
+from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan
 from .views import ONLY, Signals
 
@@ -52,25 +53,38 @@ AMD EPYC: two threads are no faster up to 270 signals, and a third faster at 500
 the two threads wait for each other, up to a hundred times as long."""
 
 
+def _check_first_differences(value: Any, name: str) -> bool | str:
+    if isinstance(value, str) and value == ONLY:
+        return value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ValueError(f"{name} is {value!r}, expected True, False or {ONLY!r}")
+
+
+def _several(check: Callable[[Any, str], Any], default: Any = None) -> Any:
+    """Return a field for one value or several, with the check of a value, by value and name."""
+    return field(default=default, metadata={"check": check})
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class EstimatorParameters:
     """Parameters of the regressor, which `ResidualKernelClassifier` documents."""
 
     effort: str | float = "default"
-    max_length: int | Iterable[int] | None = None
-    block_statistics: bool | Iterable[bool] | None = None
-    standardize: bool | Iterable[bool] | None = None
-    first_differences: bool | str | Iterable[bool | str] | None = None
-    constant: bool | Iterable[bool] | None = None
-    time_scale: float | Iterable[float] | None = None
-    filter_size: int | Iterable[int] | None = None
-    input_filter_size: int | Iterable[int] | None = None
-    dilation: int | Iterable[int] | None = None
-    head: str | Iterable[str] | None = None
-    kind: str | Iterable[str] = KINDS
-    depth: int | Iterable[int] = 2
+    max_length: int | Iterable[int] | None = _several(check_depth)
+    block_statistics: bool | Iterable[bool] | None = _several(check_flag)
+    standardize: bool | Iterable[bool] | None = _several(check_flag)
+    first_differences: bool | str | Iterable[bool | str] | None = _several(_check_first_differences)
+    constant: bool | Iterable[bool] | None = _several(check_flag)
+    time_scale: float | Iterable[float] | None = _several(check_constant)
+    filter_size: int | Iterable[int] | None = _several(check_filter_size)
+    input_filter_size: int | Iterable[int] | None = _several(check_filter_size)
+    dilation: int | Iterable[int] | None = _several(check_depth)
+    head: str | Iterable[str] | None = _several(partial(check_choice, choices=HEADS))
+    kind: str | Iterable[str] = _several(partial(check_choice, choices=KINDS), KINDS)
+    depth: int | Iterable[int] = _several(check_depth, 2)
     alpha: float = 1.0
-    penalty: float | Iterable[float] | None = None
+    penalty: float | Iterable[float] | None = _several(check_positive)
     landmarks: int | str | None = None
     random_state: int | np.random.RandomState | None = 0
     engine: str = "auto"
@@ -89,48 +103,25 @@ class ClassifierParameters(EstimatorParameters):
     class_weight: Mapping[Any, float] | str | None = None
 
 
-def _check_first_differences(value: Any, name: str) -> bool | str:
-    if isinstance(value, str) and value == ONLY:
-        return value
-    try:
-        return check_flag(value, name)
-    except ValueError as error:
-        raise ValueError(f"{name} is {value!r}, expected True, False or {ONLY!r}") from error
-
-
-SEVERAL: dict[str, Callable[[Any, str], Any]] = {
-    "max_length": check_depth,
-    "block_statistics": check_flag,
-    "standardize": check_flag,
-    "first_differences": _check_first_differences,
-    "constant": check_flag,
-    "time_scale": check_constant,
-    "filter_size": check_filter_size,
-    "input_filter_size": check_filter_size,
-    "dilation": check_depth,
-    "head": partial(check_choice, choices=HEADS),
-    "kind": partial(check_choice, choices=KINDS),
-    "depth": check_depth,
-    "penalty": check_positive,
-}
-"""Checks of the parameters that take a sequence of values beside a single value."""
-
-
 def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...] | None]:
-    """Return the checked values of the parameters of `SEVERAL`, by name, without repetitions.
+    """Return the checked values of the parameters that take several, without repetitions.
 
     None stays None where it is the default.
     """
-    checked: dict[str, Any] = dict.fromkeys(SEVERAL)
-    for name, check in SEVERAL.items():
-        values = getattr(parameters, name)
-        if values is None and getattr(type(parameters), name) is None:
+    checked: dict[str, Any] = {}
+    for each in fields(parameters):
+        values = getattr(parameters, each.name)
+        if "check" not in each.metadata:
+            continue
+        if values is None and each.default is None:
+            checked[each.name] = None
             continue
         single = isinstance(values, str) or not isinstance(values, Iterable)
         given = (values,) if single else values
-        checked[name] = tuple(dict.fromkeys(check(value, name) for value in given))
-        if not checked[name]:
-            raise ValueError(f"{name} is empty, expected at least one value")
+        check = each.metadata["check"]
+        checked[each.name] = tuple(dict.fromkeys(check(value, each.name) for value in given))
+        if not checked[each.name]:
+            raise ValueError(f"{each.name} is empty, expected at least one value")
     return checked
 
 
@@ -139,6 +130,16 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
     _fitted: list[FittedPass]
     best_score_: float
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, **of_targets: Any
+    ) -> tuple[Signals, np.ndarray, np.ndarray]:
+        """Return signals, targets and weights of the cases of positive weight."""
+        check_unmasked(y, "y", "or labels, one a case,")
+        y = validate_data(self, y=y, **of_targets)
+        signals = read_signals(self, X, reset=True)
+        check_consistent_length(signals, y)
+        return of_positive_weight(signals, y, sample_weight)
 
     def _average(
         self,
@@ -189,17 +190,14 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         self, checked: dict[str, Any], X: Signals, n_landmarks: int
     ) -> tuple[list[Pass], float]:
         """Return the passes of the effort, and the limit of their time in seconds."""
-        effort, limit = "thorough", np.inf
-        if isinstance(self.effort, str) and self.effort in EFFORTS:
-            effort = self.effort
-        else:
+        effort, limit = self.effort, np.inf
+        if not isinstance(effort, str) or effort not in EFFORTS:
             try:
-                limit = check_positive(self.effort, "effort")
+                effort, limit = "thorough", check_positive(effort, "effort")
             except ValueError:
                 names = ", ".join(map(repr, EFFORTS))
                 raise ValueError(
-                    f"effort is {self.effort!r}, expected one of {names} or a positive number of "
-                    f"seconds"
+                    f"effort is {effort!r}, expected one of {names} or a positive number of seconds"
                 ) from None
         passes = partial(
             plan,

@@ -15,12 +15,10 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, validate_data
 
 from ..arrays import Array
-from ..validation import check_unmasked
 from .base import ClassifierParameters, ResidualKernelEstimator
-from .inputs import atomic, find_cases, of_positive_weight, read_signals
+from .inputs import atomic, find_cases
 
 _FORGOTTEN = 0.1
 """Share of a class' signals found when left out, below which a warning says so. Raising it warns
@@ -158,12 +156,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             For signals with missing values, for a single class and for invalid parameters.
         """
         start = time.perf_counter()
-        check_unmasked(y, "y", "or labels, one a case,")
-        y = validate_data(self, y=y)
-        signals = read_signals(self, X, reset=True)
-        check_consistent_length(signals, y)
+        signals, y, weights = self._read(X, y, sample_weight)
         check_classification_targets(y)
-        signals, y, weights = of_positive_weight(signals, y, sample_weight)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(

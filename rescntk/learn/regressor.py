@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import check_array
 
 from ..arrays import Array
 from ..validation import check_flag, check_unmasked
 from .base import ResidualKernelEstimator
-from .inputs import atomic, find_cases, of_positive_weight, read_signals
+from .inputs import atomic, find_cases
 from .views import moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
@@ -85,13 +85,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             For signals with missing values, for a single signal, and for invalid parameters.
         """
         start = time.perf_counter()
-        check_unmasked(y, "y", "or labels, one a case,")
-        values = validate_data(self, y=y, multi_output=True).astype(np.float64)
-        signals = read_signals(self, X, reset=True)
-        check_consistent_length(signals, values)
-        signals, values, weights = of_positive_weight(signals, values, sample_weight)
+        signals, values, weights = self._read(X, y, sample_weight, multi_output=True)
         self._flat = values.ndim == 1
-        targets, self._exponents = _moderate_columns(values)
+        targets, self._exponents = _moderate_columns(values.astype(np.float64))
         cases = find_cases(signals, targets, weights)
         if len(cases.weights) < 2:
             raise ValueError("n_samples=1: expected two signals that differ, to leave one out")
