@@ -7,14 +7,14 @@ vectors (engines/cpu/layers.py), so that a formula in these operations and + −
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 
-class Array(Protocol):
+class Array(SupportsFloat, Sized, Iterable[Any], Protocol):
     """An array of NumPy or CuPy, by the methods that this library uses."""
 
     @property
@@ -22,13 +22,8 @@ class Array(Protocol):
     @property
     def ndim(self) -> int: ...
     @property
-    def size(self) -> int: ...
-    @property
     def dtype(self) -> np.dtype[Any]: ...
 
-    def __float__(self) -> float: ...
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Any]: ...
     def __getitem__(self, key: Any, /) -> Any: ...
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
 

@@ -52,13 +52,13 @@ def check_depth(value: Any, name: str = "depth") -> int:
     return check_integer(value, name, at_least=1)
 
 
-def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
+def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]:
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
     if not isinstance(depths, Iterable):
-        raise ValueError(f"depths is {depths!r}, expected a sequence of integers")
-    ladder = tuple(check_depth(depth, "depths") for depth in depths)
+        raise ValueError(f"{name} is {depths!r}, expected a sequence of integers")
+    ladder = tuple(check_depth(depth, name) for depth in depths)
     if not ladder:
-        raise ValueError("depths is empty, expected at least one depth")
+        raise ValueError(f"{name} is empty, expected at least one integer")
     return ladder
 
 

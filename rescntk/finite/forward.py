@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..network import Network, check_network
+from ..network import Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_free_memory
 from .parameters import Convolution, Layer, Parameters, layout, precision
 
@@ -22,14 +22,9 @@ LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
 def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> jax.Array:
     r"""Return the outputs f(x) of a finite network.
 
-    At the width C of `params`, layers :math:`l = 1 \dots L` are
-
-    .. math::
-        g^l = \sqrt{c_w/(q C)}\, W^l * f^{l-1}, \qquad
-        f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
-
-    as in `Network`. With the readout's variance r the heads are :math:`\sqrt{r/C}\, w \cdot f^L_1`
-    ("equivariant"), :math:`\sqrt{r/(dC)}\, \langle W, f^L \rangle` ("trace") and
+    Layers are as in `Network`, at the width C of `params`. With the readout's variance r the heads
+    are :math:`\sqrt{r/C}\, w \cdot f^L_1` ("equivariant"),
+    :math:`\sqrt{r/(dC)}\, \langle W, f^L \rangle` ("trace") and
     :math:`\sqrt{r/C}\, w \cdot \frac1d \sum_j f^L_j` ("gap").
 
     Parameters
@@ -93,7 +88,7 @@ def convolve(signal: jax.Array, weights: jax.Array, step: int = 1) -> jax.Array:
     than the signal: taps that meet the same pixel are added first.
     """
     d = signal.shape[1]
-    offsets = taps(len(weights), step) % d
+    offsets = np.array(Filter(len(weights), step).taps) % d
     distinct, places = np.unique(offsets, return_inverse=True)
     if len(distinct) < len(offsets):
         weights = jax.ops.segment_sum(weights, places, num_segments=len(distinct))
@@ -105,11 +100,6 @@ def convolve(signal: jax.Array, weights: jax.Array, step: int = 1) -> jax.Array:
     pixels = (np.arange(d)[:, None] + offsets) % d
     windows = signal[:, pixels, :]  # (n_cases, n_timepoints, taps, inputs)
     return jnp.einsum("ndki,kio->ndo", windows, weights, precision=jax.lax.Precision.HIGHEST)
-
-
-def taps(size: int, step: int = 1) -> np.ndarray:
-    """Return the offsets step·k of a filter, k = −(size−1)/2 … (size−1)/2: an array (size,)."""
-    return step * (np.arange(size) - size // 2)
 
 
 def call_layer(part: str, convolution: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:

@@ -18,7 +18,7 @@ import numpy as np
 from ..kernels import gram
 from ..network import Network
 from ..theory.report_table import ReportTable
-from ..validation import KINDS, check_choice, check_depth, check_integer
+from ..validation import KINDS, check_choice, check_depths, check_integer
 from .forward import as_batch, check_layers, features, fitting_batch, pool, readout_factor
 from .parameters import Parameters, as_key, init, precision
 from .tangent import ntk, pooled_products
@@ -214,10 +214,7 @@ def concentration(
     >>> bool(-0.8 < table.slope < -0.2)
     True
     """
-    try:
-        widths = tuple(check_depth(width, "widths") for width in widths)
-    except TypeError:
-        raise ValueError(f"widths is {widths!r}, expected a sequence of integers") from None
+    widths = check_depths(widths, "widths")
     if len(widths) < 2 or any(b <= a for a, b in pairwise(widths)):
         raise ValueError(f"widths is {widths!r}, expected at least two rising integers")
     check_integer(n_samples, "n_samples", at_least=2)

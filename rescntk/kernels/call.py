@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, wraps
+from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -33,8 +34,6 @@ from ..validation import (
 Signals: TypeAlias = Array | Sequence[Array]
 """A batch of signals as users give it: an array, or a list of arrays of any lengths."""
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _PIECE = 1 << 16
 """Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB."""
 
@@ -44,18 +43,14 @@ _ADVICE = (
 )
 
 
-def with_default_errors(function: F) -> F:
-    """Decorate a function to compute under NumPy's default handling of floating-point errors.
+@contextmanager
+def default_errors() -> Iterator[None]:
+    """Compute under NumPy's default handling of floating-point errors; also a decorator.
 
     Underflow is ordinary in the engines: ``np.errstate(all="raise")`` must not stop them.
     """
-
-    @wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
-        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
-            return function(*arguments, **options)
-
-    return cast(F, call)
+    with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+        yield
 
 
 class KernelCall:

@@ -39,7 +39,8 @@ def describe(
     check_choice(head, "head", HEADS)
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads=None)
     # Engines differ in their last bits. For NumPy's arrays "auto" is one of these two.
-    chosen = "reference" if call.engine.__name__.endswith("reference") else "numba"
+    module: Any = call.engine
+    chosen = "reference" if module.__name__.endswith("reference") else "numba"
     description = {
         "version": __version__,
         "recursion": RECURSION,

@@ -87,7 +87,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
     dtype : str, default "float32"
-        Precision of the kernels, as for calling a `rescntk.Kernel`.
+        As for calling a `rescntk.Kernel`.
     n_jobs : int, optional
         Number of threads, which does not change results; -1 is one for each core, -2 one less. The
         default is the choice of the engine.
@@ -124,14 +124,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from rescntk.datasets import load_labelled
     >>> from rescntk.learn import ResidualKernelClassifier
-    >>> y = np.repeat(["slow", "fast"], 10)
-    >>> phase = np.random.default_rng(0).uniform(0, 6, (20, 1, 1))
-    >>> X = np.sin(np.arange(40) * np.where(y == "slow", 0.4, 0.9)[:, None, None] + phase)
-    >>> model = ResidualKernelClassifier(effort="fast").fit(X[::2], y[::2])
-    >>> bool((model.predict(X[1::2]) == y[1::2]).all()), len(model.passes_["weight"])
-    (True, 4)
+    >>> X, y = load_labelled("GunPoint")
+    >>> ResidualKernelClassifier(effort="fast").fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.8
+    True
     """
 
     @atomic

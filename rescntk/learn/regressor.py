@@ -60,8 +60,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     >>> frequency, phase = rng.uniform(0.2, 1.0, 60), rng.uniform(0, 6, (60, 1, 1))
     >>> X = np.sin(np.arange(40) * frequency[:, None, None] + phase)
     >>> model = ResidualKernelRegressor(effort="fast").fit(X[:40], frequency[:40])
-    >>> model.score(X[40:], frequency[40:]) > 0.95
-    True
     >>> mean, deviation = model.predict(X[40:], return_std=True)
     """
 

@@ -45,9 +45,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     >>> import numpy as np
     >>> from rescntk.learn import SignalScaler
     >>> X = 3 + 2 * np.random.default_rng(0).standard_normal((10, 4, 50))
-    >>> Z = SignalScaler().fit_transform(X)
-    >>> bool(abs(Z.mean(axis=(0, 2))).max() < 1e-12), Z.std(axis=(0, 2)).round(6)
-    (True, array([1., 1., 1., 1.]))
+    >>> SignalScaler().fit_transform(X).std(axis=(0, 2)).round(6)
+    array([1., 1., 1., 1.])
     """
 
     with_mean: bool = True
@@ -144,13 +143,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     >>> import numpy as np
     >>> import rescntk as rk
     >>> from rescntk.learn import KernelMatrix
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.svm import SVC
     >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
-    >>> matrix = KernelMatrix(rk.ResCNTK(depth=2, normalized=True))
-    >>> model = make_pipeline(matrix, SVC(kernel="precomputed", C=100.0)).fit(X, np.arange(20) % 2)
-    >>> model.predict(X[:4])
-    array([0, 1, 0, 1])
+    >>> KernelMatrix(rk.ResCNTK(depth=2, normalized=True)).fit(X[:15]).transform(X).shape
+    (20, 15)
     """
 
     kernel: Kernel | SignalKernel | None = None

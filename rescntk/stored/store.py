@@ -80,14 +80,12 @@ def gram(
 
     Examples
     --------
-    >>> import tempfile
     >>> import numpy as np
     >>> import rescntk as rk
     >>> from rescntk import stored
-    >>> X, path = np.random.default_rng(0).standard_normal((10, 2, 8)), tempfile.mkdtemp()
-    >>> K = stored.gram(path + "/K.zarr", rk.Network(depth=2), X, block=4, progress=False)
-    >>> K.complete, K.ntk.shape
-    (True, (10, 10))
+    >>> X = np.random.default_rng(0).standard_normal((10, 2, 8))
+    >>> stored.gram("K.zarr", rk.Network(depth=2), X).complete  # doctest: +SKIP
+    True
     """
     path = Path(path).resolve()
     batches = [_in_numpy(batch) for batch in check_batches(X, Z, head)]
@@ -237,7 +235,6 @@ class StoredGram:
         kind : {"gpk", "ntk"}, optional
         depth : int, optional
             Not needed for a Gram of one kind and one depth. The Gram has to be complete.
-
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         known = depths or [self.network.depth]
