@@ -102,12 +102,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     passes_ : dict of ndarray
         One row for each pass: its settings, penalty, leave-one-out error (targets ±1), weight and
         seconds. `rescntk.plots.pass_weights` draws the weights.
-    best_score_ : float
-        Accuracy of leave-one-out decisions on the training signals. Ten folds are left out in turn
-        where weights, penalties and offsets are decided. A signal that comes several times is left
-        out as a whole. Weights count, cases alone in their class do not; nan where none counts.
-    best_score_error_ : float
-        Standard error of `best_score_`, by the number of cases and their weights.
+    best_score_, best_score_error_ : float
+        Accuracy of leave-one-out decisions on the training signals, and its standard error. Ten
+        folds are left out in turn where weights, penalties and offsets are decided, and copies of
+        a signal together. Cases alone in their class do not count; nan where none counts.
     class_scores_ : ndarray, (n_classes,)
         The same for the cases of each class; nan where no cases count.
     balanced_score_ : float
@@ -205,18 +203,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     def decision_function(self, X: Array) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-
-        Returns
-        -------
-        ndarray, (n_cases, n_classes), or (n_cases,) for two classes: positive for the second class
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            Before `fit`, or for signals of another shape than those fitted.
+        They are (n_cases, n_classes), or (n_cases,) for two classes: positive for the second class.
+        Signals of another shape than those of `fit` are refused with a ValueError.
         """
         decisions = self._decide(X)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
@@ -263,9 +251,8 @@ def calibrate(
     weighted mean cross-entropy, which is convex. Without offsets (`shift`) this is temperature
     scaling (Guo et al. 2017). The offsets move the borders towards classes of little weight.
 
-    Labels are smoothed, which keeps the factor finite where all decisions are right. With n cases
-    the class of a case gets the probability (n + 1)/(n + 2), and the other classes share the rest.
-    For two classes it is Platt's (1999) rule. Without any weight s is 1.
+    Labels are smoothed as by Platt (1999), which keeps the factor finite where all decisions are
+    right: the class of a case gets the probability (n + 1)/(n + 2). Without any weight s is 1.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape

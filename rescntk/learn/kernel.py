@@ -128,20 +128,14 @@ class SignalKernel(SklearnKernel):
         Y : array, optional
             If left out, or the very object `X`, half of the pairs are computed.
         eval_gradient : bool, default False
-            Whether to return the derivative as well; allowed without `Y` only.
-
-        Returns
-        -------
-        K : ndarray, (n_cases, m_cases)
-        K_gradient : ndarray, (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed
-            Where α is learned, both are of `rescntk.derivative.alpha_derivative`, in float64.
+            Whether to return the derivative as well, without `Y`: (n_cases, n_cases, 1), or
+            (n_cases, n_cases, 0) if α is fixed. Where α is learned, both are of
+            `rescntk.derivative.alpha_derivative`, in float64.
 
         Raises
         ------
-        ValueError
-            If parameters or signals are not as described, or `Y` comes with `eval_gradient`.
-        OverflowError
-            If a value exceeds the dtype; ``normalized=True`` has no such limit.
+        ValueError, OverflowError
+            If an argument is not as described; if a value exceeds the dtype.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         others = None if Y is None or Y is X else self._signals(Y, "Y")

@@ -69,18 +69,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     ) -> ResidualKernelRegressor:
         """Fit all passes, weigh them, and return the regressor itself.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Or a list of signals of different lengths, (n_channels, n_timepoints) each.
-        y : array, (n_cases,) or (n_cases, n_targets)
-        sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0, inverse to the variance of their noise.
-
-        Raises
-        ------
-        ValueError
-            For signals with missing values, for a single signal, and for invalid parameters.
+        X is as for `ResidualKernelClassifier.fit`, y is (n_cases,) or (n_cases, n_targets). The
+        weights of the signals, at least 0, are inverse to the variance of their noise. A ValueError
+        is raised for missing values, for a single signal, and for invalid parameters.
         """
         start = time.perf_counter()
         signals, values, weights = self._read(X, y, sample_weight, multi_output=True)
@@ -119,16 +110,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         return_std : bool, default False
             Whether to return standard deviations too: of new observations, noise included.
 
-        Returns
-        -------
-        mean, deviation : ndarray, (n_cases,) or (n_cases, n_targets)
-
         Raises
         ------
-        NotFittedError, ValueError
-            Before `fit`, or for signals of another shape than those fitted.
-        OverflowError
-            If a prediction exceeds float64.
+        NotFittedError, ValueError, OverflowError
+            Before `fit`, for signals of another shape, or if a prediction exceeds float64.
         """
         check_flag(return_std, "return_std")
         means, variances = [], []

@@ -56,11 +56,8 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     def fit(self, X: Array, y: Any = None) -> SignalScaler:
         """Measure mean and standard deviation of each channel, and return the scaler itself.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Or a list of signals of different lengths, (n_channels, n_timepoints) each.
-        y : ignored
+        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), or a list of signals of
+        different lengths, (n_channels, n_timepoints) each; y is ignored.
         """
         signals = read_signals(self, X, reset=True)
         exponent = moderate_exponent(signals)
@@ -74,15 +71,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     def transform(self, X: Array) -> Signals:
         """Return standardized signals, of the shape of `X`.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            With the numbers of channels and time points of `fit`; or a list, if `fit` had one.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            Before `fit`, or if the signals are of another shape than those fitted.
+        X is as for `fit`; signals of another shape are refused with a ValueError.
         """
         return self._mapped(X, lambda Z: (Z - self.mean_[:, None]) / self.scale_[:, None])
 
@@ -198,15 +187,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     def transform(self, X: Array) -> np.ndarray:
         """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
 
-        Parameters
-        ----------
-        X : array, (m_cases, n_channels, n_timepoints) or (m_cases, n_timepoints)
-            With the numbers of channels and time points of `fit`. Or a list, if `fit` had one.
-
-        Raises
-        ------
-        NotFittedError, ValueError, OverflowError
-            Before `fit`, or as for `fit`.
+        X has the numbers of channels and time points of `fit`, or is a list, if `fit` had one.
+        Errors are as for `fit`.
         """
         check_is_fitted(self)
         channels = self._flat_channels

@@ -210,13 +210,7 @@ class StoredGram:
         return dict(self._folder.group.attrs.get(LABELS, {}))
 
     def label(self, labels: dict[str, list[Any]]) -> None:
-        """Keep labels of the signals beside the Gram.
-
-        Parameters
-        ----------
-        labels : dict of list
-            A list of numbers or texts for "X" and for "Z", one a signal; either may be left out.
-        """
+        """Keep labels beside the Gram: lists of numbers or texts for "X" and "Z", one a signal."""
         for name, values in labels.items():
             described = self.description.get(check_choice(name, "labels", ("X", "Z")))
             count = 0 if described is None else described["shape"][0]
@@ -230,11 +224,7 @@ class StoredGram:
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
 
-        Parameters
-        ----------
-        kind : {"gpk", "ntk"}, optional
-        depth : int, optional
-            Not needed for a Gram of one kind and one depth. The Gram has to be complete.
+        A Gram of one kind and one depth needs no arguments. The Gram has to be complete.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         known = depths or [self.network.depth]
@@ -262,14 +252,9 @@ class StoredGram:
         """Append signals to X, compute the new rows, and return this Gram.
 
         A symmetric Gram gets new columns, too. After an interruption the signals are there, and
-        `resume` goes on. Labels stay; `label` takes the labels of all signals.
-
-        Parameters
-        ----------
-        X_new : ndarray, (k_cases, n_channels, n_timepoints)
-            Or a list, if X is stored as a list of different lengths.
-        threads, client, progress
-            As for `gram`, whose errors are raised.
+        `resume` goes on. Labels stay; `label` takes the labels of all signals. X_new is an array
+        (k_cases, n_channels, n_timepoints), or a list, if X is stored as a list of different
+        lengths. Options and errors are as for `gram`.
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
         with locked(self.path):
@@ -293,10 +278,7 @@ class StoredGram:
     ) -> StoredGram:
         """Check the blocks on disk, compute the missing and the damaged blocks, return this Gram.
 
-        Parameters
-        ----------
-        threads, client, progress
-            As for `gram`, whose errors are raised.
+        Options and errors are as for `gram`.
         """
         threads = None if threads is None else check_depth(threads, "threads")
         check_flag(progress, "progress")
