@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from ..validation import check_depth, check_flag, check_integer, check_shape
+from ..network import check_relu
+from ..validation import HEADS, KINDS, check_choice, check_flag, check_integer, check_shape
+
+Map = Callable[..., np.ndarray]
+"""A function of arrays, such as a kernel."""
+
+
+def check_kind(kind: Any) -> str:
+    """Return a kind of kernel."""
+    return check_choice(kind, "kind", KINDS)
+
+
+def check_head(head: Any) -> str:
+    """Return the name of a head."""
+    return check_choice(head, "head", HEADS)
 
 
 def check_cases(X: np.ndarray, least: int, reason: str) -> None:
@@ -15,6 +29,16 @@ def check_cases(X: np.ndarray, least: int, reason: str) -> None:
     if len(X) < least:
         cases = "1 case" if len(X) == 1 else f"{len(X)} cases"
         raise ValueError(f"X has {cases}, expected at least {least}: {reason}")
+
+
+def check_energies(matrices: np.ndarray) -> None:
+    """Refuse kernel matrices, (n_depths, n_cases, n_cases), that have a 0 on a diagonal."""
+    zeros = np.argwhere(matrices.diagonal(axis1=1, axis2=2) == 0)
+    if len(zeros):
+        raise ValueError(
+            f"X has a signal whose kernel with itself is 0 (case {zeros[0, 1]}), expected signals "
+            f"and networks with a normalized kernel"
+        )
 
 
 def check_vector(values: Any, name: str) -> np.ndarray:
@@ -49,34 +73,20 @@ def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
     return angles, targets
 
 
-MOST_PIXELS = 2**27
-"""Most pixels of a receptive field: one float64 array takes 1 GiB."""
-
-
-def check_length(n_timepoints: Any) -> int:
-    """Return the length of a receptive field, from 1 to `MOST_PIXELS`, as an int."""
-    d = check_depth(n_timepoints, "n_timepoints")
-    if d > MOST_PIXELS:
+def check_length(n_timepoints: Any, most: int = 2**27, why: str = "an array of {:.3g} GiB") -> int:
+    """Return the length of a receptive field, an integer from 1 to `most`, as an int."""
+    d = check_integer(n_timepoints, "n_timepoints", at_least=1)
+    if d > most:
         raise ValueError(
-            f"n_timepoints is {d}, which would take {8 * d / 2**30:.3g} GiB: "
-            f"expected at most {MOST_PIXELS}"
+            f"n_timepoints is {d}, expected at most {most}: {why.format(8 * d / 2**30)}"
         )
     return d
-
-
-MOST_AXES = 32
-"""Most pixels of a tensor grid: NumPy's arrays have at most 32 axes before version 2."""
 
 
 def check_pixels(n_timepoints: Any) -> int:
-    """Return the pixels of a tensor grid, an integer from 1 to `MOST_AXES`, as an int."""
-    d = check_depth(n_timepoints, "n_timepoints")
-    if d > MOST_AXES:
-        raise ValueError(
-            f"n_timepoints is {d}, expected at most {MOST_AXES}, an array's axes (an output "
-            f"depends on its receptive field alone: a ring just longer serves as well)"
-        )
-    return d
+    """Return the pixels of a tensor grid, 1 to 32: NumPy 1's arrays have no more axes."""
+    why = "an array's axes (an output depends on its receptive field alone: a ring just longer"
+    return check_length(n_timepoints, 32, f"{why} serves as well)")
 
 
 def check_channels(n_channels: Any) -> int:
@@ -90,41 +100,54 @@ def check_channels(n_channels: Any) -> int:
     return number
 
 
-def check_frequencies(max_frequency: Any, d: int) -> tuple[int, ...]:
-    """Return the highest frequency of each of `d` pixels, given one integer or `d`."""
+def check_grid(
+    n_channels: Any, n_timepoints: Any, max_frequency: Any, head: Any
+) -> tuple[int, int, tuple[int, ...], str]:
+    """Return the channels, the pixels, the highest frequency of each pixel, and the head."""
+    channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     try:
         given = tuple(max_frequency)
     except TypeError:
         given = (max_frequency,) * d
     if len(given) != d:
-        raise ValueError(
-            f"max_frequency is {max_frequency!r}, expected an integer or one for each of {d} pixels"
-        )
-    return tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
+        raise ValueError(f"max_frequency is {max_frequency!r}, expected an integer or {d} integers")
+    highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
+    return channels, d, highest, check_head(head)
 
 
 def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:
     """Return one set of pixels of a ring of `d`; an error names `given`."""
-    try:
-        chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in pixels)
-    except TypeError:
-        raise ValueError(f"pixels is {given!r}, expected sets of integers") from None
+    if not isinstance(pixels, Iterable):
+        raise ValueError(f"pixels is {given!r}, expected sets of integers")
+    chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in pixels)
     if not chosen:
         raise ValueError(f"pixels is {given!r}, expected at least one pixel")
     return chosen
+
+
+def check_theorem(
+    network: Any, n_channels: Any, n_timepoints: Any, pixels: Any, kind: Any, head: Any
+) -> tuple[int, int, frozenset[int]]:
+    """Return channels, pixels of the ring, and those with a frequency, for theorem 5.1."""
+    check_relu(network, RELU_ALONE)
+    check_kind(kind)
+    check_head(head)
+    d = check_pixels(n_timepoints)
+    return check_channels(n_channels), d, check_pixel_set(pixels, pixels, d)
+
+
+RELU_ALONE = ": theorem 5.1 is about ReLU, whose singularities make eigenvalues fall like powers"
 
 
 def check_pixel_sets(
     pixels: Any, field: frozenset[int], shifts: Iterable[int], d: int
 ) -> list[frozenset[int]]:
     """Return sets of pixels, each in the receptive field `field` after one of the `shifts`."""
-    try:
-        given = list(pixels)
-    except TypeError:
-        raise ValueError(f"pixels is {pixels!r}, expected sets of integers") from None
-    if not given:
+    if not isinstance(pixels, Iterable):
+        raise ValueError(f"pixels is {pixels!r}, expected sets of integers")
+    sets, shifts = [check_pixel_set(some, pixels, d) for some in pixels], tuple(shifts)
+    if not sets:
         raise ValueError("pixels is empty, expected at least one set of pixels")
-    sets, shifts = [check_pixel_set(some, pixels, d) for some in given], tuple(shifts)
     for chosen in sets:
         if not any({(p + shift) % d for p in chosen} <= field for shift in shifts):
             raise ValueError(

@@ -53,8 +53,7 @@ def activate(
 ) -> Arrays:
     """Return what a layer's branch has for δ and ε before the outer filter, as new arrays.
 
-    `tau` is τ of the features before the layer, `w` is H_i δ, `inside` is H_i ε, and `own_slope`
-    is μ0.
+    `tau` is τ before the layer, `w` is H_i δ, `inside` is H_i ε, and `own_slope` is μ0.
     """
     w = np.minimum(w, 2.0)
     branch, slope = dual(w, inside is not None)
@@ -70,9 +69,8 @@ def add_branch(
 ) -> Arrays:
     """Return δ and ε after a layer, from its branches H_o(…), whose memory they take.
 
-    `share` is s, 1 without skip connections. `left_over`, of one entry for each array, keeps the
-    rounding errors of the sums for the next layer (Kahan 1965). Where s is small, a deep network
-    adds the same little again and again, and rounds it in the same direction.
+    `share` is s. `left_over`, of one entry for each array, keeps the rounding errors of the sums
+    for the next layer (Kahan 1965): a deep network adds the same little again and again.
     """
     if share == 1.0:
         return branches

@@ -18,16 +18,8 @@ import scipy.linalg
 from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
-from ..validation import (
-    batch_shape,
-    check_batches,
-    check_constant,
-    check_depth,
-    check_depths,
-    check_flag,
-    check_symmetric,
-)
-from .arguments import check_cases
+from ..validation import check_batches, check_depth, check_depths, check_symmetric
+from .arguments import check_cases, check_energies
 from .report_table import ReportTable
 
 
@@ -41,18 +33,15 @@ class Bounds(NamedTuple):
     lower: float
     """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
     upper: float
-    """(1−b+nb+ε)/(1−b−ε); inf where ε ≥ 1−b and the lemma is silent. For b < 0, which the lemma
-    leaves out, (1−b+ε)/(1−b+nb−ε)."""
+    """(1−b+nb+ε)/(1−b−ε), inf where ε ≥ 1−b; for b < 0, (1−b+ε)/(1−b+nb−ε)."""
     upper_equal_rows: float
-    """The improved bound of figure 3, (1−b+nb)/(1−b−ε) for rows of one sum with nb ≥ ε; in general
-    docs/theory/conditioning.md, section 3. At most `upper`."""
+    """The improved bound of figure 3, at most `upper` (docs/theory/conditioning.md, section 3)."""
 
 
 def condition_number(A: np.ndarray) -> float:
     """Return the condition number of a positive semidefinite matrix, λ_max/λ_min.
 
-    Infinity where λ_min is at most its rounding error, n·eps·λ_max, eps being the rounding unit
-    of A's dtype.
+    Infinity where λ_min is at most its rounding error, n·eps·λ_max, eps of A's dtype.
 
     Parameters
     ----------
@@ -123,10 +112,8 @@ def _largest_of(first: float, second: float, beside: float) -> float:
 def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) over depth on the multi-sphere.
 
-    .. math:: \delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}
-
-    for any signals and filter size, s being the `slowdown`. It is approached from below. Not in
-    the paper; derived in docs/theory/depth_limits.md, section 4.
+    :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`, s being the `slowdown`. Approached from
+    below. Not in the paper; derived in docs/theory/depth_limits.md, section 4.
 
     Parameters
     ----------
@@ -143,9 +130,9 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
     >>> print(f"{deep / conditioning.asymptotic_complement(10_000):.3f}")
     0.995
     """
-    depth, alpha = check_depth(depth), check_constant(alpha, "alpha")
-    s = slowdown(alpha) if check_flag(skip, "skip") else 1.0
-    return 4.5 * math.pi**2 * s**2 / depth**2
+    network = Network(depth, alpha=alpha, skip=skip)
+    s = slowdown(network.alpha) if network.skip else 1.0
+    return 4.5 * math.pi**2 * s**2 / network.depth**2
 
 
 def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
@@ -182,13 +169,12 @@ def slowdown(alpha: float) -> float:
     >>> conditioning.slowdown(0.5)
     5.0
     """
-    alpha = check_constant(alpha, "alpha")
-    if alpha * alpha == 0:
-        raise ValueError(
-            f"alpha is {alpha!r}, expected a positive number: without a residual branch depth "
-            f"changes nothing"
-        )
     network = Network(1, alpha=alpha)
+    if network.branch_gain == 0:
+        raise ValueError(
+            f"alpha is {network.alpha!r}, expected a positive number: without a residual branch "
+            f"depth changes nothing"
+        )
     return network.growth / network.branch_gain
 
 
@@ -283,28 +269,14 @@ def compare(
     sides = []
     for skip in (False, True):
         matrices = gram(network.replace(skip=skip), signals, **options)[0]
-        energies = matrices.diagonal(axis1=1, axis2=2)
-        if not energies.all():
-            raise ValueError(
-                f"X of {batch_shape(signals)} has a signal without energy (case "
-                f"{np.argwhere(energies == 0)[0, 1]}), expected signals with a normalized kernel"
-            )
-        numbers = []
-        for depth, A in zip(depths, matrices, strict=True):
-            *_, lower, upper, improved = bounds(A)
-            asymptote = asymptotic_condition_number(len(A), depth, alpha, skip)
-            numbers.append((condition_number(A), lower, upper, improved, asymptote))
-        sides.append(numbers)
+        check_energies(matrices)
+        laws = [asymptotic_condition_number(len(signals), L, alpha, skip) for L in depths]
+        pairs = zip(matrices, laws, strict=True)
+        sides.append([(condition_number(A), *bounds(A)[2:], law) for A, law in pairs])
     limit = slowdown(network.alpha) ** 2
     rows = []
     for depth, cnn, resnet in zip(depths, *sides, strict=True):
         ratios = [cnn[k] / resnet[k] if math.isfinite(resnet[k]) else math.nan for k in (0, 1)]
         rows.append(ComparisonRow._make((depth, *cnn, *resnet, *ratios, limit)))
-    return Comparison(
-        tuple(rows),
-        len(signals),
-        *channels_and_length(signals),
-        network.filter_size,
-        network.alpha,
-        head,
-    )
+    shape = len(signals), *channels_and_length(signals)
+    return Comparison(tuple(rows), *shape, network.filter_size, network.alpha, head)

@@ -1,9 +1,7 @@
-r"""Tangent kernels of infinitely deep feedforward networks and ResNets, fully connected.
+"""Tangent kernels of infinitely deep feedforward networks and ResNets, fully connected.
 
-Huang, Wang, Tao, Zhao 2020; only the hidden layers are trained. Kernels are divided by their
-values at equal arguments. Functions of a pair take its correlation
-:math:`t = \langle x, z\rangle / (\|x\| \|z\|)`. Derivations are in docs/theory/depth_limits.md,
-section 3.
+Huang, Wang, Tao, Zhao 2020; only the hidden layers are trained. Kernels are normalized. Functions
+of a pair take its correlation t. Derivations are in docs/theory/depth_limits.md, section 3.
 """
 
 from __future__ import annotations
@@ -162,12 +160,8 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
 def resnet_rate(t: ArrayLike) -> np.ndarray:
     r"""Return c(t) in :math:`\bar\Omega_L - \bar\Omega_1 = c(t) L\alpha^2 + O((L\alpha^2)^2)`.
 
-    .. math:: c = \tfrac14 \left[ (\kappa_1 + t\kappa_0)(\kappa_0 - 1) + (\kappa_1 - t)
-        \left(2\kappa_0 + \frac{t}{\pi\sqrt{1-t^2}}\right) \right]
-
-    is the first order of the recursion of Huang et al. 2020, whose theorem 7 says :math:`O(1/L)`
-    for :math:`\alpha = 1/L`. Towards t = −1, where it has no bound, the distance is
-    :math:`-\frac{\sqrt2}{3\pi} \sqrt{L\alpha^2}`.
+    The first order of the recursion of Huang et al. 2020, whose theorem 7 says :math:`O(1/L)` for
+    :math:`\alpha = 1/L` (docs/theory/depth_limits.md, section 3). It has no bound towards t = −1.
 
     Parameters
     ----------
@@ -201,10 +195,9 @@ class Regression(NamedTuple):
 
 
 def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
-    r"""Return ridge regression with the limiting kernel of infinitely deep FFNets.
+    """Return ridge regression with the limiting kernel of infinitely deep FFNets.
 
-    Huang et al. 2020: with :math:`\bar\Omega = \frac34 I + \frac14 J`,
-    :math:`\beta = \frac{1}{\lambda + 3/4} (I - \frac{1}{n + 4\lambda + 3} J) y`.
+    Huang et al. 2020, in closed form (docs/theory/degeneracy.md).
 
     Parameters
     ----------

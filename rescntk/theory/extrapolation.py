@@ -1,8 +1,7 @@
 r"""Limits, exponents and constants of sequences over depth, by Richardson's extrapolation.
 
 A sequence :math:`r + C L^{-p} (\log L)^k + \dots` is free of chance. Its extrapolation errs by the
-terms that are not removed, and a removal shows by its change how large they may be. No fit knows
-the predicted p or C (docs/theory/depth_checker.md).
+terms that are not removed. No fit knows the predicted p or C (docs/theory/depth_checker.md).
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ import numpy as np
 from scipy.optimize import brentq
 
 STANDARD_ERRORS = 3.0
-"""Standard errors in an error bar. Larger: fewer predictions are contradicted, more are open.
-
-Measured (docs/theory/depth_checker.md): no bar of a right prediction misses it with 3; with 2,
-some do."""
+"""Standard errors in an error bar. With 2, some bars of right predictions miss them; with 3 none
+(docs/theory/depth_checker.md)."""
 
 LEAST_DEPTHS = 6
 """Fewest depths of a fit: five slopes, two removals, three changes to compare."""
 
 _WINDOWS = 3
-"""Last depths whose largest change is the standard error of a removal. Larger: larger errors.
-
-Chosen by hand: a change that is about to change its sign is small at one depth, not at three."""
+"""Last depths whose largest change is the standard error of a removal: a change that is about to
+change its sign is small at one depth, not at three."""
 
 _LEAST_SIGNAL_TO_NOISE = 30.0
-"""Least value that has an exponent, in units of its rounding error. Larger: more of the deepest
-values are left out."""
+"""Least value that has an exponent, in units of its rounding error."""
 
 
 class Estimate(NamedTuple):
@@ -99,11 +94,9 @@ def extrapolate(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the limits of sequences at infinite depth, and their standard errors.
 
-    The terms L^-q are removed one after another (docs/theory/depth_checker.md). The removal with
-    the least standard error gives the limit.
-
-    `values` are (n_depths, n_sequences). An exponent that occurs twice removes (a log L + b) L^-q.
-    Errors are infinite where there are too few depths.
+    The terms L^-q are removed one after another (docs/theory/depth_checker.md), where q occurs
+    twice (a log L + b) L^-q. The removal with the least standard error gives the limit. `values`
+    are (n_depths, n_sequences). Errors are infinite where there are too few depths.
     """
     limits, errors = values[-1].copy(), np.full(values.shape[1], np.inf)
     for exponent in exponents:
@@ -146,8 +139,7 @@ def fit_exponent(
 def _log_exponent(logs: np.ndarray, sizes: np.ndarray) -> float:
     """Return the p for which the three sizes are (a log L + b) L^-p, or NaN.
 
-    Sizes times L^p lie on a line over log L: low·exp(−ph) + high·exp(pk) = 1/h + 1/k. The
-    upper zero is p; the lower zero belongs to a line that bends back.
+    Sizes times L^p lie on a line over log L: low·exp(−ph) + high·exp(pk) = 1/h + 1/k, p the upper.
     """
     h, k = np.diff(logs)
     low, high = sizes[0] / (sizes[1] * h), sizes[2] / (sizes[1] * k)
@@ -200,8 +192,7 @@ def fit_constants(
 ) -> tuple[float, float]:
     """Return C beside the power L^-p (log L)^k, in root mean square over pairs, and its error.
 
-    With a logarithm C is the slope of the distance times L^p over log L. By the triangle
-    inequality the error is at most the root mean square of the errors.
+    With a logarithm C is the slope of the distance times L^p over log L.
     """
     end = _above_rounding(root_mean_square(distances), noise)
     if end < LEAST_DEPTHS:

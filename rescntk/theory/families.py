@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from .. import literature
 from ..network import Network
 from ..validation import check_constant, check_depth
 from . import limits
 from .limits import Prediction
+
+Networks = Callable[[int], Network]
+"""From a depth to a network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,7 @@ class Family:
     """
 
     name: str
-    network: Callable[[int], Network]
+    network: Networks
     predict: Callable[[str], Prediction | None]
 
     def __call__(self, depth: int) -> Network:
@@ -51,9 +55,7 @@ def fixed(network: Network, name: str | None = None) -> Family:
     if name is None:
         name = f"ResNet, α = {network.alpha:g}" if network.skip else "CNN"
         name += _frozen(network)
-    return Family(
-        name, lambda depth: network.replace(depth=depth), lambda kind: limits.fixed(network, kind)
-    )
+    return Family(name, lambda depth: network.replace(depth=depth), partial(limits.fixed, network))
 
 
 def _frozen(network: Network) -> str:
@@ -88,7 +90,7 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     return Family(
         name,
         lambda depth: network.replace(depth=depth, alpha=network.alpha * depth**-gamma),
-        lambda kind: limits.decaying(network, gamma, kind),
+        partial(limits.decaying, network, gamma),
     )
 
 

@@ -13,7 +13,8 @@ from ..activations import DualInput, Pixels, activation_of
 from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
 from ..network import Network, check_one_dilation
-from ..validation import HEADS, KINDS, check_choice, check_signals
+from ..validation import check_signals
+from .arguments import check_head, check_kind
 
 ERROR = 1e-11
 """Largest error of an entry of `complements`, measured by tests/theory/test_flow.py."""
@@ -33,8 +34,8 @@ def complements(
     The network's α is a, and its depth does not matter. X has signals of positive energy.
     """
     check_one_dilation(network)
-    check_choice(kind, "kind", KINDS)
-    pooled = check_choice(head, "head", HEADS) == "gap"
+    check_kind(kind)
+    pooled = check_head(head) == "gap"
     X = check_signals(X, "X").astype(np.float64)
     n, channels, d = X.shape
     if activation_of(network).homogeneous:  # normalized kernels do not see a factor
@@ -76,8 +77,8 @@ def _integrate(
 ) -> np.ndarray:
     """Return the kernel of some pairs of signals at time 1, (d, n_offsets, n_pairs).
 
-    q, (d, n_cases), are the variances of all signals at time 0, and D, (d, n_offsets, n_pairs),
-    half the squared distances. `left` and `right` index the variances of the pairs' pixels.
+    q, (d, n_cases), are variances at time 0, which `left` and `right` index for pairs. D, (d,
+    n_offsets, n_pairs), are half the squared distances.
     """
     parts, activation, c_w = network.parts, activation_of(network), network.c_w
     inner, outer = network.inner_filter(2), network.outer_filter(2)
@@ -111,13 +112,8 @@ def _integrate(
         g, z = np.sqrt(q1 * q2), 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
         w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
-        dual = activation.dual(
-            pixels(q1),
-            pixels(q2),
-            DualInput(w, 2.0 - w, 0.5 * g, z, S.copy()),
-            unit=1.0,
-            factor=network.c_v,
-        )
+        given = pixels(q1), pixels(q2), DualInput(w, 2.0 - w, 0.5 * g, z, S.copy())
+        dual = activation.dual(*given, unit=1.0, factor=network.c_v)
         branches = [activation.diagonal(np, own, 1.0, network.c_v)[0], dual.branch_distance]
         if T:
             inside = parts.inner * S + c_w * circular_mean(T[0], *inner)
@@ -126,15 +122,8 @@ def _integrate(
         return network.alpha**2 * pack(boxed)
 
     state = pack([q, D, *([parts.input * covariance(q, D)] if kind == "ntk" else [])])
-    found = solve_ivp(
-        velocity,
-        (0.0, 1.0),
-        state,
-        method="DOP853",
-        rtol=tolerance,
-        atol=tolerance * max(float(np.abs(state).max()), 1e-300),
-        t_eval=[1.0],
-    )
+    errors = {"rtol": tolerance, "atol": tolerance * max(float(np.abs(state).max()), 1e-300)}
+    found = solve_ivp(velocity, (0.0, 1.0), state, method="DOP853", t_eval=[1.0], **errors)
     q, D, *T = unpack(found.y[:, -1])
     F = covariance(q, D)
     return T[0] + parts.readout * F if T else F

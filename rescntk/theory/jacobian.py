@@ -15,14 +15,9 @@ _LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     r"""Return the bound B on :math:`\|\partial f/\partial x\|` of a wide network, or inf.
 
-    Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights:
-
-    .. math::
-        B_\mathrm{ResNet} &= 2\sigma_w (1 + 2\sqrt{n/d}) (1 + 9\alpha C_\phi\sigma_v\sigma_w)^L,\\
-        B_\mathrm{MLP} &= 2 C_\phi \sigma_w^2 (1 + 2\sqrt{n/d}) (3 C_\phi \sigma_w)^{L-1},
-
-    where :math:`|\phi'| \le C_\phi`: 1 for ReLU, :math:`2/\sqrt\pi` for erf. They hold with high
-    probability at initialization and, in the tangent-kernel regime, during training.
+    Eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all hidden weights
+    (docs/theory/smoothness.md). They hold with high probability at initialization and, in the
+    tangent-kernel regime, during training.
 
     Parameters
     ----------

@@ -30,9 +30,6 @@ from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
 from .extrapolation import root_mean_square
 
-_OPPOSITE = 64 * float(np.finfo(np.float64).eps)
-"""Largest 1 + t of vectors that count as opposite: some 40 roundings of a dot product."""
-
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
@@ -314,19 +311,17 @@ def _one_layer(network: Network, gamma: float) -> Prediction:
         if X.shape[2] > 1:
             return None
         t = np.clip(dot_product(network)(X), -1.0, 1.0)[np.triu_indices(len(X), 1)]
-        if t.min() <= -1.0 + _OPPOSITE:
+        if t.min() <= -1.0 + multisphere.OPPOSITE:
             return None
         return network.branch_gain * float(root_mean_square(degeneracy.resnet_rate(t)))
 
     vectors = network.filter_size == 1
-    huang = (
-        network.is_relu and network.trained == ("inner", "outer") and network.input_filter_size == 1
-    )
+    huang = network.is_relu and network.trained == ("inner", "outer")
     source = "Huang et al., theorem 7" if vectors else "Barzilai et al., app. F"
     return Prediction(
         two_layer(network),
         exponent,
-        constant=constant if huang and vectors else None,
+        constant=constant if huang and vectors and network.input_filter_size == 1 else None,
         source=f"{source}: the two-layer NTK",
         correction=correction,
         law_at=law,

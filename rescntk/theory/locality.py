@@ -1,8 +1,7 @@
 r"""Effective receptive fields, and responses to changed pixels: which pixels a kernel weighs.
 
 Barzilai et al. 2022, section 5.2, figure 2 and appendix D. A field is the distribution of the end
-of a random walk from the output pixel. In each layer it takes the skip connection, or a step on
-the outer filter's and on the inner filter's window. ``docs/theory/locality.md`` has the formulas.
+of a random walk from the output pixel. ``docs/theory/locality.md`` has the formulas.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import Filter, Network, check_network, check_relu
-from ..validation import KINDS, check_choice, check_depths, check_flag, check_kernel, check_signals
-from .arguments import check_length
+from ..validation import check_depths, check_flag, check_kernel, check_signals
+from .arguments import Map, check_kind, check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels, stride_kernel
 
@@ -105,11 +104,9 @@ def reach(network: Network) -> int:
 
 
 def width(network: Network, kind: str = "ntk") -> float:
-    r"""Return the width of the effective receptive field: its standard deviation, in pixels.
+    """Return the width of the effective receptive field: its standard deviation, in pixels.
 
-    On the unbounded line, with the mean number :math:`\bar k` of a walk's branches and the
-    variances :math:`v = (q^2-1)/12` of steps on the input's, the outer and the inner filter,
-    :math:`\mathrm{width}^2 = v_{q_0} + \bar k\, (v_{q_o} + (1 - 1/L)\, v_{q_i})`.
+    On the unbounded line. docs/theory/locality.md has the formula.
 
     Parameters
     ----------
@@ -138,8 +135,8 @@ def width(network: Network, kind: str = "ntk") -> float:
 def asymptotic_width(network: Network) -> float:
     r"""Return the width, in pixels, that the fields of a deep network tend to, relatively.
 
-    :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` for both kernels, with p = ``Network.branch_share``.
-    The squares of `width` and of this law differ by at most :math:`v_{q_0} + v_{q_o} + v_{q_i}`.
+    :math:`\sqrt{L p\, (v_{q_o} + v_{q_i})}` for both kernels, with p = ``Network.branch_share`` and
+    the variances :math:`v_q = (q^2-1)/12` of the outer and the inner filter's steps.
 
     Parameters
     ----------
@@ -215,11 +212,10 @@ def widths(family: Network | Callable[[int], Network], depths: Iterable[int]) ->
     >>> rk.theory.locality.widths(rk.Network(1), (1, 10, 100)).ntk.round(3)
     array([0.707, 2.629, 8.185])
     """
-    depths = check_depths(depths)
     if not callable(family) and not isinstance(family, Network):
         raise ValueError(f"family is {family!r}, expected a Network or a function that returns one")
     rows = []
-    for depth in depths:
+    for depth in check_depths(depths):
         n = family.replace(depth=depth) if isinstance(family, Network) else family(depth)
         if not isinstance(n, Network):
             raise ValueError(f"family returned {n!r} for depth {depth}, expected a Network")
@@ -236,9 +232,7 @@ class Responses(NamedTuple):
     """J: response to pixels 0 and δ together; NaN at δ = 0."""
 
 
-def responses(
-    function: Callable[[np.ndarray], np.ndarray], X: np.ndarray, Z: np.ndarray
-) -> Responses:
+def responses(function: Map, X: np.ndarray, Z: np.ndarray) -> Responses:
     r"""Return the responses of a function to changed pixels, as means over signals.
 
     :math:`D_i = \frac12 E (f(x) - f(x^i))^2` and
@@ -269,9 +263,7 @@ def responses(
     return Responses(single, np.append(np.nan, 0.25 * (mixed**2).mean(axis=0)))
 
 
-def kernel_responses(
-    kernel: Callable[[np.ndarray], np.ndarray], X: np.ndarray, Z: np.ndarray
-) -> Responses:
+def kernel_responses(kernel: Map, X: np.ndarray, Z: np.ndarray) -> Responses:
     """Return the mean `responses` of random functions f with E f(x) f(z) = K(x, z).
 
     Parameters
@@ -314,16 +306,10 @@ def _changed(X: np.ndarray, Z: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:
-    """Return r + t, i + o and L p, the mean number of branches of a walk.
-
-    A walk of k branches counts r + t + (i + o) k times; for the Gaussian process kernel once.
-    """
-    reason = (
-        "only then is K(x, x) linear in the pixels' energies, with weights that do not depend on x"
-    )
-    check_relu(network, f", expected 'relu': {reason}")
+    """Return r + t and i + o (1 and 0 for the GPK), and L p, a walk's mean number of branches."""
+    check_relu(network, ", expected 'relu': only then is K(x, x) linear in the pixels' energies")
     parts, branches = network.parts, network.depth * network.branch_share
-    if check_choice(kind, "kind", KINDS) == "gpk":
+    if check_kind(kind) == "gpk":
         return 1.0, 0.0, branches
     return parts.initial, parts.inner + parts.outer, branches
 
@@ -333,23 +319,21 @@ def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndar
     share = network.branch_share
     skipped = 1.0 / network.growth if network.skip else 0.0  # 1 − share, with all its digits
 
-    def step(layer: int, ends: np.ndarray, branches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends, and the ends weighted by the numbers of branches, after a layer more."""
+    def step(layer: int, walks: np.ndarray) -> np.ndarray:
+        """Return the walks after a layer more."""
         inner, outer = network.inner_filter(layer), network.outer_filter(layer)
-        taken, counted = (
-            share * circular_mean(circular_mean(v, *inner), *outer) for v in (ends, branches)
-        )
-        return skipped * ends + taken, skipped * branches + (counted + taken)
+        taken = share * circular_mean(circular_mean(walks, *inner), *outer)
+        taken[:, 1] += taken[:, 0]
+        return skipped * walks + taken
 
-    ends, branches = np.zeros(d), np.zeros(d)
-    ends[0] = 1.0
+    walks = np.zeros((d, 2))  # the ends, and the ends weighted by the numbers of branches
+    walks[0, 0] = 1.0
     if not isinstance(network.dilation, int):
         for layer in range(1, network.depth + 1):
-            ends, branches = step(layer, ends, branches)
-        return base * ends + each * branches
+            walks = step(layer, walks)
+        return base * walks[:, 0] + each * walks[:, 1]
     n = network.depth - 1
-    first, first_branch = step(1, ends, branches)
-    other, other_branch = step(2, ends, branches)
+    (first, first_branch), (other, other_branch) = step(1, walks).T, step(2, walks).T
     others = _power(other, n)
     branches = _convolve(first_branch, others)
     if n and each:

@@ -17,31 +17,18 @@ from ..arrays import SignalList
 from ..engines.boxes import circular_mean
 from ..network import Network, check_network, check_one_dilation
 from ..progress import progress_bar
-from ..validation import (
-    HEADS,
-    KINDS,
-    check_batch,
-    check_choice,
-    check_depth,
-    check_flag,
-    check_integer,
-    check_shape,
-    check_signals,
-)
-from .arguments import check_dot_products
+from ..validation import check_batch, check_flag, check_integer, check_shape, check_signals
+from .arguments import Map, check_dot_products, check_head, check_kind
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
 _SLACK = 2e-6
-"""Largest | ‖x_j‖²/C0 − 1 | of a pixel that counts as on the multi-sphere: pixels projected in
-float32 and given in float64 have errors of a few units of 1.2e-7."""
+"""Largest | ‖x_j‖²/C0 − 1 | of a pixel on the multi-sphere: float32 errs by units of 1.2e-7."""
 
 _BLOCK = 2**14
-"""Pixel pairs that pass all layers together. Raising it takes memory, lowering it adds calls of
-Python. 60 signals of 25 pixels, depth 50, one AMD EPYC core: 66 to 43 ms at 2^12 … 2^16."""
+"""Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
 
-_OPPOSITE = 64 * float(np.finfo(np.float64).eps)
-"""1 + ρ below which pixels count as opposite: 1 + ρ is 2 minus a mean of squares over channels and
-a window, some tens of roundings."""
+OPPOSITE = 64 * float(np.finfo(np.float64).eps)
+"""1 + ρ below which pixels count as opposite: some tens of roundings."""
 
 _TICK = 256
 """Layers between two reports to the progress bar."""
@@ -96,9 +83,9 @@ def sample(
     >>> (multisphere.sample(1, 3, 2, rng=0) ** 2).sum(axis=1).round(12)
     array([[3., 3.]])
     """
-    n, channels = check_depth(n_cases, "n_cases"), check_depth(n_channels, "n_channels")
-    d = check_depth(n_timepoints, "n_timepoints")
-    return project(np.random.default_rng(rng).standard_normal((n, channels, d)))
+    sizes = {"n_cases": n_cases, "n_channels": n_channels, "n_timepoints": n_timepoints}
+    shape = [check_integer(size, name, at_least=1) for name, size in sizes.items()]
+    return project(np.random.default_rng(rng).standard_normal(shape))
 
 
 def dot_products(
@@ -181,14 +168,9 @@ def normalized_gpk(
     complement: bool = False,
     dilation: int | Iterable[int] = 1,
 ) -> np.ndarray:
-    r"""Return the normalized equivariant ResCGPK, or CGPK, at each pixel, given dot products.
+    """Return the normalized equivariant ResCGPK, or CGPK, at each pixel, given dot products.
 
-    Theorem 4.1 of Barzilai et al. 2022 (c_v = 2, c_w = 1), with :math:`\bar K^0 = t` and no inner
-    box in layer 1; without skip connections the numerator's box alone:
-
-    .. math::
-        \bar K^l = \frac{\bar K^{l-1} + \alpha^2\, \mathrm{box}\,
-        \kappa_1(\mathrm{box}\, \bar K^{l-1})}{1 + \alpha^2} .
+    Theorem 4.1 of Barzilai et al. 2022, c_v = 2 and c_w = 1 (docs/theory/multisphere.md).
 
     Parameters
     ----------
@@ -208,7 +190,7 @@ def normalized_gpk(
     network = Network(depth, filter_size, alpha=alpha, skip=skip, dilation=dilation)
     rows = check_shape(t, "t", "(..., n_timepoints)", lambda shape: len(shape) > 0)
     delta = np.moveaxis(check_dot_products(rows, complement), -1, 0)
-    delta = np.moveaxis(_propagate(delta, (network,), "gpk")[0], 0, -1)
+    delta = np.moveaxis(_propagate(delta, (network,), "gpk", lambda done: None)[0], 0, -1)
     return delta if complement else 1.0 - delta
 
 
@@ -241,7 +223,7 @@ def gram_complements(
     True
     """
     networks = tuple(networks)
-    check_choice(kind, "kind", KINDS)
+    check_kind(kind)
     if not networks:
         raise ValueError("networks is empty, expected at least one")
     for network in networks:
@@ -264,9 +246,7 @@ def gram_complements(
         return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
 
 
-def over_pairs(
-    X: np.ndarray, head: str, function: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
+def over_pairs(X: np.ndarray, head: str, function: Map) -> np.ndarray:
     """Return a function of pixel pairs as normalized kernel matrices: apply it, a head, normalize.
 
     Parameters
@@ -289,7 +269,7 @@ def over_pairs(
     """
     X = _check_on_sphere(X, "X")
     n, _, d = X.shape
-    pooled = check_choice(head, "head", HEADS) == "gap"
+    pooled = check_head(head) == "gap"
     left, right = np.triu_indices(n, 0 if pooled or n == 1 else 1)
     channels = X.transpose(1, 2, 0)
     partners = np.add.outer(np.arange(d), np.arange(d if pooled else 1)) % d
@@ -307,15 +287,11 @@ def over_pairs(
 
 
 def _propagate(
-    delta: np.ndarray,
-    networks: Sequence[Network],
-    kind: str,
-    tick: Callable[[int], None] = lambda done: None,
+    delta: np.ndarray, networks: Sequence[Network], kind: str, tick: Callable[[int], None]
 ) -> np.ndarray:
     """Return 1 − (normalized equivariant kernel) of each network at each pixel of some rows.
 
     `delta`, (d, ...), are complements of dot products; the result is (n_networks, d, ...).
-    Networks differ in depth and α alone. `tick` takes a number of further pairs, times layers.
     """
     results = np.empty((len(networks), *delta.shape))
     alike = defaultdict(list)
@@ -367,7 +343,7 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     def function(delta: np.ndarray) -> np.ndarray:
         mixed = circular_mean(delta, *max(inner, outer))
         above = 2.0 - circular_mean(delta, *inner)
-        above[above < _OPPOSITE] = 0.0
+        above[above < OPPOSITE] = 0.0
         for k, values in enumerate((mixed[mixed > 0], above)):
             least[k] = min(least[k], values.min(initial=np.inf))
         return delta[None]

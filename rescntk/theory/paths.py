@@ -14,7 +14,7 @@ from .arguments import check_dot_products, check_length
 from .complements import activate, add_branch, check_nonzero
 
 _MOST_PATHS = 2**27
-"""Most paths that are listed: 1 GiB of integers. Raising it takes memory. Chosen by reasoning."""
+"""Most paths that are listed: 1 GiB of integers."""
 
 
 def path_counts(
@@ -68,9 +68,9 @@ def counts(network: Network, d: int) -> np.ndarray:
 def path_pixels(network: Network) -> np.ndarray:
     """Return the ends of all paths, as distances from the output pixel, (n_paths,).
 
-    A path (Barzilai et al. 2022, appendix D) is a tuple J of offsets, by which one convolution
-    after another moves from the output to the input. It ends at their sum :math:`|J|`. Paths are
-    ordered like the entries of an array with an axis for each convolution, the output's first.
+    A path (Barzilai et al. 2022, appendix D) is a tuple of offsets, one a convolution from the
+    output to the input, and ends at their sum. Paths are ordered like the entries of an array with
+    an axis for each convolution, the output's first.
 
     Parameters
     ----------

@@ -42,10 +42,7 @@ class ReportTable:
         """Return header and rows as text; the cells of a column are equally wide."""
         lines = [header, *([_text(value) for value in row] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return [
-            [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-            for cells in lines
-        ]
+        return [list(map(str.rjust, cells, widths)) for cells in lines]
 
 
 def _text(value: float) -> str:

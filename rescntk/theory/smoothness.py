@@ -1,14 +1,13 @@
 r"""Smoothness of the functions that fully connected networks interpolate with.
 
 Tirer, Bruna, Giryes 2022: an interpolant's norm in the Gaussian kernel's reproducing kernel
-Hilbert space (RKHS; eq. 22-23), and its curvature, in their slides. An array of samples on `grid`
-stands for a function on the circle. ``docs/theory/smoothness.md`` derives the measures.
+Hilbert space (RKHS), and its curvature. An array of samples on `grid` stands for a function on the
+circle. ``docs/theory/smoothness.md`` derives the measures.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,24 +17,21 @@ from numpy.typing import ArrayLike
 
 from ..regression import interpolate
 from ..validation import check_depth, check_integer, check_kernel, check_match, check_signals
-from .arguments import check_points, check_samples, check_vector
+from .arguments import Map, check_points, check_samples, check_vector
 from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
 
 SAMPLES = 4096
-"""Samples of the circle that stand for a function. More samples resolve higher frequencies, and
-raise the curvature of functions with kinks. Source: figure 7 of Tirer et al. 2022."""
+"""Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""
 
 CUTOFF = 14
-"""Default cut-off: the last frequency at which the Gaussian's Fourier coefficient is above eps
-times the first. A higher cut-off makes μ of rough functions smaller."""
+"""Default cut-off: the last frequency at which the Gaussian's coefficient is above eps times the
+first."""
 
 _LAST = 140
-"""Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) ≈ e⁻¹/(2ᵏ k!) are 2e-284 there, and soon
-underflow in float64."""
+"""Highest cut-off. The Gaussian's coefficients e⁻¹ I_k(1) are 2e-284 there, and soon underflow."""
 
 _RESOLVED = 1e3 * float(np.finfo(np.float64).eps)
-"""Least Fourier coefficient, relative to the largest, that enters a fit. An FFT of 4096 samples
-errs by about 12 eps: logarithms err by a percent."""
+"""Least relative Fourier coefficient in a fit. An FFT errs by 12 eps: logarithms by a percent."""
 
 
 def grid(n_samples: int = SAMPLES) -> np.ndarray:
@@ -111,7 +107,7 @@ def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     return np.exp(-0.5 * np.stack([((Z - x) ** 2).sum(axis=(1, 2)) for x in X]))
 
 
-def kernel_shape(kernel: Callable[..., np.ndarray], n_samples: int = SAMPLES) -> np.ndarray:
+def kernel_shape(kernel: Map, n_samples: int = SAMPLES) -> np.ndarray:
     """Return a kernel against the angle between its arguments, on `grid`: figures 2a and 5a.
 
     Parameters
@@ -182,8 +178,7 @@ def relative_spectrum(values: np.ndarray, last: int) -> RelativeSpectrum:
 def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
     """Return the exponent p of a spectrum that falls like frequency^-p.
 
-    Tangent kernels of ReLU networks have 2 on the circle, Gaussian process kernels 4 (Bietti and
-    Bach 2021; section 5 of Barzilai et al. 2022).
+    Tangent kernels of ReLU networks have 2, Gaussian process kernels 4 (Bietti and Bach 2021).
 
     Parameters
     ----------
@@ -209,17 +204,15 @@ def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
     # Some kernels have no odd or no even frequencies at all.
     kept = spectrum[k] > _RESOLVED * spectrum.max()
     if kept.sum() < 2:
-        raise ValueError(
-            f"values has no spectrum above rounding errors from frequency {first} to {last}"
-        )
+        raise ValueError(f"values has no spectrum above rounding from frequency {first} to {last}")
     return -float(np.polyfit(np.log(k[kept]), np.log(spectrum[k][kept]), 1)[0])
 
 
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    The measure of the authors' slides. Smaller is smoother; :math:`\cos m\beta` has :math:`m^2`.
-    With kinks it grows like :math:`\sqrt{n\_samples}`: compare at equal sampling.
+    Smaller is smoother. With kinks it grows like :math:`\sqrt{n\_samples}`: compare at equal
+    sampling.
 
     Parameters
     ----------
@@ -240,10 +233,9 @@ def curvature(values: ArrayLike) -> float | np.ndarray:
 
 
 def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float | np.ndarray:
-    r"""Return the norm in the Gaussian's RKHS of a function's part up to a frequency.
+    """Return the norm in the Gaussian's RKHS of a function's part up to a frequency.
 
-    :math:`\|f\|^2 = \sum_{|k| \le \mathrm{cutoff}} |\hat f_k|^2 / (e^{-1} I_k(1))` with the
-    modified Bessel functions I: eq. 23 of Tirer et al. 2022 on the circle. *For the interpolant of
+    Eq. 23 of Tirer et al. 2022 on the circle (docs/theory/smoothness.md). *For the interpolant of
     a ReLU or erf network the norm without a cut-off is infinite.*
 
     Parameters
@@ -251,8 +243,8 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     values : ndarray, (..., n_samples)
         Samples on `grid`.
     cutoff : int or array_like of int, default 14
-        The last frequency of the sum, below half the samples and at most 140; beyond 24 rounding
-        errors dominate for smooth functions. The result has the axes ``(..., *cutoff.shape)``.
+        The last frequency, below half the samples and at most 140; beyond 24 rounding errors
+        dominate for smooth functions. The result has the axes ``(..., *cutoff.shape)``.
 
     Examples
     --------
@@ -355,10 +347,7 @@ class Interpolation(NamedTuple):
 
 
 def interpolation(
-    kernel: Callable[..., np.ndarray],
-    angles: ArrayLike,
-    targets: ArrayLike,
-    n_samples: int = SAMPLES,
+    kernel: Map, angles: ArrayLike, targets: ArrayLike, n_samples: int = SAMPLES
 ) -> Interpolation:
     """Return a kernel's interpolant of given points of the circle, with its curvature.
 
@@ -391,10 +380,7 @@ def _gaussian_coefficients(last: int) -> np.ndarray:
 
 
 def _power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return |f̂_k|² + |f̂_−k|², (..., n_samples // 2 + 1), of functions divided by their scales.
-
-    A scale, (...), is a function's largest value: squares of the function itself might overflow.
-    """
+    """Return |f̂_k|² + |f̂_−k|² of functions divided by their largest values, and these."""
     values = check_samples(values)
     scale = np.abs(values).max(axis=-1)
     scaled = values / np.where(scale > 0, scale, 1.0)[..., None]

@@ -12,18 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .extrapolation import (
-    STANDARD_ERRORS,
-    UNKNOWN,
-    Corrections,
-    Estimate,
-    estimate,
-    fit_constants,
-    fit_exponent,
-    fit_limits,
-    root_mean_square,
-    step_rates,
-)
+from . import extrapolation
+from .extrapolation import UNKNOWN, Corrections, Estimate, estimate, root_mean_square
 from .limits import Prediction
 from .report_table import ReportTable
 
@@ -31,8 +21,7 @@ AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
 VERDICTS = (AGREES, CONTRADICTS, OPEN)
 
 TOLERANCE = 0.1
-"""Longest error bar that tells an exponent or a constant, relative to the prediction. Larger: more
-predictions agree, of which less is known."""
+"""Longest error bar that tells an exponent or a constant, relative to the prediction."""
 
 _ROUNDING_BAR = 30.0
 """Longest error bar of a limit that tells nothing but rounding errors, in units of these."""
@@ -142,10 +131,9 @@ class Report(ReportTable):
 
     @property
     def law(self) -> np.ndarray:
-        """The predicted distance at each depth, (n_depths,).
+        """The predicted distance at each depth, (n_depths,); NaN where no rate is predicted.
 
-        Where the constant is not predicted, the law passes through the deepest distance. NaN
-        where no rate is predicted.
+        Where the constant is not predicted, the law passes through the deepest distance.
         """
         if self.prediction is None or math.isnan(self.predicted_exponent):
             return np.full(len(self), np.nan)
@@ -156,9 +144,8 @@ class Report(ReportTable):
 
     def __str__(self) -> str:
         """Return the whole report as text."""
-        table = [
-            "  ".join(line) for line in self._cells([n.replace("_", "-") for n in Row._fields])
-        ]
+        header = [name.replace("_", "-") for name in Row._fields]
+        table = ["  ".join(line) for line in self._cells(header)]
         n_cases, n_channels, n_timepoints = self.shape
         predicted = "none" if self.prediction is None else self.prediction.source
         if not math.isnan(self.predicted_exponent):
@@ -198,14 +185,13 @@ def judge(
     """
     L = np.array(depths, dtype=np.float64)
     corrections = _corrections(prediction, L, values, noise)
-    step, limits, errors = fit_limits(L, values, noise, corrections)
+    step, limits, errors = extrapolation.fit_limits(L, values, noise, corrections)
     spread = _worst(limits - limits.mean(), errors + errors.mean())
     forgets = None
     if values.shape[1] > 1:
         told = Finding("spread", spread, 0.0, TOLERANCE * float(values[0].std())).verdict
         forgets = {AGREES: True, CONTRADICTS: False, OPEN: None}[told]
-    nothing = np.full(len(L), np.nan)
-    distance, largest, law = nothing, nothing, nothing
+    distance = largest = law = np.full(len(L), np.nan)
     remainder, exponent, fitted_constant, findings = UNKNOWN, UNKNOWN, UNKNOWN, []
     p = None if prediction is None else prediction.exponent
     if prediction is not None and limit is not None:
@@ -214,12 +200,14 @@ def judge(
         remainder = _worst(limits - limit, errors)
         longest = max(tolerance * distance[0], distance[-1], _ROUNDING_BAR * noise[-1])
         findings.append(Finding("limit", remainder, 0.0, float(longest)))
-        exponent = estimate(*fit_exponent(L, distance, noise, corrections))
+        exponent = estimate(*extrapolation.fit_exponent(L, distance, noise, corrections))
     if prediction is not None and p is not None:
         findings.append(Finding("exponent", exponent, p, tolerance * exponent.value))
         # Beside another power than the distance's own a constant means nothing.
         if findings[-1].verdict == AGREES:
-            fitted_constant = estimate(*fit_constants(L, distances, noise, p, corrections))
+            fitted_constant = estimate(
+                *extrapolation.fit_constants(L, distances, noise, p, corrections)
+            )
         if constant is not None:
             law = constant * prediction.power(L)
             resolution = tolerance * fitted_constant.value
@@ -253,7 +241,7 @@ def _corrections(
     onset, log_power = (prediction.onset, prediction.log_power) if prediction else (1.0, 0)
     q = prediction.correction if prediction else None
     if q is None:
-        places, rates, _ = step_rates(depths, values, noise)
+        places, rates, _ = extrapolation.step_rates(depths, values, noise)
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.log(rates[-2] / rates[-1]) / np.log(places[-1] / places[-2])
         q = min(float(slope), 1.0) if slope > 0 else 1.0
@@ -263,7 +251,7 @@ def _corrections(
 
 def _worst(values: np.ndarray, errors: np.ndarray) -> Estimate:
     """Return the absolute value that is outside its bar by most, or else the largest with it."""
-    sizes, bars = np.abs(values), STANDARD_ERRORS * errors
+    sizes, bars = np.abs(values), extrapolation.STANDARD_ERRORS * errors
     outside = sizes - bars
     worst = int(np.argmax(outside)) if outside.max() > 0 else int(np.argmax(sizes + bars))
     return estimate(float(sizes[worst]), float(errors[worst]))

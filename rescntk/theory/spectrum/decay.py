@@ -1,7 +1,4 @@
-"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law.
-
-Between the theorem's bounds lies the law of `singularity_exponent` (``docs/theory/spectrum.md``).
-"""
+"""Decay of eigenvalues with frequency: theorem 5.1 of Barzilai et al. 2022, and a sharper law."""
 
 from __future__ import annotations
 
@@ -14,15 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...network import Network, check_relu
-from ...validation import HEADS, KINDS, check_choice, check_integer
-from ..arguments import check_channels, check_pixel_set, check_pixel_sets, check_pixels
+from ...validation import check_integer
+from ..arguments import RELU_ALONE, check_pixel_sets, check_pixels, check_theorem
 from .funk_hecke import eigenvalues
 from .grid import shifts, taps, widen, windows
 
 _SPREADS = ((0,), (0, 1), (-1, 0, 1))
-"""The sets of pixels over which a frequency is spread by default."""
-
-_RELU_ALONE = ": theorem 5.1 is about ReLU, whose singularities make eigenvalues fall like powers"
+"""Sets of pixels over which a frequency is spread by default."""
 
 
 class FrequencyDecay(NamedTuple):
@@ -37,11 +32,10 @@ class FrequencyDecay(NamedTuple):
     errors: np.ndarray
     """Errors of the eigenvalues, (K,)."""
     exponent: float
-    """Slope of log eigenvalue over log(k + C0/2 − 1), upper half of the frequencies, with one
-    constant for even and one for odd frequencies. NaN where too few eigenvalues exceed errors."""
+    """Slope of log eigenvalue over log(k + C0/2 − 1), upper half of the frequencies. NaN where too
+    few eigenvalues exceed errors."""
     uncertainty: float
-    """Twice the difference of `exponent` from the slope over the quarter of the frequencies below,
-    plus 1/K. A power that takes over later goes unnoticed."""
+    """Twice its difference from the slope over the quarter of the frequencies below, plus 1/K."""
     lowest: float
     """Lower bound on the exponent (theorem 5.1), unless eigenvalues are 0."""
     highest: float
@@ -122,7 +116,7 @@ def decay_exponents(
     >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in found]
     [((0,), -4.1, -4.0), ((0, 1), -6.0, -6.0), ((-1, 0, 1), -5.9, -6.0)]
     """
-    check_relu(network, _RELU_ALONE)
+    check_relu(network, RELU_ALONE)
     check_input_window(network)
     highest, d = check_integer(max_frequency, "max_frequency", 8), check_pixels(n_timepoints)
     field = windows(network, d)[1][-1]
@@ -169,7 +163,8 @@ def singularity_exponent(
 ) -> float:
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
-    The law is asymptotic (``docs/theory/spectrum.md``).
+    Asymptotically (``docs/theory/spectrum.md``). −inf if eigenvalues are 0: no window of the last
+    layer has all pixels.
 
     Parameters
     ----------
@@ -180,11 +175,6 @@ def singularity_exponent(
     pixels : iterable of int
         Pixels that have the frequency, at least one. All others have frequency 0.
 
-    Returns
-    -------
-    float
-        Negative; −inf if eigenvalues are 0: no window of the last layer has all pixels.
-
     Examples
     --------
     >>> from rescntk import literature
@@ -193,11 +183,7 @@ def singularity_exponent(
     >>> [spectrum.singularity_exponent(network, 3, 12, range(p), "ntk") for p in (1, 2, 3)]
     [-3.0, -8.0, -13.0]
     """
-    check_relu(network, _RELU_ALONE)
-    check_choice(kind, "kind", KINDS)
-    check_choice(head, "head", HEADS)
-    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    chosen = check_pixel_set(pixels, pixels, d)
+    n_channels, d, chosen = check_theorem(network, n_channels, n_timepoints, pixels, kind, head)
     parts = network.parts
     factors = network.alpha, network.c_v, network.c_w, network.readout_scale
     if not all(factors) or (kind == "ntk" and not network.trained):
@@ -262,7 +248,6 @@ def relative_pixels(pixels: frozenset[int], d: int) -> tuple[int, ...]:
 
 def check_input_window(network: Network) -> None:
     """Raise ValueError unless the network reads single pixels, as in theorem 5.1."""
-    if network.input_filter_size != 1:
-        raise ValueError(
-            f"network has input_filter_size {network.input_filter_size}: theorem 5.1 is about 1"
-        )
+    size = network.input_filter_size
+    if size != 1:
+        raise ValueError(f"network has input_filter_size {size}: theorem 5.1 is about 1")

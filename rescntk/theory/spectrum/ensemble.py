@@ -1,7 +1,4 @@
-"""A ResNet's spectrum and an ensemble of CNNs: theorem 5.2 of Barzilai et al. 2022.
-
-``docs/theory/spectrum.md`` has the theorem.
-"""
+"""A ResNet's spectrum and an ensemble of CNNs: theorem 5.2 of Barzilai et al. 2022."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from .funk_hecke import eigenvalues
 from .grid import taps
 
 _STARTS = (1.05, 1.3, 2.0, 4.0)
-"""Values of A from which the fit starts, against local minima; the best result counts."""
+"""Values of A from which the fit starts, against local minima."""
 
 _REACH = 60.0
 """Largest distance of log c from the range of log λ: a constant of e^−60 λ is as good as 0."""
@@ -43,7 +40,7 @@ class EnsembleFit(NamedTuple):
     rms: float
     """Root mean square of log λ − log fit."""
     r_squared: float
-    """Share of the variance of log λ that the fit explains; negative if worse than a constant."""
+    """Share of the variance of log λ that the fit explains."""
     bound_factor: float
     """The fit times this is a lower bound on all eigenvalues that entered."""
     n_eigenvalues: int
@@ -72,11 +69,6 @@ def fit_ensemble(
     exponent : float, optional
         The power of k_i, as a positive number, n_channels + 2 in the theorem. Default: fitted.
 
-    Raises
-    ------
-    ValueError
-        For depths that are not the network's, and for fewer eigenvalues than constants.
-
     Examples
     --------
     >>> from rescntk import literature
@@ -93,9 +85,8 @@ def fit_ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    found = eigenvalues(
-        network, n_channels, n_timepoints, max_frequency, kind, return_error=True, **options
-    )
+    grid = n_channels, n_timepoints, max_frequency, kind
+    found = eigenvalues(network, *grid, return_error=True, **options)
     d = found.eigenvalues.ndim
     # In exact integers, which may exceed any float: min(p, k) does not.
     paths = np.array([counts(network.replace(depth=depth, skip=False), d) for depth in depths])

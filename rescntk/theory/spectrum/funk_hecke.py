@@ -1,13 +1,13 @@
 """Eigenvalues of convolutional kernels on the multi-sphere: an integral for each frequency.
 
 Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6; and
-``docs/theory/spectrum.md``. ``grid`` gives K on a tensor grid of nodes.
+``docs/theory/spectrum.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
@@ -17,33 +17,22 @@ import scipy.ndimage
 
 from ...network import Network, check_network
 from ...progress import progress_bar
-from ...validation import (
-    HEADS,
-    KINDS,
-    check_choice,
-    check_constant,
-    check_depth,
-    check_flag,
-    check_memory,
-)
-from ..arguments import check_channels, check_frequencies, check_pixels
-from .grid import KernelOnGrid, blocks, grid_shape, leading, rotate, shifts, taps, windows
-from .quadrature import METHODS, default_nodes, harmonics, outer_product, rule
+from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
+from ..arguments import check_grid, check_kind
+from .grid import KernelOnGrid, Tick, blocks, grid_shape, leading, rotate, shifts, taps, windows
+from .quadrature import METHODS, default_nodes, harmonics, rule
 
 _SECONDS_A_POINT = 3e-8
 """Seconds of one core for one point of one layer, for the message of `max_points` alone."""
 
 _SLAB_ENTRIES = 4_000_000
-"""Points of the last layer that are integrated together (32 MB). Raising it takes memory; lowering
-it makes matrix products small and many."""
+"""Points of the last layer that are integrated together: 32 MB."""
 
 _RESOLVED = 10.0
-"""An eigenvalue enters a fit if it is larger than this multiple of its error: logarithms then err
-by at most a tenth."""
+"""An eigenvalue enters a fit if it exceeds this multiple of its error."""
 
 _ROUNDINGS = 32
-"""Relative rounding error of an eigenvalue, in eps: a few roundings for each pixel's weights and
-sums. An estimate on the safe side."""
+"""Relative rounding error of an eigenvalue, in eps, on the safe side."""
 
 
 class Cost(NamedTuple):
@@ -61,11 +50,10 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
     errors: np.ndarray
-    """On the safe side: the largest difference from a coarser grid's eigenvalues, at this frequency
-    and its neighbours, plus rounding errors."""
+    """The largest difference from a coarser grid, at this frequency and its neighbours, plus
+    rounding errors."""
     trace: float
-    """K(x, x) of the equivariant kernel: the sum of all its eigenvalues, and of the trace kernel's,
-    each multiplied by its entry in `multiplicities`."""
+    """K(x, x) of the equivariant kernel: the sum of its eigenvalues times `multiplicities`."""
     nodes: int
     """Nodes a pixel of the finer grid."""
 
@@ -93,6 +81,9 @@ def eigenvalues(
 ) -> Any:
     """Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
 
+    Entry k has frequency k_i at pixel i; it is exactly 0 where k is not 0 outside the receptive
+    field.
+
     Parameters
     ----------
     network : Network
@@ -107,34 +98,21 @@ def eigenvalues(
         Trace and GAP average the eigenvalues of the equivariant head, which reads pixel 0, over
         all shifts of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
     normalized : bool, default False
-        Divide the kernel by its value K(x, x) for the equivariant head. Works at any depth.
+        Divide the kernel by its value K(x, x) for the equivariant head. Without, an OverflowError
+        says where eigenvalues exceed float64.
     method : {"auto", "angles", "gegenbauer", "cosine"}, default "auto"
         Quadrature (``docs/theory/spectrum.md``). "gegenbauer" is the papers' rule, "cosine" the
         same for C0 = 2, and "auto" the one of fewer nodes of "angles" and "gegenbauer".
     nodes : int, optional
         Nodes a pixel: more than `max_frequency`; for "angles" more than π/4 times
-        (`max_frequency` + C0 − 2). By default relative errors at the highest frequencies are at
-        most 1e-4 by "angles", and up to a few percent by others for less than five channels.
+        (`max_frequency` + C0 − 2). The default has relative errors of at most 1e-4 by "angles".
     return_error : bool, default False
         Return a `Spectrum`: eigenvalues and errors. Twice the work.
     max_memory, max_points : float, default 4e9 and 1e11
-        Bytes that arrays may take, and points of the grid, over all layers, that may be computed:
-        most of an hour on one core. (`cost` tells both.)
+        Bytes of arrays, and points of the grid over all layers, most of an hour on one core, that
+        a call may take. (`cost` tells both.)
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
-
-    Returns
-    -------
-    ndarray, (max_frequency + 1, ..., max_frequency + 1), d axes; or Spectrum
-        Entry k is the eigenvalue of frequency k_i at pixel i; exactly 0 where k is not 0
-        outside the receptive field.
-
-    Raises
-    ------
-    ValueError
-        For a grid beyond `max_memory` or `max_points`.
-    OverflowError
-        If eigenvalues exceed float64; a deep kernel wants ``normalized=True``.
 
     Examples
     --------
@@ -147,7 +125,8 @@ def eigenvalues(
     """
     check_flag(return_error, "return_error")
     check_flag(normalized, "normalized")
-    request = _Request(network, n_channels, n_timepoints, max_frequency, kind, head, method, nodes)
+    space = n_channels, n_timepoints, max_frequency, head
+    request = _Request(network, space, kind, method, nodes)
     cost = request.cost(request.nodes)
     field = windows(network, request.d)[1][-1]
     grid = (
@@ -196,9 +175,8 @@ def cost(
     >>> spectrum.cost(literature.geifman_cnn(3), 2, 4, max_frequency=20).points
     3833324
     """
-    request = _Request(
-        network, n_channels, n_timepoints, max_frequency, kind, "equivariant", method, nodes
-    )
+    space = n_channels, n_timepoints, max_frequency, "equivariant"
+    request = _Request(network, space, kind, method, nodes)
     return request.cost(request.nodes)
 
 
@@ -206,23 +184,12 @@ class _Request:
     """Checked arguments, and the way from a grid to eigenvalues."""
 
     def __init__(
-        self,
-        network: Network,
-        n_channels: int,
-        n_timepoints: int,
-        max_frequency: int | Iterable[int],
-        kind: str,
-        head: str,
-        method: str,
-        nodes: int | None,
+        self, network: Network, space: tuple[Any, ...], kind: str, method: str, nodes: int | None
     ) -> None:
         check_network(network)
-        self.network = network
-        self.n_channels, self.d = check_channels(n_channels), check_pixels(n_timepoints)
-        self.max_frequency = check_frequencies(max_frequency, self.d)
+        self.n_channels, self.d, self.max_frequency, self.head = check_grid(*space)
+        self.network, self.kind = network, check_kind(kind)
         self.highest = max(self.max_frequency)
-        self.kind = check_choice(kind, "kind", KINDS)
-        self.head = check_choice(head, "head", HEADS)
         self.method = check_choice(method, "method", ("auto", *METHODS))
         counts = {name: default_nodes(name, self.n_channels, self.highest) for name in METHODS}
         if method == "auto":
@@ -249,10 +216,9 @@ class _Request:
         self._outer = taps(network.outer_filter(network.depth), self.d)
         # The highest frequency along each axis of the last layer's branch that is needed: pixel p
         # along `axis` + p has the integrals of pixel 0 along `axis`.
-        seen = {0, *(p + shift for p in self._outer for shift in shifts(head, self.d))}
-        self._reached = [
-            max(self.max_frequency[(axis + p) % self.d] for p in seen) for axis in range(self.d)
-        ]
+        seen = {0, *(p + shift for p in self._outer for shift in shifts(self.head, self.d))}
+        top, d = self.max_frequency, self.d
+        self._reached = [max(top[(axis + p) % d] for p in seen) for axis in range(d)]
 
     def cost(self, nodes: int) -> Cost:
         """Return what `compute` takes, in exact integers."""
@@ -274,9 +240,7 @@ class _Request:
         rest = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
         return lead, (*shape[:lead], *rest)
 
-    def compute(
-        self, nodes: int, normalized: bool, tick: Callable[[int], None]
-    ) -> tuple[np.ndarray, float]:
+    def compute(self, nodes: int, normalized: bool, tick: Tick) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
         complements, integrate = rule(self.method, self.n_channels, self.highest, nodes)
         last = KernelOnGrid(self.network, self.kind, complements, self.d, self.n_channels, tick)
@@ -304,26 +268,20 @@ class _Request:
     def rounding(self, found: np.ndarray, trace: float) -> np.ndarray:
         """Return the rounding errors to expect of eigenvalues.
 
-        Weights and sums add relative errors. A sum over n nodes averages errors of the kernel's
-        values. P_k changes k times as fast as the kernel where a node is rounded.
+        A sum over n nodes averages errors of the kernel's values. P_k changes k times as fast.
         """
         count = [harmonics(self.n_channels, k) for k in range(self.highest + 1)]
         one = np.array([1.0 if k == 0 else 1.0 / (n * self.nodes) for k, n in enumerate(count)])
-        noise = np.sqrt(outer_product(one[: k + 1] for k in self.max_frequency))
+        noise = np.sqrt(reduce(np.multiply.outer, [one[: k + 1] for k in self.max_frequency]))
         noise *= 1.0 + reduce(np.add.outer, [np.arange(k + 1) / 8 for k in self.max_frequency])
         eps = float(np.finfo(np.float64).eps)
         return eps * (_ROUNDINGS * np.abs(found) + 8.0 * trace * noise)
 
-    def _add_rotated(
-        self, result: np.ndarray, integrals: np.ndarray, pixels: dict[int, int]
-    ) -> None:
-        """Add the mean of `integrals` as seen by `pixels` (with counts), over shifts if asked.
-
-        Along pixels outside of their window the integrals have one entry, for frequency 0.
-        """
+    def _add_rotated(self, result: np.ndarray, found: np.ndarray, pixels: dict[int, int]) -> None:
+        """Add the mean of integrals as seen by `pixels` (with counts), over shifts if asked."""
         over = shifts(self.head, self.d)
         count = sum(pixels.values()) * len(over)
         for shift, (pixel, times) in product(over, pixels.items()):
-            seen = rotate(integrals, (pixel + shift) % self.d)
+            seen = rotate(found, (pixel + shift) % self.d)
             common = tuple(map(slice, map(min, result.shape, seen.shape)))
             result[common] += (times / count) * seen[common]

@@ -1,8 +1,8 @@
 """Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
 
 The recursion is ``theory.complements``. Pixel j carries the array of pixel 0 with the axes rotated
-by j: a transposed view. An array has 1 entry along pixels that a layer has not seen. The last
-layer, which has seen most pixels, is never stored, but computed block by block.
+by j. An array has 1 entry along pixels that a layer has not seen. The last layer is never stored,
+but computed block by block.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ...network import Filter, Network
 from ..complements import Arrays, Dual, activate, add_branch, input_state, relu_dual
 
 _BLOCK_ENTRIES = 100_000
-"""Points that go through an activation together. Raising it takes arrays out of the cache;
-lowering it adds calls of Python. Network(3), 4 pixels, on one AMD EPYC core: 85, 53, 43, 40, 46,
-49 ns a point for blocks of 3, 10, 30, 100, 300 and 1000 thousand points."""
+"""Points that go through an activation together. Network(3), 4 pixels, on one AMD EPYC core: 85,
+53, 43, 40, 46, 49 ns a point for blocks of 3, 10, 30, 100, 300 and 1000 thousand points."""
 
 _THREADS = 4
-"""Threads that evaluate blocks of a grid. NumPy releases Python's lock inside operations alone:
-more threads would mostly wait for one another. Chosen by that argument, not measured."""
+"""Threads that evaluate blocks of a grid; more would mostly wait for Python's lock."""
 
 Block = tuple[slice, ...]
+
+Tick = Callable[[int], None]
 
 
 def blocks(shape: tuple[int, ...], entries: int) -> Iterator[Block]:
@@ -70,8 +70,7 @@ def widen(pixels: frozenset[int], window: Filter, d: int) -> frozenset[int]:
 def windows(network: Network, d: int) -> tuple[list[frozenset[int]], list[frozenset[int]]]:
     """Return the pixels, relative to its own, that a unit of each layer depends on.
 
-    The first list has the pre-activations g^l, l = 1 … L. The second has the features f^l,
-    l = 0 … L: the last is the receptive field of the output.
+    The first list has pre-activations, l = 1 … L, the second features, l = 0 … L.
     """
     before, features = [], [widen(frozenset({0}), network.input_filter, d)]
     for layer in range(1, network.depth + 1):
@@ -87,29 +86,22 @@ def grid_shape(pixels: frozenset[int], d: int, nodes: int) -> tuple[int, ...]:
 
 
 class KernelOnGrid:
-    """A network's kernel on the grid of nodes with the given complements 1 − t, on d pixels.
+    """A network's kernel on the grid of nodes with given complements 1 − t: d pixels, C channels.
 
     The kernel of pixel 0 is ``carried``, with skip connections alone, plus the mean over the outer
     filter's taps k of ``rotate(branch, k)``. The kernel of a signal with itself is ``own``. All
-    are apart from ``scale``, a mantissa and an exponent of 2. `tick` is told how many more points
-    are done.
+    are apart from ``scale``, a mantissa and an exponent of 2.
     """
 
     def __init__(
-        self,
-        network: Network,
-        kind: str,
-        complements: np.ndarray,
-        d: int,
-        n_channels: int,
-        tick: Callable[[int], None] = lambda points: None,
+        self, network: Network, kind: str, complements: np.ndarray, d: int, C: int, tick: Tick
     ) -> None:
         self._parts, self._d, self._tick = network.parts, d, tick
         delta = self._mean(complements.reshape(-1, *[1] * (d - 1)), network.input_filter)
         self._state, self._tau = input_state(delta, network.parts, kind), network.parts.input
         skip, homogeneous = float(network.skip), activation_of(network).homogeneous
         # The variance q is mantissa · 2^exponent: it may exceed any float.
-        scale = 1.0 if network.input_scale is None else n_channels * network.input_scale
+        scale = 1.0 if network.input_scale is None else C * network.input_scale
         mantissa, exponent = math.frexp(scale)
         for layer, pixels in enumerate(windows(network, d)[0], start=1):
             q = 1.0 if homogeneous else math.ldexp(mantissa, exponent)
@@ -122,7 +114,7 @@ class KernelOnGrid:
                 break
             branches = [np.empty(self.shape) for _ in self._state]
             whole = tuple(slice(0, length) for length in self.shape)
-            self._sweep(lambda *values: values, whole, branches)
+            self._fill(lambda *values: values, whole, branches)
             boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
             self._state = add_branch(self._state, boxed, share)
             self._tau += share * (self._own - self._tau)
@@ -131,8 +123,7 @@ class KernelOnGrid:
         self.scale = mantissa * network.readout_scale, exponent
         self.own = skip + self._gain
         if kind == "ntk":
-            tangent = skip * self._tau + self._gain * self._own
-            self.own = tangent + self._parts.readout * self.own
+            self.own = skip * self._tau + self._gain * self._own + self._parts.readout * self.own
 
     @property
     def carried(self) -> np.ndarray:
@@ -146,20 +137,16 @@ class KernelOnGrid:
         def kernel(*branches: np.ndarray) -> Arrays:
             return (self._gain * self._kernel(self._own, *branches),)
 
-        self._sweep(kernel, block, [values])
+        self._fill(kernel, block, [values])
         return values
 
-    def _kernel(
-        self, own: float, delta: np.ndarray, epsilon: np.ndarray | None = None
-    ) -> np.ndarray:
+    def _kernel(self, own: float, delta: np.ndarray, *epsilon: np.ndarray) -> np.ndarray:
         """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `own`."""
         features = 1.0 - delta
-        return features if epsilon is None else (own - epsilon) + self._parts.readout * features
+        return (own - epsilon[0]) + self._parts.readout * features if epsilon else features
 
-    def _sweep(
-        self, function: Callable[..., Arrays], block: Block, results: list[np.ndarray]
-    ) -> None:
-        """Write ``function`` of the layer's branch to `results`, for a block and piece by piece."""
+    def _fill(self, function: Callable[..., Arrays], block: Block, out: list[np.ndarray]) -> None:
+        """Write ``function`` of the layer's branch to `out`, for a block and piece by piece."""
 
         def piece(part: Block) -> int:
             place = tuple(
@@ -169,12 +156,12 @@ class KernelOnGrid:
             branch = activate(
                 self._parts, self._tau, *means, dual=self._dual, own_slope=self._own_slope
             )
-            for result, value in zip(results, function(*branch), strict=True):
+            for result, value in zip(out, function(*branch), strict=True):
                 result[part] = value
-            return results[0][part].size
+            return out[0][part].size
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            for points in pool.map(piece, blocks(results[0].shape, _BLOCK_ENTRIES)):
+            for points in pool.map(piece, blocks(out[0].shape, _BLOCK_ENTRIES)):
                 self._tick(points)
 
     def _mean(self, array: np.ndarray, window: Filter, block: Block | None = None) -> np.ndarray:
@@ -190,11 +177,7 @@ class KernelOnGrid:
 
 
 def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]:
-    """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s.
-
-    μ0 is the value of μ on the diagonal, and s the branch's share of the variance after the layer.
-    ReLU has the same for all q.
-    """
+    """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s."""
     if network.is_relu:
         return relu_dual, 1.0, network.branch_gain, network.branch_share
     activation, c_w = activation_of(network), network.c_w

@@ -1,7 +1,6 @@
 """Spherical harmonics of a pixel: their number, and integrals against their zonal functions.
 
-``docs/theory/spectrum.md`` has the zonal functions P_k and the density w of a pixel's dot product,
-and says how fast rules converge.
+``docs/theory/spectrum.md`` has the zonal functions P_k and the density w of a pixel's dot product.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import scipy.fft
 import scipy.special
 from opt_einsum import contract
 
-from ...validation import HEADS, check_choice, check_integer, check_memory, check_real
-from ..arguments import check_channels, check_dot_products, check_frequencies, check_pixels
+from ...validation import check_integer, check_memory, check_real
+from ..arguments import check_channels, check_dot_products, check_grid
 
 METHODS = ("angles", "gegenbauer", "cosine")
 
@@ -44,16 +43,14 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
     return _zonal(1.0 - np.abs(t), np.where(t < 0, -1.0, 1.0), n_channels, max_frequency)
 
 
-def _zonal(
-    complement: np.ndarray, sign: np.ndarray, n_channels: int, max_frequency: int
-) -> np.ndarray:
+def _zonal(complement: np.ndarray, sign: np.ndarray, n_channels: int, highest: int) -> np.ndarray:
     """Return the zonal functions at t = sign · (1 − complement).
 
     Reinsch's recurrence of differences keeps its digits near t = 1.
     """
-    values = np.ones((max_frequency + 1, *complement.shape))
+    values = np.ones((highest + 1, *complement.shape))
     step = -complement
-    for k in range(max_frequency):
+    for k in range(highest):
         if k > 0:
             curvature = (2 * k + n_channels - 2) * complement * values[k]
             step = (k * step - curvature) / (k + n_channels - 2)
@@ -66,17 +63,13 @@ Transform = Callable[[np.ndarray, Mapping[int, int]], np.ndarray]
 """Takes values on a grid, and axes with their highest frequency; returns integrals along them."""
 
 
-def rule(
-    method: str, n_channels: int, max_frequency: int, nodes: int
-) -> tuple[np.ndarray, Transform]:
+def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.ndarray, Transform]:
     """Return the complements 1 − t at `nodes` nodes for one pixel, and the rule that integrates.
 
-    "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t. "cosine" has the same nodes
-    as "gegenbauer" for C0 = 2, θ = (m + ½)π/n, and a discrete cosine transform.
+    "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t, "cosine" a transform.
     """
     matrix = None  # weight times P_k at each node, (K + 1, n)
     angles: np.ndarray
-    weights: np.ndarray
     if method == "angles":
         x, weights = _gauss_legendre(nodes)
         angles = np.pi / 2 * (x + 1.0)
@@ -87,22 +80,19 @@ def rule(
     else:
         t, weights = scipy.special.roots_gegenbauer(nodes, (n_channels - 2) / 2)
         angles, weights = np.arccos(t[::-1]), weights[::-1]
-    if method != "cosine" or nodes <= max_frequency:
+    if method != "cosine" or nodes <= highest:
         # The density integrates to 1; a rule knows its norm to fewer digits than this sum has.
         weights = weights / weights.sum()
         complement = 2.0 * np.sin(np.minimum(angles, np.pi - angles) / 2) ** 2
         sign = np.where(angles > np.pi / 2, -1.0, 1.0)
-        matrix = weights * _zonal(complement, sign, n_channels, max_frequency)
+        matrix = weights * _zonal(complement, sign, n_channels, highest)
     return 2.0 * np.sin(angles / 2) ** 2, partial(_transform, matrix, nodes)
 
 
 def _transform(
     matrix: np.ndarray | None, n: int, values: np.ndarray, highest: Mapping[int, int]
 ) -> np.ndarray:
-    """Return the integrals along some axes for frequencies up to the highest of each.
-
-    Axes of length 1 belong to constants, whose integrals are 0 beyond frequency 0.
-    """
+    """Return integrals along axes up to the highest frequency of each; axes of length 1 remain."""
     d, highest = values.ndim, {axis: k for axis, k in highest.items() if values.shape[axis] == n}
     if not highest:
         return values
@@ -118,10 +108,7 @@ def _transform(
 
 
 def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights on [-1, 1], to the last digits: SciPy's are off by 1e-12 for 64.
-
-    Newton's iteration therefore ends in extended precision, where the machine has it.
-    """
+    """Return nodes and weights on [-1, 1], to the last digits: SciPy's are off by 1e-12 for 64."""
     count = nodes // 2  # the positive ones
     x = np.cos(np.pi * (np.arange(count) + 0.75) / (nodes + 0.5))
     x = np.append(x, [0.0] * (nodes % 2))
@@ -138,10 +125,7 @@ def _gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
-    """Return the number of nodes that serves frequencies up to `max_frequency`.
-
-    ``docs/theory/spectrum.md`` derives the numbers. The coarser grid of "angles" has `enough`.
-    """
+    """Return the number of nodes that serves frequencies up to `max_frequency` (spectrum.md)."""
     if method == "angles":
         omega = math.pi / 2 * (max_frequency + n_channels - 2)
         enough = math.ceil(omega / 2 + 5.5 * omega ** (1 / 3)) + 2
@@ -177,13 +161,11 @@ def multiplicities(
     >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2, head="gap")[2]
     array([ 2.5,  7.5, 15. ])
     """
-    n_channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    highest = check_frequencies(max_frequency, d)
-    check_choice(head, "head", HEADS)
+    n_channels, d, highest, head = check_grid(n_channels, n_timepoints, max_frequency, head)
     size = math.prod(k + 1 for k in highest)
     check_memory(16 * size, max_memory, f"max_frequency is {max_frequency!r}: for {d} pixels this")
     count = [float(harmonics(n_channels, k)) for k in range(max(highest) + 1)]
-    result = outer_product(np.array(count[: k + 1]) for k in highest)
+    result = reduce(np.multiply.outer, [np.array(count[: k + 1]) for k in highest])
     if head != "gap":
         return result
     for shift in range(1, d):  # Burnside's lemma: add the products that each shift keeps
@@ -211,7 +193,3 @@ def harmonics(n_channels: int, frequency: int) -> int:
     """
     c, k = check_channels(n_channels), check_integer(frequency, "frequency", 0)
     return math.comb(k + c - 1, c - 1) - (math.comb(k + c - 3, c - 1) if k > 1 else 0)
-
-
-def outer_product(factors: Iterable[np.ndarray]) -> np.ndarray:
-    return reduce(np.multiply.outer, factors)

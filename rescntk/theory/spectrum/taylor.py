@@ -16,28 +16,25 @@ from scipy.special import gamma, gammaincc, gammaln
 
 from ...engines.boxes import circular_mean
 from ...network import Filter, Network, check_relu
-from ...validation import HEADS, KINDS, check_choice, check_integer
-from ..arguments import check_channels, check_pixel_set, check_pixels
+from ...validation import check_integer
+from ..arguments import check_channels, check_kind, check_pixels, check_theorem
 from ..complements import arc_cosines, check_nonzero
 from .decay import check_input_window, relative_pixels
 from .grid import rotate, shifts, taps
 
 _MOST_PRODUCTS = 2e9
-"""Most pairs of coefficients in a product of two series: 4 seconds of one AMD EPYC core. A network
-has about five products a layer."""
+"""Most pairs of coefficients in a product of two series: 4 seconds of one AMD EPYC core."""
 
 _DEGREE = 256
 """Highest degree of the power series. Beyond it coefficients, times their power, are taken to lie
-between the last ones and their known limit; at this degree they are within a percent of it.
-Raising it costs time like its square."""
+between the last ones and their known limit, which are within a percent."""
 
 _FREQUENCIES = 64
-"""Highest frequency at which the zonal moments are searched for their least and largest. They have
-them at frequency 1 or in the known limit in 2 to 12 channels."""
+"""Highest frequency at which the zonal moments are searched for their least and largest."""
 
 _CUBE, _ROOT = 2.0 * math.sqrt(2.0) / (3.0 * math.pi), math.sqrt(2.0) / math.pi
-"""Factors of (1 − ρ)^(3/2) in κ1 and of −(1 − ρ)^(1/2) in κ0 near ρ = 1 (lemma C.4). Near ρ = −1
-they are the factors of the same powers of 1 + ρ, both with the sign +."""
+"""Factors of (1 − ρ)^(3/2) in κ1 and of −(1 − ρ)^(1/2) in κ0 near ρ = 1 (lemma C.4). Near ρ = −1,
+with 1 + ρ, both have the sign +."""
 
 _NU = {"gpk": 2.5, "ntk": 1.5}
 """Powers with which coefficients of the kernel of equal dot products fall (lemma C.6)."""
@@ -76,6 +73,9 @@ def taylor_coefficients(
 ) -> np.ndarray:
     """Return the Taylor coefficients of a normalized equivariant kernel (lemmas C.1, C.2, C.7).
 
+    Entry n of the array with d axes multiplies the product of the powers n_i of the dot products
+    t_i. All coefficients, of all degrees, sum to 1.
+
     Parameters
     ----------
     network : Network
@@ -83,17 +83,6 @@ def taylor_coefficients(
     n_timepoints, max_degree : int
         Number d of pixels, and highest power of each pixel's dot product.
     kind : {"gpk", "ntk"}
-
-    Returns
-    -------
-    ndarray, (max_degree + 1, ..., max_degree + 1), d axes
-        Entry n multiplies the product of the powers n_i of the dot products t_i. The kernel is
-        normalized: all coefficients, of all degrees, sum to 1.
-
-    Raises
-    ------
-    ValueError
-        For more than 2e9 pairs of coefficients, and for a kernel that is 0 for every signal.
 
     Examples
     --------
@@ -103,7 +92,8 @@ def taylor_coefficients(
     array([[0.4937, 0.1005],
            [0.1005, 0.0093]])
     """
-    check_series(network, kind)
+    check_relu(network, ": the recursion of Taylor coefficients is about κ0 and κ1")
+    check_nonzero(network, check_kind(kind))
     d, degree = check_pixels(n_timepoints), check_integer(max_degree, "max_degree", 0)
     products = float(degree + 1) ** (2 * d)
     if products > _MOST_PRODUCTS:
@@ -160,8 +150,7 @@ def kernel_series(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the series H_i F of the last pre-activations, and of the normalized kernel.
 
-    `first`, (n_series, K + 1, ...), are the series of the input layer. Results have its shape.
-    `mean` takes the mean of series over a filter's window. All terms are positive.
+    `first`, (n_series, K + 1, ...), are the input layer's. `mean` takes means over a window.
     """
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     F, T = first, parts.input * first
@@ -238,12 +227,6 @@ def _shifted(n: np.ndarray | tuple[int, ...], shape: tuple[int, ...]) -> tuple[t
     return target, (slice(None), *kept)
 
 
-def check_series(network: Network, kind: str) -> None:
-    """Raise ValueError if the kernel has no Taylor series here: not ReLU, or 0."""
-    check_relu(network, ": the recursion of Taylor coefficients is about κ0 and κ1")
-    check_nonzero(network, check_choice(kind, "kind", KINDS))
-
-
 class DecayConstants(NamedTuple):
     """Theorem 5.1 for a normalized kernel and one set of pixels."""
 
@@ -294,10 +277,8 @@ def decay_constants(
     >>> bool(low <= value <= high)
     True
     """
-    check_series(network, kind)
-    check_choice(head, "head", HEADS)
-    C, d = check_channels(n_channels), check_pixels(n_timepoints)
-    chosen = check_pixel_set(pixels, pixels, d)
+    C, d, chosen = check_theorem(network, n_channels, n_timepoints, pixels, kind, head)
+    check_nonzero(network, kind)
     check_input_window(network)
     s, nu, least, largest = len(chosen), _NU[kind], 0.0, 0.0
     moved = [{(p + shift) % d for p in chosen} for shift in shifts(head, d)]
@@ -308,15 +289,12 @@ def decay_constants(
         # the kernel whose dot products are t at the s pixels, else 1.
         inside = np.array([float(pixel in own) for pixel in range(d)])
         _, kernel, _, _, limits = one_variable(network, 1.0 - inside, inside, kind)
-        n, (at_1, at_minus_1) = np.arange(s, _DEGREE + 1), limits[:, 0]
+        n, (at_1, at_minus_1) = np.arange(s, _DEGREE + 1), limits[0]
         largest += max(float((n**nu * kernel[0, s:]).max()), float(at_1 + abs(at_minus_1)))
-    return DecayConstants(
-        pixels=relative_pixels(chosen, d),
-        lower=least / len(moved) * _least_of_powers(C) ** s,
-        upper=largest / len(moved) * _sum_of_moments(C, s, nu),
-        lower_exponent=-(C + 2.0),
-        upper_exponent=-(C - 1.0) - 2.0 * (nu - 1.0) / s,
-    )
+    lower = least / len(moved) * _least_of_powers(C) ** s
+    upper = largest / len(moved) * _sum_of_moments(C, s, nu)
+    exponents = -(C + 2.0), -(C - 1.0) - 2.0 * (nu - 1.0) / s
+    return DecayConstants(relative_pixels(chosen, d), lower, upper, *exponents)
 
 
 def one_variable(
@@ -324,25 +302,22 @@ def one_variable(
 ) -> tuple[np.ndarray, ...]:
     """Return series in one variable t, for dot products constant + slope · t of d pixels.
 
-    Dot products that are not constant are 1 at t = 1. The series (d, degrees) are the last
-    pre-activations' and the kernel's. Other results are (2, d), at the ends t = ±1: the last
-    pre-activations' values, the factors of their x^(3/2), x the distance of t from its end, and
-    the ends' shares in the limit of n^ν times the kernel's coefficients.
+    The series (d, degrees) are the last pre-activations' and the kernel's. Other results, (d, 2),
+    are at the ends t = ±1: the last pre-activations' values, the factors of x^(3/2), x the distance
+    from the end, and the shares in the limit of n^ν times the kernel's coefficients.
     """
-    first = np.zeros((len(slope), _DEGREE + 1))
-    first[:, 0], first[:, 1] = constant, slope
-    before, kernel = kernel_series(
-        network, first, lambda series, window: circular_mean(series, *window), kind
-    )
-    # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2).
-    s, parts = network.branch_share, network.parts
-    F = constant + np.array([[1.0], [-1.0]]) * slope
-    slope, tau = np.broadcast_to(slope, F.shape), parts.input
-    T, cube, root = parts.input * F, np.zeros_like(F), np.zeros_like(F)
 
     def mean(values: np.ndarray, window: Filter) -> np.ndarray:
-        return circular_mean(values.T, *window).T
+        return circular_mean(values, *window)
 
+    first = np.zeros((len(slope), _DEGREE + 1))
+    first[:, 0], first[:, 1] = constant, slope
+    before, kernel = kernel_series(network, first, mean, kind)
+    # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2).
+    s, parts = network.branch_share, network.parts
+    F = constant[:, None] + np.array([1.0, -1.0]) * slope[:, None]
+    slope, tau = np.broadcast_to(slope[:, None], F.shape), parts.input
+    T, cube, root = parts.input * F, np.zeros_like(F), np.zeros_like(F)
     for layer in range(1, network.depth + 1):
         inner, outer = network.inner_filter(layer), network.outer_filter(layer)
         u, steep, cube_before = mean(F, inner), mean(slope, inner), mean(cube, inner)
@@ -389,14 +364,14 @@ def _lower_coefficient(
             unit = (tap - pixel) % d
             g = before[unit : unit + 1].copy()
             g[0, 0] = 0.0
-            cube = cube_before[:, unit] * (1.0 + r * (value_before[:, unit] - u_0))
+            cube = cube_before[unit] * (1.0 + r * (value_before[unit] - u_0))
             bound *= _least((g + r / 2 * multiply(g, g))[0], cube / gamma(-1.5))
         of_window += count / network.outer_filter_size * bound
     several = of_branch * network.branch_share * of_window
     if s > 1:
         return several
     unit = -next(iter(pixels)) % d  # the output at which `pixels` is the variable's pixel
-    return max(several, of_features * _least(kernel[unit], limits[:, unit]))
+    return max(several, of_features * _least(kernel[unit], limits[unit]))
 
 
 def _least(series: np.ndarray, ends: np.ndarray) -> float:
@@ -423,11 +398,8 @@ def _moment_limit(n_channels: int) -> float:
 
 
 def _sum_of_moments(n_channels: int, s: int, nu: float) -> float:
-    """Return the bound on the sum over N of N^−ν, times the largest product of s moments.
-
-    With a = (C0 − 1)/2, moments are at most M n^−a exp(−k²/2n). Powers of k are left out.
-    """
-    a = (n_channels - 1) / 2
+    """Return the bound on the sum over N of N^−ν, times the largest product of s moments."""
+    a = (n_channels - 1) / 2  # moments are at most M n^−a exp(−k²/2n)
     n = np.arange(1.0, 4 * _FREQUENCIES)
     k = n[:, None]
     k, n = (values[(n >= k) & ((n - k) % 2 == 0)] for values in np.broadcast_arrays(k, n))

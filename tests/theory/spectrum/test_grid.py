@@ -25,7 +25,7 @@ TWO = literature.barzilai_resnet
 def on_grid(network, kind, angles, d, n_channels):
     """Return the equivariant kernel on the tensor grid of `angles`, and K(x, x)."""
     complements = 2 * np.sin(np.asarray(angles) / 2) ** 2
-    last = grid.KernelOnGrid(network, kind, complements, d, n_channels)
+    last = grid.KernelOnGrid(network, kind, complements, d, n_channels, lambda points: None)
     branch = last.branch(tuple(slice(0, length) for length in last.shape))
     taps = grid.taps(network.outer_filter(network.depth), d)
     values = sum(times * grid.rotate(branch, pixel) for pixel, times in taps.items())

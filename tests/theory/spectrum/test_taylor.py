@@ -99,7 +99,7 @@ def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
 def test_even_and_odd_frequencies_of_one_pixel(kind, power):
     """Cones at 0 and π: constants a ± b; at depth 1 odd frequencies above 1 are absent."""
     values = spectrum.eigenvalues(rk.Network(3, 1), 3, 1, 48, kind, normalized=True)
-    a, b = one_variable(rk.Network(3, 1), np.zeros(1), np.ones(1), kind)[-1][:, 0]
+    a, b = one_variable(rk.Network(3, 1), np.zeros(1), np.ones(1), kind)[-1][0]
     even, odd = (values[k] * (k + 0.5) ** power for k in (48, 47))
     assert b > 0 and abs(even / odd / ((a + b) / (a - b)) - 1) < 2e-3
     first = spectrum.eigenvalues(rk.Network(1, 1), 3, 1, 9, kind, normalized=True)
