@@ -54,11 +54,6 @@ def receptive_fields(
     explain : bool, default True
         Explain lines and markers in the legend; one panel of a figure is enough.
 
-    Raises
-    ------
-    ValueError
-        For networks that are no mapping or empty, and for what ``locality.fields`` refuses.
-
     Examples
     --------
     >>> from rescntk import literature, plots
@@ -95,9 +90,8 @@ def receptive_fields(
 def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = None) -> Any:
     """Draw eigenvalues over a frequency that is spread over one, two, three … pixels.
 
-    Figure 1 of Barzilai et al. 2022. Markers are eigenvalues, filled for even frequencies; those
-    that do not exceed their errors are left out. Dotted lines have the slopes of the law of
-    ``spectrum.singularity_exponent``, through the highest even frequency.
+    Figure 1 of Barzilai et al. 2022. Markers are eigenvalues above their errors, filled for even
+    frequencies. Dotted lines have the slopes of ``spectrum.singularity_exponent``.
 
     Parameters
     ----------
@@ -253,8 +247,7 @@ def kernel_spectra(
 ) -> Any:
     """Draw the Fourier coefficients of kernels on the circle, relative to the largest.
 
-    Figure 7 of Tirer et al. 2022, from frequency 1 on, with both axes logarithmic. Coefficients
-    below eps of the largest are left out.
+    Figure 7 of Tirer et al. 2022, from frequency 1 on, down to eps of the largest.
 
     Parameters
     ----------
@@ -264,8 +257,7 @@ def kernel_spectra(
         The last frequency drawn, at most half the samples.
     ax : matplotlib Axes, by default those of a new figure; returned
     absolute : bool, default False
-        Draw ``smoothness.magnitudes`` themselves, as in the figure, whose FFT is not divided by
-        its number of samples: 4096 times larger.
+        Draw ``smoothness.magnitudes`` themselves; the figure's are 4096 times larger.
 
     Examples
     --------

@@ -22,8 +22,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1
 def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None = None) -> Any:
     """Draw condition numbers of CGPK and ResCGPK over depth, with bounds and asymptotes.
 
-    Figure 3 of Barzilai et al. 2022. Open markers at the upper edge are infinite condition numbers,
-    as of signals that are there twice. The asymptotic law is drawn from depth 10 on.
+    Figure 3 of Barzilai et al. 2022. Open markers at the upper edge are infinite condition numbers.
 
     Parameters
     ----------
@@ -86,7 +85,8 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
 def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = None) -> Any:
     """Draw normalized tangent kernels against the correlation, a line for each depth.
 
-    The two pictures of Huang et al. 2020. Thick grey lines are the limits.
+    The two pictures of Huang et al. 2020: columns are FFNet and ResNet, rows are kernels and
+    absolute distances above 1e-14 from the limits, which are thick grey lines.
 
     Parameters
     ----------
@@ -94,13 +94,7 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
         Correlations of the pairs.
     kernels : KernelsOverDepth
         From ``degeneracy.kernels_over_depth`` on n signals and one other: (n_depths, n, 1).
-    axes : ndarray of matplotlib Axes, (2, 2), by default those of a new figure
-
-    Returns
-    -------
-    ndarray of matplotlib Axes, (2, 2)
-        Columns are FFNet and ResNet. Rows are kernels and absolute distances from the limits, but
-        for rounding errors of at most 1e-14.
+    axes : ndarray of matplotlib Axes, (2, 2), by default those of a new figure; returned
 
     Examples
     --------
@@ -147,7 +141,6 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
 def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """Draw distances from predicted limits over depth, with the predicted laws.
 
-    Markers are distances, in root mean square over pairs of signals. Lines are predicted laws.
     Where the constant of a law is not predicted, its line passes through the last marker.
 
     Parameters

@@ -52,11 +52,6 @@ def figure(size: tuple[float, float]) -> Any:
     size : tuple of float
         Width and height in inches.
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed; all other pictures raise it, too.
-
     Examples
     --------
     >>> from rescntk import plots

@@ -1,8 +1,7 @@
-r"""Condition numbers of kernel matrices over depth.
+"""Condition numbers of kernel matrices over depth.
 
 Barzilai et al. 2022, section 6.2: a normalized kernel matrix is compared with the
 *double-constant* matrix that has 1 on the diagonal and the mean off-diagonal entry b off it.
-Its eigenvalues are :math:`1 - b` (n − 1 times) and :math:`1 - b + nb`.
 """
 
 from __future__ import annotations

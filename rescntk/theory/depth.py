@@ -80,8 +80,8 @@ def check(
         From a depth to a `Network`: any function, or a family of ``theory.families``, which
         knows its limit.
     X : ndarray, (n_cases, n_channels, n_timepoints), optional
-        At least 3 different signals, 2 where there is a prediction. The default is 6 drawn
-        uniformly from the multi-sphere, 4 channels × 5 pixels (1 pixel where no filter is larger).
+        At least 3 different signals, 2 where there is a prediction. The default is 6 drawn from
+        the multi-sphere, 4 channels × 5 pixels (1 pixel where no filter is larger).
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the previous depth.
     kind, head, engine, progress
@@ -91,20 +91,15 @@ def check(
         Instead of the family's own; the last three are a limit without a rate.
     tolerance : float, default 0.1
         Longest error bar that tells: of an exponent or a constant, relative to it; of a limit,
-        relative to the distance at the shallowest network. A limit's bar may also be as long as
-        the distance at the deepest network.
+        relative to the distance at the shallowest network, or the distance at the deepest.
     rng : Generator or int, default 0
         For drawing signals.
 
     Examples
     --------
     >>> from rescntk.theory import depth, families
-    >>> ladder = [2**k for k in range(3, 11)]
-    >>> depth.check(families.resnet(gamma=1.0), depths=ladder).verdict
+    >>> depth.check(families.resnet(gamma=1.0), depths=[2**k for k in range(3, 11)]).verdict
     'agrees'
-    >>> linear = families.resnet(gamma=1.0).predict("ntk")  # the dot product
-    >>> depth.check(families.resnet(gamma=0.5), depths=ladder, prediction=linear).verdict
-    'contradicts'
     """
     ladder = _check_ladder(depths)
     tolerance = check_constant(tolerance, "tolerance")

@@ -115,10 +115,7 @@ def extrapolate(
 def fit_exponent(
     depths: np.ndarray, sizes: np.ndarray, noise: np.ndarray, corrections: Corrections
 ) -> tuple[float, float]:
-    """Return p of sizes that fall like L^-p (log L)^k, (n,), and its standard error.
-
-    Two neighbours give an exponent; with a logarithm, three.
-    """
+    """Return p of sizes that fall like L^-p (log L)^k, (n,), and its standard error."""
     end = _above_rounding(sizes, noise)
     if end < LEAST_DEPTHS - 1 or (sizes[:end] <= 0).any():
         return math.nan, math.inf
@@ -165,15 +162,12 @@ def step_rates(
 def fit_limits(
     depths: np.ndarray, values: np.ndarray, noise: np.ndarray, corrections: Corrections
 ) -> tuple[tuple[float, float], np.ndarray, np.ndarray]:
-    """Return p of the steps with its error, and the limits of the pairs with their errors.
-
-    The errors are infinite where the steps may not fall.
-    """
+    """Return p of the steps with its error, and the limits of the pairs with their errors."""
     places, rates, rate_noise = step_rates(depths, values, noise)
     p, error = fit_exponent(places, rates, rate_noise, corrections)
     if rates[-1] <= rate_noise[-1]:  # nothing moves
         return (p, error), values[-1], np.abs(values[-1] - values[-2]) + noise[-1]
-    if not p > STANDARD_ERRORS * error:
+    if not p > STANDARD_ERRORS * error:  # the steps may not fall
         return (p, error), values[-1], np.full(values.shape[1], np.inf)
     q = corrections.exponent
     limits, errors = extrapolate(depths, values, noise, (p, p, p + q, p + q))

@@ -5,9 +5,8 @@ For networks with α = a·depth^-γ:
 ========================  ==============================  =============================
 γ                         normalized GPK                  normalized NTK
 ========================  ==============================  =============================
-γ > ½                     dot product, L^(1−2γ)           dot product, L^(1−2γ); with a
-                                                          frozen readout the kernel of
-                                                          one layer, L^-min(2γ−1, 1)
+γ > ½, frozen readout     dot product, L^(1−2γ)           one layer, L^-min(2γ−1, 1)
+γ > ½                     dot product, L^(1−2γ)           dot product, L^(1−2γ)
 γ = ½                     flow to time 1, L^-1            flow to time 1, L^-1
 0 < γ < ½                 1, L^(4γ−2)                     ¼, L^(2γ−1)
 0 (α fixed) or no skips   1, (9π²/2) s² L^-2              ¼, (3/8) log(L) L^-1
@@ -41,8 +40,8 @@ class Prediction:
     Parameters
     ----------
     limit : Kernel, float, ndarray (n, n), or callable
-        The normalized kernel at infinite depth. A number stands for all pairs of different
-        signals. A callable takes signals and a head and returns *complements*, 1 − limit.
+        The normalized kernel at infinite depth, or its value for all pairs of different signals. A
+        callable takes signals and a head and returns *complements*, 1 − limit.
     exponent, log_power : float, optional, and {0, 1}, default 0
         p, positive, and k.
     constant : float or callable, optional

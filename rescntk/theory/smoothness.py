@@ -211,8 +211,7 @@ def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    Smaller is smoother. With kinks it grows like :math:`\sqrt{n\_samples}`: compare at equal
-    sampling.
+    Smaller is smoother. Compare at equal sampling: with kinks it grows with the samples.
 
     Parameters
     ----------

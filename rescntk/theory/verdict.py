@@ -1,7 +1,7 @@
 """The verdict on kernels over a ladder of depths: fits beside predictions, in one table.
 
-One rule judges the limit, the exponent and the constant. A prediction outside the error bar is
-contradicted. A prediction inside agrees if the bar is short enough to tell, and is open otherwise.
+A prediction outside the error bar of its fit is contradicted. A prediction inside agrees if the bar
+is short enough to tell, and is open otherwise.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Eigenvalues of convolutional kernels on the multi-sphere: an integral for each frequency.
 
-Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6; and
-``docs/theory/spectrum.md``.
+Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6.
 """
 
 from __future__ import annotations
@@ -119,9 +118,8 @@ def eigenvalues(
     >>> from rescntk import literature
     >>> from rescntk.theory import spectrum
     >>> network = literature.barzilai_resnet(depth=2)
-    >>> found = spectrum.eigenvalues(network, 2, 3, (8, 0, 0), return_error=True)
-    >>> bool((found.errors < 1e-3 * found.eigenvalues).all())
-    True
+    >>> spectrum.eigenvalues(network, 2, 3, (2, 0, 0), normalized=True).ravel().round(4)
+    array([0.3223, 0.1815, 0.0072])
     """
     check_flag(return_error, "return_error")
     check_flag(normalized, "normalized")

@@ -44,10 +44,7 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
 
 
 def _zonal(complement: np.ndarray, sign: np.ndarray, n_channels: int, highest: int) -> np.ndarray:
-    """Return the zonal functions at t = sign · (1 − complement).
-
-    Reinsch's recurrence of differences keeps its digits near t = 1.
-    """
+    """Return the zonal functions at t = sign · (1 − complement), by Reinsch's recurrence."""
     values = np.ones((highest + 1, *complement.shape))
     step = -complement
     for k in range(highest):
@@ -156,8 +153,6 @@ def multiplicities(
     Examples
     --------
     >>> from rescntk.theory import spectrum
-    >>> spectrum.multiplicities(3, 2, 2)[2]
-    array([ 5., 15., 25.])
     >>> spectrum.multiplicities(n_channels=3, n_timepoints=2, max_frequency=2, head="gap")[2]
     array([ 2.5,  7.5, 15. ])
     """
