@@ -110,7 +110,7 @@ def check_grid(
     except TypeError:
         given = (max_frequency,) * d
     if len(given) != d:
-        raise ValueError(f"max_frequency is {max_frequency!r}, expected an integer or {d} integers")
+        raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
     return channels, d, highest, check_head(head)
 

@@ -203,7 +203,7 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     for low, high in pairwise(ladder):
         if high < _LEAST_RATIO * low:
             raise ValueError(
-                f"depths has {low} and then {high}, expected at least {_LEAST_RATIO} times as much"
+                f"depths has {low} and then {high}, expected each at least {_LEAST_RATIO} times it"
             )
     if ladder[-1] > _MOST_LAYERS:
         raise ValueError(f"depths has {ladder[-1]}, expected at most {_MOST_LAYERS} layers")

@@ -137,7 +137,7 @@ def test_profiles():
         ({"family": 3}, "family is 3, expected a function"),
         ({"family": lambda n: n}, "network is 8, expected a rescntk.Network"),
         ({"depths": (1, 2, 4)}, "expected at least 6"),
-        ({"depths": (8, 16, 32, 64, 65, 128)}, "depths has 64 and then 65, expected at least"),
+        ({"depths": (8, 16, 32, 64, 65, 128)}, "depths has 64 and then 65, expected each"),
         ({"depths": (8, 16, 32, 64, 128, 16)}, "depths has 128 and then 16"),
         ({"depths": 5}, "depths is 5"),
         ({"tolerance": -0.1}, "tolerance is -0.1, expected a finite number of at least 0"),
