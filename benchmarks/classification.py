@@ -25,17 +25,7 @@ from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import (
-    CURVE_DRAWS,
-    CURVE_SETS,
-    CURVE_SIZES,
-    METHODS,
-    SEEDS,
-    SETS,
-    ceilings,
-    draw_signals,
-    signals,
-)
+from classification_methods import CURVE_SETS, METHODS, SEEDS, SETS, ceilings, curve, load, signals
 from classification_report import curve_table, draw, draw_curves, table
 from harness import Row, read, write
 
@@ -45,14 +35,9 @@ FIRST_SETS = ("ItalyPowerDemand", "BasicMotions")
 # -- one method on one set, in a process of its own; aeon is imported for aeon's methods alone
 
 
-def arrays(path: str) -> tuple[np.ndarray, ...]:
-    with np.load(path) as file:
-        return tuple(file.values())
-
-
 def cold(method: str, path: str) -> float:
     """Return the seconds of fitting and predicting for the first time in this process."""
-    begin, (X, y, Z, _) = time.time(), arrays(path)
+    begin, (X, y, Z, _) = time.time(), load(path)
     reading = time.time() - begin
     METHODS[method](0).fit(X, y).predict(Z)
     return time.time() - float(os.environ["BENCHMARK_START"]) - reading
@@ -60,7 +45,7 @@ def cold(method: str, path: str) -> float:
 
 def accuracy(method: str, path: str) -> Row:
     """Return accuracies and seconds, cold and then warm."""
-    cold_seconds, (X, y, Z, truth) = cold(method, path), arrays(path)
+    cold_seconds, (X, y, Z, truth) = cold(method, path), load(path)
     accuracies, seconds = [], []
     for seed in SEEDS.get(method, (0,)):
         begin = time.perf_counter()
@@ -72,19 +57,6 @@ def accuracy(method: str, path: str) -> Row:
         "warm_seconds": float(np.mean(seconds)),
         "cold_seconds": cold_seconds,
     }
-
-
-def curve(method: str, path: str) -> list[Row]:
-    X, y, Z, truth = arrays(path)
-    X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
-    rows = []
-    for size in CURVE_SIZES:
-        for number in range(CURVE_DRAWS):
-            train, test = draw_signals(y, size, number)
-            predicted = METHODS[method](number).fit(X[train], y[train]).predict(X[test])
-            share = float(np.mean(predicted == y[test]))
-            rows.append({"size": size, "draw": number, "accuracy": share})
-    return rows
 
 
 # -- the process that starts the others
@@ -134,11 +106,9 @@ def gather(
 
 
 def main() -> None:
-    options = harness.options(
-        __doc__,
-        curves={"action": "store_true", "help": "learning curves instead"},
-        design={"action": "store_true", "help": "what our plan rests on instead"},
-    )
+    others = {"curves": "learning curves", "design": "what our plan rests on"}
+    flags = {name: {"action": "store_true", "help": what} for name, what in others.items()}
+    options = harness.options(__doc__, **flags)
     sets = (CURVE_SETS if options.curves else SETS)[: 2 if options.quick else None]
     if options.design:
         import classification_design

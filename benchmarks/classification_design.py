@@ -93,16 +93,13 @@ def report(sets: dict[str, tuple[list[str], list[Split]]]) -> str:
         line(f"the first {most}", [range(min(most, count)) for count in counts])
     for power in POWERS:
         line(f"all, weights 1/error^{power:g}", [range(count) for count in counts], power)
-    lines = [
+    return harness.page(
         "# What our classifier averages",
-        "",
         "Made by `benchmarks/classification.py --design`: mean accuracies on random parts of the "
         "training sets. Signals that a pass leaves as long as they are have no block statistics, "
         "so that sets of short signals have fewer passes.",
-        "",
-        *harness.table(("averaged", *sets, "mean"), cells),
-    ]
-    return "\n".join(lines) + "\n"
+        harness.table(("averaged", *sets, "mean"), cells),
+    )
 
 
 def with_notes(text: str, path: Path) -> str:

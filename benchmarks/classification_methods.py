@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import make
+from harness import Row, make
 
 SETS = (
     "GunPoint",
@@ -85,6 +85,14 @@ def signals(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return (*datasets.load_labelled(name), *datasets.load_labelled(name, "test"))
 
 
+def load(path: str) -> tuple[np.ndarray, ...]:
+    with np.load(path) as file:
+        return tuple(file.values())
+
+
+# -- learning curves
+
+
 def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
     """Return indices of `size` training signals and of test signals, the same for all methods.
 
@@ -114,3 +122,16 @@ def ceilings(name: str) -> dict[int, float]:
         drawn = [draw_signals(y, size, draw) for draw in range(CURVE_DRAWS)]
         shares[size] = float(np.mean([np.isin(y[test], y[train]).mean() for train, test in drawn]))
     return shares
+
+
+def curve(method: str, path: str) -> list[Row]:
+    X, y, Z, truth = load(path)
+    X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
+    rows = []
+    for size in CURVE_SIZES:
+        for number in range(CURVE_DRAWS):
+            train, test = draw_signals(y, size, number)
+            predicted = METHODS[method](number).fit(X[train], y[train]).predict(X[test])
+            share = float(np.mean(predicted == y[test]))
+            rows.append({"size": size, "draw": number, "accuracy": share})
+    return rows

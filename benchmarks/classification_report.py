@@ -6,16 +6,7 @@ from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import (
-    CURVE_DRAWS,
-    CURVE_SETS,
-    CURVE_SIZES,
-    FAST,
-    METHODS,
-    OURS,
-    ROCKETS,
-    SETS,
-)
+from classification_methods import CURVE_DRAWS, CURVE_SIZES, FAST, METHODS, OURS, ROCKETS, SETS
 from harness import Row
 
 BARS = {OURS: (0.95, 60.0), FAST: (0.93, 10.0)}
@@ -57,19 +48,14 @@ def table(rows: list[Row]) -> str:
             last[m]["compiling, once on a machine"] = duration(max(more, 0.0))
     for title in dict.fromkeys(title for texts in last.values() for title in texts):
         cells.append((title, *(last.get(m, {}).get(title, "–") for m in methods)))
-    lines = [
+    return harness.page(
         "# Accuracy of classifiers on data sets that aeon brings along",
-        "",
-        *harness.table(("set", *methods), cells),
-        "",
+        harness.table(("set", *methods), cells),
         f"Seconds of fitting and predicting on {os.cpu_count()} cores: warm, the second time in a "
         "process; cold, in a new process, imports included. Compiling: how much longer the first "
         "process of all takes, whose code is not in numba's cache yet.",
-        "",
-    ]
-    if OURS in mean and len(sets) == len(SETS):
-        lines += verdicts(mean, warm, value)
-    return "\n".join([*lines, ""])
+        verdicts(mean, warm, value) if OURS in mean and len(sets) == len(SETS) else [],
+    )
 
 
 def complete(rows: list[Row], sets: Sequence[str]) -> list[str]:
@@ -82,7 +68,6 @@ def duration(seconds: float) -> str:
 
 
 def verdicts(mean: Mapping[str, float], warm: Mapping[str, float], value: Mapping) -> list[str]:
-
     def judged(margin: float, form: str) -> str:
         return "met" if margin > -1e-9 else f"missed by {form.format(-margin)}"
 
@@ -172,7 +157,7 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
     from rescntk import plots
     from rescntk.plots.style import tidy
 
-    sets = [s for s in CURVE_SETS if any(row["set"] == s for row in rows)]
+    sets = [s for s in ceilings if any(row["set"] == s for row in rows)]
     figure = plots.figure((2.6 * len(sets) + 1.6, 4.2))
     axes = np.atleast_1d(figure.subplots(1, len(sets), sharey=True))
     for ax, name in zip(axes, sets, strict=True):
@@ -199,8 +184,8 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
 
 
 def curve_table(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> str:
-    lines = ["# Accuracy of classifiers by number of training signals", ""]
-    for name in CURVE_SETS:
+    tables = []
+    for name in ceilings:
         methods = complete(rows, [name])
         if not methods:
             continue
@@ -210,10 +195,11 @@ def curve_table(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
             texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in pairs]
             cells.append((size, *texts, f"{ceilings[name][size]:.3f}"))
         header = (f"{name}, training signals", *methods, "ceiling")
-        lines += [*harness.table(header, cells, left=()), ""]
-    lines.append(
+        tables.append(harness.table(header, cells, left=()))
+    return harness.page(
+        "# Accuracy of classifiers by number of training signals",
+        *tables,
         f"Means of {CURVE_DRAWS} draws from training and test signals together, the same for all "
         "methods, ± standard errors. Ceiling: the share of test signals whose class was among the "
-        "training signals; nobody can be right more often."
+        "training signals; nobody can be right more often.",
     )
-    return "\n".join(lines) + "\n"

@@ -10,7 +10,6 @@ The script writes cpu.json; cpu.md, the table; cpu.png, the cost against each si
 """
 
 import datetime
-import os
 import platform
 import subprocess
 import sys
@@ -24,23 +23,19 @@ import numpy as np
 import scaling
 from harness import Row
 from peers import signals
+from scaling import DTYPES
 
 import rescntk as rk
 
-HERE = Path(__file__).parent
 PEER = ["neural-tangents==0.6.5", "jax==0.4.35", "jaxlib==0.4.35", "tf2jax==0.3.6"]
 DEPTH, CHANNELS = 5, 4
 TRAINED = ("input", "inner", "outer", "readout")  # what neural-tangents can do
 CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q in (3, 9)]
 BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
 OUR_BATCHES = {"gap": (16, 32, 96, 256), "trace": (128, 512, 1024)}
-DTYPES = ("float64", "float32")
 LONGEST_CALL = 4.0
-"""Longest expected time of a call, in seconds; larger batches are not tried.
-
-A larger value tries larger batches, and takes longer. Chosen: at 4 s time grows with the number
-of pairs, so that larger batches are no faster per pair.
-"""
+"""Longest expected seconds of a call; larger batches are not tried. Chosen: at 4 s time grows with
+the number of pairs, so that larger batches are no faster per pair."""
 
 PEER_SECONDS = 3600.0
 """Seconds of a peer's call, compilation included, before it counts as failed."""
@@ -49,21 +44,18 @@ Contestant = Callable[[Row], Row]
 """Answers a request as peers.py does."""
 
 
-def peer(python: Path) -> harness.Worker:
-    words = [python, HERE / "peers.py", "neural-tangents", "cpu"]
-    return harness.Worker(words, PEER_SECONDS, JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="3")
-
-
-def peer_python() -> Path:
-    """Return the Python of the peer's environment, made if it is not there."""
-    folder = HERE / ".peer"
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+def peers() -> dict[str, harness.Worker]:
+    """Return the peer for each dtype. Its environment is made if it is not there."""
+    here = Path(__file__).parent
+    folder, python = here / ".peer", here / ".peer/bin/python"
     if not (folder / "installed").exists():
         harness.say("making the peer's environment …")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
         (folder / "installed").touch()
-    return python
+    words = [python, here / "peers.py", "neural-tangents", "cpu"]
+    environment = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return {dtype: harness.Worker(words, PEER_SECONDS, **environment) for dtype in DTYPES}
 
 
 def ours(engine: str, r: Row) -> Row:
@@ -148,31 +140,24 @@ def table(report: Row) -> str:
         "gain float64", "gain float32",
     )  # fmt: skip
     peaks = ", ".join(f"{engine} {peak:.0f} MB" for engine, peak in report["peak_mb"].items())
-    lines = [
+    return harness.page(
         "# Speed on the CPU against neural-tangents",
-        "",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}; "
         f"neural-tangents 0.6.5 on JAX {report['jax']}. Medians of {report['rounds']} interleaved "
         f"rounds, each at its best batch; {m['date']}.",
-        "",
         "Columns: microseconds; gain: how many times faster than the better peer.",
-        "",
-        *harness.table(header, rows, left=(0, 5)),
-        "",
-        *scaling.lines(report),
-        "",
+        harness.table(header, rows, left=(0, 5)),
+        scaling.lines(report),
         f"Peak memory above the imports, 500 × 500 GAP Gram, d = 100: {peaks}.",
-    ]
-    return "\n".join(lines) + "\n"
+    )
 
 
 def main() -> None:
     options = harness.options(__doc__)
     rounds = 2 if options.quick else 5
     engines = [name for name, state in rk.engines.available().items() if state is True]
-    python = peer_python()
-    workers = {dtype: peer(python) for dtype in DTYPES}
+    workers = peers()
     contestants: dict[str, Contestant] = {
         f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
         for dtype, worker in workers.items()

@@ -2,15 +2,13 @@
 
     python benchmarks/finite_concentration.py [--quick]
 
-Sampled networks of rising width approach `rk.gram` like 1/√width. The sweep goes over every
-system of the papers, heads, activations, filter sizes, skip connections and frozen parts. Results
-go to finite_concentration.json, and the table of them to the .md file beside it. An interrupted
-sweep goes on where it was left.
+The sweep goes over every system of the papers, heads, activations, filter sizes, skip connections
+and frozen parts. Results go to finite_concentration.json and .md. An interrupted sweep goes on
+where it was left.
 
 Each row has two bars. The slope is −½ within 3 of its standard errors. Every entry of the mean
-over samples is within 3 standard errors of the kernel. A row that misses the bar is
-repeated once, with another seed and four times the samples, and both results are kept. Of some
-hundred rows, a few miss by chance: their repetition has to pass.
+over samples is within 3 standard errors of the kernel. A few of some hundred rows miss by chance.
+They are repeated with another seed and four times the samples, which has to pass.
 """
 
 from typing import Any
@@ -140,27 +138,22 @@ def table(results: dict[str, dict[str, Row]]) -> str:
         for name, entry in measured.items()
         for label, result in entry.items()
     ]
-    lines = [
+    return harness.page(
         "# Finite networks against the exact kernels",
-        "",
         f"Written by `python benchmarks/finite_concentration.py`. Widths {WIDTHS}, {SAMPLES} "
         f"networks of each, {SIGNALS} signals of {CHANNELS} channels and {LENGTH} pixels (1 pixel "
         f"for fully connected systems), depth {DEPTH}.",
-        "",
-        f"- Rows that meet the bar at once: {sum(map(passes, first))} of {len(first)}.",
+        f"- Rows that meet the bar at once: {sum(map(passes, first))} of {len(first)}.\n"
         f"- After repeating the others with another seed and {4 * SAMPLES} networks: "
-        f"{sum(map(passes, final))} of {len(final)}.",
+        f"{sum(map(passes, final))} of {len(final)}.\n"
         f"- Root mean square of all deviations, in standard errors: {deviation:.2f} "
-        "(expected: 1.02, that of Student's t with 47 degrees of freedom).",
+        "(expected: 1.02, that of Student's t with 47 degrees of freedom).\n"
         f"- Root mean square of the slopes' distances from −1/2, in standard errors: "
         f"{slope:.2f} (expected: about 1).",
-        "",
         "Error: root mean square of ‖K̂ − K‖/‖K‖ at the largest width. Deviation: largest entry of "
         "|mean − kernel| in standard errors. ↻: the repetition.",
-        "",
-        *harness.table(("network; head; kernel", "error", "slope", "deviation"), cells),
-    ]
-    return "\n".join(lines) + "\n"
+        harness.table(("network; head; kernel", "error", "slope", "deviation"), cells),
+    )
 
 
 def main() -> None:

@@ -5,18 +5,14 @@
 Four parts, on one GPU:
 
 * layer: picoseconds of a pixel pair and layer, GPK and NTK, q = 3, against the bound of the issue
-  slots: warps' instructions of a layer as counted in the compiled kernel
-  (tests/engines/cuda/nvrtc.py), at the clock that the GPU has meanwhile.
+  slots, as counted in the compiled kernel (tests/engines/cuda/nvrtc.py), at the GPU's clock.
 * large: the Gram of 10 000 signals, from NumPy's arrays to NumPy's.
-* grams: Grams of n signals of d time points and filters q, from CuPy's arrays to CuPy's. A star:
-  every d and q for n = 1000, every n for d = 128 and q = 3.
-* peers: seconds of a pair of signals for the reference engine on CuPy arrays, with tiles of a size
-  for a GPU, and for the kernel written the usual way in JAX (peers.py). Each tries larger and
-  larger batches, until they are no faster or do not fit. What they compute is compared with ours.
+* grams: Grams of n signals of d time points and filters q, from CuPy's arrays to CuPy's.
+* peers: seconds of a pair of signals for the reference engine on CuPy arrays, and for the kernel
+  written the usual way in JAX (peers.py), at the best batch. They are compared with our kernels.
 
 Every row, or its error, is written to gpu.json at once; the next run goes on from there, and
-repeats rows that failed. With a limit, a row is not begun if it is likely to take longer than what
-is left. Nothing is written without a GPU.
+repeats rows that failed. With a limit, a row is not begun if it is likely to take longer.
 """
 
 import datetime
@@ -31,7 +27,7 @@ from typing import Any
 import gpu_report
 import harness
 from gpu_measure import Bench, OutOfTime, describe
-from gpu_report import CHANNELS, DEPTH, FULL, PARTS, SMALL, Row, Sizes, plan
+from gpu_report import FULL, PARTS, SMALL, Row, Sizes, plan
 
 import rescntk as rk
 
@@ -39,8 +35,8 @@ BEGUN = time.monotonic()
 HERE = Path(__file__).parent
 
 FIRST_SECONDS = 60.0
-"""Seconds of a row before one of its part is measured. Larger numbers leave more rows to another
-run. Chosen: twice the bars of gpu_report.py, and JAX's compilation."""
+"""Seconds of a row before one of its part is measured: larger ones leave more to another run.
+Chosen: twice the bars of gpu_report.py, and JAX's compilation."""
 
 
 def machine(cupy: Any, sizes: Sizes) -> dict[str, Any]:
@@ -49,14 +45,11 @@ def machine(cupy: Any, sizes: Sizes) -> dict[str, Any]:
     text = b"".join(path.read_bytes() for path in engines if path.suffix in (".py", ".h", ".cu"))
     return harness.machine() | {
         "hardware": properties["name"].decode(),
-        "multiprocessors": cupy.cuda.Device().attributes["MultiProcessorCount"],
         "cuda_driver": cupy.cuda.runtime.driverGetVersion(),
         "cuda_runtime": cupy.cuda.runtime.runtimeGetVersion(),
         "cupy": cupy.__version__,
         "engines_sha256": hashlib.sha256(text).hexdigest()[:16],
         "date": datetime.date.today().isoformat(),
-        "depth": DEPTH,
-        "channels": CHANNELS,
         "sizes": "full" if sizes == FULL else "small",
     }
 

@@ -7,10 +7,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from gpu_report import BOTH, CHANNELS, DEPTH, JAX, REFERENCE, Row, Sizes
@@ -28,9 +28,8 @@ CALLS, ENOUGH = 5, 2.0
 ROUNDS, ENOUGH_ROUNDS = 9, 4.0
 
 AGREE = {"float32": 1e-4, "float64": 1e-10}
-"""Largest relative difference of a peer from our kernels of a few random signals. JAX's float32
-takes 1 − ρ² from a rounded ρ, layer by layer: 5e-7 measured on a processor, 1e-15 in float64.
-Raising it lets a wrong peer pass."""
+"""Largest relative difference of a peer from our kernels of a few random signals. JAX differs by
+5e-7 on a processor, in float64 by 1e-15. Raising it lets a wrong peer pass."""
 
 PEER_SECONDS = 150.0
 """Seconds of a peer's call, compilation included, before it counts as failed. Chosen: several
@@ -112,30 +111,8 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
         return nvrtc.mean_slots(found, launch.pixels, dtype, DEPTH)
 
 
-def bound(counted: dict[str, float], multiprocessors: int, mhz: float) -> float:
-    """Return the picoseconds of a pixel pair and layer if no issue slot were left empty."""
-    return 1e6 * max(counted.values()) / (multiprocessors * THREADS_PER_CLOCK * mhz)
-
-
-@contextmanager
-def one_tile(entries: int) -> Iterator[None]:
-    """Have the reference engine take `entries` pixel pairs through its layers together.
-
-    Its own tiles fit a processor's cache; a GPU would do nothing but launch.
-    """
-    kept = reference._TILE_ENTRIES, reference._TABLE_BYTES
-    reference._TILE_ENTRIES, reference._TABLE_BYTES = max(entries, kept[0]), 2**33
-    try:
-        yield
-    finally:
-        reference._TILE_ENTRIES, reference._TABLE_BYTES = kept
-
-
 def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, Any]:
-    """Try batches of n with n signals until a batch is no faster, takes long, or does not fit.
-
-    Full memory and a timeout end the climb; any other error is the peer's.
-    """
+    """Try batches of n with n signals until one is no faster, takes long, or does not fit."""
     tried: list[dict[str, Any]] = []
     stopped = "no larger batch was planned"
     for n in batches:
@@ -146,7 +123,7 @@ def climb(batches: Sequence[int], measure: Callable[[int], float]) -> dict[str, 
             full = re.search("out ?of ?memory|RESOURCE_EXHAUSTED", stopped, re.IGNORECASE)
             if tried and (full or type(error) is TimeoutError):
                 break
-            raise
+            raise  # any other error is the peer's
         best = min((batch["pair"] for batch in tried), default=float("inf"))
         tried.append({"n": n, "seconds": seconds, "pair": seconds / n**2})
         if seconds / n**2 > 0.98 * best:
@@ -211,11 +188,10 @@ class Bench:
         return {"seconds": statistics.median(times), "times": times, "entries": row.entries}
 
     def layer(self, row: Row) -> dict[str, Any]:
-        """Time an entry and layer: of whole calls, and of layers alone.
+        """Time an entry and layer: of whole calls, and of layers alone, of which the bound is.
 
         Seconds of layers alone are the difference of two depths: the input's layer and the row
-        kernel's launch cancel. The tables' array operations of a layer do not cancel; they are
-        work for n·d pixels beside n²·d² of the rows. The bound is of layers.
+        kernel's launch cancel.
         """
         device, X = self.cupy.cuda.Device(), self.signals(row, row.n)[0]
         Z = X[row.n // 2 :]
@@ -239,8 +215,9 @@ class Bench:
         try:  # whatever ails NVIDIA's tools, the times stand
             found["clock_mhz"] = clock.mhz
             found["slots"] = slots(row.dtype, device.compute_capability, row.d, row.q)
-            multiprocessors = device.attributes["MultiProcessorCount"]
-            found["bound_picoseconds"] = bound(found["slots"], multiprocessors, clock.mhz)
+            threads = device.attributes["MultiProcessorCount"] * THREADS_PER_CLOCK
+            # No issue slot is left empty.
+            found["bound_picoseconds"] = 1e6 * max(found["slots"].values()) / (threads * clock.mhz)
             found["share_of_bound"] = found["bound_picoseconds"] / alone
         except Exception as error:
             found["missing"] = describe(error)
@@ -280,7 +257,9 @@ class Bench:
         def call() -> None:
             found[:] = rk.gram(network, X, Z, engine="reference", dtype=row.dtype)
 
-        with one_tile((n * row.d) ** 2):
+        # The engine's own tiles fit a processor's cache; a GPU would do nothing but launch.
+        entries = max((n * row.d) ** 2, reference._TILE_ENTRIES)
+        with mock.patch.multiple(reference, _TILE_ENTRIES=entries, _TABLE_BYTES=2**33):
             call()
             times = self.times_of(call)
         return times, [self.cupy.asnumpy(K[:2, :2]) for K in found]

@@ -9,9 +9,7 @@ PARTS = ("layer", "large", "grams", "peers")
 OURS, REFERENCE, JAX = "rescntk", "reference on CuPy", "JAX"
 PEERS = (REFERENCE, JAX)
 
-HARDWARE = "H200"
-"""The bars are for it."""
-
+HARDWARE = "H200"  # of the bars
 # name: (bar of float32, bar of float64, whether a value may be at most or at least that)
 BARS = {
     "picoseconds of a pixel pair and layer": (3.0, 8.0, "at most"),
@@ -107,10 +105,7 @@ def lowest(values: list[float]) -> float:
 
 
 def verdicts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return each bar with its value (None if a row is missing or failed) and whether it is met.
-
-    The bars are for the full sizes on one GPU: on others none is judged.
-    """
+    """Return each bar, its value, and whether it is met: None for other sizes or another GPU."""
     machine, judged = report["machine"], {}
     comparable = machine["sizes"] == "full" and HARDWARE in machine["hardware"]
     for number, dtype in enumerate(DTYPES):

@@ -232,6 +232,12 @@ def table(header: Sequence[str], rows: Iterable[Iterable[Any]], left: Sequence[i
     return [first, f"|{rule}", *others]
 
 
+def page(*parts: str | Sequence[str]) -> str:
+    """Return Markdown with a blank line between its parts: words, or lines of a table or list."""
+    words = (part if isinstance(part, str) else "\n".join(part) for part in parts)
+    return "\n\n".join(filter(None, words)) + "\n"
+
+
 def bold(values: Sequence[float | None], texts: Sequence[str]) -> list[str]:
     """Return the texts, in bold where a value is the largest to three digits."""
     best = max(round(value, 3) for value in values if value is not None)

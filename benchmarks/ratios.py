@@ -59,17 +59,14 @@ def main() -> None:
     seconds = harness.interleaved(timed, 1 if options.quick else ROUNDS)
     medians = {name: float(np.median(taken)) for name, taken in seconds.items()}
     unit = next(iter(medians.values()))
-    lines = [
+    text = harness.page(
         "# What a choice costs",
-        "",
         f"Processor time of `gram(X, Z)` of {N} × {M} signals of 4 channels and {LENGTH} time "
         f"points, relative to the first row; numba where it serves. Medians of {ROUNDS} "
         f"interleaved rounds, one thread.",
-        "",
-        *harness.table(("Gram", "time"), [(k, f"{x / unit:.2g}") for k, x in medians.items()]),
-        "",
-    ]
-    harness.publish(options.out / "ratios.md", "\n".join(lines))
+        harness.table(("Gram", "time"), [(k, f"{x / unit:.2g}") for k, x in medians.items()]),
+    )
+    harness.publish(options.out / "ratios.md", text)
 
 
 if __name__ == "__main__":

@@ -94,10 +94,12 @@ def report(rows: list[Row]) -> str:
         means, errors = zip(*(harness.mean_and_error(x[1:]) for x in found), strict=True)
         texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
         random.append((f"{s}, random splits", *harness.bold(means, texts)))
-    lines = ["# Regression", "", *harness.table(("R²", *METHODS), official + random), ""]
     draws = max(row["split"] for row in rows)
-    lines.append(f"Random splits: means over {draws} splits, ± standard errors.")
-    return "\n".join(lines) + "\n"
+    return harness.page(
+        "# Regression",
+        harness.table(("R²", *METHODS), official + random),
+        f"Random splits: means over {draws} splits, ± standard errors.",
+    )
 
 
 def main() -> None:

@@ -59,19 +59,14 @@ def text(report: Row) -> str:
         for part, name in NAMES.items()
         for row in rows(report, part)
     ]
-    lines = [
+    return harness.page(
         "# Large Grams",
-        "",
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}. "
         "Seconds (s) are processor seconds of all threads.",
-        "",
-        *harness.table(("bar", "measured", ""), bars(report), left=(0, 2)),
-        "",
-        *harness.table(methods, cells),
-        "",
-        *sentences(report),
-    ]
-    return "\n".join(lines) + "\n"
+        harness.table(("bar", "measured", ""), bars(report), left=(0, 2)),
+        harness.table(methods, cells),
+        list(sentences(report)),
+    )
 
 
 def sentences(report: Row) -> Iterator[str]:
@@ -108,7 +103,7 @@ def thousands(rows: list[Row]) -> str:
     for size, row in by_size.items():
         numbers = (f"{row[name]:.0f}" for name in ("fit_seconds", "predict_seconds", "megabytes"))
         cells.append((*size, *numbers, f"{row['accuracy']:.3f}"))
-    lines = ["# Thousands of signals", "", *harness.table(header, cells, left=()), ""]
+    lines = []
     for n in (1000, 2000):
         if {(n, "all"), (n, 500)} <= set(by_size):
             share = by_size[n, 500]["accuracy"] / by_size[n, "all"]["accuracy"]
@@ -122,4 +117,5 @@ def thousands(rows: list[Row]) -> str:
             f"* 20 000 signals on two cores, half the processor seconds: {seconds:.0f} s, asked "
             f"{MOST_SECONDS:.0f} s: {harness.verdict(seconds <= MOST_SECONDS)}."
         )
-    return "\n".join(lines) + "\n"
+    table = harness.table(header, cells, left=())
+    return harness.page("# Thousands of signals", table, lines)

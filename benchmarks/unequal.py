@@ -21,8 +21,6 @@ from scipy.signal import resample
 import rescntk as rk
 from rescntk import datasets
 
-Signals = Any
-
 DEPTH, ENTRIES = 5, 6e6
 """Depth of the networks, and entries of a Gram whose time is taken."""
 
@@ -41,7 +39,7 @@ RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 # -- costs
 
 
-def entries(X: Signals) -> int:
+def entries(X: Any) -> int:
     """Return the entries of a symmetric Gram, of which half are computed."""
     lengths = np.array([x.shape[1] for x in X])
     return int((lengths.sum() ** 2 + (lengths**2).sum()) // 2)
@@ -127,31 +125,25 @@ def tables(report: Row) -> str:
         for row in of_sets:
             cells += [f"{row['accuracy']:.3f}", f"{row['seconds']:.1f}"]
         accuracies.append(cells)
-    lines = [
+    return harness.page(
         "# Signals of different lengths",
-        "",
         f'GPK and NTK of a ResNet, depth {DEPTH}, head GAP, engine "numba", one thread. '
         f"{m['processor']}; Python {m['python']}, NumPy {m['numpy']}; {m['date']}. Nanoseconds "
         f"of processor time for an entry, a pixel pair of two signals; medians of "
         f"{report['rounds']} interleaved rounds.",
-        "",
-        *harness.table(
+        harness.table(
             ("lengths", "filter size", "dtype", "list, ns", "array, ns", "ratio", "bar"),
             costs,
             left=(0, 2),
         ),
-        "",
         "Accuracy on the test signals, and seconds of processor time to fit and to predict. "
         'rescntk: ResidualKernelClassifier(effort="fast", head="gap"), whose kernels leave-one-out '
         "errors weight. Other methods have own lengths.",
-        "",
-        *harness.table(
+        harness.table(
             ("method", *(cell for name in RESAMPLED for cell in (name, "seconds"))), accuracies
         ),
-        "",
         f"Resampled: to {' and '.join(map(str, RESAMPLED.values()))} time points.",
-    ]
-    return "\n".join(lines) + "\n"
+    )
 
 
 def main() -> None:
