@@ -6,13 +6,11 @@ Eight sets of equal length that aeon brings along, with their official splits; o
 Methods that draw random numbers run with three seeds. MultiRocketHydra needs torch.
 
 Seconds are of fitting and predicting. warm: the second time in a process. cold: in a new process,
-imports included, with numba's compiled code on disk; workers read signals from a file of arrays,
-which does not count. first: cold with an empty cache, on one small set of one channel and one of
-many.
+imports included, with numba's compiled code on disk. first: cold with an empty cache, on two small
+sets. Reading signals does not count.
 
-Files: classification.csv, .md (a table for the README), .png; with --curves
-classification_curves.*, accuracy with few training signals; with --design
-classification_design.md, what the plan of our passes rests on. Rows that a file has are kept.
+--curves: accuracy with few training signals. --design: what the plan of our passes rests on. Rows
+that a file has are kept.
 """
 
 import importlib.util
@@ -63,10 +61,7 @@ def accuracy(method: str, path: str) -> Row:
 
 
 def measured(method: str, name: str, path: str) -> Row:
-    """Return accuracies and seconds, with a cache of numba's that is empty at first.
-
-    The first process compiles; the second, of which the cold seconds are, does not.
-    """
+    """Return accuracies and seconds. The first process compiles; the second, if cold, does not."""
     with tempfile.TemporaryDirectory() as cache:
 
         def ask(work: Callable[[str, str], Any]) -> Any:
@@ -80,10 +75,7 @@ def measured(method: str, name: str, path: str) -> Row:
 def gather(
     folder: str, path: Path, curves: bool, methods: Sequence[str], sets: Sequence[str]
 ) -> list[Row]:
-    """Run the methods whose results are not in the file yet, and return all rows of the file.
-
-    The folder takes each set's arrays, so that no worker imports what reads them.
-    """
+    """Run what the file lacks; return all its rows. Arrays are in the folder: nobody reads sets."""
     rows = read(path)
     place = {key: i for i, key in enumerate([*SETS, *METHODS])}
     for name in sets:

@@ -19,13 +19,11 @@ from rescntk.learn import average, base, passes
 from rescntk.learn.classifier import margins, one_against_rest
 from rescntk.validation import KINDS
 
-SHARES = (0.1, 0.2, 0.4, 0.7)
-"""Parts of a training set that train. Fewer than two signals a class are left out."""
+SHARES = (0.1, 0.2, 0.4, 0.7)  # of a training set that train
 DRAWS = 10
 POWERS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0)
 OPTIONS = {"dtype": "float32"}
-NOTES = "\n## Tried\n"
-"""Heading of the notes in the report: they are written by hand, and kept."""
+NOTES = "\n## Tried\n"  # heading of what is written by hand, and kept
 
 
 class Split(NamedTuple):

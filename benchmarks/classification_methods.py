@@ -94,10 +94,7 @@ def load(path: str) -> tuple[np.ndarray, ...]:
 
 
 def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return indices of `size` training signals and of test signals, the same for all methods.
-
-    Classes take turns, in random order, so that every class is drawn if `size` allows.
-    """
+    """Return indices of training signals and of test signals; classes take turns in training."""
     rng = np.random.default_rng([size, draw])
     order = rng.permutation(len(y))
     queues = [list(order[y[order] == label]) for label in rng.permutation(np.unique(y))]
@@ -111,10 +108,7 @@ def draw_signals(y: np.ndarray, size: int, draw: int) -> tuple[np.ndarray, np.nd
 
 
 def ceilings(name: str) -> dict[int, float]:
-    """Return, for each size, the share of test signals whose class was drawn for training.
-
-    No method can be more accurate: from five signals it knows at most five of nine speakers.
-    """
+    """Return the share of test signals whose class was drawn, by size: nobody can be better."""
     _, y, _, truth = signals(name)
     y = np.concatenate([y, truth])
     shares = {}

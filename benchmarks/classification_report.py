@@ -12,8 +12,8 @@ from harness import Row
 BARS = {OURS: (0.95, 60.0), FAST: (0.93, 10.0)}
 """The mean accuracy and the warm seconds on all sets that are asked of our classifier."""
 
+# Of Okabe and Ito.
 PALETTE = ("0.55", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#CC79A7", "#8C510A", "#D55E00")
-"""Of Okabe and Ito."""
 MARKS = {
     method: {"color": colour, "marker": marker}
     for method, colour, marker in zip(METHODS, PALETTE, "osD^vP*X", strict=True)
@@ -32,22 +32,18 @@ def table(rows: list[Row]) -> str:
         accuracies = [value[m, s]["accuracy"] if (m, s) in value else None for m in methods]
         texts = ["–" if x is None else f"{x:.3f}" for x in accuracies]
         cells.append((s, *harness.bold(accuracies, texts)))
-    mean, warm, last = {}, {}, {}  # the last rows of the table: a title, and texts by method
+    mean, warm, last = {}, {}, {}  # the last rows of the table: texts by method
     for m in complete(rows, sets):
         own = [value[m, s] for s in sets]
         mean[m] = float(np.mean([row["accuracy"] for row in own]))
         warm[m] = sum(row["warm_seconds"] for row in own)
-        last[m] = {
-            "**mean**": f"{mean[m]:.3f}",
-            "warm, all sets": duration(warm[m]),
-            "cold, all sets": duration(sum(row["cold_seconds"] for row in own)),
-        }
-        first = [row for row in own if row.get("first_seconds") is not None]
-        if first:
-            more = max(row["first_seconds"] - row["cold_seconds"] for row in first)
-            last[m]["compiling, once on a machine"] = duration(max(more, 0.0))
-    for title in dict.fromkeys(title for texts in last.values() for title in texts):
-        cells.append((title, *(last.get(m, {}).get(title, "–") for m in methods)))
+        first = [row for row in own if row["first_seconds"] is not None]
+        more = max((row["first_seconds"] - row["cold_seconds"] for row in first), default=0.0)
+        seconds = (warm[m], sum(row["cold_seconds"] for row in own), max(more, 0.0))
+        last[m] = (f"{mean[m]:.3f}", *map(duration, seconds))
+    titles = ("**mean**", "warm, all sets", "cold, all sets", "compiling, once on a machine")
+    for k, title in enumerate(titles):
+        cells.append((title, *(last[m][k] if m in last else "–" for m in methods)))
     return harness.page(
         "# Accuracy of classifiers on data sets that aeon brings along",
         harness.table(("set", *methods), cells),
@@ -150,10 +146,7 @@ def summaries(rows: list[Row], method: str, name: str) -> list[tuple[float, floa
 
 
 def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> Any:
-    """Return a figure of accuracy against training signals, with standard errors.
-
-    A bar marks a ceiling below 1: few signals cannot show all classes.
-    """
+    """Return a figure of accuracy against training signals. A bar marks a ceiling below 1."""
     from rescntk import plots
     from rescntk.plots.style import tidy
 

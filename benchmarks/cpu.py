@@ -5,8 +5,6 @@
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
 fastest per pair. Then all contestants take turns, and medians over the turns are compared.
-
-The script writes cpu.json; cpu.md, the table; cpu.png, the cost against each size.
 """
 
 import datetime
@@ -16,32 +14,28 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import harness
 import numpy as np
-import scaling
 from harness import Row
 from peers import signals
-from scaling import DTYPES
 
 import rescntk as rk
+from rescntk.validation import KINDS, PARTS
 
 PEER = ["neural-tangents==0.6.5", "jax==0.4.35", "jaxlib==0.4.35", "tf2jax==0.3.6"]
-DEPTH, CHANNELS = 5, 4
-TRAINED = ("input", "inner", "outer", "readout")  # what neural-tangents can do
+DEPTH, CHANNELS, DTYPES = 5, 4, ("float64", "float32")
 CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q in (3, 9)]
 BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
 OUR_BATCHES = {"gap": (16, 32, 96, 256), "trace": (128, 512, 1024)}
 LONGEST_CALL = 4.0
-"""Longest expected seconds of a call; larger batches are not tried. Chosen: at 4 s time grows with
-the number of pairs, so that larger batches are no faster per pair."""
+"""Longest expected seconds of a call. Chosen: larger batches are no faster per pair."""
 
-PEER_SECONDS = 3600.0
-"""Seconds of a peer's call, compilation included, before it counts as failed."""
-
-Contestant = Callable[[Row], Row]
-"""Answers a request as peers.py does."""
+PEER_SECONDS = 3600.0  # of a call, compilation included, before it counts as failed
+Contestant = Callable[[Row], Row]  # answers a request as peers.py does
 
 
 def peers() -> dict[str, harness.Worker]:
@@ -58,9 +52,9 @@ def peers() -> dict[str, harness.Worker]:
     return {dtype: harness.Worker(words, PEER_SECONDS, **environment) for dtype in DTYPES}
 
 
-def ours(engine: str, r: Row) -> Row:
+def ours(engine: str, r: Row, **trained: Any) -> Row:
     X, Z = signals(r["n"], r["channels"], r["d"], r["seed"])
-    network = rk.Network(r["depth"], r["q"], trained=TRAINED)
+    network = rk.Network(r["depth"], r["q"], **trained)
     options = {"head": r["head"], "engine": engine, "dtype": r["dtype"]}
     times = []
     for _ in range(1 + r["calls"]):
@@ -105,7 +99,7 @@ def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
     times = harness.interleaved(turns, rounds)
     first = next(iter(corners.values()))
     worst = {
-        name: max(float(np.abs(np.divide(K[kind], first[kind]) - 1).max()) for kind in scaling.BOTH)
+        name: max(float(np.abs(np.divide(K[kind], first[kind]) - 1).max()) for kind in KINDS)
         for name, K in corners.items()
     }
     return {
@@ -123,6 +117,106 @@ def peak_memory(engine: str) -> float:
     before = harness.peak_megabytes()
     rk.gram(rk.Network(DEPTH), X, engine=engine)
     return harness.peak_megabytes() - before
+
+
+# -- cost of a pixel pair and layer: against the limit, and at any size
+
+BASE = {"head": "gap", "d": 100, "n": 40, "depth": DEPTH, "filter_size": 3}
+SWEEPS = {
+    "d": [
+        *({"head": "gap", "d": d, "n": max(6, 4000 // d)} for d in (16, 32, 64, 128, 256)),
+        *({"head": "trace", "d": d, "n": 400} for d in (16, 32, 64, 128, 256, 1024)),
+    ],
+    "n": [{"n": n} for n in (5, 10, 20, 40, 80)],
+    "depth": [{"depth": depth} for depth in (1, 2, 5, 10, 20, 50)],
+    "filter_size": [{"filter_size": q} for q in (1, 3, 5, 7, 9, 15, 31, 63)],
+}
+
+
+def nanoseconds(engine: str, dtype: str, **sizes: Any) -> float:
+    """Return the nanoseconds of a pixel pair and layer of a full Gram, the better of two."""
+    s = BASE | sizes
+    request = {"q": s["filter_size"], "channels": CHANNELS, "dtype": dtype, "seed": 0, "calls": 2}
+    entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
+    return 1e9 * min(ours(engine, s | request)["seconds"]) / entries
+
+
+def costs(engines: list[str], quick: bool) -> Row:
+    """Return costs of an entry, medians of 7 rounds; times the limit; and the sweeps."""
+    report: Row = {"limit_ns": {}, "per_entry": {}, "times_limit": {}, "sweeps": []}
+    for engine, dtype, (head, n) in product(engines, DTYPES, (("gap", 40), ("trace", 512))):
+        name = f"{engine} {dtype} {head}"
+        calls = {"spent": partial(nanoseconds, engine, dtype, head=head, n=n)}
+        if engine == "numba":
+            import limit
+            import numba
+
+            threads = numba.config.NUMBA_NUM_THREADS
+            calls["least"] = partial(limit.nanoseconds, dtype, threads)
+        ns = harness.interleaved(calls, 1 if quick else 7)
+        report["per_entry"][name] = float(np.median(ns["spent"]))
+        if engine == "numba":
+            report["limit_ns"][dtype] = float(np.median(ns["least"]))
+            report["times_limit"][name] = harness.median_ratio(ns["spent"], ns["least"])
+    for engine, (name, sizes) in product(engines, SWEEPS.items()):
+        for size in sizes[:2] if quick else sizes:
+            ns = nanoseconds(engine, "float64", **size)
+            report["sweeps"].append({"engine": engine, "sweep": name, **(BASE | size), "ns": ns})
+    return report
+
+
+def cost_lines(report: Row) -> list[str]:
+    out = ["Nanoseconds per pixel pair and layer, all threads together, d = 100, q = 3:", ""]
+    for name, value in report["per_entry"].items():
+        engine, dtype, head = name.split()
+        text = f"* {engine}, {dtype}, {head}: {value:.2f}"
+        if engine == "numba":
+            bound, times = report["limit_ns"][dtype], report["times_limit"][name]
+            text += f"; {times:.1f} times the limit of {bound:.2f}"
+        out.append(text)
+    return out
+
+
+def draw(report: Row) -> Any:
+    """Return a figure of ns per pixel pair and layer against each size: flat lines are wanted."""
+    from rescntk import plots
+    from rescntk.plots import style
+
+    figure = plots.figure((9.0, 6.4))
+    axes = figure.subplots(2, 2, sharey=True)
+    names = {"d": "length d", "n": "signals n", "depth": "depth", "filter_size": "filter size q"}
+    for ax, (sweep, label) in zip(axes.flat, names.items(), strict=True):
+        looks = style.looks(report["engines"])
+        for (engine, colour, marker, _), (head, line) in product(
+            looks, (("gap", "-"), ("trace", "--"))
+        ):
+            points = [
+                (p[sweep], p["ns"])
+                for p in report["sweeps"]
+                if (p["engine"], p["sweep"], p["head"]) == (engine, sweep, head)
+            ]
+            if points:
+                ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
+                        markersize=4, label=f"{engine}, {head}")  # fmt: skip
+        if report["limit_ns"]:
+            ax.axhline(report["limit_ns"]["float64"], linestyle=":", color="black", label="limit")
+        ax.set(xscale="log", yscale="log", xlabel=label)
+        ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
+        ax.yaxis.set_major_formatter("{x:g}")
+        style.tidy(ax)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("ns per pixel pair and layer")
+    place = {"loc": "center", "bbox_to_anchor": (0.5, 0.6), "ncols": 2}  # between the curves
+    axes[0, 0].legend(fontsize="small", frameon=False, **place)
+    base = ", ".join(f"{key} = {value}" for key, value in BASE.items() if key != "head")
+    figure.suptitle(
+        f"GPK and NTK, float64, {report['machine']['cores']} cores; else GAP, {base}",
+        fontsize="medium",
+    )
+    return figure
+
+
+# -- the report
 
 
 def table(report: Row) -> str:
@@ -148,7 +242,7 @@ def table(report: Row) -> str:
         f"rounds, each at its best batch; {m['date']}.",
         "Columns: microseconds; gain: how many times faster than the better peer.",
         harness.table(header, rows, left=(0, 5)),
-        scaling.lines(report),
+        cost_lines(report),
         f"Peak memory above the imports, 500 × 500 GAP Gram, d = 100: {peaks}.",
     )
 
@@ -162,7 +256,9 @@ def main() -> None:
         f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
         for dtype, worker in workers.items()
     }
-    contestants |= {f"{e} {dtype}": partial(ours, e) for e in engines for dtype in DTYPES}
+    contestants |= {
+        f"{e} {dtype}": partial(ours, e, trained=PARTS) for e in engines for dtype in DTYPES
+    }
     today = {"system": platform.system(), "date": datetime.date.today().isoformat()}
     report = {
         "machine": harness.machine() | today,
@@ -177,9 +273,9 @@ def main() -> None:
         report["cases"].append(race(contestants, case, rounds))
         harness.say(report["cases"][-1])
     report["peak_mb"] = {e: harness.apart(peak_memory, {"engine": e}) for e in engines}
-    report |= scaling.measure(engines, options.quick)
+    report |= costs(engines, options.quick)
     harness.save(options.out / "cpu.json", report)
-    harness.publish(options.out / "cpu.md", table(report), scaling.draw(report))
+    harness.publish(options.out / "cpu.md", table(report), draw(report))
 
 
 if __name__ == "__main__":

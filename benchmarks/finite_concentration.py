@@ -21,12 +21,10 @@ from harness import Row
 import rescntk as rk
 from rescntk import finite, literature
 from rescntk.finite.sampling import features_kernel, summarize
+from rescntk.validation import HEADS, KINDS, PARTS
 
 WIDTHS, SAMPLES, SIGNALS, CHANNELS, LENGTH, DEPTH = (32, 128, 512), 48, 3, 2, 5, 3
-BAR = 3.0
-HEADS, GAP = ("equivariant", "trace", "gap"), ("gap",)
-KINDS, NTK = ("gpk", "ntk"), ("ntk",)
-ALL = ("input", "inner", "outer", "readout")
+BAR, GAP, NTK = 3.0, ("gap",), ("ntk",)
 
 Case = tuple[rk.Network, tuple[int, ...], tuple[str, ...], tuple[str, ...]]
 """A network, pixels of each signal, and the heads and kinds measured with the same draws."""
@@ -56,8 +54,8 @@ def cases() -> dict[str, Case]:
                 network = rk.Network(DEPTH, q, skip=skip, activation=activation)
                 found[f"{prefix}, {activation}, q = {q}"] = network, equal, HEADS, KINDS
         for frozen in (False, True):
-            for part in ALL:
-                trained = tuple(p for p in ALL if (p == part) != frozen)
+            for part in PARTS:
+                trained = tuple(p for p in PARTS if (p == part) != frozen)
                 network = rk.Network(DEPTH, 3, skip=skip, trained=trained)
                 found[f"{prefix}, trained: {', '.join(trained)}"] = network, equal, GAP, NTK
     window = rk.Network(DEPTH, 3, outer_filter_size=7, input_filter_size=3, input_scale=0.7)

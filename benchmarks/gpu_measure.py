@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from gpu_report import BOTH, CHANNELS, DEPTH, JAX, REFERENCE, Row, Sizes
+from gpu_report import CHANNELS, DEPTH, JAX, REFERENCE, Row, Sizes
 from harness import Worker
 from peers import signals
 
@@ -21,6 +21,7 @@ import rescntk as rk
 from rescntk.engines import reference
 from rescntk.engines.cuda.launch_plan import LaunchPlan
 from rescntk.engines.protocol import Request
+from rescntk.validation import KINDS
 
 # Most calls of a measurement, and the seconds after which none is added. ROUNDS are pairs of calls
 # at two depths. Larger numbers steady the median and cost time on a borrowed device. Chosen.
@@ -32,16 +33,13 @@ AGREE = {"float32": 1e-4, "float64": 1e-10}
 5e-7 on a processor, in float64 by 1e-15. Raising it lets a wrong peer pass."""
 
 PEER_SECONDS = 150.0
-"""Seconds of a peer's call, compilation included, before it counts as failed. Chosen: several
-times what JAX takes to compile for a processor."""
+"""Seconds of a peer's call before it counts as failed: several times what JAX takes to compile."""
 
 THREADS_PER_CLOCK = 4 * 32
-"""Threads whose instructions a multiprocessor issues in a clock: four schedulers, a warp each (CUDA
-C++ Programming Guide, "Compute Capabilities")."""
+"""Of a multiprocessor: four schedulers, a warp each (CUDA C++ Programming Guide)."""
 
 HALF_AS_MANY_FP64 = ("80", "90", "100")
-"""Compute capabilities with half as many FP64 as FP32 units (NVIDIA's tuning guides); others have
-far fewer."""
+"""Compute capabilities with half as many FP64 as FP32 units (NVIDIA's tuning guides)."""
 
 
 class OutOfTime(Exception):
@@ -103,7 +101,7 @@ def slots(dtype: str, capability: str, d: int, q: int) -> dict[str, float]:
 
     if nvrtc.LIBRARY is None or nvrtc.DISASSEMBLER is None:
         raise LookupError(nvrtc.MISSING)
-    request = Request(rk.Network(DEPTH, q), "gap", BOTH, (DEPTH,), dtype)
+    request = Request(rk.Network(DEPTH, q), "gap", KINDS, (DEPTH,), dtype)
     launch = LaunchPlan(request, CHANNELS, d)
     with tempfile.TemporaryDirectory() as folder:
         cubin, _ = nvrtc.compile_kernels([launch.name], f"sm_{capability}")
@@ -188,11 +186,7 @@ class Bench:
         return {"seconds": statistics.median(times), "times": times, "entries": row.entries}
 
     def layer(self, row: Row) -> dict[str, Any]:
-        """Time an entry and layer: of whole calls, and of layers alone, of which the bound is.
-
-        Seconds of layers alone are the difference of two depths: the input's layer and the row
-        kernel's launch cancel.
-        """
+        """Time an entry and layer: of whole calls, and of layers alone, between two depths."""
         device, X = self.cupy.cuda.Device(), self.signals(row, row.n)[0]
         Z = X[row.n // 2 :]
         self.ours(row, X[:64], Z[:64])
@@ -281,4 +275,4 @@ class Bench:
             if isinstance(error, TimeoutError) and timeout < PEER_SECONDS:
                 raise OutOfTime from None
             raise
-        return reply["seconds"], [np.array(reply[kind]) for kind in BOTH]
+        return reply["seconds"], [np.array(reply[kind]) for kind in KINDS]

@@ -3,8 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-DTYPES, BOTH = ("float32", "float64"), ("gpk", "ntk")
-DEPTH, CHANNELS = 9, 4
+DTYPES, DEPTH, CHANNELS = ("float32", "float64"), 9, 4
 PARTS = ("layer", "large", "grams", "peers")
 OURS, REFERENCE, JAX = "rescntk", "reference on CuPy", "JAX"
 PEERS = (REFERENCE, JAX)
@@ -71,10 +70,7 @@ SMALL = Sizes(6, 9, 5, 8, 3, (5, 8), (3,), (7,), (2**8, 2**10))
 
 
 def plan(sizes: Sizes) -> list[Row]:
-    """Return all rows, the most telling first.
-
-    JAX keeps the memory it once had as long as it runs, so its rows come together.
-    """
+    """Return all rows, the most telling first. JAX's, which keeps its memory, come together."""
     centre = (sizes.d, sizes.q)
     others = [(d, q) for d in sizes.lengths for q in sizes.filters if (d, q) != centre]
 

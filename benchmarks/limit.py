@@ -1,8 +1,7 @@
 """The hardware's limit for a compiled engine: the arithmetic that no layer can do without.
 
 For each pixel pair and layer the limit counts one square root, two polynomials of the arc-cosine
-kernels, and loads of the four numbers that the polynomials depend on. The loops are of the
-engine's kind, run over arrays in the cache, and use the engine's number of threads.
+kernels, and four loads. The loops are of the engine's kind, over arrays in the cache.
 """
 
 import time

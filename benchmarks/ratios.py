@@ -1,7 +1,4 @@
-"""Measure what choices cost: processor time of Grams, relative to one Gram, in interleaved rounds.
-
-``python benchmarks/ratios.py`` takes some two minutes on one core, and writes ratios.md.
-"""
+"""What choices cost: processor time of Grams relative to one Gram; some two minutes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +9,6 @@ import numpy as np
 import rescntk as rk
 
 ROUNDS = 5
-"""Rounds over all cases; medians count. Raising it takes more time and steadies the ratios."""
-
 N, M, LENGTH = 40, 24, 100
 """Signals of both sides, and their time points."""
 

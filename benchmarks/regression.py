@@ -3,8 +3,7 @@
     python benchmarks/regression.py [--quick]
 
 Three sets that libraries bring along, one setting for all: their official splits, and five random
-splits in the same proportion, because test sets of 33 to 61 signals say little. regression.csv
-has R² of each split, the official one first, and processor seconds; regression.md is a table.
+splits in the same proportion, because test sets of 33 to 61 signals say little.
 """
 
 import time

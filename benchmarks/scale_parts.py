@@ -1,7 +1,4 @@
-"""The measurements of benchmarks/scale.py: each is a function of its sizes, and returns numbers.
-
-Seconds are processor seconds of all threads, and of all workers.
-"""
+"""The measurements of benchmarks/scale.py: each is a function of its sizes, and returns numbers."""
 
 import tempfile
 import time
@@ -19,7 +16,6 @@ RIDGES = np.logspace(-5, 2, 15)
 """Penalties λ, of which the least leave-one-out error chooses; the kernel's diagonal is 1."""
 
 DTYPE = {"dtype": "float32"}
-
 LENGTH = 128  # time points of a signal
 
 NOISE = 2.0
@@ -27,7 +23,7 @@ NOISE = 2.0
 Saito's is 1. Chosen so that the accuracy still rises from 5 000 signals to 50 000."""
 
 clock = time.process_time
-"""Processor seconds of all threads of this process; other work on the machine hardly counts."""
+"""Processor seconds of all threads; other work on the machine hardly counts."""
 
 
 def cylinder_bell_funnel(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,10 +92,7 @@ def landmarks(kernel: list[Any], n: int, rank: int, n_test: int, rate: float) ->
 
 
 def full(kernel: list[Any], n: int, n_test: int) -> Row:
-    """Ridge regression with the full kernel matrix: time and accuracy.
-
-    The matrix is float64: penalties below n · eps · λ_max are not resolved in float32.
-    """
+    """Ridge regression with the full matrix, in float64, which resolves the least penalties."""
     k = kernel_of(*kernel)
     X, y, Z, truth = problem(n, n_test)
     k(X[:2], X[:2])
@@ -150,10 +143,7 @@ def classifier(n: int, landmarks: int | str, n_test: int = 1000) -> Row:
 def conjugate_gradients(
     kernel: list[Any], n: int, rank: int, every: int, ridge: float, block: int, most: int
 ) -> Row:
-    """Iterations to a residual of 1e-6 with a stored float32 Gram, with and without landmarks.
-
-    Signals keep one time point of `every`, so that a Gram costs 1/every² of the time.
-    """
+    """Iterations to a residual of 1e-6, one time point of `every` kept, with landmarks or not."""
     from rescntk import stored
 
     X, y = cylinder_bell_funnel(n, seed=0)
@@ -185,10 +175,7 @@ def conjugate_gradients(
 
 
 def overhead(n: int, d: int, depth: int, workers: int, block: int) -> Row:
-    """Time of a stored Gram over a Gram in memory, in this process and on workers; memory.
-
-    A small depth makes a pair cheap, and the share of the overhead large.
-    """
+    """Time of a stored Gram over a Gram in memory, in this process and on workers; memory."""
     from distributed import Client, LocalCluster
 
     from rescntk import stored

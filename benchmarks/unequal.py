@@ -3,8 +3,7 @@
     python benchmarks/unequal.py [--quick]
 
 An entry is a pixel pair of two signals. Costs are processor time on one thread, lists and arrays
-in turn. Accuracies are of aeon's two bundled sets of signals of different lengths: own lengths
-beside padded and resampled ones, and beside classifiers that take lists.
+in turn. Accuracies on aeon's two sets: own lengths, padded, resampled, and other classifiers.
 """
 
 import datetime
@@ -46,10 +45,7 @@ def entries(X: Any) -> int:
 
 
 def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
-    """Return the nanoseconds of an entry of a list and of an array, and the median of ratios.
-
-    The list has lengths spread evenly over a range, and about `total` entries.
-    """
+    """Return the nanoseconds of an entry of a list and of an array, and the median of ratios."""
     name, lengths, d, q, bar = case
     rng = np.random.default_rng(0)
     count = max(4, round(np.sqrt(2 * total) / np.mean(lengths)))
@@ -71,11 +67,7 @@ def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
 
 
 def accuracies(name: str) -> list[Row]:
-    """Return the accuracy of each method on a set: of ours in each version of the signals.
-
-    Our classifier's kernels have the head GAP, weighted by leave-one-out errors. The others are
-    aeon's classifiers that take lists.
-    """
+    """Return the accuracy of each method on a set: of ours in each version of the signals."""
     from aeon.datasets import load_classification
 
     own = [load_classification(name, split=s, load_equal_length=False) for s in ("train", "test")]
@@ -86,14 +78,8 @@ def accuracies(name: str) -> list[Row]:
         "padded (aeon)": [datasets.load_labelled(name, split) for split in ("train", "test")],
         f"resampled to {length}": resampled,
     }
-    cases = [
-        (
-            f"rescntk, {version}",
-            make(OUR_CLASSIFIER, effort="fast", head="gap", engine="numba"),
-            splits,
-        )
-        for version, splits in versions.items()
-    ]
+    ours = partial(make, OUR_CLASSIFIER, effort="fast", head="gap", engine="numba")
+    cases = [(f"rescntk, {version}", ours(), splits) for version, splits in versions.items()]
     aeon = "aeon.classification"
     cases += [
         ("1-NN DTW", make(NEIGHBOUR, distance="dtw"), own),
@@ -119,6 +105,7 @@ def tables(report: Row) -> str:
         ns = (f"{row[name]:.1f}" for name in ("list_ns", "array_ns"))
         which = (row[name] for name in ("lengths", "filter_size", "dtype"))
         costs.append((*which, *ns, f"{row['ratio']:.2f}", row["bar"] or ""))
+    header = ("lengths", "filter size", "dtype", "list, ns", "array, ns", "ratio", "bar")
     accuracies = []
     for of_sets in zip(*report["accuracies"], strict=True):
         cells = [of_sets[0]["method"].split(" to ")[0]]
@@ -131,11 +118,7 @@ def tables(report: Row) -> str:
         f"{m['processor']}; Python {m['python']}, NumPy {m['numpy']}; {m['date']}. Nanoseconds "
         f"of processor time for an entry, a pixel pair of two signals; medians of "
         f"{report['rounds']} interleaved rounds.",
-        harness.table(
-            ("lengths", "filter size", "dtype", "list, ns", "array, ns", "ratio", "bar"),
-            costs,
-            left=(0, 2),
-        ),
+        harness.table(header, costs, left=(0, 2)),
         "Accuracy on the test signals, and seconds of processor time to fit and to predict. "
         'rescntk: ResidualKernelClassifier(effort="fast", head="gap"), whose kernels leave-one-out '
         "errors weight. Other methods have own lengths.",
