@@ -47,20 +47,14 @@ class Decomposition:
         y : ndarray, (n,) or (n, n_targets)
         ridge : float or array_like, (n_ridges,)
             Each at least 0; an array puts an axis (n_ridges,) in front of the result's. At 0 the
-            coefficients do not depend on the weights.
-
-        Raises
-        ------
-        ValueError
-            If K + λI is numerically singular, as for `solve`.
+            coefficients do not depend on the weights. A singular K + λI is refused as by `solve`.
         """
         return self._fit(y, ridge)[0]
 
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """Return the coefficients β and the constant b of a regression with an intercept.
 
-        Both minimize what `solve` minimizes. Arguments, shapes and errors are as for
-        `coefficients`; b has no axis (n,).
+        Arguments, shapes and errors are as for `coefficients`; b has no axis (n,).
         """
         coefficients, constants = self._fit(y, ridge, True)
         return coefficients, constants
@@ -99,14 +93,10 @@ class Decomposition:
         ----------
         y : ndarray, (n,) or (n, n_targets)
         time : float or array_like, (n_times,)
-            Each at least 0; may be infinite. An array puts an axis (n_times,) in front.
+            Each at least 0; may be infinite. An array puts an axis (n_times,) in front. Times that
+            train eigenvectors of a numerically singular K are refused.
         learning_rate : float, default 1.0
             η, positive.
-
-        Raises
-        ------
-        ValueError
-            If K is numerically singular and the time long enough to train such eigenvectors.
         """
         y = check_targets(y, len(self.eigenvalues))
         rate = check_positive(learning_rate, "learning_rate")
@@ -127,8 +117,7 @@ class Decomposition:
         r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, the bound of stable learning rates.
 
         Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points: at
-        large width a learning rate below the bound trains to zero error. A numerically singular K
-        is refused: the theorem is about positive definite kernels.
+        large width a rate below it trains to zero error. A numerically singular K is refused.
         """
         check_resolved(self.eigenvalues, self.eps)
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))

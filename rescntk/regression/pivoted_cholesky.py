@@ -40,19 +40,13 @@ class LowRank(NamedTuple):
 
 
 def pivoted_cholesky(
-    kernel: Callable[..., np.ndarray],
-    X: np.ndarray,
-    rank: int,
-    *,
-    seed: int = 0,
-    **options: Any,
+    kernel: Callable[..., Any], X: np.ndarray, rank: int, *, seed: int = 0, **options: Any
 ) -> LowRank:
     r"""Return landmarks and a factor F with K ≈ F Fᵀ, by randomly pivoted Cholesky.
 
-    Each pivot i is drawn with probability proportional to the residual's diagonal
-    :math:`(K - F F^\top)_{ii}` (Chen, Epperly, Tropp, Webber 2022), in blocks with rejection
-    (Epperly, Tropp, Webber 2024; ``docs/theory/large_grams.md``). At most about (rank + 1)·n pairs
-    are computed. The factor is in memory: rank·n numbers in float64.
+    Pivots are drawn with probabilities proportional to the residual's diagonal, in blocks
+    (``docs/theory/large_grams.md``; Chen et al. 2022, Epperly et al. 2024). At most about
+    (rank + 1)·n pairs are computed. The factor is in memory: rank·n numbers in float64.
 
     Parameters
     ----------

@@ -78,35 +78,28 @@ class FeatureRidge:
         self._decompositions = {}
         return self
 
-    def _check_rows(
-        self, F: Any, y: Any, case_weights: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _check_rows(self, F: Any, y: Any, case_weights: Any) -> tuple[np.ndarray, ...]:
         """Return rows of features, of targets (m, n_targets), and roots of weights (m, 1)."""
         F = check_shape(F, "F", "(n, k)", lambda s: len(s) == 2)
         targets = check_targets(y, len(F)).reshape(len(F), -1)
         widths = (("F", F, self._k), ("y", targets, self._triangle.shape[1] - 1 - self._k))
         for name, values, width in widths:
             if self._n and values.shape[1] != width:
-                found = values.shape[1]
-                raise ValueError(f"{name} has {found} columns, expected {width} as before")
+                raise ValueError(
+                    f"{name} has {values.shape[1]} columns, expected {width} as before"
+                )
         return F, targets, np.sqrt(check_case_weights(case_weights, len(F)))[:, None]
 
-    def weights(
-        self, ridge: Any = 0.0, *, intercept: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def weights(self, ridge: Any = 0.0, *, intercept: bool = False) -> tuple[np.ndarray, ...]:
         """Return the weights w, (k,) or (k, n_targets), and the intercept b, without the axis (k,).
 
         Parameters
         ----------
         ridge : float or array_like, (n_ridges,), default 0.0
-            λ, each at least 0. An array puts an axis (n_ridges,) in front of the results.
+            λ, each at least 0; 0 is refused if the features are linearly dependent. An array puts
+            an axis (n_ridges,) in front of the results.
         intercept : bool, default False
             Whether to fit the constant b, without penalty. Otherwise b is 0.
-
-        Raises
-        ------
-        ValueError
-            If λ is 0 and the features are linearly dependent; or if there are no rows yet.
         """
         means, unit, V, _, rotated = self._solve(ridge, intercept)
         weights = V @ rotated / unit
@@ -124,16 +117,12 @@ class FeatureRidge:
         intercept: bool = False,
         case_weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i) of rows that have been added.
+        """Return the leave-one-out errors y_i − f₋ᵢ(x_i) of rows that have been added.
 
-        :math:`(y_i - f(x_i)) / (1 - h_i)` with the leverage :math:`h_i = w_i \varphi_i^\top
-        (F^\top W F + \lambda I)^{-1} \varphi_i`, W the weights of the cases; with an intercept
-        :math:`w_i / \sum_j w_j` more, and centred features. A leverage of 1 is refused.
-        Row i is left out with all its weight.
-
-        Arguments are as for `add`, in blocks or not, and `weights`; rows that have not been added
-        give meaningless numbers. The errors have the shape of `y`, after an axis (n_ridges,)
-        where `ridge` is an array.
+        Row i is left out with all its weight; a leverage of 1 is refused
+        (``docs/theory/large_grams.md``). Arguments are as for `add`, in blocks or not, and
+        `weights`; rows that have not been added give meaningless numbers. The errors have the
+        shape of `y`, after an axis (n_ridges,) where `ridge` is an array.
         """
         means, unit, V, inverses, rotated = self._solve(ridge, intercept)
         F, targets, roots = self._check_rows(F, y, case_weights)
@@ -217,8 +206,7 @@ def landmark_map(
     """Return the feature map of some landmarks among signals X.
 
     Landmarks whose features are combinations of the others' up to rounding errors are dropped
-    (``docs/theory/large_grams.md`` has the rule). If none is left, because K(S, S) is 0, a
-    ValueError follows.
+    (``docs/theory/large_grams.md`` has the rule). K(S, S) = 0 is refused.
 
     Parameters
     ----------
@@ -312,9 +300,9 @@ def restricted_ridge(
 ) -> RestrictedRidge:
     r"""Return the ridge regression restricted to landmarks S, for one penalty or for many.
 
-    The minimizer of :math:`\|Y - K(X,S)\beta - 1b\|^2 + \lambda \beta^\top K(S,S) \beta`: ridge
-    regression on the features of the landmarks (`FeatureRidge`). At most n·k pairs are computed;
-    after `pivoted_cholesky` none. Memory holds a block of features, with `leave_one_out` all.
+    Ridge regression on the features of the landmarks (`FeatureRidge`;
+    ``docs/theory/large_grams.md``). At most n·k pairs are computed; after `pivoted_cholesky` none.
+    Memory holds a block of features, with `leave_one_out` all.
 
     Parameters
     ----------

@@ -18,16 +18,15 @@ from ..validation import (
     check_flag,
     check_kernel,
     check_positive,
-    check_real,
     check_shape,
     check_symmetric,
     check_targets,
 )
 
 _CLOSE = 10.0
-"""LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues themselves; a
-pure number. Raising it costs time and changes no result. Chosen with a margin: the estimate, in
-1-norms, is seldom off by more than a factor of 3 (LAPACK Users' Guide)."""
+"""LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues; a pure number.
+Raising it costs time alone. Chosen with a margin: the estimate is seldom off by more than a factor
+of 3 (LAPACK Users' Guide)."""
 
 
 class Solution(NamedTuple):
@@ -112,14 +111,9 @@ def solve(
                 "leave_one_out is True, expected False for conjugate gradients: give K as an "
                 "array without a preconditioner, or take restricted_ridge"
             )
+        ends: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         return conjugate_gradients(
-            K,
-            y,
-            ridge,
-            intercept=intercept,
-            preconditioner=preconditioner,
-            tolerance=tolerance,
-            max_iterations=max_iterations,
+            K, y, ridge, intercept=intercept, preconditioner=preconditioner, **ends
         )
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
@@ -203,11 +197,7 @@ def check_resolved(
 
 
 def interpolate(
-    kernel: Callable[..., np.ndarray],
-    X: np.ndarray,
-    y: np.ndarray,
-    Z: np.ndarray,
-    ridge: float = 0.0,
+    kernel: Callable[..., Any], X: np.ndarray, y: np.ndarray, Z: np.ndarray, ridge: float = 0.0
 ) -> np.ndarray:
     """Return predictions f(Z), (m_cases,) or (m_cases, n_targets): eq. 4 of Tirer et al. 2022.
 
@@ -255,8 +245,8 @@ def posterior(
     Parameters
     ----------
     K, cross, prior : ndarray, (n, n), (m, n) and (m,)
-        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``. A ValueError says if they do not
-        belong together: if a variance would be negative by more than rounding errors.
+        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``; others, with which a variance would
+        be negative, are refused.
     y : ndarray, (n,) or (n, n_targets)
         Observations at X.
     noise : float, default 0.0
@@ -303,9 +293,8 @@ def conjugate_gradients(
 ) -> Solution:
     r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y` by conjugate gradients.
 
-    Each iteration multiplies K once, with the directions of all targets together. Each target has
-    steps of its own and stops at the tolerance. ``docs/theory/large_grams.md`` has the formulas,
-    and the equations with an intercept (Gould, Hribar and Nocedal 2001).
+    Each iteration multiplies K once, for all targets. Each target stops at the tolerance.
+    ``docs/theory/large_grams.md`` has the formulas, with an intercept, too (Gould et al. 2001).
 
     Parameters
     ----------
@@ -402,9 +391,8 @@ def _preconditioner(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the function r → λ (F Fᵀ + λI)⁻¹ r; with an intercept, its part with a sum of 0."""
     if given is not None:
-        F = check_real(getattr(given, "factor", given), "preconditioner", "(n, rank)")
-        if F.ndim != 2 or len(F) != n or F.size == 0:
-            raise ValueError(f"preconditioner has shape {F.shape}, expected ({n}, rank)")
+        F = getattr(given, "factor", given)
+        F = check_shape(F, "preconditioner", f"({n}, rank)", lambda s: len(s) == 2 and s[0] == n)
         check_positive(ridge, "ridge")
         U, S, _ = scipy.linalg.svd(F, full_matrices=False)
         weights = (ridge / (S**2 + ridge))[:, None]
