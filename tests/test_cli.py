@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,7 @@ def damaged_files(folder, signals):
         ("gram X.npz -o K.npy", "holds the arrays ['X', 'y']: say which one"),
         ("gram X.npz --array Z -o K.npy", "array is 'Z', expected one of 'X'"),
         ("gram X.npz --array y -o K.npy", "X.npz has shape (6,), expected ("),
+        ("gram X.npy --array X -o K.npy", "X.npy is no .npz file of named arrays"),
         ("gram text.npy -o K.npy", "text.npy is not a readable .npy file"),
         ("gram X.npy -o K.txt", "expected a name that ends in .npy"),
         ("compare X.npy --out X.csv", "out is X.csv, which is a file"),
@@ -178,6 +180,16 @@ def test_errors_are_one_line_and_exit_status_2(command, says, signals, tmp_path,
     assert captured.err.startswith("rescntk: ")
     assert captured.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_warnings_and_interruptions_are_one_line_each(signals, monkeypatch, capsys):
+    def gram(*_, **__):
+        warnings.warn("slow", stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rescntk.kernels.gram", gram)
+    assert run("gram X.npy -o K.npy") == 130
+    assert capsys.readouterr().err == "rescntk: warning: slow\nrescntk: interrupted\n"
 
 
 def test_outputs_are_checked_before_the_work(signals, tmp_path, monkeypatch, capsys):

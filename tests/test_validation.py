@@ -91,6 +91,9 @@ def test_signals_that_do_not_match(Z, says):
             "trained is 'head', expected one of 'input', 'inner', 'outer', 'readout'",
         ),
         ({"trained": 3}, "trained is 3"),
+        ({"negative_slope": -0.1}, "negative_slope is -0.1, expected a finite number"),
+        ({"negative_slope": 2}, "negative_slope is 2.0 with activation 'relu', expected a number"),
+        ({"negative_slope": 0.1, "activation": "erf"}, "negative_slope is 0.1 with .* and 0 for"),
     ],
 )
 def test_networks(arguments, says):

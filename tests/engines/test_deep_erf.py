@@ -137,10 +137,9 @@ def test_refusals(engine, kind, head):
     x = rng.standard_normal((1, 2, 5))
     X = np.concatenate([x, near(x, rng, 1e-12)])
     kernel = rk.Kernel(net, kind, head, normalized=True)
-    with pytest.raises(
-        ValueError, match=r"at depth 50 is not resolved in float64: .* fewer layers"
-    ):
-        kernel(X, engine=engine)
+    for refused in (kernel, functools.partial(rk.pixel_pairs, net, kind=kind)):
+        with pytest.raises(ValueError, match="at depth 50 is not resolved in .* fewer layers"):
+            refused(X, engine=engine)
     shallow, deep = (kernel.replace(depth=depth)(X, engine=engine) for depth in (6, 1000))
     assert abs(shallow[0, 1] - 1) <= tolerances.KERNEL["float64"]
     assert abs(deep[0, 1]) <= tolerances.KERNEL["float64"]

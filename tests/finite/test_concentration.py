@@ -56,6 +56,7 @@ def test_the_power_law_fit():
     slope, error = fit_exponent(rows)
     assert abs(slope + 0.5) <= tolerances.ROUTES
     assert abs(error - 1 / 30 / (np.sqrt(2) * np.log(10))) <= tolerances.ROUTES
+    assert np.isnan(fit_exponent([rows[0], finite.ConcentrationRow(100, 0.0, 0.1)])).all()
 
 
 def test_refusals(rng):

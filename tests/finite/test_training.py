@@ -181,6 +181,7 @@ def test_refusals(task):
         "batch_size is 4, expected at most 3": {"batch_size": 4},
         "record is 'weights', expected one of": {"record": ("weights",)},
         "steps is 0": {"steps": 0},
+        "key is an array .*, expected one key": {"key": jax.random.split(jax.random.key(0))},
         "expected None: batches are drawn from": {"X": [*X[:2], X[2, :, :2]], "batch_size": 1},
     }.items():
         arguments = {"X": X, "y": y, "optimizer": 0.1, "steps": 2} | change

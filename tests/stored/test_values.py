@@ -236,6 +236,7 @@ def test_products_of_one_kind_and_depth(path, rng):
     K, v = compute(path, X, Z, depths=(1, 3)), rng.standard_normal(BLOCK + 4)
     expected = in_memory(X, Z, depths=(1, 3)).gpk[1].astype(float) @ v
     assert np.allclose(K.matrix("gpk", depth=3) @ v, expected, rtol=1e-12)
+    assert f"shape=(5, {BLOCK + 4}), dtype=float" in repr(K.matrix("gpk", depth=3))
     with pytest.raises(ValueError, match="kind is None"):
         K @ v
     with pytest.raises(ValueError, match=r"depth is None, expected one of \[1, 3\]"):

@@ -3,7 +3,7 @@
 import pytest
 
 import rescntk as rk
-from rescntk.theory import families
+from rescntk.theory import families, limits
 
 
 def test_families_are_the_papers():
@@ -15,6 +15,7 @@ def test_families_are_the_papers():
         assert families.huang_ffnet()(n) == rk.literature.huang_ffnet(n)
     assert families.resnet(1.0, readout=False)(3).trained == ("inner", "outer")
     assert families.resnet(0.0).predict("gpk").rate == "L^-2"
+    assert limits.decaying(rk.Network(1), 0.0, "gpk").rate == "L^-2"
     assert families.resnet(0.0, readout=False).name == "ResNet, α = 1, readout frozen"
 
 

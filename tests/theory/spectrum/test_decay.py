@@ -120,6 +120,7 @@ DECAY = spectrum.decay_exponents
         (lambda: DECAY(CNN(2), 2, 6, 9, pixels=[(0, 3)]), r"pixels has \[0, 3\], .* \[0, 1, 5\]"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[]), "pixels is empty"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[0]), "expected sets of int"),
+        (lambda: DECAY(CNN(2), 2, 3, 9, pixels=0), "pixels is 0, expected sets of int"),
         (lambda: DECAY(CNN(2), 2, 3, 9, pixels=[()]), "at least one pixel"),
         (lambda: spectrum.singularity_exponent(CNN(2), 2, 3, 0), "pixels is 0, expected sets"),
     ],
