@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import Filter, Network, check_network, check_relu
-from ..validation import check_depths, check_flag, check_kernel, check_signals
+from ..validation import KINDS, check_depths, check_flag, check_kernel, check_signals
 from .arguments import Map, check_kind, check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels, stride_kernel
@@ -179,11 +179,8 @@ def fields(network: Network, n_timepoints: int) -> Fields:
     array([0.   , 0.167, 0.667, 0.167, 0.   ])
     """
     d = check_length(n_timepoints)
-    gpk, ntk = (
-        np.fft.fftshift(effective_receptive_field(network, d, kind, normalized=True))
-        for kind in ("gpk", "ntk")
-    )
-    return Fields(np.arange(d) - d // 2, gpk, ntk)
+    both = (effective_receptive_field(network, d, kind, normalized=True) for kind in KINDS)
+    return Fields(np.arange(d) - d // 2, *map(np.fft.fftshift, both))
 
 
 class Widths(NamedTuple):

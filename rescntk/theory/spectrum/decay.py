@@ -133,10 +133,9 @@ def decay_exponents(
     for chosen in sets:
         index = tuple(frequency if pixel in chosen else 0 for pixel in range(d))
         values = np.where(found.resolved[index], found.eigenvalues[index], 0.0)
-        upper, lower = (
-            _slope(frequency[part], values[part], n_channels)
-            for part in (slice(highest // 2 - 1, None), slice(highest // 4 - 1, highest // 2))
-        )
+        below = slice(highest // 4 - 1, highest // 2)
+        upper = _slope(frequency[highest // 2 - 1 :], values[highest // 2 - 1 :], n_channels)
+        lower = _slope(frequency[below], values[below], n_channels)
         decays.append(
             FrequencyDecay(
                 relative_pixels(chosen, d),
