@@ -133,6 +133,8 @@ def test_limit_profiles():
     assert len({line.get_linestyle() for line in first.get_lines()}) == 3  # told apart in grey
     assert first.get_ylabel() and first.get_title()
     picture.savefig(io.BytesIO())
+    three = plots.limit_profiles(*curves, curves[0])
+    assert [ax.get_visible() for ax in three.axes] == [True, True, True, False]
 
 
 def test_nothing_to_draw():

@@ -16,6 +16,7 @@ def test_families_are_the_papers():
     assert families.resnet(1.0, readout=False)(3).trained == ("inner", "outer")
     assert families.resnet(0.0).predict("gpk").rate == "L^-2"
     assert limits.decaying(rk.Network(1), 0.0, "gpk").rate == "L^-2"
+    assert limits.Prediction(0.25).rate == "unknown"
     assert families.resnet(0.0, readout=False).name == "ResNet, α = 1, readout frozen"
 
 
