@@ -46,7 +46,8 @@ def pivoted_cholesky(
 
     Pivots are drawn with probabilities proportional to the residual's diagonal, in blocks
     (``docs/theory/large_grams.md``; Chen et al. 2022, Epperly et al. 2024). At most about
-    (rank + 1)·n pairs are computed. The factor is in memory: rank·n numbers in float64.
+    (rank + 1)·n pairs are computed. The factor is in memory: rank·n numbers in float64, or a
+    MemoryError. A negative diagonal entry of K is refused.
 
     Parameters
     ----------
@@ -62,13 +63,6 @@ def pivoted_cholesky(
         Seed of the random pivots. Equal seeds give equal results.
     **options
         Options of each call of the kernel, such as ``dtype`` or ``threads``.
-
-    Raises
-    ------
-    ValueError
-        If K has a negative diagonal entry.
-    MemoryError
-        If the factor takes more memory than this machine has free.
 
     Examples
     --------

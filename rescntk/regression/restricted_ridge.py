@@ -28,9 +28,8 @@ from .pivoted_cholesky import LowRank
 _EPS = float(np.finfo(np.float64).eps)
 
 _BLOCK = 1024
-"""Signals whose features are computed in one call of the kernel. Raising it takes more memory,
-block · k numbers, and starts fewer calls. Chosen by reasoning: a call of 1024 rows and some hundred
-columns takes seconds, its start milliseconds."""
+"""Signals of one call of the kernel. Raising it takes more memory, block · k numbers, and starts
+fewer calls. Chosen by reasoning: such a call takes seconds, its start milliseconds."""
 
 
 class FeatureRidge:
@@ -232,11 +231,10 @@ def landmark_map(
     check_kernel(kernel)
     X = check_batch(X, "X")
     if isinstance(landmarks, LowRank):
-        rows = len(landmarks.factor)
-        if rows != len(X):
-            raise ValueError(f"landmarks.factor has {rows} rows, expected {len(X)} as X")
-        chosen = landmarks.landmarks
-        factor = np.tril(landmarks.factor[chosen])
+        chosen, factor, _ = landmarks
+        if len(factor) != len(X):
+            raise ValueError(f"landmarks.factor has {len(factor)} rows, expected {len(X)} as X")
+        factor = np.tril(factor[chosen])
     else:
         chosen = np.asarray(landmarks)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.size == 0:

@@ -111,9 +111,9 @@ def solve(
                 "leave_one_out is True, expected False for conjugate gradients: give K as an "
                 "array without a preconditioner, or take restricted_ridge"
             )
-        ends: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
+        limits: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         return conjugate_gradients(
-            K, y, ridge, intercept=intercept, preconditioner=preconditioner, **ends
+            K, y, ridge, intercept=intercept, preconditioner=preconditioner, **limits
         )
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     y, ridge = check_targets(y, len(K)), check_constant(ridge, "ridge")
@@ -293,7 +293,8 @@ def conjugate_gradients(
 ) -> Solution:
     r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y` by conjugate gradients.
 
-    Each iteration multiplies K once, for all targets. Each target stops at the tolerance.
+    Each iteration multiplies K once, for all targets. Each target stops at the tolerance. A matrix
+    K + λI that is not positive definite is refused, and λ = 0 with a preconditioner.
     ``docs/theory/large_grams.md`` has the formulas, with an intercept, too (Gould et al. 2001).
 
     Parameters
@@ -304,11 +305,6 @@ def conjugate_gradients(
         Relative residual norm ‖Y − (K + λI) A‖ / ‖Y‖ at which a target is solved.
     max_iterations : int, default 1000
         A warning follows if a target is not solved by then.
-
-    Raises
-    ------
-    ValueError
-        If K + λI is not positive definite, or λ is 0 with a preconditioner.
 
     Examples
     --------
