@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -148,10 +148,6 @@ class SignalList(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._signals)
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> SignalList: ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return SignalList(self._signals[index])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from ..validation import (
     check_free_memory,
     check_kinds,
 )
-
-Signals: TypeAlias = Array | Sequence[Array]
-"""A batch of signals as users give it: an array, or a list of arrays of any lengths."""
 
 _PIECE = 1 << 16
 """Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB."""
@@ -69,8 +66,8 @@ class KernelCall:
     def __init__(
         self,
         network: Network,
-        X: Signals,
-        Z: Signals | None,
+        X: Array | Sequence[Array],
+        Z: Array | Sequence[Array] | None,
         head: str,
         kinds: Iterable[str],
         depths: Iterable[int] | None,

@@ -103,22 +103,18 @@ class ClassifierParameters(EstimatorParameters):
     class_weight: Mapping[Any, float] | str | None = None
 
 
-def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...] | None]:
+def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...]]:
     """Return the checked values of the parameters that take several, without repetitions.
 
-    None stays None where it is the default.
+    A parameter that is None, which is its default, is left out.
     """
-    checked: dict[str, Any] = {}
+    checked = {}
     for each in fields(parameters):
-        values = getattr(parameters, each.name)
-        if "check" not in each.metadata:
-            continue
-        if values is None and each.default is None:
-            checked[each.name] = None
+        values, check = getattr(parameters, each.name), each.metadata.get("check")
+        if check is None or (values is None and each.default is None):
             continue
         single = isinstance(values, str) or not isinstance(values, Iterable)
         given = (values,) if single else values
-        check = each.metadata["check"]
         checked[each.name] = tuple(dict.fromkeys(check(value, each.name) for value in given))
         if not checked[each.name]:
             raise ValueError(f"{each.name} is empty, expected at least one value")
@@ -163,7 +159,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             report(f"rescntk: {len(passes)} passes over {n} signals")
             request = Request(Network(1), "gap", KINDS, (1,), np.dtype(self.dtype).name)
             choose(self.engine, request, cast(Any, X), report)  # says so where it compiles
-        tried = checked["penalty"] or (least_penalty(cases.weights, self.dtype), *penalties)
+        tried = checked.get("penalty") or (least_penalty(cases.weights, self.dtype), *penalties)
         residuals, self._fitted = [], []
         with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
             for source in in_time(passes, X, m, limit, report, options):
@@ -202,7 +198,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         passes = partial(
             plan,
             EFFORTS[effort],
-            {name: checked[name] for name in COMMON if checked[name] is not None},
+            {name: checked[name] for name in COMMON if name in checked},
             X,
             kinds=checked["kind"],
             depths=checked["depth"],

@@ -293,16 +293,13 @@ def locked(folder: Path) -> Iterator[None]:
                 f"if no such job runs, delete {path}"
             )
 
-        def write(text: str) -> None:
-            file.seek(0)
-            file.truncate()
-            file.write(text)
-            file.flush()
-
-        write(json.dumps({"host": host, "pid": os.getpid()}))
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps({"host": host, "pid": os.getpid()}))
+        file.flush()
         try:
             yield
         finally:
-            write("")
+            file.truncate(0)
             if sys.platform != "win32":
                 fcntl.flock(file, fcntl.LOCK_UN)  # children that this process forked hold it, too
