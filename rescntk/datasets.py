@@ -18,17 +18,14 @@ SUFFIXES = (".npy", ".npz", ".ts")
 
 
 def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
-    """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file.
+    """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file, (n_cases, …) in float64.
+
+    They are a list of arrays (n_channels, n_timepoints_i) in a ``.ts`` file of different lengths.
 
     Parameters
     ----------
     path, array
         As for `read_labelled`.
-
-    Returns
-    -------
-    ndarray, (n_cases, n_channels, n_timepoints), float64
-        Or a list of arrays (n_channels, n_timepoints_i) from a ``.ts`` file of different lengths.
 
     Examples
     --------

@@ -41,19 +41,15 @@ def alpha_derivative(
 ) -> Sensitivity:
     r"""Return the kernel matrix K and its derivative ∂K/∂α, in the time of five matrices.
 
+    K equals ``kernel(X, Z)`` bit for bit. ∂K/∂α is 0 for α = 0 (α enters by its square) and for a
+    network without skip connections (α is absent).
+
     Parameters
     ----------
     kernel : Kernel
         Any kernel of this library: both kinds, all heads and activations, normalized or not.
     X, Z, engine, dtype, threads
         As for calling the kernel. Without Z both results are exactly symmetric.
-
-    Returns
-    -------
-    Sensitivity
-        ``kernel`` equals ``kernel(X, Z)`` bit for bit. ``derivative`` is
-        :math:`\partial K / \partial\alpha`, which is 0 for :math:`\alpha = 0` (α enters by its
-        square) and for a network without skip connections (α is absent).
 
     Examples
     --------

@@ -20,12 +20,13 @@ LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
 
 
 def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> jax.Array:
-    r"""Return the outputs f(x) of a finite network.
+    r"""Return the outputs f(x) of a finite network, (n_cases,) or (n_cases, n_outputs).
 
     Layers are as in `Network`, at the width C of `params`. With the readout's variance r the heads
     are :math:`\sqrt{r/C}\, w \cdot f^L_1` ("equivariant"),
     :math:`\sqrt{r/(dC)}\, \langle W, f^L \rangle` ("trace") and
-    :math:`\sqrt{r/C}\, w \cdot \frac1d \sum_j f^L_j` ("gap").
+    :math:`\sqrt{r/C}\, w \cdot \frac1d \sum_j f^L_j` ("gap"). JAX can differentiate, vectorize
+    and compile the call.
 
     Parameters
     ----------
@@ -36,11 +37,6 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
         Signals, of NumPy or JAX. For the head "gap" also a list of arrays
         (n_channels, n_timepoints_i) of different lengths.
     head : {"equivariant", "trace", "gap"}, default "gap"
-
-    Returns
-    -------
-    jax.Array, (n_cases,) or (n_cases, n_outputs)
-        Of the parameters' precision. JAX can differentiate, vectorize and compile the call.
 
     Raises
     ------

@@ -45,7 +45,8 @@ def ntk(
 
     :math:`\hat\Theta_{ab}(x, z) = \langle \partial f_a(x)/\partial\theta, \partial
     f_b(z)/\partial\theta \rangle` for outputs a and b (Jacot et al. 2018), exactly, over the
-    parameters of ``network.trained`` alone.
+    parameters of ``network.trained`` alone. The result is (n_cases, m_cases), with several outputs
+    (n_cases, m_cases, n_outputs, n_outputs).
 
     Parameters
     ----------
@@ -56,10 +57,6 @@ def ntk(
     max_memory : float, default 2**30
         Most bytes that the call's arrays may take, result, parameters and copies of parameters
         not counted. The signals go through the network in blocks accordingly.
-
-    Returns
-    -------
-    ndarray, (n_cases, m_cases) or (n_cases, m_cases, n_outputs, n_outputs)
 
     Raises
     ------

@@ -53,14 +53,8 @@ def default_errors() -> Iterator[None]:
 class KernelCall:
     """A checked call for the kernels of one network, with one head, on some signals.
 
-    Attributes
-    ----------
-    depths : tuple of int
-        The depths asked for, in the caller's order.
-    order : list of int
-        The place of each of `depths` among the depths that the engine computes.
-    in_place : bool
-        Whether the engine's values have the depths and the dtype that the caller wants.
+    `depths` are in the caller's order; `order` has their places among the depths that the engine
+    computes. `in_place` tells whether its values have the depths and the dtype asked for.
     """
 
     def __init__(
