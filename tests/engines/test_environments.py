@@ -64,7 +64,8 @@ def test_damaged_files_of_compiled_code_are_compiled_anew(tmp_path):
             os.truncate(path, 100)
     other = files[-1].with_name("rows.other.nbi")
     other.write_bytes(b"no pickle")
-    assert run("float64", PYTHONPATH=tmp_path) == ("served", "ready")
+    # What the compiler makes of the loops does not matter here, and its level 1 takes less time.
+    assert run("float64", PYTHONPATH=tmp_path, NUMBA_OPT=1) == ("served", "ready")
     assert any(path.stat().st_size > 100 for path in tmp_path.rglob("*.nbc"))
     assert not other.exists()
 
