@@ -66,8 +66,8 @@ class DualResult(NamedTuple):
     K_dot: Array
     """E[σ'(u)σ'(v)] times the unit of q."""
 
-    opposite_distance: Array | None = None
-    """The half squared distance to −σ(v), given by odd activations alone."""
+    opposite_distance: Array
+    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v)."""
 
 
 class Activation(Protocol):
@@ -139,7 +139,8 @@ class Relu:
         factor *= unit * self.gain
         constants = ReluConstants(factor, 0.5 * factor, **self.constants)
         relu = dual(pair.half_g, pair.w, pair.v, constants)
-        return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, relu.K_dot)
+        z = 0.5 * factor * pair.z
+        return DualResult(relu.K, z + relu.deficit, relu.K_dot, z + relu.opposite)
 
 
 class Erf:
@@ -289,6 +290,9 @@ class Dual(NamedTuple):
     deficit: Any
     """g (1 − κ1)/2: what K lacks at this correlation."""
 
+    opposite: Any
+    """g (1 + κ1)/2: the deficit to −σ(v)."""
+
     K: Any
     """g κ1/2."""
 
@@ -324,7 +328,7 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
 
     With :math:`a = \min(w, v)` and `arc`: for w < v, :math:`\kappa_0 = 1 - k_0` and
     :math:`1 - \kappa_1 = w - k_1`; otherwise :math:`\kappa_0 = k_0` and
-    :math:`1 - \kappa_1 = 1 - k_1`. No term cancels.
+    :math:`1 - \kappa_1 = 1 - k_1`. No term cancels, nor in :math:`1 + \kappa_1`.
 
     Parameters
     ----------
@@ -349,31 +353,35 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     k0, k1 = arc(a, root, coefficients)
     kappa0 = where_less(w, v, 1.0 - k0, k0)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    kappa0, one_minus_kappa1 = add_linear_part(kappa0, one_minus_kappa1, w, layer)
+    parts = kappa0, one_minus_kappa1, 2.0 - one_minus_kappa1
+    kappa0, one_minus_kappa1, one_plus_kappa1 = _add_linear_part(parts, w, v, layer)
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
-    return Dual(deficit, g - deficit, layer.half_factor * kappa0)
+    return Dual(deficit, g * one_plus_kappa1, g - deficit, layer.half_factor * kappa0)
 
 
-def add_linear_part(kappa0: Any, one_minus_kappa1: Any, w: Any, layer: Any) -> tuple[Any, Any]:
-    """Return κ0 and 1 − κ1 with the share λ of the linear network, of a leaky ReLU; no term < 0.
+def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
+    """Return κ0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative.
 
-    The engine "numba" compiles `last_step` in the place of this function.
+    The engine "numba" compiles `_last_step` in the place of this function.
     """
     if layer.linear_share != 0.0:
+        kappa0, one_minus_kappa1, one_plus_kappa1 = parts
         kappa0 = kappa0 + layer.linear_share * (1.0 - kappa0)
         one_minus_kappa1 = one_minus_kappa1 + layer.linear_share * (w - one_minus_kappa1)
-    return kappa0, one_minus_kappa1
+        one_plus_kappa1 = one_plus_kappa1 + layer.linear_share * (v - one_plus_kappa1)
+        return kappa0, one_minus_kappa1, one_plus_kappa1
+    return parts
 
 
-def last_step(constants: Container[str]) -> Callable[..., tuple[Any, Any]]:
-    """Return `add_linear_part`, or the identity for layers without such `constants`.
+def _last_step(constants: Container[str]) -> Callable[..., Any]:
+    """Return `_add_linear_part`, or the identity for layers without such `constants`.
 
     The condition alone would cost every pixel pair of ReLU a twentieth (float64, AMD EPYC).
     """
     if "linear_share" in constants:
-        return add_linear_part
-    return lambda kappa0, one_minus_kappa1, w, layer: (kappa0, one_minus_kappa1)
+        return _add_linear_part
+    return lambda parts, w, v, layer: parts
 
 
 def one_minus_kappa1(w: np.ndarray) -> np.ndarray:

@@ -12,7 +12,8 @@ deficit (Lagrange's identity; docs/theory/deficits.md)
 
     U = Σ u_p + N,   N = Σ_{p<r} (a_p b_r − a_r b_p)² / (A B + Σ a_p b_p).
 
-All terms are positive, so that u and w = U/(A B) keep their relative accuracy.
+All terms are positive, so that u and w = U/(A B) keep their relative accuracy. The deficit to
+the negated feature, u⁺ = √(q1 q2) + F, merges with the same N, and v = 1 + ρ = U⁺/(A B).
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ Masses = list[Array]
 
 
 class Parts(NamedTuple):
-    """Parts of windows at each pixel pair: the deficit u, and the masses q of both sides."""
+    """Parts of windows at each pixel pair: u and u⁺, and the masses q of both sides."""
 
     deficit: Array
+    opposite: Array
     left: Masses
     right: Masses
 
-    def scaled(self, deficit: Array, factor: float) -> Parts:
-        """Return parts with masses times `factor`, and a new deficit."""
+    def scaled(self, deficit: Array, opposite: Array, factor: float) -> Parts:
+        """Return parts with masses times `factor`, and new deficits."""
         left, right = ([factor * mass for mass in side] for side in (self.left, self.right))
-        return Parts(deficit, left, right)
+        return Parts(deficit, opposite, left, right)
 
 
 class DeficitRecursion(Recursion):
@@ -57,32 +59,34 @@ class DeficitRecursion(Recursion):
         self._masses = masses
 
     def _enter(self, w: Array, v: Array) -> None:
-        """Set F, u = g w and A of the input."""
+        """Set F, u = g w, u⁺ = g v and A of the input."""
         super()._enter(w, v)
         left, right = (side.axes(side.tables.layers[0, 0]) for side in (self.left, self.right))
-        self._state = Parts(2.0 * left * right * w, *self._masses)
+        g = 2.0 * left * right
+        self._state = Parts(g * w, g * v, *self._masses)
 
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations of the pre-activations, with z = 0: D_K is then u_K."""
         self._window = self._merged(self._state, self.network.inner_filter(layer))
         if layer > 1:
-            w = correlate(self._window.deficit, left.inverse * right.inverse)
-            v = 2.0 - w
+            inverse = left.inverse * right.inverse
+            w, v = (correlate(u, inverse) for u in self._window[:2])
         return DualInput(w, v, left.half_root * right.half_root, 0.0)
 
     def _add_branch(
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
     ) -> None:
-        """Add the residual branch to u, and set F where it is asked for."""
+        """Add the residual branch to u and u⁺, and set F where it is asked for."""
         # K at x = z, j = j' is half the factor times the variance of the window.
         constants = self.constants[layer]
         factor = self.scaling.factor(layer) * self.scaling.unit(layer)
         half = 0.5 * (factor * self.scaling.activation.gain)
-        new = self._window.scaled(branch.branch_distance, half)
+        new = self._window.scaled(branch.branch_distance, branch.opposite_distance, half)
         new = self._merged(new, self.network.outer_filter(layer))
         if self.network.skip:
             old, scale = self._state, constants.skip_scale
-            new = self._merge(old.scaled(scale * old.deficit, scale), new)
+            old = old.scaled(scale * old.deficit, scale * old.opposite, scale)
+            new = self._merge(old, new)
         self._state = new
         super()._add_branch(layer, pair, branch, tangent_g)
         if self.want_gpk and not self.scaling.linear_apart and layer in self.request.depths:
@@ -105,8 +109,9 @@ class DeficitRecursion(Recursion):
 
     def _shifted(self, parts: Parts, shift: int) -> Parts:
         """Return the parts `shift` pixels on."""
-        left, right = ([shifted(mass, shift) for mass in side] for side in parts[1:])
-        return Parts(shifted(parts.deficit, shift, self.seam), left, right)
+        left, right = ([shifted(mass, shift) for mass in side] for side in parts[2:])
+        deficit, opposite = (shifted(u, shift, self.seam) for u in parts[:2])
+        return Parts(deficit, opposite, left, right)
 
     def _merge(self, first: Parts, second: Parts) -> Parts:
         """Return two parts as one, with N = (a b' − a' b)² / (A B + a b + a' b')."""
@@ -121,7 +126,8 @@ class DeficitRecursion(Recursion):
         total = A * B + (a * b + a2 * b2)
         total = total + np.finfo(total.dtype).tiny  # where both parts are 0, N is 0
         N = difference * (2.0 * difference) / total  # roots are divided by √2, hence the 2
-        return Parts(first.deficit + second.deficit + N, left, right)
+        deficit, opposite = (u + other + N for u, other in zip(first[:2], second[:2], strict=True))
+        return Parts(deficit, opposite, left, right)
 
     def _root(self, side: Side, masses: Masses) -> Array:
         """Return √(mass/2) in the working precision, with the axes of the tile."""

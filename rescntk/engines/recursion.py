@@ -230,7 +230,7 @@ class Recursion:
     def _add_distance(self, layer: int, branch: DualResult) -> None:
         """Add box(D_K) to D, of which the next layer is made."""
         self.distance = self._add(self.distance, branch.branch_distance, layer)
-        if branch.opposite_distance is not None:
+        if self.odd:
             self.opposite = self._add(self.opposite, branch.opposite_distance, layer)
             self.covariance = self._add(self.covariance, branch.K, layer)
 

@@ -78,6 +78,40 @@ def test_gap_of_signals_of_zero_mean(engines, constants, rng):
         assert_accurate(engines, rk.Network(3, **constants), X, heads=("gap",))
 
 
+OPPOSITE = [
+    ("default", rk.Network(2)),
+    ("pixelwise", rk.Network(2, 1, trained=("inner",))),
+    ("window", rk.Network(3, 1, input_filter_size=3, trained=("inner",))),
+    ("frozen readout", rk.Network(3, outer_filter_size=5, trained=("inner", "outer"))),
+]
+
+
+@pytest.mark.parametrize(("name", "network"), OPPOSITE)
+@pytest.mark.parametrize("alpha", [1e-9, 1e-6, 1e-4, 1e-2, 1e3])
+@pytest.mark.parametrize("engines", GROUPS)
+def test_opposite_windows(engines, alpha, name, network):
+    """With small α opposite pixels stay opposite, and κ0 needs the digits of 1 + ρ."""
+    x = np.array([[[1.0, -1.0, 2.0, -2.0]]])
+    X = np.concatenate([x, -x, np.roll(x, 1, axis=2), [[[1.0, -1.0, 1.0, -1.0]]]])
+    with definition.mp.workdps(80):  # the oracle itself cancels α^4 = 1e-36
+        assert_accurate(engines, network.replace(alpha=alpha), X)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("trained", [("inner",), ("inner", "outer", "readout")])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sign_flips_and_signed_shifts_are_semidefinite(engine, trained, dtype, rng):
+    X = rng.standard_normal((6, 2, 6))
+    X -= X.mean(axis=2, keepdims=True)
+    X = np.concatenate([X, -X, -np.roll(X, 2, axis=2), X * (1 + 1e-9)])
+    network = rk.Network(3, 3, alpha=1e-6, trained=trained)
+    for head in HEADS:
+        K = rk.Kernel(network, "ntk", head, normalized=True)(X, engine=engine, dtype=dtype)
+        eigenvalues = np.linalg.eigvalsh(np.asarray(K, np.float64))
+        slack = tolerances.DEFINITE * tolerances.EPS[dtype] * len(K)
+        assert eigenvalues[0] >= -slack * eigenvalues[-1], head
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("depth", "dtype"), [(50, "float32"), (50, "float64"), (5000, "float64")])
 @pytest.mark.parametrize("engines", GROUPS)

@@ -123,7 +123,7 @@ class Results(NamedTuple):
 class Places(NamedTuple):
     """Where the quantities of a group of rows begin in `memory`.
 
-    The first four quantities and `room1` have root masses in the recursion of deficits
+    The first four quantities and `room1` have root masses and u⁺ in the recursion of deficits
     (`sums.Masses`).
     """
 

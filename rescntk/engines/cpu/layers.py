@@ -13,14 +13,14 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from ... import arrays
-from ...activations import add_linear_part, arc, last_step
+from ...activations import _add_linear_part, _last_step, arc
 from .. import polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from ..scaling import MOST_E
 from . import vectors
 from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
-from .sums import Masses, add_compensated, box
+from .sums import Masses, add_compensated, box, merged_box
 from .vectors import (
     Numbers,
     Vector,
@@ -68,9 +68,7 @@ def _choose_within(x: Any, least: Any, most: Any) -> Any:
     return within
 
 
-overload(add_linear_part, strict=False)(
-    lambda kappa0, one_minus_kappa1, w, layer: last_step(layer.fields)
-)
+overload(_add_linear_part, strict=False)(lambda parts, w, v, layer: _last_step(layer.fields))
 
 
 @overload(arc, strict=False)
@@ -253,14 +251,16 @@ def write_branch(
     group: RowGroup, at: int, K: int, features: Vector, root1: Vector, root2: Vector, w: Vector,
     v: Vector, constants: Constants, layer: Any, masses: Masses | None,
 ) -> tuple[Vector, Vector]:  # fmt: skip
-    """Write D_K (or u_K), and K to the place `K`, where `features` stood; return K and K̇."""
+    """Write D_K (or u_K and u⁺_K), and K to the place `K` of `features`; return K and K̇."""
     half_g = root1 * root2
     branch = dual(half_g, w, v, layer, (constants.p, constants.r))
-    branch_distance = branch.deficit
+    branch_distance, place = branch.deficit, group.places.branch_distance + at
     if masses is None:
         h = root1 - root2
         branch_distance = layer.half_factor * (h * h) + branch_distance
-    store(group.memory, group.places.branch_distance + at, branch_distance)
+    else:
+        store(group.memory, place + masses.opposite, branch.opposite)
+    store(group.memory, place, branch_distance)
     store(group.memory, K, layer.sum_scale * features + branch.K)
     return branch.K, branch.K_dot
 
@@ -270,7 +270,7 @@ def first_layer(
     group: RowGroup, left: LeftPixels, right_input: int, right_root: int, squares: Taps,
     constants: Constants, masses: Masses | None,
 ) -> bool:  # fmt: skip
-    """Compute D (or u, with `masses`), A and F of the features that enter, and layer 1's branch.
+    """Compute D (u and u⁺ with `masses`), A and F of the features that enter, and layer 1's branch.
 
     w of the input's pixels is half the squared distance of their unit vectors, which is at
     `squares` for `several` cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
@@ -317,6 +317,7 @@ def first_layer(
                 store(memory, places.distance + out, h * h + gw)
             else:
                 store(memory, places.distance + out, gw)
+                store(memory, places.distance + masses.opposite + out, g * v)
             if constants.linear_apart:
                 store(memory, places.linear + out, tangent)
                 features = 0.0 * w
@@ -369,8 +370,8 @@ def hidden_layer(
                 doubtful |= some
             else:
                 merged = places.branch_distance + group.start
-                w = correlate(box(memory, distances, at, merged, masses), inverse)
-                v = 2.0 - w
+                deficit, other = merged_box(memory, distances, at, merged, masses)
+                w, v = correlate(deficit, inverse), correlate(other, inverse)
             rho = 1.0 - w
             features = load(memory, K + out)
             K_value, K_dot = write_branch(

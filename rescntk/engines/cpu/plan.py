@@ -401,7 +401,7 @@ class Plan:
         places = Places._make([*ends.tolist(), channels, several])
         tables = 2 * (self.depth + 1) + 4  # of the right cases in all layers, and of the left one
         if in_deficits:
-            tables = 2 * sum(numbers[:5]) + 1
+            tables = 3 * sum(numbers[:5]) + 1
         total = places.tables + tables * length
         memory = np.zeros(total + line, self.dtype)
         skip = -memory.ctypes.data % LINE_BYTES // itemsize

@@ -125,8 +125,9 @@ def pass_layers(
                 if number > 1:
                     gather_masses(whole, places.room1, tables.inner_pieces, first, pieces, side)
             one, two = sides[0].behind, sides[1].behind
-            masses = Masses(one, two, layer.one + layer.one, layer.tiny)
-            outer_masses = Masses(one, two, layer.factor, layer.tiny)
+            opposite = places.tables + 2 * places.tangent
+            masses = Masses(one, two, opposite, layer.one + layer.one, layer.tiny)
+            outer_masses = Masses(one, two, opposite, layer.factor, layer.tiny)
             right_input, right_root = state + group.start + two, branch + group.start + two
             left_root = branch + group.start + one
             pixels = LeftPixels(

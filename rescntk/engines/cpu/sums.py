@@ -21,14 +21,14 @@ from .vectors import Numbers, Vector, load, load_line, repeat_like, rounded_prod
 
 
 class Masses(NamedTuple):
-    """Where the root masses of both sides (engines/deficits.py) lie, and numbers of their merges.
+    """Where u⁺ and the root masses of both sides (engines/deficits.py) lie, and merges' numbers.
 
-    The root masses, divided by √2, of the deficit at a place lie `left` and `right` numbers
-    behind it.
+    Behind the deficit u at a place lie its root masses, divided by √2, and u⁺.
     """
 
     left: int
     right: int
+    opposite: int  # numbers from u to the left and the right root mass, and to u⁺
     twice: float  # twice the unit of masses, in the unit of deficits
     tiny: float  # keeps the N of two masses 0 at 0
 
@@ -185,12 +185,14 @@ def moving_sum(
     """Return three places whose sum is the sum over a filter's taps, `step` pixels apart.
 
     `room` is scratch space of `pieces` quantities. With `masses`, of the ring and of the pieces
-    in `room`, numbers are deficits, and sums are merges (`box`).
+    in `room`, numbers are deficits, and sums are merges (`merged_box`).
     """
     last = ring + group.start
     if window.size == 1:
         return Taps(last, last, last, True)
     fill_halo(group, ring, step * (window.size // 2))
+    if masses is not None:
+        fill_halo(group, ring + masses.opposite, step * (window.size // 2))
     rows, length = step * group.rows, group.length
     begin = group.start - window.size // 2 * rows
     first = last = ring + begin
@@ -213,24 +215,34 @@ def write_box(
     memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None = None
 ) -> None:  # fmt: skip
     for at in range(0, size, memory.per_vector):
-        store(memory, out + at, box(memory, taps, at, out, masses))
+        if masses is None:
+            store(memory, out + at, box(memory, taps, at))
+        else:
+            deficit, opposite = merged_box(memory, taps, at, out, masses)
+            store(memory, out + at, deficit)
+            store(memory, out + masses.opposite + at, opposite)
 
 
 @compiled
-def box(
-    memory: Numbers, taps: Taps, at: int, out: int = 0, masses: Masses | None = None
-) -> Vector:  # fmt: skip
-    """Return a moving sum at one vector of pixels.
-
-    With `masses`, the deficit of three parts together, Σ u_p + N (Lagrange's identity). The root
-    masses of all three together lie at the place `out`.
-    """
+def box(memory: Numbers, taps: Taps, at: int) -> Vector:
+    """Return a moving sum at one vector of pixels."""
     first = load(memory, taps.first + at)
     if taps.single:
         return first
-    rest = load(memory, taps.second + at) + load(memory, taps.third + at)
-    if masses is None:
-        return first + rest
+    return first + (load(memory, taps.second + at) + load(memory, taps.third + at))
+
+
+@compiled
+def merged_box(
+    memory: Numbers, taps: Taps, at: int, out: int, masses: Masses
+) -> tuple[Vector, Vector]:  # fmt: skip
+    """Return u and u⁺ of three parts together, Σ u_p + N and Σ u⁺_p + N (Lagrange's identity).
+
+    The root masses of all three together lie at the place `out`.
+    """
+    deficit, opposite = box(memory, taps, at), box(memory, taps, masses.opposite + at)
+    if taps.single:
+        return deficit, opposite
     a, b, c = load_taps(memory, taps, masses.left + at)
     x, y, z = load_taps(memory, taps, masses.right + at)
     total = load(memory, out + masses.left + at) * load(memory, out + masses.right + at)
@@ -239,7 +251,8 @@ def box(
     scale = 1.0 / total
     squares = difference(a, x, b, y, scale) + difference(a, x, c, z, scale)
     squares = squares + difference(b, y, c, z, scale)
-    return (first + rest) + masses.twice * total * squares
+    N = masses.twice * total * squares
+    return deficit + N, opposite + N
 
 
 @compiled
@@ -275,7 +288,7 @@ def add_branch_deficit(
     group: RowGroup, before: int, after: int, outer: FilterSum, layer: Any, masses: Masses,
     with_features: bool,
 ) -> None:  # fmt: skip
-    """Set u `after` the layer: the merge of the identity path with the window of the branch.
+    """Set u and u⁺ `after` the layer: the identity path merges with the window of the branch.
 
     F = √(q1 q2) − u follows from it.
     """
@@ -296,8 +309,11 @@ def add_branch_deficit(
         taps = difference(a, x, b, y, scale) + difference(a, x, c, z, scale)
         taps = taps + difference(b, y, c, z, scale)
         squares = half * (skip * identity + half * taps)
-        deficit = skip * load(memory, before + at) + box(memory, parts, at)
-        deficit = deficit + 2.0 * total * squares
+        N = 2.0 * total * squares
+        deficit = skip * load(memory, before + at) + box(memory, parts, at) + N
         store(memory, after + at, deficit)
+        there = masses.opposite + at
+        opposite = skip * load(memory, before + there) + box(memory, parts, there) + N
+        store(memory, after + there, opposite)
         if with_features:
             store(memory, places.features + start + at, 2.0 * product - deficit)
