@@ -17,7 +17,13 @@ import scipy.linalg
 from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
-from ..validation import check_batches, check_depth, check_depths, check_symmetric
+from ..validation import (
+    check_batches,
+    check_depth,
+    check_depths,
+    check_positive,
+    check_symmetric,
+)
 from .arguments import check_cases, check_energies
 from .report_table import ReportTable
 
@@ -108,11 +114,14 @@ def _largest_of(first: float, second: float, beside: float) -> float:
     return 0.5 * (first + second) + math.hypot(0.5 * (first - second), beside)
 
 
-def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> float:
+def asymptotic_complement(
+    depth: int, alpha: float = 1.0, skip: bool = True, pixels: float = 1.0
+) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) over depth on the multi-sphere.
 
-    :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`, s being the `slowdown`. Approached from
-    below. Not in the paper; derived in docs/theory/depth_limits.md, section 4.
+    :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}`, s being the
+    `slowdown` and d the `pixels`. Not in the paper; derived in docs/theory/depth_limits.md,
+    section 4.
 
     Parameters
     ----------
@@ -121,6 +130,9 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
         Positive.
     skip : bool, default True
         ResCGPK; False is CGPK.
+    pixels : float, default 1.0
+        Number of pixels d that the head "gap" averages, the signals' length. Of two lengths it is
+        the harmonic mean, 2/(1/d + 1/d'). 1 for the other heads.
 
     Examples
     --------
@@ -131,18 +143,24 @@ def asymptotic_complement(depth: int, alpha: float = 1.0, skip: bool = True) -> 
     """
     network = Network(depth, alpha=alpha, skip=skip)
     s = slowdown(network.alpha) if network.skip else 1.0
-    return 4.5 * math.pi**2 * s**2 / network.depth**2
+    return 4.5 * math.pi**2 * s**2 / network.depth**2 / check_positive(pixels, "pixels")
 
 
-def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bool = True) -> float:
+def asymptotic_condition_number(
+    n: int, depth: int, alpha: float = 1.0, skip: bool = True, pixels: int | Iterable[int] = 1
+) -> float:
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    It is n over the `asymptotic_complement`, and is approached from above.
+    With one length it is n over the `asymptotic_complement`, and is approached from above.
 
     Parameters
     ----------
-    n, depth, alpha, skip
+    n : int
+        Number of signals.
+    depth, alpha, skip
         As for `asymptotic_complement`.
+    pixels : int or iterable of n int, default 1
+        The signals' lengths for the head "gap": one, or one of each signal. 1 for other heads.
 
     Examples
     --------
@@ -151,7 +169,18 @@ def asymptotic_condition_number(n: int, depth: int, alpha: float = 1.0, skip: bo
     >>> round(deep(50, 1000, skip=False) / deep(50, 1000), 12)
     4.0
     """
-    return check_depth(n, "n") / asymptotic_complement(depth, alpha, skip)
+    n = check_depth(n, "n")
+    lengths = np.array([check_depth(d, "pixels") for d in np.atleast_1d(np.asarray(pixels))])
+    if len(lengths) not in (1, n):
+        raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
+    delta = asymptotic_complement(depth, alpha, skip)
+    if (lengths == lengths[0]).all():
+        return float(n * lengths[0] / delta)
+    # The matrix is 1 − δ (1/dᵢ + 1/dⱼ)/2 off the diagonal. Beside the eigenvalue n there are those
+    # of δ diag(1/dᵢ) on vectors of sum 0.
+    centred = np.eye(n) - 1.0 / n
+    eigenvalues = scipy.linalg.eigvalsh(centred @ (centred / lengths[:, None]))
+    return float(n / (delta * eigenvalues[1]))
 
 
 def slowdown(alpha: float) -> float:
@@ -265,11 +294,12 @@ def compare(
     check_cases(signals, 2, "the bounds are about pairs of signals")
     options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
     options |= {"kinds": ("gpk",), "depths": depths, "normalized": True}
+    lengths = [np.shape(signal)[-1] for signal in signals] if head == "gap" else 1
     sides = []
     for skip in (False, True):
         matrices = gram(network.replace(skip=skip), signals, **options)[0]
         check_energies(matrices)
-        laws = [asymptotic_condition_number(len(signals), L, alpha, skip) for L in depths]
+        laws = [asymptotic_condition_number(len(signals), L, alpha, skip, lengths) for L in depths]
         pairs = zip(matrices, laws, strict=True)
         sides.append([(condition_number(A), *bounds(A)[2:], law) for A, law in pairs])
     limit = slowdown(network.alpha) ** 2

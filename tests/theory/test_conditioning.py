@@ -108,6 +108,22 @@ def test_the_asymptotic_law(alpha, skip):
         )
 
 
+@pytest.mark.parametrize("lengths", [(5,), (4, 9, 5, 7)])
+def test_the_asymptotic_law_of_gap(lengths, rng):
+    """Its diagonal averages equal pixels too: complements are δ_L (1/d + 1/d')/2."""
+    depth, n = 4000, 4
+    X = [multisphere.sample(1, 6, d, rng)[0] for d in np.resize(lengths, n)]
+    row = conditioning.compare(X, (depth,), filter_size=1, head="gap").rows[0]
+    bar = tolerances.asymptote(depth, 2.0, 1e-2)
+    assert abs(row.rescgpk / row.rescgpk_asymptote - 1) <= bar
+    K = rk.ResCGPK(depth, 1, head="gap", normalized=True)(X)
+    harmonic = 2 / (1 / len(X[0][0]) + 1 / len(X[1][0]))
+    law = conditioning.asymptotic_complement(depth, pixels=harmonic)
+    assert abs((1 - K[0, 1]) / law - 1) <= bar
+    with pytest.raises(ValueError, match="pixels has 3 lengths, expected 1 or n = 4"):
+        conditioning.asymptotic_condition_number(4, depth, pixels=(2, 3, 4))
+
+
 def test_comparison(rng):
     """Theorem 6.2 on uniform signals, and a table that says what it should."""
     X = multisphere.sample(20, 6, 8, rng)
