@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,10 +137,10 @@ EXPERIMENTS = {
 }
 
 
-def fast(name: str) -> Any:
-    """Return the result of an experiment with its fast settings."""
+def fast(name: str, changes: Mapping[str, dict[str, Any]]) -> Any:
+    """Return the result of an experiment with its fast settings, or those of `changes`."""
     experiment = EXPERIMENTS[name]
-    return experiment.measure(**experiment.fast)
+    return experiment.measure(**experiment.fast | changes.get(name, {}))
 
 
 def stored(name: str) -> dict[str, Any]:

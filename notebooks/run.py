@@ -16,6 +16,15 @@ from nbclient import NotebookClient
 HERE = Path(__file__).parent
 
 SMALL: dict[str, dict[str, Any]] = {
+    "beyond_the_kernel_regime": {
+        "changes": {
+            "figure_1b": {"width": 32, "n_networks": 1},
+            "theorem_5": {"widths": [16, 64], "steps": 40},
+            "theorem_4": {"widths": [16, 64]},
+            "deep_regression": {"width": 64, "steps": 100},
+            "figure_9": {"n_networks": 1},
+        },
+    },
     "condition_numbers": {
         "depths": (1, 2, 3, 5, 10, 22, 50, 110, 250),
         "every": 3,
@@ -23,7 +32,17 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "deep_degeneracy": {"ladder": (10, 30, 100, 300, 1000), "deep": 300},
     "eigenvalue_decay": {"limit": 1, "compared": 5, "widest": 10, "farthest": 8},
-    "finite_networks": {"widths": (16, 64), "n_networks": 8, "n_gradients": 10},
+    "finite_networks": {
+        "widths": (16, 64),
+        "n_networks": 8,
+        "wide": 256,
+        "n_steps": 200,
+        "n_gradients": 5,
+        "changes": {
+            "trained_fields": {"width": 32, "steps": 50},
+            "training_speed": {"width": 64},
+        },
+    },
     "gaussian_process": {"every": 3, "compared": ("slope",)},
     "infinite_depth": {
         "deepest": 13,
