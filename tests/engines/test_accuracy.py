@@ -78,6 +78,15 @@ def test_gap_of_signals_of_zero_mean(engines, constants, rng):
         assert_accurate(engines, rk.Network(3, **constants), X, heads=("gap",))
 
 
+@pytest.mark.parametrize("engines", GROUPS)
+def test_errors_of_many_layers_add_up(engines):
+    """Each layer has an E below `MOST_DOUBT`; all 20 together err by 200 eps. By hill climbing."""
+    x = [[0.13639944600497542, 0.09297946935577714], [-3.47821531245275, 1.5098739243333612]]
+    z = [[0.1508310156983617, 0.09465435474723757], [-3.6667989527839393, 1.5311546551485646]]
+    network = rk.Network(20, 1, alpha=8.4, trained=("input", "inner", "outer", "readout"))
+    assert_accurate(engines, network, 1e-3 * np.array([x, z]))
+
+
 OPPOSITE = [
     ("default", rk.Network(2)),
     ("pixelwise", rk.Network(2, 1, trained=("inner",))),
