@@ -44,7 +44,7 @@ def input_state(delta: np.ndarray, parts: TrainedParts, kind: str) -> Arrays:
 
 def activate(
     parts: TrainedParts,
-    tau: float,
+    tau: float | np.ndarray,
     w: np.ndarray,
     inside: np.ndarray | None = None,
     *,
@@ -65,14 +65,17 @@ def activate(
 
 
 def add_branch(
-    state: Arrays, branches: Arrays, share: float, left_over: list[np.ndarray] | None = None
+    state: Arrays,
+    branches: Arrays,
+    share: float | np.ndarray,
+    left_over: list[np.ndarray] | None = None,
 ) -> Arrays:
     """Return δ and ε after a layer, from its branches H_o(…), whose memory they take.
 
     `share` is s. `left_over`, of one entry for each array, keeps the rounding errors of the sums
     for the next layer (Kahan 1965): a deep network adds the same little again and again.
     """
-    if share == 1.0:
+    if np.all(share == 1.0):
         return branches
     for k, (old, new) in enumerate(zip(state, branches, strict=True)):
         new -= old  # in place, step by step: a tensor grid may fill the memory
