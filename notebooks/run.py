@@ -28,10 +28,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "condition_numbers": {
         "depths": (1, 2, 3, 5, 10, 22, 50, 110, 250),
         "every": 3,
+        "n_signals": 8,
         "deepest": 10**4,
     },
     "deep_degeneracy": {"ladder": (10, 30, 100, 300, 1000), "deep": 300},
-    "eigenvalue_decay": {"limit": 1, "compared": 5, "widest": 10, "farthest": 8},
+    "eigenvalue_decay": {"limit": 1, "compared": 4, "widest": 10, "farthest": 8},
     "finite_networks": {
         "widths": (16, 64),
         "n_networks": 8,
