@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -17,8 +18,9 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import Array
+from ..validation import check_constant
 from .base import ClassifierParameters, ResidualKernelEstimator
-from .inputs import atomic, find_cases
+from .inputs import atomic, find_cases, of_positive_weight
 
 _FORGOTTEN = 0.1
 """Share of a class' signals found when left out, below which a warning says so. Raising it warns
@@ -96,6 +98,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     class_weight : dict, "balanced" or None, default None
         Weights of the classes, by label; "balanced" weighs them inversely to their numbers of
         signals. They weigh the passes' errors, and move the borders between classes (`offsets_`).
+        A weight of 0 leaves the signals of a class out.
 
     Attributes
     ----------
@@ -153,6 +156,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         start = time.perf_counter()
         signals, y, weights = self._read(X, y, sample_weight)
         check_classification_targets(y)
+        by_label = self._checked_class_weight()
+        kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
+        if not kept.any():
+            raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
+        signals, y, weights = of_positive_weight(signals, y, weights * kept)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -193,12 +201,20 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         return self
 
     def _class_weights(self, labels: np.ndarray, case_weights: np.ndarray) -> np.ndarray:
-        given = self.class_weight
-        if isinstance(given, str) and given == "balanced":
+        if self.class_weight == "balanced":
             return len(labels) / np.bincount(labels, case_weights) / len(self.classes_)
-        if given is not None and not isinstance(given, Mapping):
-            raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
+        given = {label: weight for label, weight in self._checked_class_weight().items() if weight}
         return compute_class_weight(given, classes=self.classes_, y=self.classes_[labels])
+
+    def _checked_class_weight(self) -> dict[Any, float]:
+        """Return the weights of the classes that are given one by one."""
+        given = self.class_weight
+        if isinstance(given, Mapping):
+            name = "class_weight of {!r}".format
+            return {label: check_constant(value, name(label)) for label, value in given.items()}
+        if given is None or (isinstance(given, str) and given == "balanced"):
+            return {}
+        raise ValueError(f"class_weight is {given!r}, expected None, 'balanced' or a dict")
 
     def decision_function(self, X: Array) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.

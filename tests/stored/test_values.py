@@ -124,7 +124,7 @@ def test_another_version_is_refused(path, monkeypatch):
         with pytest.raises(ValueError, match="rescntk here is .*99.*expected"):
             compute(path, signals(5))
     monkeypatch.setattr("rescntk.kernels.description.RECURSION", 99)
-    with pytest.raises(ValueError, match="recursion is 2 there, 99 here"):
+    with pytest.raises(ValueError, match=f"recursion is {jobs.RECURSION} there, 99 here"):
         compute(path, signals(5))
 
 
