@@ -19,7 +19,7 @@ import numpy as np
 
 from ..arrays import Batch, SignalList, channels_and_length, library
 from ..validation import check_choice
-from .geometry import receptive_reach
+from .geometry import longest_reach, receptive_reach
 from .protocol import Engine, Request, ScaledKernel
 
 __all__ = ["Engine", "Request", "ScaledKernel", "available", "choose"]
@@ -63,6 +63,14 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"its rows of signals of different lengths have a margin of {reach} pixels, the reach "
             f"of all filters, and at most {_LONGEST_MARGIN} are faster than the reference engine"
         )
+    if not isinstance(X, SignalList):
+        d = X.shape[2]
+        halo, most = longest_reach(request.network, request.depths[-1], d), max(_LONGEST_MARGIN, d)
+        if halo > most:
+            return (
+                f"its rows have a halo of {halo} pixels, the reach of the longest filter, and at "
+                f"most {most} fit in the cache; the reference engine folds long filters"
+            )
     return None
 
 

@@ -6,7 +6,7 @@ row has the other row's pixels there (geometry.py): a `Seam` names the rows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,8 @@ def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = N
         return pixels
     d = len(pixels)
     step = step if seam is not None else step_on_ring(step, d)
+    if seam is None and step * (size // 2) > d:
+        return _long_circular_sum(pixels, size, step)
     piece: ArrayT = with_halo(pixels, step * (size // 2), seam)
     total, reached, width = piece[:d], 1, 1
     while 2 * width <= size:
@@ -61,6 +63,21 @@ def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = N
             total = total + piece[reached * step : reached * step + d]
             reached += width
     return total
+
+
+def _long_circular_sum(pixels: ArrayT, size: int, step: int) -> ArrayT:
+    """Return `circular_sum` of a window that is longer than the ring: the same additions."""
+    xp: Any = array_module(pixels)
+    piece = total = pixels
+    reached, width = 1, 1
+    while 2 * width <= size:
+        piece = piece + xp.roll(piece, -width * step, axis=0)
+        width *= 2
+        if size & width:
+            total = total + xp.roll(piece, -reached * step, axis=0)
+            reached += width
+    rolled: ArrayT = xp.roll(total, step * (size // 2), axis=0)
+    return rolled
 
 
 def circular_mean(pixels: np.ndarray, size: int, step: int = 1) -> np.ndarray:

@@ -178,6 +178,20 @@ def test_neural_tangents(index, engine):
         assert error <= tolerances.PEER[kind]
 
 
+@pytest.mark.parametrize("dilation", [1, 4])
+def test_filters_fold_on_the_ring(dilation, rng):
+    """A filter of 999,999 taps goes 111,111 times around 9 pixels, as one of 9 taps goes once."""
+    X = rng.standard_normal((3, 2, 9))
+    long, short = (rk.Network(3, q, dilation=dilation) for q in (999_999, 9))
+    for head in HEADS:
+        for K, expected in zip(
+            rk.gram(long, X, head=head), rk.gram(short, X, head=head), strict=True
+        ):
+            assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+    with pytest.raises(ValueError, match="halo of 499999 pixels.*folds long filters"):
+        rk.gram(long.replace(dilation=1), X, engine="numba")
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_very_long_filters(engine, rng):
     """Windows of hundreds of pixels add up hundreds of numbers, in float32 too."""

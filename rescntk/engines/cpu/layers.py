@@ -370,8 +370,8 @@ def hidden_layer(
                 doubtful |= some
             else:
                 merged = places.branch_distance + group.start
-                deficit, other = merged_box(memory, distances, at, merged, masses)
-                w, v = correlate(deficit, inverse), correlate(other, inverse)
+                deficit, opposite = merged_box(memory, distances, at, merged, masses)
+                w, v = correlate(deficit, inverse), correlate(opposite, inverse)
             rho = 1.0 - w
             features = load(memory, K + out)
             K_value, K_dot = write_branch(
