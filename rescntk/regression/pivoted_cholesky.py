@@ -64,6 +64,13 @@ def pivoted_cholesky(
     **options
         Options of each call of the kernel, such as ``dtype`` or ``threads``.
 
+    Raises
+    ------
+    ValueError
+        If K has a negative diagonal entry.
+    MemoryError
+        If the factor takes more memory than this machine has free.
+
     Examples
     --------
     >>> import numpy as np

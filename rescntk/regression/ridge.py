@@ -306,6 +306,11 @@ def conjugate_gradients(
     max_iterations : int, default 1000
         A warning follows if a target is not solved by then.
 
+    Raises
+    ------
+    ValueError
+        If K + λI is not positive definite, or λ is 0 with a preconditioner.
+
     Examples
     --------
     >>> import numpy as np

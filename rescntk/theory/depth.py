@@ -95,6 +95,11 @@ def check(
     rng : Generator or int, default 0
         For drawing signals.
 
+    Raises
+    ------
+    ValueError
+        If arguments are not as described, or the prediction requires the multi-sphere.
+
     Examples
     --------
     >>> from rescntk.theory import depth, families

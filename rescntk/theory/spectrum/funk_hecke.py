@@ -113,6 +113,13 @@ def eigenvalues(
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
 
+    Raises
+    ------
+    ValueError
+        For a grid beyond `max_memory` or `max_points`.
+    OverflowError
+        If eigenvalues exceed float64; a deep kernel wants ``normalized=True``.
+
     Examples
     --------
     >>> from rescntk import literature

@@ -84,6 +84,11 @@ def taylor_coefficients(
         Number d of pixels, and highest power of each pixel's dot product.
     kind : {"gpk", "ntk"}
 
+    Raises
+    ------
+    ValueError
+        For more than 2e9 pairs of coefficients, and for a kernel that is 0 for every signal.
+
     Examples
     --------
     >>> from rescntk import literature
