@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from ..arrays import Batch, SignalList
+from ..kernels.description import describe_signals
 
 DESCRIPTION, LABELS = "rescntk", "labels"
 """Names of the group's attributes: what is computed, and labels of the signals by "X" and "Z"."""
@@ -28,6 +30,9 @@ FORMAT = 1
 
 _SIGNALS_PER_CHUNK = 256
 """Signals in a chunk of the stored signals. A block reads a few chunks; a chunk stays small."""
+
+_LAYOUT: Any = {"fill_value": float("nan"), "filters": None, "compressors": [Crc32cCodec()]}
+"""NaN where nothing is written, checksums, no compression."""
 
 
 class Block(NamedTuple):
@@ -42,6 +47,8 @@ class Block(NamedTuple):
     done_height: int = 0
     """The first `done_height` rows and `done_width` columns are on disk."""
     done_width: int = 0
+    checksum: int = -1
+    """`checksum` of the values done, -1 in a record of before."""
 
     @property
     def pairs(self) -> int:
@@ -66,7 +73,7 @@ class Folder:
     def __init__(self, path: Path, writable: bool = False) -> None:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist")
-        self.path, self.record = path, path / "record" / "blocks.txt"
+        self.path, self.record, place = path, path / "record" / "blocks.txt", path / "zarr.json"
         try:
             self.group: Any = zarr.open_group(path, mode="r+" if writable else "r", zarr_format=3)
             description: Any = self.group.attrs[DESCRIPTION]
@@ -78,16 +85,25 @@ class Folder:
             n, m = X["shape"][0], (Z or X)["shape"][0]
             self.shape = (*(() if depths is None else (len(depths),)), n, m)
             self.block_size = self.description["block"]
-            self.arrays: dict[str, Any] = {
-                kind: self.group[kind] for kind in self.description["kinds"]
-            }
-        except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError) as error:
+            if not all(type(count) is int and count > 0 for count in (n, m, self.block_size)):
+                raise ValueError(f"its shape is {n} × {m} in blocks of {self.block_size}")
+            self.arrays: dict[str, Any] = {}
+            for kind in self.description["kinds"]:
+                place = path / kind / "zarr.json"
+                self.arrays[kind] = self.group[kind]
+            place = self.record
+            place.stat()
+        except (OSError, LookupError, AttributeError, TypeError, ValueError) as error:
+            if isinstance(error, PermissionError):
+                raise
             raise ValueError(
-                f"{path} is not a Gram of rescntk.stored in format {FORMAT}"
+                f"{path} is not a Gram of rescntk.stored in format {FORMAT}: "
+                f"{place}: {type(error).__name__}: {error}"
             ) from error
-        for array in self.arrays.values():
+        for kind, array in self.arrays.items():
             if writable and array.shape != self.shape:  # an interrupted `append` leaves another
                 array.resize(self.shape)
+                synchronize_all(path / kind / "zarr.json", path / kind)
 
     def signals(self, name: str, rows: slice = slice(None)) -> Batch:
         """Return signals "X" or "Z", some rows or all."""
@@ -103,20 +119,35 @@ class Folder:
     def keep(self, attribute: str, value: dict[str, Any]) -> None:
         """Write the description or the labels, on disk on return."""
         self.group.attrs[attribute] = value
-        synchronize(self.path / "zarr.json")
+        synchronize_all(self.path / "zarr.json", self.path)
+
+    def holds(self, name: str) -> bool:
+        """Return whether signals "X" or "Z", if any, are those of the description."""
+        with suppress(Exception):  # as in `_is_intact`
+            described = self.description[name]
+            return described is None or describe_signals(self.signals(name)) == described
+        return False
+
+    def check_signals(self) -> None:
+        """Refuse signals that are damaged on disk."""
+        for name in ("X", "Z"):
+            if not self.holds(name):
+                raise ValueError(f"{self.path / name} is damaged: stored.gram mends it from {name}")
 
     def blocks(self) -> list[Block]:
         """Return all blocks, of a symmetric Gram the upper half, with the corners done."""
         # A kill may cut the last line: only lines with their end count.
-        lines = re.findall(rb"^(\d+) (\d+) (\d+) (\d+) ;\n", self.record.read_bytes(), re.M)
-        numbers = (map(int, line) for line in lines)
-        done = {(row, column): corner for row, column, *corner in numbers}  # the last line counts
+        line = rb"^" + rb"(\d{1,9}) " * 4 + rb"(?:(\d{1,10}) )?;\n"  # some have no checksum
+        lines = re.findall(line, self.record.read_bytes(), re.M)
+        numbers = ([int(number or -1) for number in line] for line in lines)
+        done = {(row, column): state for row, column, *state in numbers}  # the last line counts
         found, size, (n, m) = [], self.block_size, self.shape[-2:]
         for row in range(-(-n // size)):
             for column in range(row if self.is_symmetric else 0, -(-m // size)):
                 shape = min(size, n - row * size), min(size, m - column * size)
-                corner = np.minimum(done.get((row, column), (0, 0)), shape).tolist()
-                found.append(Block(row, column, *shape, *corner))
+                height, width, known = done.get((row, column), (0, 0, -1))
+                corner = min(height, shape[0]), min(width, shape[1])
+                found.append(Block(row, column, *shape, *corner, known))
         return found
 
     def images(self, block: Block) -> list[Block]:
@@ -129,11 +160,11 @@ class Folder:
     def damaged(self) -> list[Block]:
         """Return the recorded blocks with a wrong checksum or a NaN on disk; all are read."""
         recorded = (block for block in self.blocks() if block.done_height)
-        return [block for block in recorded if not all(map(self._is_intact, self.images(block)))]
+        return [block for block in recorded if not self._is_intact(block)]
 
-    def mark(self, blocks: Iterable[tuple[int, int, int, int]]) -> None:
-        """Record blocks (row, column, height, width) as finished, on disk on return."""
-        lines = "".join("{} {} {} {} ;\n".format(*block) for block in blocks)
+    def mark(self, blocks: Iterable[tuple[int, ...]]) -> None:
+        """Record blocks (row, column, height, width, checksum) as finished, on disk on return."""
+        lines = "".join("{} {} {} {} {} ;\n".format(*block) for block in blocks)
         with open(self.record, "ab") as file:
             # A new line first: the last line may have been cut by a kill.
             file.write(b"\n" + lines.encode())
@@ -157,8 +188,7 @@ class Folder:
                 value = values[kind] if image is block else values[kind].swapaxes(-1, -2)
                 array[(..., *self.region(image))] = value
             for file in self._files(image):
-                synchronize(file)
-                synchronize(file.parent)
+                synchronize_all(file, *file.parents[: len(self.shape) + 1])  # up to the array
 
     def discard(self, block: Block) -> None:
         """Delete a block and its mirror image: Zarr can neither read nor write a damaged chunk."""
@@ -176,10 +206,18 @@ class Folder:
 
     def _is_intact(self, block: Block) -> bool:
         corner = (..., slice(block.done_height), slice(block.done_width))
-        try:
-            return not any(np.isnan(value[corner]).any() for value in self.read(block).values())
-        except Exception:  # Zarr's codecs raise many kinds of errors for files cut short
-            return False
+        for image in self.images(block):
+            try:
+                found = self.read(image)
+            except Exception:  # Zarr's codecs raise many kinds of errors for files cut short
+                return False
+            if image is not block:
+                found = {kind: value.swapaxes(-1, -2) for kind, value in found.items()}
+            values = {kind: value[corner] for kind, value in found.items()}
+            is_known = block.checksum in (-1, checksum(block, values))
+            if not is_known or any(np.isnan(value).any() for value in values.values()):
+                return False
+        return True
 
     def grow(self, X_new: Batch, described: dict[str, Any]) -> None:
         """Append signals; the description, which is changed last, makes them valid."""
@@ -187,13 +225,15 @@ class Folder:
         values, axis = _pixels(X_new)
         n, _, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
         old = sum(lengths) if axis else n
-        shape = list(signals.shape)
-        shape[axis] = old + values.shape[axis]
-        signals.resize(tuple(shape))
-        signals[(slice(None),) * axis + (slice(old, None),)] = values
-        for file in (self.path / "X").rglob("*"):
-            synchronize(file)
+        signals.resize((*signals.shape[:axis], old, *signals.shape[axis + 1 :]))
+        signals.append(values, axis=axis)
+        synchronize_all(self.path / "X", *(self.path / "X").rglob("*"))
         self.keep(DESCRIPTION, {**self.description, "X": described})
+
+    def repair(self, name: str, signals: Batch) -> None:
+        """Write signals "X" or "Z" anew, on disk on return."""
+        _store(self.group, name, signals, overwrite=True)
+        synchronize_all(self.path, self.path / name, *(self.path / name).rglob("*"))
 
 
 def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -> None:
@@ -202,29 +242,22 @@ def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -
     new = hidden(path)
     try:
         group = zarr.open_group(new, mode="w", zarr_format=3)
-        # NaN where nothing is written, checksums, no compression.
-        options: Any = {"fill_value": float("nan"), "filters": None, "compressors": [Crc32cCodec()]}
         for name, signals in (("X", X), ("Z", Z)):
             if signals is not None:
-                values, axis = _pixels(signals)
-                chunks = list(values.shape)
-                part = min(_SIGNALS_PER_CHUNK, len(signals))
-                chunks[axis] = -(-chunks[axis] * part // len(signals))
-                group.create_array(name, data=values, chunks=tuple(chunks), **options)
+                _store(group, name, signals)
         depths, block = description["depths"], description["block"]
         shape, chunks = [len(X), len(X if Z is None else Z)], [block, block]
         if depths is not None:
             shape, chunks = [len(depths), *shape], [1, *chunks]
-        options |= {"shape": shape, "chunks": chunks, "dtype": description["dtype"]}
+        options = _LAYOUT | {"shape": shape, "chunks": chunks, "dtype": description["dtype"]}
         for kind in description["kinds"]:
             group.create_array(kind, **options)
         group.create_group("record")
         (new / "record" / "blocks.txt").touch()
         group.attrs[DESCRIPTION] = description
-        for file in new.rglob("*"):
-            synchronize(file)
+        synchronize_all(new, *new.rglob("*"))
         os.rename(new, path)
-        synchronize(path.parent)
+        synchronize_all(path.parent)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -235,15 +268,33 @@ def hidden(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid4().hex}")
 
 
-def synchronize(path: Path) -> None:
-    """Wait until a file, or a folder's list of files, is on disk."""
-    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def synchronize_all(*paths: Path) -> None:
+    """Wait until files, and folders' lists of files, are on disk."""
+    for path in paths:
+        if path.is_dir() and os.name == "nt":  # Windows cannot open folders
+            continue
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def checksum(block: Block, values: dict[str, np.ndarray]) -> int:
+    """Return the CRC-32 of a block's place and values: exchanged chunks show."""
+    found = zlib.crc32(f"{block.row} {block.column}".encode())
+    for _, value in sorted(values.items()):
+        found = zlib.crc32(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).data, found)
+    return found
+
+
+def _store(group: Any, name: str, signals: Batch, **options: Any) -> None:
+    """Write signals as an array of a group."""
+    values, axis = _pixels(signals)
+    chunks = list(values.shape)
+    part = min(_SIGNALS_PER_CHUNK, len(signals))
+    chunks[axis] = -(-chunks[axis] * part // len(signals))
+    group.create_array(name, data=values, chunks=tuple(chunks), **_LAYOUT, **options)
 
 
 def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
@@ -272,11 +323,7 @@ else:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, a file that names host and process: one job computes at a time.
-
-    The operating system frees the lock of a process that ends. Hosts of a network file system
-    may not see each other's locks: a job of another host counts as running.
-    """
+    """Hold the lock of a folder, a file that names host and process: one job computes at a time."""
     path, host = folder / "record" / "lock", socket.gethostname()
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+") as file:
         is_free, other_host, pid = False, None, None

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 from .._version import __version__
 from ..kernels import gram
 from ..kernels.description import OPTIONS, RECURSION, network_of
-from .folder import Block, Folder
+from .folder import Block, Folder, checksum
 
 _AHEAD = 2
 """Blocks handed to the scheduler for each thread: one to compute and one to go on with."""
 
 
-def compute_block(path: Path, block: Block, threads: int | None) -> None:
+def compute_block(path: Path, block: Block, threads: int | None) -> tuple[int, ...]:
     """Compute the missing values of a block, and write its chunks, on disk on return."""
     folder = Folder(path, writable=True)
     description = folder.description
@@ -46,56 +46,53 @@ def compute_block(path: Path, block: Block, threads: int | None) -> None:
             if is_diagonal and not is_square:
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)
     folder.write(block, values)
+    return (*block[:4], checksum(block, values))
 
 
 def finished(
     client: Any, path: Path, blocks: Iterable[Block], threads: int | None
-) -> Generator[Block, None, None]:
-    """Compute blocks in this process, or on a client's workers; yield each block that is done.
-
-    The client is a dask.distributed.Client, or None. Its scheduler moves indices alone: workers
-    read signals and write chunks themselves. It gives the blocks of a lost worker to others.
-    """
+) -> Generator[tuple[int, ...], None, None]:
+    """Compute blocks in this process, or on a client's workers; yield what `mark` records."""
     if client is None:
         for block in blocks:
-            compute_block(path, block, threads)
-            yield block
+            yield compute_block(path, block, threads)
         return
     from distributed import KilledWorker, as_completed
 
     waiting, futures = iter(blocks), as_completed()
-    running: dict[str, tuple[Block, Any]] = {}
+    running: dict[str, Any] = {}
     try:
         while True:
             workers = client.nthreads()
             most = max(1, _AHEAD * sum(workers.values()))
             for block in islice(waiting, max(0, most - len(running))):
                 future = client.submit(_on_worker, path, block, threads, workers, pure=False)
-                running[future.key] = (block, future)
+                running[future.key] = future
                 futures.add(future)
             if not running:
                 return
             future = next(futures)
             try:
-                future.result()
+                yield running.pop(future.key).result()
             except KilledWorker as error:
                 raise RuntimeError(
                     f"a block has killed several workers, expected enough memory for one block "
                     f"each (smaller blocks take less): {error}"
                 ) from error
-            yield running.pop(future.key)[0]
     finally:
-        client.cancel([future for _, future in running.values()])
+        client.cancel(list(running.values()))
 
 
-def _on_worker(path: Path, block: Block, threads: int | None, workers: dict[str, int]) -> None:
+def _on_worker(
+    path: Path, block: Block, threads: int | None, workers: dict[str, int]
+) -> tuple[int, ...]:
     """Compute a block on a worker, with its share of the host's cores."""
     from dask.system import CPU_COUNT
     from distributed import get_worker
 
     here = get_worker()
     workers = workers | {here.address: here.state.nthreads}  # it may be new
-    compute_block(path, block, threads_for_task(here.address, workers, CPU_COUNT, threads))
+    return compute_block(path, block, threads_for_task(here.address, workers, CPU_COUNT, threads))
 
 
 def threads_for_task(address: str, workers: dict[str, int], cores: int, threads: int | None) -> int:

@@ -49,7 +49,7 @@ def gram(
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
     The values are bit for bit the values of `rescntk.gram`. After an interruption the same call
-    reads all finished blocks once, and computes the missing and the damaged blocks.
+    reads all finished blocks once, computes missing and damaged ones, and repairs the signals.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def gram(
     dtype : {"float32", "float64"}
         Precision of the computation and of the arrays.
     block : int, default 1024
-        Rows and columns of a block, which is one chunk of each array and depth.
+        Rows and columns of a block, one chunk of each array and depth; at most 65536.
     engine : str, default "auto"
         As for `rescntk.gram`. All processes and all later calls use the same engine.
     threads : int, optional
@@ -100,6 +100,8 @@ def gram(
         engine=engine,
     )
     here |= {"format": FORMAT, "block": check_depth(block, "block")}
+    if block > 1 << 16:  # one chunk on disk has 17 GB in float32, for any number of signals
+        raise ValueError(f"block is {block}, expected at most {1 << 16}")
     if not path.exists():
         try:
             create(path, here, *batches)
@@ -110,6 +112,10 @@ def gram(
     different = differences(opened.description, here)
     if different:
         raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
+    for name, batch in zip(("X", "Z"), batches, strict=True):
+        if not opened._folder.holds(name):
+            with locked(path):
+                Folder(path, writable=True).repair(name, batch)
     return opened.resume(threads=threads, client=client, progress=progress)
 
 
@@ -259,6 +265,7 @@ class StoredGram:
         new = _in_numpy(check_batch(X_new, "X_new"))
         with locked(self.path):
             folder = Folder(self.path, writable=True)
+            folder.check_signals()
             X: Any = folder.signals("X")
             lists = isinstance(X, SignalList)
             if not lists:
@@ -290,12 +297,13 @@ class StoredGram:
             folder = Folder(self.path, writable=True)
             for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
                 scrap.unlink(missing_ok=True)
-            folder.mark((*block[:2], 0, 0) for block in folder.damaged())
+            folder.check_signals()
+            folder.mark((*block[:2], 0, 0, 0) for block in folder.damaged())
             blocks = [block for block in folder.blocks() if block.pairs]
             bar = progress_bar(progress, len(blocks), "block", name=self.path.name, advice=advice)
             with closing(jobs.finished(client, self.path, blocks, threads)) as done, bar as tick:
-                for block in done:
-                    folder.mark([block[:4]])
+                for mark in done:
+                    folder.mark([mark])
                     tick(1)
         self._open(self.path)
         return self

@@ -1,6 +1,8 @@
 """Stored Grams hold the bits of Grams in memory: all options, resumed, repaired, extended."""
 
 import json
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -25,8 +27,8 @@ def computed(monkeypatch):
     found, original = [], jobs.compute_block
 
     def counted(path, block, threads):
-        original(path, block, threads)
         found.append((block.row, block.column))
+        return original(path, block, threads)
 
     monkeypatch.setattr(jobs, "compute_block", counted)
     return found
@@ -78,13 +80,47 @@ def test_damaged_chunks_are_found_and_computed_again(path, computed):
     computed.clear()
     assert_same(compute(path, X), in_memory(X))
     assert computed == [(0, 1), (0, 2), (1, 1), (2, 2)]
+    for one, other in (("0/0", "1/1"), ("0/1", "1/0")):  # two chunks, each with its checksum
+        (chunks / one).rename(path / "kept")
+        (chunks / other).rename(chunks / one)
+        (path / "kept").rename(chunks / other)
+    computed.clear()
+    assert_same(compute(path, X), in_memory(X))
+    assert computed == [(0, 0), (0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("name", ["X/c", "X/zarr.json", "Z/c"])
+def test_damaged_signals_are_refused_and_repaired(path, name, lists):
+    X, Z = signals(BLOCK), signals(3, seed=1)
+    X = [x[:, : 5 + k % 3] for k, x in enumerate(X)] if lists else X
+    K = compute(path, X[:-2], Z)
+    damaged = path / name
+    shutil.rmtree(damaged) if damaged.is_dir() else damaged.write_text("{")
+    before = {file: file.read_bytes() for file in path.rglob("*.*") if file.is_file()}
+    with pytest.raises(ValueError, match=f"K.zarr.{name[0]} is damaged.* stored.gram"):
+        K.append(X[-2:], progress=False)
+    assert before == {file: file.read_bytes() for file in path.rglob("*.*") if file.is_file()}
+    compute(path, X[:-2], Z)
+    assert_same(K.append(X[-2:], progress=False), in_memory(X, Z))
+
+
+def test_a_record_without_checksums(path, computed):
+    """Records of before are read; their blocks are not computed again."""
+    X, record = signals(BLOCK + 3), path / "record" / "blocks.txt"
+    compute(path, X)
+    record.write_bytes(re.sub(rb" \d+ ;", b" ;", record.read_bytes()))
+    computed.clear()
+    assert_same(compute(path, X), in_memory(X))
+    assert not computed
 
 
 def test_a_record_cut_by_a_kill(path, computed):
     X = signals(3 * BLOCK)
     compute(path, X)
     record = path / "record" / "blocks.txt"
-    record.write_bytes(b"\xff \x00 1 1 ;\n" + record.read_bytes()[:-4])
+    odd = b"\xff \x00 1 1 ;\n-1 0 Infinity 1 1 ;\n" + b"9" * 5000 + b" 1 1 1 ;\n"
+    record.write_bytes(odd + record.read_bytes()[:-4])
     K = stored.open(path)
     assert K.missing == [(2, 2)] and not K.complete and "1 blocks missing" in repr(K)
     with pytest.raises(ValueError, match="1 missing blocks"):
@@ -144,13 +180,28 @@ def test_open_refuses_what_is_no_gram(tmp_path):
 def test_a_foreign_description_is_refused(path):
     K, file = compute(path, signals(3)), path / "zarr.json"
     described = file.read_text()
-    for change in ({"X": None}, {"format": 2}, {"kinds": ["ntk", "other"]}):
+    for change in ({"X": None}, {"format": 2}, {"block": 0}, {"kinds": ["ntk", "other"]}):
         attributes = json.loads(described)
         attributes["attributes"]["rescntk"] |= change
         file.write_text(json.dumps(attributes))
         for call in (lambda: stored.open(path), K.resume, lambda: compute(path, signals(3))):
             with pytest.raises(ValueError, match=r"K.zarr is not a Gram of .* in format 1"):
                 call()
+    file.write_text(described)
+    for name in ("zarr.json", "ntk/zarr.json", "record"):
+        damaged, kept = path / name, path / "kept"
+        for data in (None, b"{", b"[]", b"\xff\x00"):
+            damaged.rename(kept)
+            if data:
+                damaged.write_bytes(data)
+            for call in (lambda: stored.open(path), K.resume, lambda: compute(path, signals(3))):
+                with pytest.raises(ValueError, match=f"not a Gram of .*: .*K.zarr.{name[:3]}"):
+                    call()
+            damaged.unlink(missing_ok=True)
+            kept.rename(damaged)
+    with pytest.raises(ValueError, match="block is 1000000000000, expected at most 65536"):
+        compute(path.with_name("large.zarr"), signals(3), block=10**12)
+    assert not path.with_name("large.zarr").exists()
 
 
 @pytest.mark.parametrize(("start", "normalized"), [(BLOCK, True), (BLOCK + 5, False)])
