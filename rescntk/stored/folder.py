@@ -323,7 +323,11 @@ else:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, a file that names host and process: one job computes at a time."""
+    """Hold the lock of a folder, a file that names host and process: one job computes at a time.
+
+    The operating system frees the lock of a process that ends. Hosts of a network file system
+    may not see each other's locks: a job of another host counts as running.
+    """
     path, host = folder / "record" / "lock", socket.gethostname()
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+") as file:
         is_free, other_host, pid = False, None, None
