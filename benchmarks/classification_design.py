@@ -23,7 +23,7 @@ SHARES = (0.1, 0.2, 0.4, 0.7)  # of a training set that train
 DRAWS = 10
 POWERS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0)
 OPTIONS = {"dtype": "float32"}
-NOTES = "\n## Tried\n"  # heading of what is written by hand, and kept
+NOTES = "\n## Tried\n"  # heading of the notes by hand, which are kept
 
 
 class Split(NamedTuple):

@@ -1,4 +1,4 @@
-"""What choices cost: processor time of Grams relative to one Gram; some two minutes."""
+"""Measure what choices cost: processor time of Grams over the time of one Gram. Two minutes."""
 
 from collections.abc import Callable
 from functools import partial

@@ -2,7 +2,7 @@
 
     python benchmarks/regression.py [--quick]
 
-Three sets that libraries bring along, one setting for all: their official splits, and five random
+All three sets come with libraries, and have one setting. They have official splits, and five random
 splits in the same proportion, because test sets of 33 to 61 signals say little.
 """
 

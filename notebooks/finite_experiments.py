@@ -138,7 +138,7 @@ EXPERIMENTS = {
 
 
 def fast(name: str, changes: Mapping[str, dict[str, Any]]) -> Any:
-    """Return the result of an experiment with its fast settings, or those of `changes`."""
+    """Return the result of an experiment with its fast settings, which `changes` may replace."""
     experiment = EXPERIMENTS[name]
     return experiment.measure(**experiment.fast | changes.get(name, {}))
 

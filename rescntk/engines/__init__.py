@@ -57,20 +57,19 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
         )
-    reach = receptive_reach(request.network, request.depths[-1])
-    if isinstance(X, SignalList) and reach > _LONGEST_MARGIN:
-        return (
-            f"its rows of signals of different lengths have a margin of {reach} pixels, the reach "
-            f"of all filters, and at most {_LONGEST_MARGIN} are faster than the reference engine"
-        )
-    if not isinstance(X, SignalList):
-        d = X.shape[2]
-        halo, most = longest_reach(request.network, request.depths[-1], d), max(_LONGEST_MARGIN, d)
-        if halo > most:
+    network, depth, d = request.network, request.depths[-1], channels_and_length(X)[1]
+    if isinstance(X, SignalList):
+        if (reach := receptive_reach(network, depth)) > _LONGEST_MARGIN:
             return (
-                f"its rows have a halo of {halo} pixels, the reach of the longest filter, and at "
-                f"most {most} fit in the cache; the reference engine folds long filters"
+                f"its rows of signals of different lengths have a margin of {reach} pixels, the "
+                f"reach of all filters, and at most {_LONGEST_MARGIN} are faster than the "
+                f"reference engine"
             )
+    elif (halo := longest_reach(network, depth, d)) > (most := max(_LONGEST_MARGIN, d)):
+        return (
+            f"its rows have a halo of {halo} pixels, the reach of the longest filter, and at "
+            f"most {most} fit in the cache; the reference engine folds long filters"
+        )
     return None
 
 

@@ -6,11 +6,15 @@ row has the other row's pixels there (geometry.py): a `Seam` names the rows.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import operator
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ..arrays import Array, ArrayT, array_module
+
+T = TypeVar("T")
 
 
 class Seam(NamedTuple):
@@ -52,7 +56,7 @@ def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = N
     d = len(pixels)
     step = step if seam is not None else step_on_ring(step, d)
     if seam is None and step * (size // 2) > d:
-        return _long_circular_sum(pixels, size, step)
+        return merged(pixels, size, step, operator.add, shifted)  # a halo would be longer still
     piece: ArrayT = with_halo(pixels, step * (size // 2), seam)
     total, reached, width = piece[:d], 1, 1
     while 2 * width <= size:
@@ -65,19 +69,21 @@ def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = N
     return total
 
 
-def _long_circular_sum(pixels: ArrayT, size: int, step: int) -> ArrayT:
-    """Return `circular_sum` of a window that is longer than the ring: the same additions."""
-    xp: Any = array_module(pixels)
-    piece = total = pixels
-    reached, width = 1, 1
+def merged(
+    parts: T, size: int, step: int, merge: Callable[[T, T], T], shift: Callable[[T, int], T]
+) -> T:
+    """Return the windows of `circular_sum` at each pixel, for parts that `merge` instead of adding.
+
+    `shift` returns the parts so many pixels on. Parts merge in the order of `circular_sum`.
+    """
+    window, piece, reached, width = parts, parts, 1, 1
     while 2 * width <= size:
-        piece = piece + xp.roll(piece, -width * step, axis=0)
+        piece = merge(piece, shift(piece, width * step))
         width *= 2
         if size & width:
-            total = total + xp.roll(piece, -reached * step, axis=0)
+            window = merge(window, shift(piece, reached * step))
             reached += width
-    rolled: ArrayT = xp.roll(total, step * (size // 2), axis=0)
-    return rolled
+    return window if size == 1 else shift(window, -step * (size // 2))
 
 
 def circular_mean(pixels: np.ndarray, size: int, step: int = 1) -> np.ndarray:

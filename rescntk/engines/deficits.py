@@ -26,7 +26,7 @@ import numpy as np
 from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array
 from ..network import Filter
-from .boxes import shifted
+from .boxes import merged, shifted
 from .layer import correlate
 from .recursion import Recursion, Side
 
@@ -97,15 +97,8 @@ class DeficitRecursion(Recursion):
         """Leave D alone: u takes its place."""
 
     def _merged(self, parts: Parts, taps: Filter) -> Parts:
-        """Return the windows of a filter, centred at each pixel, as boxes.py grows them."""
-        window, piece, reached, width = parts, parts, 1, 1
-        while 2 * width <= taps.size:
-            piece = self._merge(piece, self._shifted(piece, width * taps.step))
-            width *= 2
-            if taps.size & width:
-                window = self._merge(window, self._shifted(piece, reached * taps.step))
-                reached += width
-        return window if taps.size == 1 else self._shifted(window, -taps.reach)
+        """Return the windows of a filter, centred at each pixel."""
+        return merged(parts, *taps, self._merge, self._shifted)
 
     def _shifted(self, parts: Parts, shift: int) -> Parts:
         """Return the parts `shift` pixels on."""

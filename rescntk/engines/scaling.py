@@ -182,9 +182,9 @@ class Scaling:
 
     @cached_property
     def constants(self) -> np.ndarray:
-        """The constants of layers 0 … L, (L + 1,), and those of `Activation.constants`.
+        """The constants of layers 0 … L, (L + 1,), with `Activation.constants` among the fields.
 
-        Means of variances and doubt are those of homogeneous activations.
+        Only homogeneous activations have means of variances and doubt; others have 0 there.
         """
         net = self.network
         names = (*_CONSTANTS, *self.activation.constants)

@@ -160,7 +160,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
-        signals, y, weights = of_positive_weight(signals, y, weights * kept)
+        if not kept.all():
+            signals, y, weights = of_positive_weight(signals, y, weights * kept)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -172,7 +173,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         counts = np.bincount(labels)
         # Without its only case a class is unknown: its errors say nothing about a kernel.
         counted = np.where(counts[labels] > 1, cases.weights, 0.0)
-        error_weights = self._class_weights(labels, cases.weights)[labels] * counted
+        error_weights = self._class_weights(by_label, labels, cases.weights)[labels] * counted
         decisions, folds = self._average(cases, error_weights)
         shift = self.class_weight is not None
         self.inverse_temperature_, self.offsets_ = calibrate(
@@ -200,10 +201,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         self._finish("accuracy", right - self.best_score_, counted, start)
         return self
 
-    def _class_weights(self, labels: np.ndarray, case_weights: np.ndarray) -> np.ndarray:
+    def _class_weights(
+        self, by_label: dict[Any, float], labels: np.ndarray, case_weights: np.ndarray
+    ) -> np.ndarray:
         if self.class_weight == "balanced":
             return len(labels) / np.bincount(labels, case_weights) / len(self.classes_)
-        given = {label: weight for label, weight in self._checked_class_weight().items() if weight}
+        given = {label: weight for label, weight in by_label.items() if weight}
         return compute_class_weight(given, classes=self.classes_, y=self.classes_[labels])
 
     def _checked_class_weight(self) -> dict[Any, float]:
@@ -220,7 +223,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """Return decisions: the class with the greatest decision is predicted.
 
         They are (n_cases, n_classes), or (n_cases,) for two classes: positive for the second class.
-        Signals of another shape than those of `fit` are refused with a ValueError.
+        Signals of another shape than the shape of `fit` are refused with a ValueError.
         """
         decisions = self._decide(X)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions

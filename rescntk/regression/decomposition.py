@@ -26,8 +26,8 @@ from .ridge import check_resolved, fit
 class Decomposition:
     """The eigendecomposition K = V diag(λ) Vᵀ of a kernel matrix; made by `decompose`.
 
-    With weights of the points, W = diag(w), every λI below is λW⁻¹, and V are the generalized
-    eigenvectors: K V = W⁻¹ V diag(λ) with Vᵀ W⁻¹ V = I.
+    With weights of the points, W = diag(w), every λI below is λW⁻¹. V are the generalized
+    eigenvectors: K V = W⁻¹ V diag(λ) and Vᵀ W⁻¹ V = I.
     """
 
     eigenvalues: np.ndarray

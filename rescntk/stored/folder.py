@@ -122,7 +122,7 @@ class Folder:
         synchronize_all(self.path / "zarr.json", self.path)
 
     def holds(self, name: str) -> bool:
-        """Return whether signals "X" or "Z", if any, are those of the description."""
+        """Return whether signals "X" or "Z", if any, have the hash in the description."""
         with suppress(Exception):  # as in `_is_intact`
             described = self.description[name]
             return described is None or describe_signals(self.signals(name)) == described

@@ -230,7 +230,7 @@ class StoredGram:
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
 
-        A Gram of one kind and one depth needs no arguments. The Gram has to be complete.
+        A Gram of one kind and one depth needs no arguments. The Gram must be complete.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         known = depths or [self.network.depth]

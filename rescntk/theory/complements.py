@@ -72,8 +72,8 @@ def add_branch(
 ) -> Arrays:
     """Return δ and ε after a layer, from its branches H_o(…), whose memory they take.
 
-    `share` is s. `left_over`, of one entry for each array, keeps the rounding errors of the sums
-    for the next layer (Kahan 1965): a deep network adds the same little again and again.
+    `share` is s. A deep network adds the same little again and again. `left_over`, one entry for
+    each array, therefore keeps the sums' rounding errors for the next layer (Kahan 1965).
     """
     if np.all(share == 1.0):
         return branches

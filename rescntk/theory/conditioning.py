@@ -176,8 +176,8 @@ def asymptotic_condition_number(
     delta = asymptotic_complement(depth, alpha, skip)
     if (lengths == lengths[0]).all():
         return float(n * lengths[0] / delta)
-    # The matrix is 1 − δ (1/dᵢ + 1/dⱼ)/2 off the diagonal. Beside the eigenvalue n there are those
-    # of δ diag(1/dᵢ) on vectors of sum 0.
+    # The matrix is 1 − δ (1/dᵢ + 1/dⱼ)/2 off the diagonal. To leading order its eigenvalues are n,
+    # and the eigenvalues of δ diag(1/dᵢ) on vectors of sum 0.
     centred = np.eye(n) - 1.0 / n
     eigenvalues = scipy.linalg.eigvalsh(centred @ (centred / lengths[:, None]))
     return float(n / (delta * eigenvalues[1]))

@@ -302,9 +302,10 @@ def one_variable(
 ) -> tuple[np.ndarray, ...]:
     """Return series in one variable t, for dot products constant + slope · t of d pixels.
 
-    The series (d, degrees) are the last pre-activations' and the kernel's. Other results, (d, 2),
-    are at the ends t = ±1: the last pre-activations' values, the factors of x^(3/2), x the distance
-    from the end, and the shares in the limit of n^ν times the kernel's coefficients.
+    The series (d, degrees) are the last pre-activations' and the kernel's. Three results, (d, 2),
+    are for the ends t = ±1. The first has the last pre-activations' values. The second has the
+    factors of x^(3/2), x being the distance from the end. The third has the shares in the limit of
+    n^ν times the kernel's coefficients.
     """
 
     def mean(values: np.ndarray, window: Filter) -> np.ndarray:

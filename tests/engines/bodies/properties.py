@@ -38,7 +38,7 @@ def one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, X, he
 
 @where_resolved
 def a_pair_depends_on_itself_alone(engine, network, batches, head, kind, data):
-    """And inputs stay as they are."""
+    """A pair's kernel does not depend on its batch. A call does not change its inputs."""
     skip_unless_taken(engine, network)
     X, Z = batches
     before = X.copy(), Z.copy()
