@@ -14,15 +14,15 @@ import numpy as np
 from scipy.optimize import brentq
 
 STANDARD_ERRORS = 3.0
-"""Standard errors in an error bar. With 2, some bars of right predictions miss them; with 3 none
-(docs/theory/depth_checker.md)."""
+"""Standard errors in an error bar. In 2,488 reports on right predictions the largest error is 0.64
+of a bar with 3, and 0.97 with 2 (docs/theory/depth_checker.md)."""
 
 LEAST_DEPTHS = 6
 """Fewest depths of a fit: five slopes, two removals, three changes to compare."""
 
-_WINDOWS = 3
-"""Last depths whose largest change is the standard error of a removal: a change that is about to
-change its sign is small at one depth, not at three."""
+_LEAST_CHANGES, _REACH = 3, 5.0
+"""The last changes, whose largest is the standard error of a removal: 3 at least, and all of the
+last factor 5 of depth. A change that passes through 0 is small at one depth, not at all of them."""
 
 _LEAST_SIGNAL_TO_NOISE = 30.0
 """Least value that has an exponent, in units of its rounding error."""
@@ -100,12 +100,14 @@ def extrapolate(
     """
     limits, errors = values[-1].copy(), np.full(values.shape[1], np.inf)
     for exponent in exponents:
-        if len(values) <= _WINDOWS:
+        last = max(_LEAST_CHANGES, int((_REACH * depths[1:] > depths[-1]).sum()))
+        if len(values) <= last:
             break
         r = (depths[:-1] / depths[1:]) ** exponent
         removed = (values[1:] - r[:, None] * values[:-1]) / (1.0 - r)[:, None]
         noise = (noise[1:] + r * noise[:-1]) / (1.0 - r)
-        error = np.abs(removed - values[1:])[-_WINDOWS:].max(axis=0) + noise[-1]
+        changes = (removed - values[1:])[-last:], np.diff(removed[-last:], axis=0)
+        error = np.abs(np.concatenate(changes)).max(axis=0) + noise[-1]
         better = error < errors
         limits[better], errors[better] = removed[-1][better], error[better]
         values, depths = removed, depths[1:]

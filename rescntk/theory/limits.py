@@ -56,7 +56,7 @@ class Prediction:
     onset : float, default 1
         The depth at which the law sets in.
     law_at : callable, optional
-        A function of signals and head that returns p, `onset` and `correction`.
+        A function of signals and head that returns a factor of p, `onset` and `correction`.
     error : float, default 0
         Largest error of an entry of the limit.
     """
@@ -69,7 +69,7 @@ class Prediction:
     requires_multisphere: bool = False
     correction: float | None = None
     onset: float = 1.0
-    law_at: Callable[[np.ndarray, str], tuple[float | None, float, float]] | None = None
+    law_at: Callable[[np.ndarray, str], tuple[float, float, float]] | None = None
     error: float = 0.0
 
     def __post_init__(self) -> None:
@@ -118,7 +118,8 @@ class Prediction:
         """Return the prediction with p, `onset` and `correction` of these signals."""
         if self.law_at is None:
             return self
-        exponent, onset, correction = self.law_at(X, head)
+        factor, onset, correction = self.law_at(X, head)
+        exponent = None if self.exponent is None else factor * self.exponent
         return replace(self, exponent=exponent, onset=onset, correction=correction, law_at=None)
 
     @property
@@ -270,7 +271,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
         # κ0 has a square root at u = −1: half the power.
         root = kind == "ntk" and _to_opposite(network, X, head) == 0
-        return exponent, 1.0, min(0.5 * exponent, correction) if root else correction
+        return 1.0, 1.0, min(0.5 * exponent, correction) if root else correction
 
     return Prediction(
         dot_product(network),
@@ -302,9 +303,9 @@ def _one_layer(network: Network, gamma: float) -> Prediction:
         distance = _to_opposite(network, X, head)
         if distance == 0:
             root = min(gamma - 0.5, first_layer)
-            return root, 1.0, min(root, correction)
+            return root / exponent, 1.0, min(root, correction)
         # κ0 has a square root at u = −1, whose reach is Lα² = 1 + u.
-        return exponent, max(1.0, (network.branch_gain / distance) ** (1.0 / power)), correction
+        return 1.0, max(1.0, (network.branch_gain / distance) ** (1.0 / power)), correction
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
@@ -357,7 +358,7 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
         layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
         logarithm = math.log(max(layers / share, 1.0)) / growth
-        return exponent, math.exp(min(logarithm, 600.0)), correction  # within float64
+        return 1.0, math.exp(min(logarithm, 600.0)), correction  # within float64
 
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
     correction = min(2.0 * gamma, growth) if gamma else 1.0

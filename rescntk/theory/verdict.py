@@ -246,7 +246,11 @@ def _corrections(
             slope = np.log(rates[-2] / rates[-1]) / np.log(places[-1] / places[-2])
         q = min(float(slope), 1.0) if slope > 0 else 1.0
     first = (onset / float(depths[-1])) ** q  # relative size of the first correction
-    return Corrections(q, log_power, first**3 if first < 1.0 else math.inf)
+    if first >= 1.0:
+        return Corrections(q, log_power, math.inf)
+    # Beside a logarithm the second correction has powers of logarithms that no removal takes away.
+    left = (first * (1.0 - math.log(first))) ** 2 if log_power else first**3
+    return Corrections(q, log_power, left)
 
 
 def _worst(values: np.ndarray, errors: np.ndarray) -> Estimate:

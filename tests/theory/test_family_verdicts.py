@@ -24,7 +24,7 @@ CASES = [
     (families.resnet(1.0), "ntk", "gap"),
     (families.resnet(0.75), "gpk", "equivariant"),
 ]
-AGREEING, TELLING = 35, {0.01: 32, 0.03: 36}
+AGREEING, TELLING = 34, {0.01: 32, 0.03: 36}
 """Counts of docs/theory/depth_checker.md, for the ladder 8, 16, …, 2048."""
 
 ERRORS = (0.005, 0.01, 0.03, 0.1)
@@ -69,6 +69,25 @@ def test_any_ladder_and_any_signals(ratio):
     for seed, (family, kind, head) in enumerate(CASES[::3]):
         report = depth.check(family, kind=kind, head=head, depths=ladder, rng=seed)
         assert report.verdict != depth.CONTRADICTS
+
+
+@pytest.mark.parametrize("ratio, n_depths", [(2, 10), (1.5, 11), (1.3, 15)])
+def test_what_logarithms_leave_is_in_the_bar(ratio, n_depths):
+    """The second correction to log(L)/L has powers of log L, which removals leave behind."""
+    ladder = [round(8 * ratio**k) for k in range(n_depths)]
+    for family in (families.resnet_fixed(1.0), families.huang_ffnet()):
+        report = depth.check(family, depths=ladder)
+        assert abs(report.exponent.value - 1.0) <= 0.7 * report.exponent.uncertainty
+
+
+def test_an_exponent_planted_in_a_family_s_prediction_counts():
+    family = families.huang_resnet()
+    Z = multisphere.sample(4, 3, 1, rng=0)
+    Z[1] = -Z[0]  # half the exponent
+    for error in (0.005, 0.02, 0.05):
+        planted = dataclasses.replace(family.predict("ntk"), exponent=1.0 + error)
+        assert depth.check(family, depths=SHORT, prediction=planted).verdict == depth.CONTRADICTS
+        assert planted.at(Z, "trace").exponent == 0.5 * (1.0 + error)
 
 
 def test_gamma_six_tenths_and_gamma_one_half():
