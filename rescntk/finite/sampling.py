@@ -17,7 +17,7 @@ import numpy as np
 
 from ..kernels import gram
 from ..network import Network
-from ..theory.report_table import ReportTable
+from ..report_table import ReportTable
 from ..validation import KINDS, check_choice, check_depths, check_integer
 from .forward import as_batch, check_layers, features, fitting_batch, pool, readout_factor
 from .parameters import Parameters, as_key, init, precision

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..theory import locality
 from ..theory.arguments import check_length
-from ..theory.smoothness import Interpolation, magnitudes, relative_spectrum
+from ..theory.smoothness import Interpolation, magnitudes
 from ..validation import check_depth
 from .style import COLOURS, axes, finish, looks
 
@@ -274,12 +274,14 @@ def kernel_spectra(
             )
     ax = axes(ax)
     for (label, values), colour, marker, line in looks(shapes.items(), _COLOURS):
-        found = relative_spectrum(values, last)
-        spread = np.unique(np.geomspace(1, len(found.frequencies), 12).astype(int)) - 1
+        spectrum = magnitudes(values)
+        heights = spectrum[: last + 1] / spectrum.max()
+        k = np.flatnonzero(heights[1:] > np.finfo(np.float64).eps) + 1
+        spread = np.unique(np.geomspace(1, len(k), 12).astype(int)) - 1
         style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 4}
         style["markevery"] = spread.tolist()
-        unit = float(magnitudes(values).max()) if absolute else 1.0
-        ax.plot(found.frequencies, unit * found.magnitudes, label=label, **style)
+        unit = float(spectrum.max()) if absolute else 1.0
+        ax.plot(k, unit * heights[k], label=label, **style)
     unit_name = "" if absolute else " / the largest"
     ax.set(xscale="log", yscale="log", xlabel="frequency", ylabel="magnitude" + unit_name)
     finish(ax, 2)

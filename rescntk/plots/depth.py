@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..theory.degeneracy import ffnet_limit, resnet_limit
 from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, axes, figure, finish, looks, tidy
 
 if TYPE_CHECKING:
@@ -110,21 +111,20 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
         size = (2 * SIZE[0], 1.7 * SIZE[1])
         axes = figure(size).subplots(2, 2, sharex=True, sharey="row")
     inside = np.linspace(-1, 1 - 1e-9, 400)
-    limits, distances = kernels.limits(inside), kernels.distances(np.asarray(t)[:, None])
     order = np.argsort(t)
     t = np.asarray(t)[order]
     names = ("FFNet", "limit ¼ (1 at correlation 1)"), ("ResNet", "limit, one layer")
     drawn = kernels.ffnet, kernels.resnet
-    for (ax, below), (name, label), values, limit, distance in zip(
-        axes.T, names, drawn, limits, distances, strict=True
+    for (ax, below), (name, label), values, limit in zip(
+        axes.T, names, drawn, (ffnet_limit, resnet_limit), strict=True
     ):
-        ax.plot(inside, limit, color="0.75", linewidth=6, label=label, zorder=1)
+        ax.plot(inside, limit(inside), color="0.75", linewidth=6, label=label, zorder=1)
         for (k, depth), colour, marker, _ in looks(enumerate(kernels.depths)):
             style = {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.3}
             style["markevery"] = (3 * k, max(1, len(t) // 12))
             style["label"] = f"{depth} layer{'s' if depth > 1 else ''}"
             ax.plot(t, values[k, order, 0], **style)
-            height = distance[k, order, 0]
+            height = np.abs(values[k, order, 0] - limit(t))
             seen = height > 1e-14  # rounding errors of normalized kernels
             below.plot(t, np.where(seen, height, np.nan), **style)
         below.plot([], [], color="0.75", linewidth=6, label=label)  # for the legend of both

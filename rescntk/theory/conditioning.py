@@ -17,6 +17,7 @@ import scipy.linalg
 from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
+from ..report_table import ReportTable
 from ..validation import (
     check_batches,
     check_depth,
@@ -25,7 +26,6 @@ from ..validation import (
     check_symmetric,
 )
 from .arguments import check_cases, check_energies
-from .report_table import ReportTable
 
 
 class Bounds(NamedTuple):

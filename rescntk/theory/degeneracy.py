@@ -26,28 +26,12 @@ LOG_RATE = 3.0 / 8.0
 """Factor of log(L)/L in the FFNet's distance from its limit (docs/theory/depth_limits.md)."""
 
 
-class Pair(NamedTuple):
-    """An array for the FFNet and an array for the ResNet."""
-
-    ffnet: np.ndarray
-    resnet: np.ndarray
-
-
 class KernelsOverDepth(NamedTuple):
     """Normalized tangent kernels over depth, (n_depths, n_cases, m_cases) each."""
 
     depths: np.ndarray
     ffnet: np.ndarray
     resnet: np.ndarray
-
-    def limits(self, t: ArrayLike) -> Pair:
-        """Return both limits at correlations t, arrays of the shape of `t`."""
-        return Pair(ffnet_limit(t), resnet_limit(t))
-
-    def distances(self, t: ArrayLike) -> Pair:
-        """Return both absolute distances from the limits at correlations t, (n_cases, m_cases)."""
-        limits = self.limits(t)
-        return Pair(np.abs(self.ffnet - limits.ffnet), np.abs(self.resnet - limits.resnet))
 
 
 def kernels_over_depth(

@@ -145,36 +145,6 @@ def magnitudes(values: np.ndarray) -> np.ndarray:
     return np.abs(np.fft.rfft(check_samples(values), norm="forward"))
 
 
-class RelativeSpectrum(NamedTuple):
-    """Absolute values of Fourier coefficients relative to the largest, and their frequencies."""
-
-    frequencies: np.ndarray
-    magnitudes: np.ndarray
-
-
-def relative_spectrum(values: np.ndarray, last: int) -> RelativeSpectrum:
-    """Return a function's Fourier coefficients relative to the largest, from eps of it on.
-
-    Parameters
-    ----------
-    values : ndarray, (n_samples,)
-        Samples on `grid`.
-    last : int
-        The last frequency, at most half the samples; the first is 1.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.relative_spectrum([2.0, 1.0, 0.0, 1.0], 2).frequencies
-    array([1])
-    """
-    spectrum = magnitudes(values)
-    k = np.arange(1, last + 1)
-    heights = spectrum[k] / spectrum.max()
-    kept = heights > np.finfo(np.float64).eps
-    return RelativeSpectrum(k[kept], heights[kept])
-
-
 def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
     """Return the exponent p of a spectrum that falls like frequency^-p.
 

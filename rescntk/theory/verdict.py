@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..report_table import ReportTable
 from . import extrapolation
 from .extrapolation import UNKNOWN, Corrections, Estimate, estimate, root_mean_square
 from .limits import Prediction
-from .report_table import ReportTable
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
 VERDICTS = (AGREES, CONTRADICTS, OPEN)

@@ -71,7 +71,7 @@ def test_any_ladder_and_any_signals(ratio):
         assert report.verdict != depth.CONTRADICTS
 
 
-@pytest.mark.parametrize("ratio, n_depths", [(2, 10), (1.5, 11), (1.3, 15)])
+@pytest.mark.parametrize(("ratio", "n_depths"), [(2, 10), (1.5, 11), (1.3, 15)])
 def test_what_logarithms_leave_is_in_the_bar(ratio, n_depths):
     """The second correction to log(L)/L has powers of log L, which removals leave behind."""
     ladder = [round(8 * ratio**k) for k in range(n_depths)]

@@ -36,16 +36,6 @@ def test_magnitudes_and_power_laws():
     assert abs(smoothness.fit_power_law(cubic, 2, 98) - 4) <= 2e-3
 
 
-def test_relative_spectrum():
-    """Coefficients of the constant and below eps are left out."""
-    angles = smoothness.grid(64)
-    wave = 3 + 4 * np.cos(2 * angles) + np.sin(5 * angles)
-    found = smoothness.relative_spectrum(wave, 32)
-    assert found.frequencies.tolist() == [2, 5]
-    assert np.abs(found.magnitudes - [2 / 3, 1 / 6]).max() <= FOURIER
-    assert smoothness.relative_spectrum(wave, 4).frequencies.tolist() == [2]
-
-
 def test_curvature_is_the_formula_of_the_slides(rng):
     for n in (16, 17):
         f = rng.standard_normal(n)

@@ -11,9 +11,7 @@ from .funk_hecke import Cost, Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities, zonal
 from .taylor import (
     DecayConstants,
-    DualCoefficients,
     decay_constants,
-    dual_coefficients,
     taylor_coefficients,
     zonal_moments,
 )
@@ -22,7 +20,6 @@ __all__ = [
     "Cost",
     "DecayConstants",
     "DecayExponents",
-    "DualCoefficients",
     "EnsembleFit",
     "FrequencyDecay",
     "Mixture",
@@ -30,7 +27,6 @@ __all__ = [
     "cost",
     "decay_constants",
     "decay_exponents",
-    "dual_coefficients",
     "eigenvalues",
     "fit_ensemble",
     "harmonics",

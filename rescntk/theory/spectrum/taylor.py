@@ -40,34 +40,6 @@ _NU = {"gpk": 2.5, "ntk": 1.5}
 """Powers with which coefficients of the kernel of equal dot products fall (lemma C.6)."""
 
 
-class DualCoefficients(NamedTuple):
-    """Taylor coefficients of the dual activations of ReLU."""
-
-    kappa0: np.ndarray
-    """Of κ0(ρ), (max_degree + 1,): ½, 1/π, 0, … They fall like n^(−3/2) for odd n."""
-    kappa1: np.ndarray
-    """Of κ1(ρ), (max_degree + 1,): 1/π, ½, 1/(2π), 0, … They fall like n^(−5/2) for even n."""
-
-
-def dual_coefficients(max_degree: int) -> DualCoefficients:
-    """Return the Taylor coefficients of κ0 and κ1, the dual activations of ReLU.
-
-    Parameters
-    ----------
-    max_degree : int
-        The last power of ρ.
-
-    Examples
-    --------
-    >>> from rescntk.theory import spectrum
-    >>> spectrum.dual_coefficients(4).kappa1.round(4)
-    array([0.3183, 0.5   , 0.1592, 0.    , 0.0133])
-    """
-    degree = check_integer(max_degree, "max_degree", 0)
-    rho = np.eye(1, degree + 2, 1)
-    return DualCoefficients(*(series[0, : degree + 1] for series in compose(rho)))
-
-
 def taylor_coefficients(
     network: Network, n_timepoints: int, max_degree: int, kind: str = "gpk"
 ) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import check_choice
+from .validation import check_choice
 
 
 @dataclass(frozen=True)
