@@ -34,6 +34,9 @@ _SIGNALS_PER_CHUNK = 256
 _LAYOUT: Any = {"fill_value": float("nan"), "filters": None, "compressors": [Crc32cCodec()]}
 """NaN where nothing is written, checksums, no compression."""
 
+_UNREADABLE = OSError, LookupError, AttributeError, TypeError, ValueError, RecursionError
+"""Errors of reading a file that is missing, damaged or of another kind."""
+
 
 class Block(NamedTuple):
     """A block of a Gram, one chunk of its array, and the corner of the block that is done."""
@@ -92,8 +95,8 @@ class Folder:
                 place = path / kind / "zarr.json"
                 self.arrays[kind] = self.group[kind]
             place = self.record
-            place.stat()
-        except (OSError, LookupError, AttributeError, TypeError, ValueError) as error:
+            place.open("rb").close()
+        except _UNREADABLE as error:
             if isinstance(error, PermissionError):
                 raise
             raise ValueError(
@@ -128,11 +131,16 @@ class Folder:
             return described is None or describe_signals(self.signals(name)) == described
         return False
 
-    def check_signals(self) -> None:
-        """Refuse signals that are damaged on disk."""
+    def check_signals(self, known: dict[str, Any]) -> None:
+        """Repair signals that are damaged on disk from the `known` "X" and "Z", or refuse them."""
         for name in ("X", "Z"):
-            if not self.holds(name):
+            if self.holds(name):
+                continue
+            described = name in known and describe_signals(known[name])
+            if described != self.description[name]:
                 raise ValueError(f"{self.path / name} is damaged: stored.gram mends it from {name}")
+            _store(self.group, name, known[name], overwrite=True)
+            synchronize_all(self.path, self.path / name, *(self.path / name).rglob("*"))
 
     def blocks(self) -> list[Block]:
         """Return all blocks, of a symmetric Gram the upper half, with the corners done."""
@@ -194,6 +202,7 @@ class Folder:
         """Delete a block and its mirror image: Zarr can neither read nor write a damaged chunk."""
         for image in self.images(block):
             for file in self._files(image):
+                _check_file(file)
                 file.unlink(missing_ok=True)
 
     def _files(self, block: Block) -> list[Path]:
@@ -230,11 +239,6 @@ class Folder:
         synchronize_all(self.path / "X", *(self.path / "X").rglob("*"))
         self.keep(DESCRIPTION, {**self.description, "X": described})
 
-    def repair(self, name: str, signals: Batch) -> None:
-        """Write signals "X" or "Z" anew, on disk on return."""
-        _store(self.group, name, signals, overwrite=True)
-        synchronize_all(self.path, self.path / name, *(self.path / name).rglob("*"))
-
 
 def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -> None:
     """Make the folder of a computation: complete under another name, then renamed."""
@@ -263,6 +267,14 @@ def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -
         raise
 
 
+def is_described(path: Path) -> bool:
+    """Return whether a folder has the description of a Gram, in any format, damaged or not."""
+    with suppress(*_UNREADABLE):
+        description = json.loads((path / "zarr.json").read_bytes())["attributes"][DESCRIPTION]
+        return {"format", "recursion", "network", "X"} <= description.keys()
+    return False
+
+
 def hidden(path: Path) -> Path:
     """Return a new name beside a folder: what is under it is no Gram yet, or no more."""
     return path.with_name(f".{path.name}.{uuid4().hex}")
@@ -286,6 +298,12 @@ def checksum(block: Block, values: dict[str, np.ndarray]) -> int:
     for _, value in sorted(values.items()):
         found = zlib.crc32(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).data, found)
     return found
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a folder in the place of a file."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, expected a file: delete it")
 
 
 def _store(group: Any, name: str, signals: Batch, **options: Any) -> None:
@@ -329,12 +347,13 @@ def locked(folder: Path) -> Iterator[None]:
     may not see each other's locks: a job of another host counts as running.
     """
     path, host = folder / "record" / "lock", socket.gethostname()
+    _check_file(path)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+") as file:
         is_free, other_host, pid = False, None, None
         with suppress(BlockingIOError, PermissionError):
             _take(file.fileno())
             is_free = True
-        with suppress(KeyError, TypeError, ValueError):  # nobody, or a kill has cut the file
+        with suppress(*_UNREADABLE):  # nobody, or a kill has cut the file
             file.seek(0)
             holder = json.load(file)
             other_host, pid = holder["host"], holder["pid"]

@@ -26,7 +26,7 @@ from ..validation import (
     check_real,
 )
 from . import jobs
-from .folder import FORMAT, LABELS, Folder, create, hidden, locked
+from .folder import FORMAT, LABELS, Folder, create, hidden, is_described, locked
 
 
 def gram(
@@ -112,11 +112,8 @@ def gram(
     different = differences(opened.description, here)
     if different:
         raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
-    for name, batch in zip(("X", "Z"), batches, strict=True):
-        if not opened._folder.holds(name):
-            with locked(path):
-                Folder(path, writable=True).repair(name, batch)
-    return opened.resume(threads=threads, client=client, progress=progress)
+    known = dict(zip(("X", "Z"), batches, strict=True))
+    return opened._resume(known, threads, client, progress)
 
 
 def _in_numpy(batch: Any) -> Any:
@@ -149,16 +146,20 @@ def remove(path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     path : path
-        As for `open`: other folders are left alone.
+        As for `open`, and damaged records do not matter. Folders without the description of a
+        stored Gram are left alone.
 
     Examples
     --------
     >>> from rescntk import stored
     >>> stored.remove("K.zarr")  # doctest: +SKIP
     """
-    path = open(path).path
-    with locked(path):
-        pass
+    path = Path(path).resolve()
+    if not is_described(path):
+        open(path)  # says what it is not
+    if (path / "record" / "lock").is_file():  # else no job holds it
+        with locked(path):
+            pass
     # Under another name first: a folder of which a part is deleted is no Gram.
     shutil.rmtree(path.rename(hidden(path)))
 
@@ -265,7 +266,7 @@ class StoredGram:
         new = _in_numpy(check_batch(X_new, "X_new"))
         with locked(self.path):
             folder = Folder(self.path, writable=True)
-            folder.check_signals()
+            folder.check_signals({})
             X: Any = folder.signals("X")
             lists = isinstance(X, SignalList)
             if not lists:
@@ -287,18 +288,26 @@ class StoredGram:
 
         Options and errors are as for `gram`.
         """
+        return self._resume({}, threads, client, progress)
+
+    def _resume(
+        self, known: dict[str, Any], threads: int | None, client: Any, progress: bool
+    ) -> StoredGram:
+        """Do as `resume`; `known` signals "X" and "Z" repair those on disk. Each is read once."""
         threads = None if threads is None else check_depth(threads, "threads")
         check_flag(progress, "progress")
         self._open(self.path)
-        if not self.missing and not self._folder.damaged():
-            return self
+        damaged = None if self.missing else self._folder.damaged()
+        if damaged == [] and all(map(self._folder.holds, known)):
+            return self  # where nothing can be written, too
         advice = "finished blocks stay, and after an interruption the same call goes on"
         with locked(self.path):
             folder = Folder(self.path, writable=True)
             for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
                 scrap.unlink(missing_ok=True)
-            folder.check_signals()
-            folder.mark((*block[:2], 0, 0, 0) for block in folder.damaged())
+            folder.check_signals(known)
+            damaged = folder.damaged() if damaged is None else damaged
+            folder.mark((*block[:2], 0, 0, 0) for block in damaged)
             blocks = [block for block in folder.blocks() if block.pairs]
             bar = progress_bar(progress, len(blocks), "block", name=self.path.name, advice=advice)
             with closing(jobs.finished(client, self.path, blocks, threads)) as done, bar as tick:

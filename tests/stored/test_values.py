@@ -10,7 +10,8 @@ import zarr
 
 import rescntk as rk
 from rescntk import regression, stored
-from rescntk.stored import jobs
+from rescntk.stored import folder, jobs
+from rescntk.stored.folder import Folder
 from tests.stored.cases import BLOCK, NET, assert_same, compute, in_memory, signals
 
 pytestmark = pytest.mark.slow
@@ -64,7 +65,7 @@ def test_ordinary_zarr_arrays(path):
     assert described["chunk_grid"]["configuration"]["chunk_shape"] == [BLOCK, BLOCK]
 
 
-def test_damaged_chunks_are_found_and_computed_again(path, computed):
+def test_damaged_chunks_are_found_and_computed_again(path, computed, monkeypatch):
     X, record = signals(2 * BLOCK + 5), path / "record" / "blocks.txt"
     compute(path, X)
     assert len(computed) == 6  # the upper half alone
@@ -78,7 +79,13 @@ def test_damaged_chunks_are_found_and_computed_again(path, computed):
     (chunks / "1" / "0").write_bytes((chunks / "1" / "0").read_bytes()[:-40])
     (chunks / "2" / "2").write_bytes(b"")
     computed.clear()
-    assert_same(compute(path, X), in_memory(X))
+    read, hashed = [], []
+    with monkeypatch.context() as patch:
+        intact, described = Folder._is_intact, folder.describe_signals
+        patch.setattr(Folder, "_is_intact", lambda s, b: (read.append(b[:2]), intact(s, b))[1])
+        patch.setattr(folder, "describe_signals", lambda X: (hashed.append(X), described(X))[1])
+        assert_same(compute(path, X), in_memory(X))
+    assert len(read) == 6 and len(hashed) == 1  # each block and the signals are read once
     assert computed == [(0, 1), (0, 2), (1, 1), (2, 2)]
     for one, other in (("0/0", "1/1"), ("0/1", "1/0")):  # two chunks, each with its checksum
         (chunks / one).rename(path / "kept")
@@ -199,9 +206,33 @@ def test_a_foreign_description_is_refused(path):
                     call()
             damaged.unlink(missing_ok=True)
             kept.rename(damaged)
+    for name in ("record/blocks.txt", "record/lock", "ntk/c/0/0"):
+        (path / name).rename(path / "kept")
+        (path / name).mkdir()
+        with pytest.raises(ValueError, match=f"K.zarr/{name}"):
+            K.append(signals(1), progress=False)
+        (path / name).rmdir()
+        (path / "kept").rename(path / name)
     with pytest.raises(ValueError, match="block is 1000000000000, expected at most 65536"):
         compute(path.with_name("large.zarr"), signals(3), block=10**12)
     assert not path.with_name("large.zarr").exists()
+
+
+def test_remove(tmp_path):
+    """A Gram may be damaged; another folder is left alone, whatever it has."""
+    for name in (None, "record/blocks.txt", "record", "ntk/zarr.json", "X"):
+        path = compute(tmp_path / "K.zarr", signals(3)).path
+        if name:
+            (path / name).rename(tmp_path / "kept")
+            (tmp_path / "kept").rename(path / "moved")
+        stored.remove(path)
+        assert not list(tmp_path.iterdir())
+    path = compute(tmp_path / "K.zarr", signals(3)).path
+    for text in ("{", "[]", '{"attributes": {"rescntk": {"format": 1}}}'):
+        (path / "zarr.json").write_text(text)
+        with pytest.raises(ValueError, match="K.zarr is not a Gram"):
+            stored.remove(path)
+        assert (path / "ntk" / "c" / "0" / "0").exists()
 
 
 @pytest.mark.parametrize(("start", "normalized"), [(BLOCK, True), (BLOCK + 5, False)])
