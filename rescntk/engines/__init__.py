@@ -6,6 +6,7 @@ two functions, ``gram`` and ``diagonal``, that take a `Request` and return a `Sc
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -35,7 +36,8 @@ _LONGEST_MARGIN = 1000
 
 A larger number takes deeper networks on lists, at a cost of (d + margin)/d. A smaller one leaves
 long signals to the slower engine. On an AMD EPYC (Zen 4) the engines are level at d = 80 and a
-margin of 400 (depth 200, filter size 3). The margin depends on the network alone: so do the bits.
+margin of 400 (depth 200, filter size 3). "auto" takes the network's margin, so that bits depend on
+the pair alone. By name, steps count modulo the least common multiple of all lengths.
 """
 
 
@@ -59,7 +61,8 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
         )
     network, depth, d = request.network, request.depths[-1], channels_and_length(X)[1]
     if isinstance(X, SignalList):
-        if (reach := receptive_reach(network, depth)) > _LONGEST_MARGIN:
+        ring = math.lcm(*set(X.lengths.tolist()))
+        if (reach := receptive_reach(network, depth, ring)) > _LONGEST_MARGIN:
             return (
                 f"its rows of signals of different lengths have a margin of {reach} pixels, the "
                 f"reach of all filters, and at most {_LONGEST_MARGIN} are faster than the "
@@ -146,6 +149,7 @@ def choose(
         "auto" or the name of an engine.
     request : Request
     X : array or SignalList
+        All signals: those of Z too, if they are lists.
     announce : callable, optional
         Takes a sentence when the engine's code is being compiled.
 
@@ -183,7 +187,7 @@ def choose(
 @contextmanager
 def _announced(announce: Callable[[str], None]) -> Iterator[None]:
     """Announce that an engine is being compiled, if the block takes longer than a moment."""
-    text = "compiling the engine's loops, about 20 s, once for this machine and precision"
+    text = "reading or compiling the engine's loops, about 20 s once for a machine and precision"
     timer = Timer(_ANNOUNCE_AFTER, announce, [text])
     timer.daemon = True
     timer.start()
@@ -199,7 +203,9 @@ def _fastest(request: Request, X: Batch) -> str:
     A numba that is installed and does not work gives a warning.
     """
     if library(X) is np:
-        if _numba_refuses(request, X) is not None:
+        reach = receptive_reach(request.network, request.depths[-1])
+        wide = isinstance(X, SignalList) and reach > _LONGEST_MARGIN  # whatever the lengths are
+        if wide or _numba_refuses(request, X) is not None:
             return "reference"
         reason = _numba_is_missing(request.dtype)
         if reason is None:

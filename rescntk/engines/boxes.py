@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -24,23 +25,27 @@ class Seam(NamedTuple):
     preceding: Array  # (rows,), the row that ends before a row's first pixel
     axis: int  # of the rows in an array whose axis 0 are pixels
 
+    def after(self, turns: int) -> Array:
+        """Return the row in which each row goes on after so many signals (back, where negative)."""
+        step = self.following if turns > 0 else self.preceding
+        rows: Array = array_module(step).arange(len(step))
+        for bit in bin(abs(turns))[:1:-1]:  # 2^k turns are twice 2^(k − 1)
+            rows, step = step[rows] if bit == "1" else rows, step[step]
+        return rows
+
 
 def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
-    """Return rows with the `halo` pixels before their first and after their last pixel.
+    """Return rows with the `halo` pixels, at most d, before their first and after their last pixel.
 
-    Without a `seam`, rows close in themselves. A halo may be longer than a row.
+    Without a `seam`, rows close in themselves.
     """
-    xp, d = array_module(pixels), len(pixels)
     before: Array = pixels
     after: Array = pixels
-    parts: list[Array] = [pixels]
-    for done in range(0, halo, d):
-        if seam is not None:
-            before = before.take(seam.preceding, axis=seam.axis)
-            after = after.take(seam.following, axis=seam.axis)
-        size = min(d, halo - done)
-        parts = [before[d - size :], *parts, after[:size]]
-    joined: ArrayT = xp.concatenate(parts)
+    if seam is not None:
+        before = before.take(seam.preceding, axis=seam.axis)
+        after = after.take(seam.following, axis=seam.axis)
+    parts = [before[len(pixels) - halo :], pixels, after[:halo]]
+    joined: ArrayT = array_module(pixels).concatenate(parts)
     return joined
 
 
@@ -55,8 +60,8 @@ def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = N
         return pixels
     d = len(pixels)
     step = step if seam is not None else step_on_ring(step, d)
-    if seam is None and step * (size // 2) > d:
-        return merged(pixels, size, step, operator.add, shifted)  # a halo would be longer still
+    if step * (size // 2) > d:  # a halo would be longer still
+        return merged(pixels, size, step, operator.add, partial(shifted, seam=seam))
     piece: ArrayT = with_halo(pixels, step * (size // 2), seam)
     total, reached, width = piece[:d], 1, 1
     while 2 * width <= size:
@@ -98,8 +103,10 @@ def step_on_ring(step: int, length: int) -> int:
 
 def shifted(pixels: ArrayT, shift: int, seam: Seam | None = None) -> ArrayT:
     """Return the pixel `shift` places on (back, where negative) at each pixel of axis 0."""
-    d = len(pixels)
-    shift = shift % d if seam is None else shift
-    first = abs(shift) + shift
-    moved: ArrayT = with_halo(pixels, abs(shift), seam)[first : first + d]
+    turns, rest = divmod(shift, len(pixels))
+    before: Array = pixels
+    after: Array = pixels
+    if seam is not None:
+        before, after = (pixels.take(seam.after(turns + k), axis=seam.axis) for k in (0, 1))
+    moved: ArrayT = array_module(pixels).concatenate([before[rest:], after[:rest]])
     return moved

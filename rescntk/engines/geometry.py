@@ -119,9 +119,12 @@ def longest_reach(network: Network, depth: int, ring: int | None = None) -> int:
     return max(on_ring(window, ring).reach for window in network.replace(depth=last).filters())
 
 
-def receptive_reach(network: Network, depth: int) -> int:
-    """Return the pixels on either side that an output sees of the features f⁰."""
-    return network.replace(depth=depth).reach()
+def receptive_reach(network: Network, depth: int, ring: int | None = None) -> int:
+    """Return the pixels on either side that an output sees of the features f⁰, as in `on_ring`."""
+    network = network.replace(depth=depth)
+    if ring is None:
+        return network.reach()
+    return sum(on_ring(window, ring).reach for window in network.filters())
 
 
 def receptive_field(network: Network, depth: int, length: int) -> np.ndarray:

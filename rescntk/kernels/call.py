@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import engines
 from ..activations import activation_of
-from ..arrays import Array, ArrayT, Batch, array_module, channels_and_length, library
+from ..arrays import Array, ArrayT, Batch, SignalList, array_module, channels_and_length, library
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import Network, check_network
 from ..progress import progress_bar
@@ -94,7 +94,10 @@ class KernelCall:
         check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
         # Where progress bars are: on the screen.
         show = partial(print, "rescntk:", file=sys.stderr, flush=True) if self.progress else None
-        self.engine = engines.choose(engine, self.request, self.X, show)
+        signals = self.X
+        if isinstance(self.X, SignalList) and self.Z is not None:
+            signals = SignalList([*self.X, *self.Z])
+        self.engine = engines.choose(engine, self.request, signals, show)
 
     @property
     def length(self) -> int:

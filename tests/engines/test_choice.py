@@ -54,6 +54,12 @@ def test_deep_networks_on_lists_go_to_the_reference_engine():
     assert engines.choose("auto", deep, signals).__name__.endswith("reference")
     with pytest.raises(ValueError, match="margin of 1001 pixels.*; these can: 'reference'"):
         engines.choose("numba", deep, signals)
+    # "auto" looks at the network alone, so that bits do; by name, steps count modulo 6, or 2991.
+    dilated = replace(REQUEST, network=NETWORK.replace(dilation=6335))
+    assert engines.choose("auto", dilated, signals).__name__.endswith("reference")
+    assert engines.choose("numba", dilated, signals).__name__.endswith("cpu.engine")
+    with pytest.raises(ValueError, match="margin of 1059 pixels"):
+        engines.choose("numba", dilated, SignalList([X[0], np.ones((1, 997))]))
 
 
 def test_cuda_refuses_lists_with_a_reason():

@@ -26,6 +26,7 @@ NETWORKS = {
     "wraps several times": rk.Network(2, 9, outer_filter_size=7),
     "dilated": rk.Network(3, 3, alpha=0.5, dilation=5),
     "growing dilations": rk.Network(3, 5, outer_filter_size=3, dilation=(1, 2, 4)),
+    "huge dilations": rk.Network(3, 3, dilation=(10**9, 7, 10**12 + 1)),
     "no skip": rk.Network(3, 3, skip=False, input_filter_size=3, c_w=0.7),
     "frozen": rk.Network(2, 3, trained=("inner",), alpha=0.3),
     "zero mean": rk.Network(3, alpha=1e-3),
@@ -56,6 +57,17 @@ def test_against_the_definition(name, lengths, rng):
     if name == "zero mean":  # F⁰ averages to 0, and the digits of the branch stay
         x, z = (signal - signal.mean(axis=1, keepdims=True) for signal in (x, z))
     assert_right(NETWORKS[name], x, z)
+
+
+def test_dilations_count_modulo_the_least_common_multiple(rng):
+    """The same pixels in the same order: bits stay, beside signals of other lengths too."""
+    X = [rng.standard_normal((2, d)) for d in (4, 6, 12)]
+    far = rk.Network(3, 3, dilation=(12 * 10**12 + 5, 1, 12 * 10**9 + 7))
+    for engine in CPU:
+        near = rk.gram(far.replace(dilation=(5, 1, 7)), X, engine=engine)
+        alone = rk.gram(far, X[:1], X[1:2], engine=engine)
+        for K, L, k in zip(rk.gram(far, X, engine=engine), near, alone, strict=True):
+            assert (K == L).all() and K[0, 1] == k[0, 0]
 
 
 def count_calls(monkeypatch, owner, name):

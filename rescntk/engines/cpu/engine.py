@@ -106,15 +106,14 @@ class NumbaRun:
 
     def _layers(self) -> np.ndarray:
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
-        ring = self.scaling.d if self.plan.closed else None
         whole = [(name, "int64") for name in ("slot", "inner_step", "outer_step")]
         names = list(shared.dtype.names or ())
         same = [(name, shared.dtype[name]) for name in names]
         layers = np.zeros(len(shared), np.dtype([*same, *whole], align=True))
         layers[names] = shared
         for number, layer in enumerate(layers[1:], start=1):
-            layer["inner_step"] = on_ring(net.inner_filter(number), ring).step
-            layer["outer_step"] = on_ring(net.outer_filter(number), ring).step
+            layer["inner_step"] = on_ring(net.inner_filter(number), self.plan.ring).step
+            layer["outer_step"] = on_ring(net.outer_filter(number), self.plan.ring).step
         layers["slot"] = -1
         layers["slot"][list(depths)] = range(len(depths))
         return layers

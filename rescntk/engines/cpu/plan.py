@@ -188,10 +188,12 @@ class Plan:
         sums = size > 1 and n_channels * size > CHANNELS and head in ("trace", "gap")
         self.window = size if sums else 0  # pixels' distances are summed over the input's window
         reach = self.window // 2
-        self.margin = 0 if closed else receptive_reach(net, self.depth) + reach
+        # The pixel pairs of two lengths lie on rings whose length divides this one.
+        self.ring = math.lcm(*{*self.rows.tolist(), *self.columns.tolist()})
+        self.margin = 0 if closed else receptive_reach(net, self.depth, self.ring) + reach
         self.halo = 0  # the longest reach of a filter in pixels
         if closed:
-            longest = longest_reach(net, self.depth, self.longest)
+            longest = longest_reach(net, self.depth, self.ring)
             self.halo = max(reach, net.filter_size // 2, longest)
         self.inner, self.outer = filter_sum(net.filter_size), filter_sum(net.outer_filter_size)
         self.window_sum = filter_sum(self.window or 1)
