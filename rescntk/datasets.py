@@ -156,24 +156,34 @@ def _equal_length(name: str) -> bool:
     """Return whether the header of the training file says that all signals have equal length."""
     if not all(_ts_file(name, split).is_file() for split in ("train", "test")):
         return False
-    header = {}
-    with open(_ts_file(name, "train"), encoding="utf-8", errors="replace") as file:
+    header = _header(_ts_file(name, "train"))
+    return header.get("@equallength", "true").strip() == "true" and "@classlabel" in header
+
+
+def _header(path: Path) -> dict[str, str]:
+    """Return the header of a ``.ts`` file; signals without a header before them are refused."""
+    header: dict[str, str] = {}
+    with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             key, _, value = line.strip().lower().partition(" ")
             if key == "@data":
+                return header
+            if key and key[0] not in "@#%":
                 break
             header[key] = value
-    return header.get("@equallength", "true").strip() == "true" and "@classlabel" in header
+    raise ValueError("signals come before @data, the last line of the header")
 
 
 def _read_ts(path: Path) -> tuple[Any, Any]:
     """Return the signals of a ``.ts`` file, and its labels or None."""
     datasets = _aeon_datasets()
     with _readable(path):
+        _header(path)
         signals = datasets.load_from_ts_file(str(path))
     labels = None
     if isinstance(signals, tuple):
         signals, labels = signals[:2]
+        labels = labels if len(labels) else None
     X = check_batch(signals, f"the array in {path.name}")
     return list(X) if isinstance(X, SignalList) else X, labels
 

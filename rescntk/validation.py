@@ -148,7 +148,8 @@ def check_real(values: Any, name: str, expected: str, finite: bool = True) -> An
         ) from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers {expected}")
-    array = array.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # of long doubles, refused below
+        array = array.astype(np.float64, copy=False)
     good = xp.isfinite(array) if finite else ~xp.isnan(array)
     if not bool(good.all()):
         first = np.unravel_index(int(xp.argmin(good.reshape(-1))), array.shape)

@@ -21,6 +21,7 @@ LADDER = [2**k for k in range(3, 9)]
 @pytest.fixture
 def signals(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 1e9)  # a slow machine reports progress
     X = multisphere.sample(6, 3, 8, rng=0)
     np.save("X.npy", X)
     np.savez("X.npz", X=X, y=np.arange(6.0))
@@ -141,7 +142,7 @@ def damaged_files(folder, signals):
         ("gram X.npy -o K.txt", "expected a name that ends in .npy"),
         ("compare X.npy --out X.csv", "out is X.csv, which is a file"),
         ("compare --array X", "--array is given without a file"),
-        ("gram X.npy -o K.npy --depth 2000", "normalized=True"),
+        ("gram X.npy -o K.npy --depth 1100 --engine reference", "normalized=True"),
         ("gram X.npy -o K.npy --engine cuda", "engine is 'cuda'"),
         ("compare X.npy --data GunPoint", "both SIGNALS and --data are given"),
         ("compare one.npy", "one channel"),
@@ -246,9 +247,14 @@ def test_data_sets_of_equal_length(tmp_path):
     assert isinstance(signals, list) and len(signals) == 270
     assert {signal.shape[0] for signal in signals} == {12}
     assert (min(s.shape[1] for s in signals), max(s.shape[1] for s in signals)) == (7, 26)
-    (tmp_path / "bad.ts").write_text("not a data set")
-    with pytest.raises(ValueError, match=r"the array in bad\.ts has shape"):
-        datasets.read(tmp_path / "bad.ts")
+    bad, header = tmp_path / "bad.ts", "@problemName bad\n@classLabel false\n"
+    for text in ("", "1,2,3:a\n4,5,6:b\n", f"{header}1,2,3\n@data\n4,5,6\n"):
+        bad.write_text(text)
+        with pytest.raises(ValueError, match=r"bad\.ts .*: signals come before @data"):
+            datasets.read(bad)
+    bad.write_text(f"{header}@data\n1,2,3\n4,5,6\n")
+    X, y = datasets.read_labelled(bad)
+    assert X.shape == (2, 1, 3) and y is None
 
 
 UNEQUAL = """@problemName Unequal

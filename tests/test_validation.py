@@ -30,6 +30,7 @@ def with_value(value):
         (X[:, :, :0], r"\(2, 3, 0\) with an empty axis"),
         (with_value(np.nan), r"\(2, 3, 4\) contains NaN or infinity \(first at \[1, 2, 3\]\)"),
         (with_value(-np.inf), "NaN or infinity"),
+        (with_value(1).astype(np.longdouble) * np.longdouble("1e4000"), "NaN or infinity"),
         (X.astype(complex), "dtype complex128, expected real numbers"),
         (X.astype(object), "dtype object"),
         (X.astype(str), "dtype <U"),

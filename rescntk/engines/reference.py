@@ -24,7 +24,7 @@ import numpy as np
 from ..arrays import Array, Batch, Run, SignalList, channels_and_length, in_order, library
 from .errors import check_pooled, may_cancel
 from .geometry import Rows
-from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of, silent
+from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of
 from .scaling import Scaling
 from .signal_tables import SignalTables, joined, read_input, signal_tables
 from .tile import Tile
@@ -75,9 +75,6 @@ np.empty(31 * 2**20, np.uint8)
 
 def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    if may_cancel(request):
-        for signals in [X] if Z is None else [X, Z]:
-            diagonal(request, signals, silent)  # raises an error where kernels are not resolved
     run = ReferenceGram(request, X, Z)
     values = run.results(len(X), len(X if Z is None else Z))
     doubtful = np.zeros((len(run.left.order), len(run.right.order)), dtype=bool)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from ..arrays import ArrayT
+from ..engines.errors import may_cancel
 from ..network import Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
@@ -266,19 +267,20 @@ def gram(
     check_flag(normalized, "normalized")
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads, progress)
     call.check_memory()
-    results = {}
+    results, diagonals = {}, []
+    if may_cancel(call.request) or (normalized and call.Z is not None):
+        # They take less memory than the Gram matrix, and refuse kernels that are not resolved.
+        batches = [call.X] if call.Z is None else [call.X, call.Z]
+        diagonals = [call.diagonal(batch) for batch in batches]
+    scaled = call.gram()
     if normalized:
-        # The diagonals take less memory than the Gram matrix, and come first.
-        diagonals = [] if call.Z is None else [call.diagonal(call.X), call.diagonal(call.Z)]
-        scaled = call.gram()
         for kind in call.kinds:
             if diagonals:
-                own, other = (diagonal.values[kind] for diagonal in diagonals)
+                own, other = (diagonals[k].values[kind] for k in (0, -1))
             else:  # a copy: values are normalized in place
                 own = other = scaled.values[kind].diagonal(axis1=1, axis2=2).copy()
             results[kind] = call.normalize(scaled, kind, own, other)
     else:
-        scaled = call.gram()
         left, right = scaled.left[:, None], scaled.right[None, :]
         for kind in call.kinds:
             results[kind] = call.unscale(scaled, kind, left, right)

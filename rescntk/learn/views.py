@@ -119,7 +119,12 @@ class View:
 
     def __call__(self, X: Signals) -> Signals:
         """Return the signals as the network sees them: more channels, fewer time points."""
-        return each(self._prepare, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            views = each(self._prepare, X)
+        if not all(np.isfinite(view).all() for view in views):
+            largest = max(np.abs(x).max() for x in X)
+            raise ValueError(f"X has values up to {largest:.3g}, too large beside those of fit")
+        return views
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
         X = self._with_differences(self._scaled(X))

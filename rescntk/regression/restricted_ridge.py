@@ -5,14 +5,14 @@ r"""Ridge regression on features, and on the features of landmarks: a few column
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from ..arrays import SignalList, rounding_unit
+from ..arrays import SignalList, channels_and_length, rounding_unit
 from ..engines.protocol import blocks
 from ..validation import (
     check_batch,
@@ -188,13 +188,15 @@ class LandmarkMap:
     options: dict[str, Any]
     """Options of each call of the kernel."""
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        X = check_batch(X, "X")
-        lists = isinstance(X, SignalList) or isinstance(self.signals, SignalList)
-        check_match(self.signals, X, lists, names=("signals", "X"))
-        found = np.empty((len(X), len(self.signals)))
-        for rows in blocks(0, len(X), _BLOCK):
-            K = np.asarray(self.kernel(X[rows], self.signals, **self.options), dtype=np.float64)
+    def __call__(self, X: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+        lists = any(isinstance(side, list | tuple | SignalList) for side in (X, self.signals))
+        batch = check_batch(X, "X")
+        check_match(self.signals, batch, lists, names=("signals", "X"))
+        if channels_and_length(batch) != channels_and_length(self.signals):
+            batch = SignalList.of(batch)  # a list of one other length
+        found = np.empty((len(batch), len(self.signals)))
+        for rows in blocks(0, len(batch), _BLOCK):
+            K = np.asarray(self.kernel(batch[rows], self.signals, **self.options), dtype=np.float64)
             found[rows] = scipy.linalg.solve_triangular(self.factor, K.T, lower=True).T
         return found
 

@@ -55,6 +55,13 @@ def test_standardized_channels_and_differences_alone(rng):
     np.testing.assert_allclose(only, steps * (X.std(axis=(0, 2)) / steps.std(axis=(0, 2)))[:, None])
 
 
+def test_signals_much_larger_than_in_fit_are_refused(rng):
+    X = rng.standard_normal((4, 2, 9))
+    view = views.View(standardize=True, first_differences=True).fit(X)
+    with pytest.raises(ValueError, match=r"X has values up to 1\.7e\+308, too large beside the"):
+        view(1.7e308 * np.sign(X))
+
+
 def test_time_has_its_share_of_the_energy(rng):
     """Two channels on a circle, with s² times the energy of all other channels at each point."""
     X = rng.standard_normal((6, 3, 40))

@@ -142,6 +142,16 @@ def test_the_rank_rule(rng, dtype):
     assert (np.abs(F @ F.T - K) <= limit * size * size[:, None]).all()
 
 
+def test_lists_of_another_length(rng):
+    """Landmarks of one length take a list of signals that all have another."""
+    X, options = rng.standard_normal((5, 2, 8)), {"engine": "reference"}
+    features = regression.landmark_map(rk.ResCNTK(2), X, np.arange(3), **options)
+    short = [x[:, :5] for x in X]
+    assert (features(short) == features([*short, X[0]])[:5]).all()
+    with pytest.raises(ValueError, match=r"expected 8 timepoints as in signals .* list\(X\)"):
+        features(X[:, :, :5])
+
+
 @pytest.mark.parametrize(
     ("landmarks", "message"),
     [
