@@ -91,4 +91,4 @@ def test_compilation_is_announced(monkeypatch, capsys):
     rk.ResCGPK(1)(np.ones((1, 1, 2)))
     assert "compiling" not in capsys.readouterr().err
     rk.ResCGPK(1)(np.ones((1, 1, 2)), progress=True)
-    assert "rescntk: compiling the engine's loops" in capsys.readouterr().err
+    assert "rescntk: reading or compiling the engine's loops" in capsys.readouterr().err
