@@ -76,7 +76,7 @@ class DeficitRecursion(Recursion):
     def _add_branch(
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
     ) -> None:
-        """Add the residual branch to u and u⁺, and set F where it is asked for."""
+        """Add the residual branch to u and u⁺, F and A."""
         # K at x = z, j = j' is half the factor times the variance of the window.
         constants = self.constants[layer]
         factor = self.scaling.factor(layer) * self.scaling.unit(layer)
@@ -89,9 +89,6 @@ class DeficitRecursion(Recursion):
             new = self._merge(old, new)
         self._state = new
         super()._add_branch(layer, pair, branch, tangent_g)
-        if self.want_gpk and not self.scaling.linear_apart and layer in self.request.depths:
-            left, right = self._root(self.left, new.left), self._root(self.right, new.right)
-            self.features = 2.0 * left * right - new.deficit
 
     def _add_distance(self, layer: int, branch: DualResult) -> None:
         """Leave D alone: u takes its place."""

@@ -82,8 +82,8 @@ class Recursion:
     Attributes
     ----------
     features, distance, tangent : array
-        F, D and A after the last layer, stored divided by a power of two (`Scaling.step`). If
-        `Scaling.linear_apart`, F and A are without the part of F⁰.
+        F, D and A after the last layer, stored divided by a power of two (`Scaling.step`). With
+        skip connections, F and A are without the part of F⁰.
     opposite, covariance : array
         D⁺ and F, with the part of F⁰, for odd activations.
     doubt : array, (left case, right case), float64
@@ -105,10 +105,10 @@ class Recursion:
         self.xp = array_module(left.tables.scale)
         self.seam, self.odd = rows.seam(self.xp), not scaling.activation.homogeneous
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
-        self.constants = scaling.layers
+        self.constants, self._initial = scaling.layers, request.network.parts.initial
         self.doubt: Array | float = 0.0
         self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
-        self._linear: Array | None = None  # (t + r) F⁰, if it is kept apart from A
+        self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
         self._linear_box: tuple[Filter, Array] | None = None
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
@@ -124,7 +124,17 @@ class Recursion:
             tangent = self._tangent_g(layer, pair) if self.want_ntk else None
             self._add_branch(layer, pair, branch, tangent)
             if layer in depths:
-                yield layer, {k: self.features if k == "gpk" else self.tangent for k in kinds}
+                yield layer, {kind: self._kernel(kind, layer) for kind in kinds}
+
+    def _kernel(self, kind: str, layer: int) -> Array:
+        """Return a kernel at each pixel pair; the head "gap" adds the mean of F⁰ by itself."""
+        kernel, scale = (self.features, 1.0) if kind == "gpk" else (self.tangent, self._initial)
+        if self._linear is None or self.scaling.adds_mean:
+            return kernel
+        if kind == "ntk":
+            scale = scale * self._tangent_scale(layer)
+        constants = self.constants[layer]
+        return (constants.linear_scale * constants.skip_scale * scale) * self._linear + kernel
 
     # -- the input
 
@@ -137,11 +147,10 @@ class Recursion:
         if self.odd:
             self.covariance, self.opposite = self.features, z + g * v
         if self.want_ntk:
-            self.tangent = self.network.parts.initial * self.features
-        if self.scaling.linear_apart:  # A_g needs the boxes of (t + r) F⁰
-            self.features = self.xp.zeros_like(self.features)
-            if self.want_ntk:
-                self._linear, self.tangent = self.tangent, self.features
+            self.tangent = self._initial * self.features
+        if self.network.skip:
+            self._linear, self.features = self.features, self.xp.zeros_like(self.features)
+            self.tangent = self.features
 
     def _correlate_unit_vectors(self) -> tuple[Array, Array]:
         """Return w = |û − v̂|²/2 and v = |û + v̂|²/2 of the input's pixels, without cancellation."""
@@ -206,7 +215,8 @@ class Recursion:
             window = self.network.inner_filter(layer)
             if self._linear_box is None or self._linear_box[0] != window:
                 self._linear_box = window, self._box(self._linear, window)
-            tangent = (constants.linear_scale * scale) * self._linear_box[1] + tangent
+            scale_of_linear = self._initial * constants.linear_scale * scale
+            tangent = scale_of_linear * self._linear_box[1] + tangent
         if constants.twice_inner_minus_readout == 0.0:
             return tangent
         if self.odd:

@@ -59,12 +59,13 @@ reached 199 and 17. With q = 3 and 9, Gaussian signals and random walks of 60 pi
 0.1 in all layers of any depth up to 50.
 """
 
-MOST_E = 2.0**20
+MOST_E = 2.0**27
 """The largest E that is added up. Exactly parallel pixels have an infinite one.
 
-Sums of whole numbers below it are exact for up to 2^33 pixel pairs and layers, so that they do
-not depend on the order. A larger number leaves less room; a smaller one may overlook few pixel
-pairs among very many.
+Their w is a rounding error of some eps, and κ0 errs by √eps: 2^26 rounding units in float64. Sums
+of whole numbers are exact up to 2^53, far above every limit, so that they do not depend on the
+order. A larger number doubts pairs that are right; a smaller one may overlook few pixel pairs
+among very many.
 """
 
 _MOST_AMPLIFICATION = 2.0**200
@@ -89,9 +90,10 @@ _CONSTANTS = (
     "sum_scale",  # `skip_scale` where K is summed over the layers without its filter, else 0
     "twice_inner_minus_readout",  # 2 (i − r)
     "outer_plus_readout",  # o + r
-    "linear_scale",  # the power of two by which F⁰ is multiplied to be stored as the layer's A is
+    "linear_scale",  # the power of two on F⁰ before the layer; 0 without skip connections
     "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`)
     "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful
+    "most_E",  # `MOST_E`
     "tiny",  # the smallest normal number
     "one",  # a literal 1 would make LLVM round another product of the first layer
 )
@@ -195,7 +197,7 @@ class Scaling:
             layer["factor"], layer["half_factor"] = factor, 0.5 * factor
             layer["skip_scale"] = skip_scale
             layer["sum_scale"] = skip_scale * self._sums_features
-            if self.linear_apart:
+            if net.skip:
                 layer["linear_scale"] = 2.0 ** -self.exponents[number - 1]
             if self.mean_variances:
                 layer["mean"] = self.mean_variances[number]
@@ -204,6 +206,7 @@ class Scaling:
         for name, value in self.activation.constants.items():
             layers[name] = value
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
+        layers["most_E"] = MOST_E
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1
         return layers
@@ -316,17 +319,19 @@ class Scaling:
             self.mean_variances = [mean / reaching for mean in self.mean_variances]
 
     def averaged(self, at: Variances) -> tuple[Array, Array]:
-        """Return the F and A that the head averages: without the part of F⁰ if `linear_apart`."""
-        if self.linear_apart:
+        """Return the F and A that the head averages: without F⁰ where its mean is added."""
+        if self.adds_mean:
             return at.branches, at.tangent_branches
         return at.features, at.tangent
 
     @property
-    def linear_apart(self) -> bool:
-        """True if the mean of F⁰ over pixel pairs is kept apart from the branches' means.
+    def adds_mean(self) -> bool:
+        """True if the mean of F⁰ over pixel pairs is added to the branches' means.
 
         F⁰ = xᵀz/C averages to x̄ · z̄/C over all pixel pairs: 0 for signals of zero mean, while
         its entries are of order 1. Added to branches of order α², it would cost their digits.
+        With other heads F⁰ is added at each pixel pair, once: its sum with small branches, layer
+        by layer, would be rounded alike in all layers.
         """
         return self.request_head == "gap" and self.network.skip
 

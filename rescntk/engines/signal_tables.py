@@ -56,7 +56,7 @@ class SignalTables(NamedTuple):
     # (cases,), the number by which each signal was divided.
     scale: Array
     # (channels, cases), means of the channels over pixels, times √input_scale: F⁰ averages to their
-    # products over all pixel pairs. 0 unless `Scaling.linear_apart`.
+    # products over all pixel pairs. 0 unless `Scaling.adds_mean`.
     means: Array
     # (2, depths asked for, cases): bounds on √(kernel at any pixel), of `KINDS`.
     bounds: Array
@@ -122,7 +122,7 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     scale = xp.ldexp(xp.ones(X.shape[2]), exponent)
     X = X / scale
     means = xp.zeros((X.shape[0], X.shape[2]))
-    if scaling.linear_apart:
+    if scaling.adds_mean:
         means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
     if windows:
         if net.input_filter_size > 1:

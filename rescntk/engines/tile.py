@@ -87,8 +87,8 @@ class Tile:
             errors.check(*sides)
         for mean in means.values():
             mean.write()
-        if self.scaling.linear_apart:
-            self._add_linear_part(out, sides)
+        if self.scaling.adds_mean:
+            self._add_mean(out, sides)
         doubtful: Array = doubt > self.scaling.allowed_doubt(self._pixel_pairs)
         return doubtful
 
@@ -109,7 +109,7 @@ class Tile:
         left = Side(self.left, gathered(first + self.xp.arange(rows.left)[:, None]), right.cases)
         return left, right
 
-    def _add_linear_part(self, out: dict[str, Array], sides: tuple[Side, Side]) -> None:
+    def _add_mean(self, out: dict[str, Array], sides: tuple[Side, Side]) -> None:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""
         left, right = ([side.cases(mean) for mean in side.tables.means] for side in sides)
         linear = exact_sum.pairwise(one * other for one, other in zip(left, right, strict=True))

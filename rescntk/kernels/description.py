@@ -16,7 +16,7 @@ from ..network import Network
 from ..validation import HEADS, check_choice, check_flag
 from .call import KernelCall
 
-RECURSION = 3
+RECURSION = 4
 """Version of the arithmetic: with each change of a bit of a result raise it, to end old Grams."""
 
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")

@@ -64,8 +64,8 @@ class Constants(NamedTuple):
     window: FilterSum  # over which pixels' distances are summed; of size 1 if it is channels
     initial: float  # t + r: the tangent kernel starts as this multiple of F⁰
     nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (scaling.py)
-    skip: bool  # whether there are skip connections
-    linear_apart: bool  # whether F and A are carried without the part of F⁰ (scaling.py)
+    skip: bool  # whether there are skip connections: F and A are then carried without F⁰
+    adds_mean: bool  # whether the mean of F⁰ is added to results, in the place of F⁰ to pixel pairs
     margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0
     head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`
     gpk: bool
@@ -136,7 +136,7 @@ class Places(NamedTuple):
     features: int  # rings of A and F
     tangent_branch: int  # rings of the branch before its filter: D, K and K̇ ⊙ T_g + (o + r) K
     linear: int
-    linear_box: int  # ring of (t + r) F⁰, and its sums over the inner filter's windows
+    linear_box: int  # ring of F⁰, and its sums over the inner filter's windows
     doubt: int  # sums of E over the layers
     room2: int  # scratch space of another filter
     squares: int  # rings of the squared distances of the input's pixels, of `several` cases

@@ -78,7 +78,7 @@ class NumbaRun:
         request = plan.request
         net, head = request.network, request.head
         self.request, self.plan, self.scaling = request, plan, plan.scaling(plan.longest)
-        self.has_pixels, self.linear_apart = head == "pixels", self.scaling.linear_apart
+        self.has_pixels = head == "pixels"
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
         self.constants = Constants(
             self._layers(),
@@ -89,16 +89,15 @@ class NumbaRun:
             initial=net.parts.initial,
             nearly_opposite=NEARLY_OPPOSITE,
             skip=net.skip,
-            linear_apart=self.linear_apart,
+            adds_mean=self.scaling.adds_mean,
             margin=plan.margin,
             head=CODES[head],
             gpk="gpk" in request.kinds,
             ntk="ntk" in request.kinds,
             summed=request.summed,
         )
-        # F follows from u, unless its part of F⁰ is kept apart. Windows are channels.
-        summed = self.linear_apart and self.constants.gpk
-        self.constants_of_deficits = self.constants._replace(window=filter_sum(1), summed=summed)
+        # Windows are channels.
+        self.constants_of_deficits = self.constants._replace(window=filter_sum(1))
         self._weights = self.scaling.doubt_weights()
         shape = (len(self.kinds), plan.n_depths, n, m)
         pixels = (plan.longest, plan.longest) if self.has_pixels else ()
@@ -254,12 +253,12 @@ class NumbaRun:
         """Return kernels, (kind, depth, left case, right case), from sums over `pairs` terms.
 
         `left` and `right` are the means of the signals, (channel, …): F⁰ averages to x̄ · z̄ over
-        pixel pairs, where it is kept apart.
+        pixel pairs, where the mean is added.
         """
         if self.request.head == "equivariant":
             return sums[0]
         kernels = np.asarray(exact_sum.total(list(sums))) / pairs.astype(np.float64)
-        if not self.linear_apart:
+        if not self.scaling.adds_mean:
             return kernels
         linear = exact_sum.pairwise(x * z for x, z in zip(left, right, strict=True))
         for kind, value in zip(self.kinds, kernels, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .arguments import Constants, Results, RowGroup, RowPlaces
 from .compilation import compiled
 from .vectors import Numbers, Vector, addresses, load, load_like, load_line, store
@@ -87,23 +89,35 @@ def take_doubts(group: RowGroup, rows: RowPlaces, case: int, results: Results) -
 
 
 @compiled
+def add_linear(group: RowGroup, pixels: int, scale: float) -> int:
+    """Add `scale` times F⁰ to a kernel at all pixels; return the place of the sum's pixels."""
+    memory, linear = group.memory, group.places.linear + group.start
+    total = group.places.room1 + group.start
+    for at in range(0, group.size, memory.per_vector):
+        kernel = load(memory, pixels + at)
+        store(memory, total + at, scale * load(memory, linear + at) + kernel)
+    return total
+
+
+@compiled
 def write_results(
     group: RowGroup, rows: RowPlaces, case: int, slot: int, constants: Constants,
-    results: Results, one: float,
+    results: Results, layer: Any,
 ) -> None:  # fmt: skip
-    """Write both kernels of one left case with the right cases of a group, at one depth.
-
-    `one` is 1 (`sum_rows`).
-    """
+    """Write both kernels of one left case with the right cases of a group, after a layer."""
+    scale = layer.linear_scale * layer.skip_scale
     for kind in range(2):
         if not (constants.gpk if kind == 0 else constants.ntk):
             continue
         ring = group.places.features if kind == 0 else group.places.tangent
         pixels = ring + group.start
+        factor = constants.outer.size if kind == 0 and constants.summed else 1
+        if constants.skip and not constants.adds_mean:
+            share = constants.initial if kind == 1 else 1.0 / factor
+            pixels = add_linear(group, pixels, share * scale)
         stored = kind if constants.gpk else 0
         if constants.head == MEAN:
-            sum_pixels(group, pixels, results, kind, slot, one)
-            factor = constants.outer.size if kind == 0 and constants.summed else 1
+            sum_pixels(group, pixels, results, kind, slot, layer.one)
             for grid in range(len(results.grids)):
                 for row in range(rows.number):
                     part = factor * results.row_sums[grid, row]

@@ -16,7 +16,6 @@ from ... import arrays
 from ...activations import _add_linear_part, _last_step, arc
 from .. import polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
-from ..scaling import MOST_E
 from . import vectors
 from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
@@ -100,7 +99,7 @@ def add_doubt(
     Returns whether there were any.
     """
     E = floor(total / (layer.mean * root))
-    E = where_less(E, MOST_E, E, MOST_E)
+    E = where_less(E, layer.most_E, E, layer.most_E)
     E = where_less(layer.doubtful * root, total, E, 0.0)
     E = where_less(0.0, half_g, E, 0.0)
     store(memory, doubt, load(memory, doubt) + E)
@@ -275,15 +274,13 @@ def first_layer(
     w of the input's pixels is half the squared distance of their unit vectors, which is at
     `squares` for `several` cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
     the unit vectors too. With a `Constants.window`, D is the sum of `squares` over the window, and
-    w = (D − z)/g as in other layers. If F is summed, it is stored divided by the outer filter's
-    size. `right_input` and `right_root` are the places of √(q/2) of the right cases, of the input
+    w = (D − z)/g as in other layers. `right_input` and `right_root` are the places of √(q/2) of the right cases, of the input
     and of layer 1; 1/√q follows. Returns whether some pixel pairs are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
     K = places.features if constants.summed else places.K
     opposite, windowed, doubtful = constants.nearly_opposite, constants.window.size > 1, False
-    features_scale = 1.0 / constants.outer.size if constants.summed else 1.0
     stretches, length = pixel_loops(left, group)
     for pixel in range(stretches):
         for at in range(pixel * length, (pixel + 1) * length, memory.per_vector):
@@ -311,21 +308,20 @@ def first_layer(
                     v = where_less(opposite, w, other, v)
             g = 2.0 * (root1 * root2)
             gw = g * w
-            features = g - gw
-            tangent = constants.initial * features
+            linear = g - gw
+            tangent = constants.initial * linear
+            features = 0.0 * w
             if masses is None:
                 store(memory, places.distance + out, h * h + gw)
             else:
                 store(memory, places.distance + out, gw)
                 store(memory, places.distance + masses.opposite + out, g * v)
-            if constants.linear_apart:
-                store(memory, places.linear + out, tangent)
-                features = 0.0 * w
+            store(memory, places.linear + out, linear)
+            store(memory, places.features + out, features)
+            if constants.skip:
                 store(memory, places.tangent + out, features)
             else:
                 store(memory, places.tangent + out, tangent)
-                features = features_scale * features
-            store(memory, places.features + out, features)
             root2 = load(memory, right_root + at)
             root1 = left_vector(left.roots, left.root, pixel, at, left.single, root2)
             rho = layer.one - w
@@ -352,7 +348,8 @@ def hidden_layer(
     """
     align_stack()
     memory, places, doubtful = group.memory, group.places, False
-    ntk, with_linear = constants.ntk, constants.linear_apart
+    ntk, with_linear = constants.ntk, constants.skip
+    linear_scale = constants.initial * layer.linear_scale
     K = places.features if constants.summed else places.K
     stretches, length = pixel_loops(left, group)
     for pixel in range(stretches):
@@ -381,7 +378,7 @@ def hidden_layer(
                 tangent = box(memory, tangents, at)
                 if with_linear:
                     linear = load(memory, places.linear_box + out)
-                    tangent = layer.linear_scale * linear + tangent
+                    tangent = linear_scale * linear + tangent
                 tangent = tangent_g(tangent, root1 * root2, rho, layer)
                 tangent = tangent_branch(K_dot, K_value, tangent, layer)
                 store(memory, places.tangent_branch + out, tangent)

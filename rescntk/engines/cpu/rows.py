@@ -95,7 +95,7 @@ def pass_layers(
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
     ntk, with_features = constants.ntk, constants.gpk and not constants.summed
-    with_linear, boxed, doubtful = constants.linear_apart and ntk, 0, False
+    with_linear, boxed, doubtful = constants.skip and ntk, 0, False
     state, other_state, squares = places.distance, places.spare, places.squares
     if places.several > 1:
         squares += case % places.several * length
@@ -152,24 +152,22 @@ def pass_layers(
                 group, pixels, right_root, taps, tangents, constants, layer, masses
             )  # fmt: skip
         group = shortened(group, layer.outer_step * (outer.size // 2))
+        if with_features and (constants.skip or slot >= 0):
+            add_branch(group, places.features, places.K, outer, layer)
         if sides is None:
             if number < depth:
                 add_branch(group, state, places.branch_distance, outer, layer)
-            if with_features and (constants.skip or slot >= 0):
-                add_branch(group, places.features, places.K, outer, layer)
         else:
             for side in sides:
                 tables, first = side.tables, (number - 1) * outer.pieces
                 gather_masses(whole, places.room1, tables.outer_pieces, first, outer.pieces, side)
                 gather_masses(whole, other_state, tables.features, number, 1, side)
-            add_branch_deficit(
-                group, state, other_state, outer, layer, outer_masses, with_features
-            )  # fmt: skip
+            add_branch_deficit(group, state, other_state, outer, layer, outer_masses)
             state, other_state = other_state, state
         if ntk:
             add_branch(group, places.tangent, places.tangent_branch, outer, layer)
         if slot >= 0:
-            write_results(central, rows, case, slot, constants, results, layer.one)
+            write_results(central, rows, case, slot, constants, results, layer)
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(whole.size):

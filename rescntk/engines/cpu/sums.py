@@ -285,21 +285,17 @@ def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer
 
 @compiled
 def add_branch_deficit(
-    group: RowGroup, before: int, after: int, outer: FilterSum, layer: Any, masses: Masses,
-    with_features: bool,
-) -> None:  # fmt: skip
-    """Set u and u⁺ `after` the layer: the identity path merges with the window of the branch.
-
-    F = √(q1 q2) − u follows from it.
-    """
+    group: RowGroup, before: int, after: int, outer: FilterSum, layer: Any, masses: Masses
+) -> None:
+    """Set u and u⁺ `after` the layer: the identity path merges with the window of the branch."""
     memory, places, start, step = group.memory, group.places, group.start, layer.outer_step
     left, right, skip, half = masses.left, masses.right, layer.skip_scale, layer.half_factor
     parts = moving_sum(group, places.branch_distance, outer, step, places.room1, masses)
     before, after = before + start, after + start
     for at in range(0, group.size, memory.per_vector):
         f, g = load(memory, before + left + at), load(memory, before + right + at)
-        product = load(memory, after + left + at) * load(memory, after + right + at)
-        total = product + layer.tiny + skip * (f * g)
+        total = load(memory, after + left + at) * load(memory, after + right + at)
+        total = total + layer.tiny + skip * (f * g)
         a, b, c = load_taps(memory, parts, left + at)
         x, y, z = load_taps(memory, parts, right + at)
         total = total + half * (a * x + (b * y + c * z))
@@ -315,5 +311,3 @@ def add_branch_deficit(
         there = masses.opposite + at
         opposite = skip * load(memory, before + there) + box(memory, parts, there) + N
         store(memory, after + there, opposite)
-        if with_features:
-            store(memory, places.features + start + at, 2.0 * product - deficit)

@@ -11,14 +11,15 @@
 #include "rows.h"
 
 // The sum of E / DOUBTFUL of a segment's pixel pairs, times the pixels' weights. `scale` is
-// 1 / (DOUBTFUL · mean variance). No E exceeds MOST_E (scaling.py). Pixel pairs with g = 0 have no
-// angle and count nothing. Single precision is enough for E.
+// 1 / (DOUBTFUL · mean variance). No E exceeds MOST_E (scaling.py) or 2^23, so that single precision
+// adds up E of 12 pixel pairs exactly. Pixel pairs with g = 0 have no angle and count nothing.
 template <int N, class real>
 HD double doubt_of(
     const real (&g)[N], const real (&h)[N], const real (&w)[N], real scale, const double *weights)
 {
     // eps². Copies of a signal have D and |q1 − q2| of order eps, and w of any size below eps²: E
     // is about 1 then, as the error of κ0 is. A smaller number doubts copies.
+    constexpr float most = (MOST_E < 8388608.0 ? MOST_E : 8388608.0) / DOUBTFUL;
     constexpr float least = sizeof(real) == 4 ? 1.4e-14f : 4.9e-32f;
     float E[N];
 #pragma unroll
@@ -29,10 +30,10 @@ HD double doubt_of(
         const float total = fused(fabsf(h_), sum_of_roots, fused(g_, w_, z));
         const float a = fmaxf(fminf(w_, 2.0f - w_), least);
         const float found = g_ > 0.0f ? total * float(scale) * inverse_root_seed(a) : 0.0f;
-        E[k] = floorf(fminf(found, float(MOST_E / DOUBTFUL)));
+        E[k] = floorf(fminf(found, most));
     }
     if (!weights) {
-        float sum = 0.0f;  // exact: at most 12 whole numbers up to 2^19
+        float sum = 0.0f;  // exact: at most 12 whole numbers up to 2^20
 #pragma unroll
         for (int k = 0; k < N; ++k)
             sum += E[k];

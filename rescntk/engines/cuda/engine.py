@@ -228,7 +228,7 @@ class CudaRun:
                 whole = self.request.summed and kind == "gpk"
                 kernel *= self.network.outer_filter_size if whole else 1
                 kernel /= self.d * self.plan.offsets
-        if self.scaling.linear_apart:
+        if self.scaling.adds_mean:
             self._add_linear_part(made, tile, left.means, right.means)
         if self.request.depths[-1] > 1:  # layer 1 is exact
             self._repeat_doubtful(made, tile, signals, doubt)
@@ -270,7 +270,7 @@ class CudaRun:
             "above": tile.above,
             "trained": (parts.initial, parts.inner_minus_readout, parts.outer_plus_readout),
             "opposite": NEARLY_OPPOSITE,
-            "features_scale": 0.0 if self.scaling.linear_apart else 1.0 / net.outer_filter_size,
+            "features_scale": 0.0 if self.scaling.adds_mean else 1.0 / net.outer_filter_size,
             "n_slots": len(request.depths),
             "depth": request.depths[-1],
             "d": d,
