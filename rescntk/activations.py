@@ -66,8 +66,11 @@ class DualResult(NamedTuple):
     K_dot: Array
     """E[σ'(u)σ'(v)] times the unit of q."""
 
-    opposite_distance: Array
-    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v)."""
+    opposite_distance: Any = None
+    """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v).
+
+    ReLU gives it for deficits alone, where z is the number 0.
+    """
 
 
 class Activation(Protocol):
@@ -139,8 +142,11 @@ class Relu:
         factor *= unit * self.gain
         constants = ReluConstants(factor, 0.5 * factor, **self.constants)
         relu = dual(pair.half_g, pair.w, pair.v, constants)
-        z = 0.5 * factor * pair.z
-        return DualResult(relu.K, z + relu.deficit, relu.K_dot, z + relu.opposite)
+        if isinstance(
+            pair.z, float
+        ):  # 0: the recursion of deficits, which alone needs the last one
+            return DualResult(relu.K, relu.deficit, relu.K_dot, relu.g * relu.one_plus_kappa1)
+        return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, relu.K_dot)
 
 
 class Erf:
@@ -290,8 +296,11 @@ class Dual(NamedTuple):
     deficit: Any
     """g (1 − κ1)/2: what K lacks at this correlation."""
 
-    opposite: Any
-    """g (1 + κ1)/2: the deficit to −σ(v)."""
+    g: Any
+    """g/2 times `factor`."""
+
+    one_plus_kappa1: Any
+    """1 + κ1: times `g` the deficit to −σ(v)."""
 
     K: Any
     """g κ1/2."""
@@ -357,7 +366,7 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     kappa0, one_minus_kappa1, one_plus_kappa1 = _add_linear_part(parts, w, v, layer)
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
-    return Dual(deficit, g * one_plus_kappa1, g - deficit, layer.half_factor * kappa0)
+    return Dual(deficit, g, one_plus_kappa1, g - deficit, layer.half_factor * kappa0)
 
 
 def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:

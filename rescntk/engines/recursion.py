@@ -109,7 +109,7 @@ class Recursion:
         self.doubt: Array | float = 0.0
         self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
         self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
-        self._linear_box: tuple[Filter, Array] | None = None
+        self._linear_box: tuple[tuple[Filter, float], Array] | None = None
 
     def kernels(self) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield each depth asked for, and the kernels of each kind at every pixel pair."""
@@ -210,13 +210,14 @@ class Recursion:
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A)."""
         constants, scale = self.constants[layer], self._tangent_scale(layer - 1)
-        tangent = self._box(self.tangent, self.network.inner_filter(layer))
+        window = self.network.inner_filter(layer)
+        tangent = self._box(self.tangent, window)
         if self._linear is not None:
-            window = self.network.inner_filter(layer)
-            if self._linear_box is None or self._linear_box[0] != window:
-                self._linear_box = window, self._box(self._linear, window)
-            scale_of_linear = self._initial * constants.linear_scale * scale
-            tangent = scale_of_linear * self._linear_box[1] + tangent
+            key = window, self._initial * constants.linear_scale
+            if self._linear_box is None or self._linear_box[0] != key:
+                self._linear_box = key, key[1] * self._box(self._linear, window)
+            linear = self._linear_box[1]
+            tangent = (scale * linear if self.odd else linear) + tangent
         if constants.twice_inner_minus_readout == 0.0:
             return tangent
         if self.odd:

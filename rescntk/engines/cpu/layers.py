@@ -258,7 +258,7 @@ def write_branch(
         h = root1 - root2
         branch_distance = layer.half_factor * (h * h) + branch_distance
     else:
-        store(group.memory, place + masses.opposite, branch.opposite)
+        store(group.memory, place + masses.opposite, branch.g * branch.one_plus_kappa1)
     store(group.memory, place, branch_distance)
     store(group.memory, K, layer.sum_scale * features + branch.K)
     return branch.K, branch.K_dot
