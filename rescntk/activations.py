@@ -142,9 +142,7 @@ class Relu:
         factor *= unit * self.gain
         constants = ReluConstants(factor, 0.5 * factor, **self.constants)
         relu = dual(pair.half_g, pair.w, pair.v, constants)
-        if isinstance(
-            pair.z, float
-        ):  # 0: the recursion of deficits, which alone needs the last one
+        if isinstance(pair.z, float):  # 0, of deficits, which alone need the last result
             return DualResult(relu.K, relu.deficit, relu.K_dot, relu.g * relu.one_plus_kappa1)
         return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, relu.K_dot)
 

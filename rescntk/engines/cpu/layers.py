@@ -274,8 +274,9 @@ def first_layer(
     w of the input's pixels is half the squared distance of their unit vectors, which is at
     `squares` for `several` cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
     the unit vectors too. With a `Constants.window`, D is the sum of `squares` over the window, and
-    w = (D − z)/g as in other layers. `right_input` and `right_root` are the places of √(q/2) of the right cases, of the input
-    and of layer 1; 1/√q follows. Returns whether some pixel pairs are doubtful.
+    w = (D − z)/g as in other layers. `right_input` and `right_root` are the places of √(q/2) of
+    the right cases, of the input and of layer 1; 1/√q follows. Returns whether some pixel pairs are
+    doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
