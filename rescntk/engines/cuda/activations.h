@@ -16,17 +16,17 @@ template <class real> struct alignas(2 * sizeof(real)) PixelRoots {
 template <class real> struct Layer {
     real branch_scale;  // factor of the branch's window sums: α² c_v c_w / (2 · both filters' sizes)
     real skip_scale;    // factor of the state before the branch is added; 0 without skip
-    real linear_scale;  // factor of (t + r) box(F⁰) in A_g where the state is without it; else 0
+    real linear_scale;  // factor of box(F⁰) in A_g: t + r times a power of two
+    real linear_in_gpk, linear_in_ntk;  // factors of F⁰ in the layer's results; 0 for GAP
     real doubt_scale;   // 1 / (DOUBTFUL · mean variance): the unit of E (doubt.h)
     real doubt_weight;  // DOUBTFUL times the layers that E stands for; 0: E is not looked at
     real linear_share;  // λ = 2s/(1 + s²), the share of the linear network in a leaky ReLU; else 0
 };
 
-// Trained parts as numbers 0 or 1 (network.TrainedParts).
+// Trained parts as numbers (network.TrainedParts).
 template <class real> struct Trained {
-    real initial;               // t + r: input + readout
-    real inner_minus_readout;   // i − r
-    real outer_plus_readout;    // o + r
+    real inner_minus_readout;  // i − r
+    real outer_plus_readout;   // o + r
 };
 
 // One pixel pair's pre-activations.

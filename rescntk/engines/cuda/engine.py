@@ -116,8 +116,13 @@ class CudaRun:
         for name in set(fields) & set(shared.dtype.names or ()):
             layers[name] = shared[name]
         layers["branch_scale"] = shared["half_factor"]
-        if not self.plan.linear_apart:
-            layers["linear_scale"] = 0.0
+        initial, F_scale = self.network.parts.initial, shared["linear_scale"] * shared["skip_scale"]
+        layers["linear_scale"] *= initial
+        layers["linear_scale"][1] = initial
+        if not scaling.adds_mean:
+            # F that was not filtered is multiplied by the outer filter's size (`_fill`).
+            size = self.network.outer_filter_size if self.request.summed else 1
+            layers["linear_in_gpk"], layers["linear_in_ntk"] = F_scale / size, F_scale * initial
         for layer, count in layers_seen(depth).items():
             mean = scaling.mean_variances[layer]
             layers[layer]["doubt_scale"] = 1.0 / (DOUBTFUL * mean) if mean > 0 else 0.0
@@ -268,9 +273,8 @@ class CudaRun:
             "rows": columns if tile.diagonal else stored,
             "columns": columns,
             "above": tile.above,
-            "trained": (parts.initial, parts.inner_minus_readout, parts.outer_plus_readout),
+            "trained": (parts.inner_minus_readout, parts.outer_plus_readout),
             "opposite": NEARLY_OPPOSITE,
-            "features_scale": 0.0 if self.scaling.adds_mean else 1.0 / net.outer_filter_size,
             "n_slots": len(request.depths),
             "depth": request.depths[-1],
             "d": d,

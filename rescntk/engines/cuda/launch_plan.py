@@ -24,7 +24,7 @@ HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
 """The kernels' `Head` of each head (rows.h)."""
 
 LONGEST = 4096
-"""Longest signals. Longer ones are untested; shared memory ends near 4800 (six float64 rings)."""
+"""Longest signals. Longer ones are untested; an H200 has room for 4151 (seven float64 rings)."""
 
 WARP, WARPS = 32, 4
 """Threads of a warp, by NVIDIA's hardware, and warps of a block of `short_rows`. Larger blocks
@@ -125,8 +125,8 @@ class LaunchPlan:
         itemsize = np.dtype(dtype).itemsize
         # Rows of a pair: all of them for heads that need every pixel pair.
         self.offsets = d if head in ("gap", "pixels") else 1
-        # True if the state of A is without the part of F⁰, which A_g needs as well.
-        self.linear_apart = head == "gap" and net.skip and ntk and net.parts.initial != 0.0
+        # True if layers beyond the first add (t + r) box(F⁰) to A_g.
+        self.linear_box = net.skip and ntk and net.parts.initial != 0.0
         self.steps = steps(request, d)
         dilated = max(self.steps) > 1
         filters = net.filter_size, net.outer_filter_size
@@ -147,7 +147,7 @@ class LaunchPlan:
             kernel, self.teams_per_pair = "long_rows", 1
             self.segments = -(-d // LONG_PIXELS)
             self.pixels = -(-d // self.segments)
-            rings = 2 + 2 * ntk + gpk * (1 if request.summed else 2) + self.linear_apart
+            rings = 2 + 2 * ntk + gpk * (1 if request.summed else 2) + self.linear_box
             row_bytes = rings * d * itemsize
             if row_bytes > device.shared_bytes:
                 raise ValueError(

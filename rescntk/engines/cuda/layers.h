@@ -4,9 +4,12 @@
 //
 //     w = 1 − ρ = (box(D) − z) / g                         correlate
 //     K, D_K, K̇ = dual activation of w                     dual (activations.h)
-//     A_g = (i − r) Σ + box(A)                             tangent_g
+//     A_g = (i − r) Σ + box(A) + (t + r) box(F⁰)           tangent_g
 //     A ← A + box(K̇ ⊙ A_g + (o + r) K)                     tangent_branch, add_branch
 //     D ← D + box(D_K),  F ← F + box(K)                    add_branch
+//
+// A and F are carried without the part of F⁰. Results get it once, after the last layer: layers
+// that add small branches to F⁰ would round alike.
 //
 // Boxes, and so `add_branch`, depend on where a row is kept (short_rows.cu, long_rows.cu).
 
@@ -44,6 +47,13 @@ template <int P, class real> HD void set_0(real (&state)[P])
         state[j] = 0;
 }
 
+template <int P, class real> HD void copy(const real (&from)[P], real (&to)[P])
+{
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        to[j] = from[j];
+}
+
 template <int P, class real>
 __device__ __forceinline__ void add(real (&state)[P], real factor, const real (&added)[P])
 {
@@ -75,7 +85,7 @@ HD real tangent_branch(const Dual<real> &result, real tangent_g, real outer_plus
     return fused(outer_plus_readout, result.K, result.K_dot * tangent_g);
 }
 
-// Set the branches of pixel pair j from its pre-activations; `tangent` is box(A).
+// Set the branches of pixel pair j from its pre-activations; `tangent` is box(A) + (t + r) box(F⁰).
 template <class Net, int P, class real>
 HD void set_branches(
     Branches<P, real> &branches, int j, const Layer<real> &constants,
@@ -157,40 +167,55 @@ __device__ __forceinline__ void correlate_input(
         v[j] = w[j] > job.opposite ? v[j] : 2 - w[j];
 }
 
-// D, A and F of the input's features: F = g − g w, D = z + g w, A = (t + r) F.
-template <bool NTK, class real>
-HD void enter(
-    PixelPair<real> pair, real w, real initial, real features_scale, real &distance, real &tangent,
-    real &features)
+// The factor of F⁰ in a layer's results of a kind.
+template <class real> HD real linear_factor(const Layer<real> &layer, int kind)
 {
-    const real deficit = pair.g * w;
-    distance = fused(pair.h, pair.h, deficit);
-    const real entering = pair.g - deficit;
-    features = features_scale * entering;
-    tangent = NTK ? initial * entering : real(0);
+    return kind == 0 ? layer.linear_in_gpk : layer.linear_in_ntk;
 }
 
-// The state of the input's features, and the branch of layer 1, whose inner filter has size 1.
+// F⁰ = g − g w of the input's features, for a layer's results; 0 where they take none. It is
+// computed anew, because layers need the registers.
+template <int P, class real>
+__device__ __forceinline__ void input_features(
+    const Job<real> &job, const SegmentTables<real> &tables, const Layer<real> &layer,
+    real (&linear)[P])
+{
+    set_0(linear);
+    if (linear_factor(layer, 0) == 0 && linear_factor(layer, 1) == 0)
+        return;
+    half_squares<false>(job, tables, linear);
+#pragma unroll
+    for (int j = 0; j < P; ++j) {
+        const real g = tables.at(j).g;
+        linear[j] = g - g * linear[j];
+    }
+}
+
+// F⁰ = g − g w and D = z + g w of the input's features, and the branch of layer 1, whose inner
+// filter has size 1.
 template <class Net, int P, class real>
 __device__ __forceinline__ void first_layer(
     const Job<real> &job, SegmentTables<real> &tables, State<P, real> &state,
-    Branches<P, real> &branches)
+    Branches<P, real> &branches, real (&linear)[P])
 {
     real w[P], v[P];
     correlate_input(job, tables, w, v);
-    const real features_scale = Net::SUMMED ? job.features_scale : real(1);
 #pragma unroll
-    for (int j = 0; j < P; ++j)
-        enter<Net::NTK>(
-            tables.at(j), w[j], job.trained.initial, features_scale, state.distance[j],
-            state.tangent[j], state.features[j]);
+    for (int j = 0; j < P; ++j) {
+        const PixelPair<real> pair = tables.at(j);
+        const real deficit = pair.g * w[j];
+        state.distance[j] = fused(pair.h, pair.h, deficit);
+        linear[j] = pair.g - deficit;
+    }
+    set_0(state.tangent);
+    set_0(state.features);
     tables.skip(1);
 #pragma unroll
     for (int j = 0; j < P; ++j) {
         const PixelPair<real> pair = tables.at(j);
         set_branches<Net>(
             branches, j, job.layers[1], job.trained, {pair.g, pair.h, w[j], v[j]},
-            state.tangent[j]);
+            job.layers[1].linear_scale * linear[j]);
     }
 }
 

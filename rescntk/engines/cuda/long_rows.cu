@@ -8,11 +8,11 @@
 #include "heads.h"
 
 // The rings of one row in shared memory: d numbers each. A ring that a network does not need is
-// absent. `linear` is there where the state of A is without the part of F⁰ (`Job::linear_apart`): it
-// has (t + r) box(F⁰), the same for all layers; with dilated filters (t + r) F⁰.
+// absent. `linear_box` is there for `Job::linear_box`: it has box(F⁰), the same for all layers; with
+// dilated filters F⁰.
 template <class Net, class real> struct Rings {
     static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::GPK;
-    real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K, *linear;
+    real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K, *linear_box;
     int segments, d;
 
     __device__ __forceinline__ Rings(real *memory, int segments, int d) : segments(segments), d(d)
@@ -24,7 +24,7 @@ template <class Net, class real> struct Rings {
         tangent_branch = Net::NTK ? rest + d : nullptr;
         features = Net::GPK ? rest + (Net::NTK ? 2 * d : 0) : nullptr;
         K = Net::GPK && !Net::SUMMED ? features + d : nullptr;
-        linear = memory + COUNT * d;
+        linear_box = memory + COUNT * d;
     }
 
     // Read a segment's pixels from a ring.
@@ -72,7 +72,7 @@ template <class Net, class real> struct Rings {
     template <int P>
     __device__ __forceinline__ void add_branch(
         real *state, const real *branch, int segment, int outer, int step,
-        const Layer<real> &constants) const
+        real skip_scale, real branch_scale) const
     {
         real values[P], added[P];
         get(state, segment, values);
@@ -80,8 +80,8 @@ template <class Net, class real> struct Rings {
             branch, d, outer, step, begin(segment, segments, d), added);
 #pragma unroll
         for (int j = 0; j < P; ++j)
-            values[j] *= constants.skip_scale;
-        add(values, constants.branch_scale, added);
+            values[j] *= skip_scale;
+        add(values, branch_scale, added);
         put(state, segment, values);
     }
 };
@@ -98,13 +98,13 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     // A team without work comes to all barriers, but has no segments.
     const int own = cases.wanted ? threadIdx.x - team * job.segments : job.segments;
     auto next = [](int segment) { return TOGETHER ? 0x7fffffff : segment + THREADS; };
-    const bool linear_apart = Net::NTK && Net::SUMMED && job.linear_apart;
+    const bool linear_box = Net::NTK && job.linear_box;
     auto step_of = [&](int layer) { return Net::DILATED ? job.steps[layer] : 1; };
     auto inner_sums = [&](const real *ring, int step, int first, real(&sums)[P]) {
         ring_sums<Net::Q1, Net::DILATED>(ring, d, job.inner, step, first, sums);
     };
     const Rings<Net, real> rings(
-        memory + team * (Rings<Net, real>::COUNT + linear_apart) * d, job.segments, d);
+        memory + team * (Rings<Net, real>::COUNT + linear_box) * d, job.segments, d);
 
     double sum[2][MOST_GRIDS] = {};  // a thread's sums, (kind, grid)
     double doubt = 0;
@@ -113,53 +113,55 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
             SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
             State<P, real> state;
             Branches<P, real> branches;
-            first_layer<Net>(job, tables, state, branches);
+            real linear[P];
+            first_layer<Net>(job, tables, state, branches, linear);
             rings.put(rings.distance, segment, state.distance);
-            if (Net::NTK)
-                rings.put(rings.tangent, segment, state.tangent);
+            if (Net::NTK)  // F⁰ for `linear_box`; layer 1 replaces it
+                rings.put(rings.tangent, segment, linear);
+            if (linear_box && Net::DILATED)
+                rings.put(rings.linear_box, segment, linear);
             if (Net::GPK && !Net::SUMMED)
                 rings.put(rings.features, segment, state.features);
             rings.put_branches(segment, state, branches, job.layers[1]);
         }
         __syncthreads();
-        if (linear_apart) {
+        if (linear_box && !Net::DILATED) {
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 real boxes[P];
-                if (Net::DILATED)
-                    rings.get(rings.tangent, segment, boxes);
-                else
-                    inner_sums(rings.tangent, 1, begin(segment, job.segments, d), boxes);
-                rings.put(rings.linear, segment, boxes);
+                inner_sums(rings.tangent, 1, begin(segment, job.segments, d), boxes);
+                rings.put(rings.linear_box, segment, boxes);
             }
             __syncthreads();
-            for (int segment = own; segment < job.segments; segment = next(segment)) {
-                real nothing[P];
-                set_0(nothing);
-                rings.put(rings.tangent, segment, nothing);
-            }
         }
         for (int layer = 1;; ++layer) {
             const Layer<real> constants = job.layers[layer];
             const int slot = job.slots[layer], step = step_of(layer);
             for (int segment = own; segment < job.segments; segment = next(segment)) {
-                auto add_branch = [&](real *state, const real *branch) {
+                auto add_branch = [&](real *state, const real *branch, real skip_scale) {
                     rings.template add_branch<P>(
-                        state, branch, segment, job.outer, step, constants);
+                        state, branch, segment, job.outer, step, skip_scale,
+                        constants.branch_scale);
                 };
-                add_branch(rings.distance, rings.branch_distance);
+                add_branch(rings.distance, rings.branch_distance, constants.skip_scale);
                 if (Net::NTK)
-                    add_branch(rings.tangent, rings.tangent_branch);
+                    add_branch(
+                        rings.tangent, rings.tangent_branch,
+                        layer > 1 ? constants.skip_scale : real(0));
                 if (Net::GPK && !Net::SUMMED)
-                    add_branch(rings.features, rings.K);
+                    add_branch(rings.features, rings.K, constants.skip_scale);
                 if (slot >= 0) {
                     const int count = begin(segment + 1, job.segments, d)
                                       - begin(segment, job.segments, d);
+                    real linear[P];
+                    input_features(
+                        job, segment_tables<P>(job, cases, segment, offset), constants, linear);
 #pragma unroll
                     for (int kind = 0; kind < 2; ++kind) {
                         if (!(kind == 0 ? Net::GPK : Net::NTK))
                             continue;
                         real values[P];
                         rings.get(kind == 0 ? rings.features : rings.tangent, segment, values);
+                        add(values, linear_factor(constants, kind), linear);
                         write_or_sum(
                             job, result_of<Net>(job, cases, kind, slot), values, segment, offset,
                             count < P, sum[kind], 1);
@@ -194,12 +196,12 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                 inner_sums(rings.distance, step_after, first, distance);
                 if (Net::NTK)
                     inner_sums(rings.tangent, step_after, first, tangent);
-                if (linear_apart) {
+                if (linear_box) {
                     real boxes[P];
                     if (Net::DILATED)
-                        inner_sums(rings.linear, step_after, first, boxes);
+                        inner_sums(rings.linear_box, step_after, first, boxes);
                     else
-                        rings.get(rings.linear, segment, boxes);
+                        rings.get(rings.linear_box, segment, boxes);
                     add(tangent, after.linear_scale, boxes);
                 }
                 State<P, real> state;

@@ -50,12 +50,11 @@ template <class real> struct Job {
     const double *doubt_weights;  // weights of pixels in these sums; null: all are 1
     long long rows, columns, above;
     Trained<real> trained;
-    real opposite;        // 1 + ρ is computed by itself where 1 − ρ exceeds this number
-    real features_scale;  // factor of F⁰ where only the sum of F is wanted: 1 / outer filter size
+    real opposite;  // 1 + ρ is computed by itself where 1 − ρ exceeds this number
     int n_slots, depth, features, d, segments, inner, outer, offsets;
     int teams_per_pair, pairs_high, pairs_wide, blocks_wide;  // see `case_pair_of`
     int diagonal, headroom, grids, head;
-    int linear_apart;  // the state of A is without the part of F⁰ (layers.h)
+    int linear_box;  // A_g has a part (t + r) box(F⁰) beyond layer 1
 };
 
 template <class real> __device__ __forceinline__ real load(const real *at) { return __ldg(at); }

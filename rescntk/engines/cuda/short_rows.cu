@@ -63,8 +63,8 @@ __device__ __forceinline__ void add_branch(
     }
 }
 
-// (t + r) box(F⁰) of the pixels of all threads, in shared memory: it is read once a layer. Threads
-// next to each other have chunks of 16 bytes next to each other.
+// F⁰ or box(F⁰) of the pixels of all threads, in shared memory: it is read at most once a layer.
+// Threads next to each other have chunks of 16 bytes next to each other.
 template <int P, int THREADS, class real> struct LinearPart {
     static constexpr int LONG = 16 / sizeof(real), CHUNKS = (P + LONG - 1) / LONG;
     struct alignas(16) Chunk {
@@ -117,8 +117,8 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
     for (int part = 0; part < 2 * MOST_GRIDS; ++part)
         sum[part][threadIdx.x] = 0;
     doubt[threadIdx.x] = 0;
-    constexpr bool MAY_BE_APART = Net::NTK && Net::SUMMED;
-    __shared__ LinearPart<P, MAY_BE_APART ? THREADS : 1, real> linear;
+    __shared__ LinearPart<P, THREADS, real> linear;
+    __shared__ LinearPart<P, Net::NTK ? THREADS : 1, real> linear_box;
     const int rounds = (job.offsets + job.teams_per_pair - 1) / job.teams_per_pair;
     for (int round = 0; round < rounds; ++round) {
         const int asked = number % job.teams_per_pair + round * job.teams_per_pair;
@@ -130,12 +130,13 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
         tables.right_layer = 2 * P * SEGMENTS;
         State<P, real> state;
         Branches<P, real> branches;
-        first_layer<Net>(job, tables, state, branches);
-        if (MAY_BE_APART && job.linear_apart) {
+        real input[P];
+        first_layer<Net>(job, tables, state, branches, input);
+        linear.put(input);
+        if (Net::NTK && job.linear_box) {
             real boxes[P];
-            team_sums<EVEN, Net::Q1>(team, short_segment, state.tangent, boxes);
-            linear.put(boxes);
-            set_0(state.tangent);
+            team_sums<EVEN, Net::Q1>(team, short_segment, input, boxes);
+            linear_box.put(boxes);
         }
         for (int layer = 1;; ++layer) {
             add_branch<Net, EVEN>(team, short_segment, job.layers[layer], branches, state);
@@ -146,12 +147,16 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
                 for (int kind = 0; kind < 2; ++kind) {
                     if (!(kind == 0 ? Net::GPK : Net::NTK))
                         continue;
+                    real values[P];
+                    copy(kind == 0 ? state.features : state.tangent, values);
+                    const real factor = linear_factor(job.layers[layer], kind);
+                    if (factor != 0)
+                        linear.add_to(values, factor);
                     const Result<real> to = result_of<Net>(job, cases, kind, slot);
                     double *const own = &sum[MOST_GRIDS * kind][threadIdx.x];
                     if (valid)
                         write_or_sum(
-                            job, to, kind == 0 ? state.features : state.tangent, segment, offset,
-                            short_segment, own, THREADS);
+                            job, to, values, segment, offset, short_segment, own, THREADS);
                     // Sums of one result stay until the last row; sums of several results cannot.
                     if (job.head == SUM && (job.n_slots > 1 || round + 1 == rounds)) {
                         for (int k = 0; k < job.grids; ++k) {
@@ -171,11 +176,8 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
             team_sums<EVEN, Net::Q1>(team, short_segment, state.distance, distance);
             if (Net::NTK)
                 team_sums<EVEN, Net::Q1>(team, short_segment, state.tangent, tangent);
-            if (MAY_BE_APART) {
-                const real factor = job.layers[layer + 1].linear_scale;
-                if (factor != 0)
-                    linear.add_to(tangent, factor);
-            }
+            if (Net::NTK && job.linear_box)
+                linear_box.add_to(tangent, job.layers[layer + 1].linear_scale);
             next_layer<Net>(
                 job, tables, layer + 1, segment, short_segment, valid, distance, tangent, branches,
                 doubt[threadIdx.x]);

@@ -26,22 +26,23 @@ def layouts(dtype: str) -> dict[str, np.dtype[Any]]:
 
     real, pointer = np.dtype(dtype), np.uint64
     tables = struct((pointer, "roots units bounds"), (np.int64, "cases"))
-    trained = struct((real, "initial inner_minus_readout outer_plus_readout"))
+    trained = struct((real, "inner_minus_readout outer_plus_readout"))
     return {
         "DeviceTables": tables,
         "Trained": trained,
         "Layer": struct(
-            (real, "branch_scale skip_scale linear_scale doubt_scale doubt_weight linear_share")
+            (real, "branch_scale skip_scale linear_scale linear_in_gpk linear_in_ntk"),
+            (real, "doubt_scale doubt_weight linear_share"),
         ),
         "Job": struct(
             (tables, "left right"),
             (pointer, "layers slots steps results doubt doubt_weights"),
             (np.int64, "rows columns above"),
             (trained, "trained"),
-            (real, "opposite features_scale"),
+            (real, "opposite"),
             (np.int32, "n_slots depth features d segments inner outer offsets teams_per_pair"),
             (np.int32, "pairs_high pairs_wide blocks_wide diagonal headroom grids head"),
-            (np.int32, "linear_apart"),
+            (np.int32, "linear_box"),
         ),
     }
 

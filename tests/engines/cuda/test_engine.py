@@ -46,7 +46,7 @@ def test_a_device_with_little_shared_memory(device, monkeypatch):
         rk.gram(rk.Network(2, 3), X, head="trace", engine="cuda")
     request = dataclasses.replace(REQUEST, head="trace")
     assert not chosen(device, "auto", request, X)
-    assert chosen(device, "auto", request, X[:, :, :2500])
+    assert chosen(device, "auto", request, X[:, :, :2100])
     assert chosen(device, "auto", dataclasses.replace(request, dtype="float32"), X)
 
 

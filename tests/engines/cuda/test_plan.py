@@ -94,7 +94,7 @@ def test_dilated_filters_take_shared_memory():
 
 
 @pytest.mark.parametrize("memory", [48 * 1024, 99 * 1024, 227 * 1024])
-@pytest.mark.parametrize(("head", "trained", "rings"), [("gap", ("inner",), 5), ("pixels", ALL, 6)])
+@pytest.mark.parametrize(("head", "trained", "rings"), [("gap", ("inner",), 5), ("pixels", ALL, 7)])
 def test_rows_fit_in_shared_memory_or_are_refused(memory, head, trained, rings):
     """Rows of D, A and F, and of their branches; with more or less shared memory."""
     for dtype, size in (("float32", 4), ("float64", 8)):

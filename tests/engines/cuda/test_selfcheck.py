@@ -85,7 +85,7 @@ FAULTS = {
     "sum": ("if (k < job.grids)", "if (k < 1)", "rows in shared memory"),
     "doubt": ("const float found =", "const float found = 0.0f *", "rows in registers"),
     "dilation": ("job.steps[layer] : 1", "1 : 1", "dilated filters"),
-    "linear part": ("linear.put(boxes);", "linear.put(state.tangent);", "rows in registers"),
+    "linear part": ("linear_box.put(boxes);", "linear_box.put(input);", "rows in registers"),
 }  # fmt: skip
 
 
