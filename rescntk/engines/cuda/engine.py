@@ -260,7 +260,9 @@ class CudaRun:
         high, wide = self.plan.pairs_high, self.plan.pairs_wide
         if tile.diagonal:
             high, wide = 1, high * wide
-        blocks_wide, blocks_high = -(-columns // wide), -(-stored // high)
+        blocks_wide = -(-columns // wide)
+        rectangles = blocks_wide * -(-stored // high)
+        blocks_per_pair = self.plan.blocks_per_pair(rectangles)
         fields = vars(self.plan) | {
             "left": left.record,
             "right": right.record,
@@ -280,6 +282,8 @@ class CudaRun:
             "d": d,
             "inner": net.filter_size,
             "outer": net.outer_filter_size,
+            "first_offset": 0,
+            "blocks_per_pair": blocks_per_pair,
             "pairs_high": high,
             "pairs_wide": wide,
             "blocks_wide": blocks_wide,
@@ -291,8 +295,10 @@ class CudaRun:
         job = np.array([tuple(fields[name] for name in layout.names or ())], layout)
         constants = tuple(self.scaling.activation.constants)
         kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), self.plan.name, constants)
-        grid, threads = (blocks_wide * blocks_high,), (self.plan.threads,)
-        kernel(grid, threads, (job,), shared_mem=self.plan.shared_bytes)
+        grid, threads = (rectangles * blocks_per_pair,), (self.plan.threads,)
+        for offsets in blocks(0, self.plan.offsets, self.plan.offsets_at_once()):
+            job["first_offset"], job["offsets"] = offsets.start, offsets.stop - offsets.start
+            kernel(grid, threads, (job,), shared_mem=self.plan.shared_bytes)
         return results, doubt
 
     def _add_linear_part(

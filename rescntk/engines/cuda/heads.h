@@ -78,7 +78,7 @@ __device__ __forceinline__ void add_doubt(
         atomicAdd(job.doubt + (job.diagonal ? 0 : cases.row * job.columns) + cases.column, doubt);
 }
 
-// The sum over a team's threads, in the team's first thread.
+// The sum over a team's threads of the warp, in the first of them.
 __device__ __forceinline__ double over_team(double value, int thread, int threads)
 {
 #pragma unroll

@@ -60,13 +60,19 @@ IDLE_TOLERANCE = 0.04
 """Share of idle threads, above the least possible, that a simpler choice may cost. Raising it
 prefers blocks with fewer pairs and pairs with more teams."""
 
-LAUNCH_ENTRIES = 2.0e11
-"""Entries of a launch on an H200: pixel pairs times layers. Another device has as many more or
-fewer as it is faster or slower. Raising it makes progress bars move in larger steps. At 3 to 8
-picoseconds an entry, the aim of benchmarks/gpu.py, a launch takes 0.6 to 1.6 seconds."""
+LAYER_SLOTS, LAYER_DOUBLES, RESULT_DOUBLES = 100, 70, 12
+"""Issue slots of a pixel pair and layer in float32, its FP64 instructions in float64, and FP64
+instructions of a pixel pair's result in either; rounded up from test_cubins.py. Larger numbers
+make shorter launches."""
 
-FEWEST_PAIRS = 2
-"""Pairs of a launch for each multiprocessor, whatever their entries: a pair occupies one block."""
+LAUNCH_SLOTS = 1.0e11
+"""Issue slots of a launch for each multiprocessor: half a second of 128 float32 units at 1.5 GHz, a
+second of 64. Raising it makes progress bars move in larger steps; a device that also has a screen
+ends kernels of about two seconds."""
+
+FEWEST_BLOCKS = 32
+"""Blocks of a launch for each multiprocessor, where pairs are few and have offsets to share out. More
+blocks even out a launch's end; each adds to the results by itself."""
 
 MOST_BLOCKS = 2**31 - 1
 """The limit of a grid's first dimension (CUDA C++ Programming Guide, "Compute Capabilities")."""
@@ -168,12 +174,11 @@ class LaunchPlan:
         self.name = f"{kernel}<{', '.join(str(word).lower() for word in template)}>"
 
         entries = d * self.offsets
-        speed = device.multiprocessors / H200.multiprocessors
-        if dtype == "float64":
-            speed *= H200.double_cost / device.double_cost
-        self.most_pairs = max(
-            speed * LAUNCH_ENTRIES / (entries * depth), FEWEST_PAIRS * device.multiprocessors
-        )
+        layer = LAYER_SLOTS if dtype == "float32" else LAYER_DOUBLES * device.double_cost
+        results = len(request.kinds) * len(request.depths) * RESULT_DOUBLES * device.double_cost
+        self.most_slots = device.multiprocessors * LAUNCH_SLOTS
+        self.row_slots = d * (depth * layer + results)
+        self.fewest_blocks = FEWEST_BLOCKS * device.multiprocessors
         self.most_in_deficits = MOST_DEFICIT_ENTRIES / entries
         self.grids = len(exact_sum.grids(np, 1.0, entries))
         # Bytes of a pair's results, and of a pair that is computed from deficits.
@@ -214,7 +219,19 @@ class LaunchPlan:
 
     def _pairs(self, free: int) -> int:
         fitting = free * RESULT_SHARE / self.pair_bytes
-        return max(1, int(min(fitting, self.most_pairs, MOST_BLOCKS)))
+        at_once = self.most_slots / (self.offsets * self.row_slots)
+        return max(1, int(min(fitting, at_once, MOST_BLOCKS)))
+
+    # -- the offsets of a pair
+
+    def offsets_at_once(self) -> int:
+        """Return the offsets of a launch: all of them, or fewer where one pair takes too long."""
+        return min(self.offsets, max(1, int(self.most_slots / self.row_slots)))
+
+    def blocks_per_pair(self, blocks: int) -> int:
+        """Return the blocks that share a pair's offsets, for a launch of so many rectangles."""
+        turns = -(-self.offsets_at_once() // self.teams_per_pair)
+        return max(1, min(turns, self.fewest_blocks // blocks))
 
 
 def steps(request: Request, d: int) -> tuple[int, ...]:

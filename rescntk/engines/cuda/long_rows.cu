@@ -96,7 +96,8 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     if (!__syncthreads_or(cases.wanted))
         return;
     // A team without work comes to all barriers, but has no segments.
-    const int own = cases.wanted ? threadIdx.x - team * job.segments : job.segments;
+    const int inside = threadIdx.x - team * job.segments;
+    const int own = cases.wanted ? inside : job.segments;
     auto next = [](int segment) { return TOGETHER ? 0x7fffffff : segment + THREADS; };
     const bool linear_box = Net::NTK && job.linear_box;
     auto step_of = [&](int layer) { return Net::DILATED ? job.steps[layer] : 1; };
@@ -106,9 +107,13 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     const Rings<Net, real> rings(
         memory + team * (Rings<Net, real>::COUNT + linear_box) * d, job.segments, d);
 
+    // The thread's place among the threads that its team has in the warp, and their number.
+    const int lane = threadIdx.x % 32, place = inside < lane ? inside : lane;
+    const int to_end = job.segments - inside, in_warp = place + (to_end < 32 - lane ? to_end : 32 - lane);
     double sum[2][MOST_GRIDS] = {};  // a thread's sums, (kind, grid)
     double doubt = 0;
-    for (int offset = 0; offset < job.offsets; ++offset) {
+    for (int row = part_of_pair(job); row < job.offsets; row += job.blocks_per_pair) {
+        const int offset = job.first_offset + row;
         for (int segment = own; segment < job.segments; segment = next(segment)) {
             SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
             State<P, real> state;
@@ -168,8 +173,8 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                     }
                 }
             }
-            const bool last = job.n_slots > 1 || offset + 1 == job.offsets;
-            if (slot >= 0 && job.head == SUM && last && cases.wanted) {
+            const bool last = job.n_slots > 1 || row + job.blocks_per_pair >= job.offsets;
+            if (slot >= 0 && job.head == SUM && last) {
 #pragma unroll
                 for (int kind = 0; kind < 2; ++kind) {
                     if (!(kind == 0 ? Net::GPK : Net::NTK))
@@ -177,8 +182,9 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                     const Result<real> to = result_of<Net>(job, cases, kind, slot);
 #pragma unroll
                     for (int k = 0; k < MOST_GRIDS; ++k) {
-                        if (k < job.grids)
-                            atomicAdd(to.at + k * to.size, sum[kind][k]);
+                        const double whole = over_team(sum[kind][k], place, in_warp);
+                        if (k < job.grids && cases.wanted && place == 0)
+                            atomicAdd(to.at + k * to.size, whole);
                         sum[kind][k] = 0;
                     }
                 }

@@ -51,8 +51,9 @@ template <class real> struct Job {
     long long rows, columns, above;
     Trained<real> trained;
     real opposite;  // 1 + ρ is computed by itself where 1 − ρ exceeds this number
-    int n_slots, depth, features, d, segments, inner, outer, offsets;
-    int teams_per_pair, pairs_high, pairs_wide, blocks_wide;  // see `case_pair_of`
+    int n_slots, depth, features, d, segments, inner, outer;
+    int first_offset, offsets;  // the rows of a pair in this launch, and their number
+    int blocks_per_pair, teams_per_pair, pairs_high, pairs_wide, blocks_wide;  // see `case_pair_of`
     int diagonal, headroom, grids, head;
     int linear_box;  // A_g has a part (t + r) box(F⁰) beyond layer 1
 };
@@ -77,20 +78,27 @@ struct CasePair {
 };
 
 // The pair of cases with this number in the block. A block has a rectangle of pairs, `pairs_high`
-// rows by `pairs_wide` columns; `blocks_wide` blocks lie side by side. A pair has `teams_per_pair`
-// teams of threads; each takes every teams_per_pair-th offset.
+// rows by `pairs_wide` columns; `blocks_wide` rectangles lie side by side. A rectangle has
+// `blocks_per_pair` blocks, and in each block a pair has `teams_per_pair` teams of threads. All
+// teams of a pair take its offsets in turn.
 template <class real>
 __device__ __forceinline__ CasePair case_pair_of(const Job<real> &job, int number)
 {
-    const unsigned blocks = job.blocks_wide;
+    const unsigned wide = job.blocks_wide, rectangle = blockIdx.x / job.blocks_per_pair;
     const int across = number / job.pairs_high, down = number % job.pairs_high;
     CasePair cases;
-    cases.column = (long long)(blockIdx.x % blocks) * job.pairs_wide + across;
+    cases.column = (long long)(rectangle % wide) * job.pairs_wide + across;
     cases.row = job.diagonal ? cases.column
-                             : (long long)(blockIdx.x / blocks) * job.pairs_high + down;
+                             : (long long)(rectangle / wide) * job.pairs_high + down;
     cases.wanted = across < job.pairs_wide && cases.row < job.rows && cases.column < job.columns
                    && cases.column + job.above >= cases.row;
     return cases;
+}
+
+// The number of a block among its pairs' blocks.
+template <class real> __device__ __forceinline__ int part_of_pair(const Job<real> &job)
+{
+    return blockIdx.x % job.blocks_per_pair;
 }
 
 // ---------------------------------------------------------------- which tables

@@ -119,11 +119,13 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
     doubt[threadIdx.x] = 0;
     __shared__ LinearPart<P, THREADS, real> linear;
     __shared__ LinearPart<P, Net::NTK ? THREADS : 1, real> linear_box;
-    const int rounds = (job.offsets + job.teams_per_pair - 1) / job.teams_per_pair;
+    const int teams = job.teams_per_pair * job.blocks_per_pair;
+    const int first = part_of_pair(job) * job.teams_per_pair + number % job.teams_per_pair;
+    const int rounds = (job.offsets + teams - 1) / teams;
     for (int round = 0; round < rounds; ++round) {
-        const int asked = number % job.teams_per_pair + round * job.teams_per_pair;
+        const int asked = first + round * teams;
         const bool valid = cases.wanted && asked < job.offsets;
-        const int offset = valid ? asked : 0;  // a team without work repeats offset 0
+        const int offset = job.first_offset + (valid ? asked : 0);  // without work: the first again
         SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
         tables.segments = SEGMENTS;
         tables.left_layer = P * SEGMENTS;

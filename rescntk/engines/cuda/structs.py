@@ -40,9 +40,9 @@ def layouts(dtype: str) -> dict[str, np.dtype[Any]]:
             (np.int64, "rows columns above"),
             (trained, "trained"),
             (real, "opposite"),
-            (np.int32, "n_slots depth features d segments inner outer offsets teams_per_pair"),
-            (np.int32, "pairs_high pairs_wide blocks_wide diagonal headroom grids head"),
-            (np.int32, "linear_box"),
+            (np.int32, "n_slots depth features d segments inner outer first_offset offsets"),
+            (np.int32, "blocks_per_pair teams_per_pair pairs_high pairs_wide blocks_wide"),
+            (np.int32, "diagonal headroom grids head linear_box"),
         ),
     }
 

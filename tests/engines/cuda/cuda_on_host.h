@@ -176,14 +176,15 @@ template <class... A> static void call(void (*kernel)(A...), void **arguments)
 
 template <class T> static T __shfl_sync(unsigned, T value, int lane)
 {
+    const unsigned thread = host::running;
     const int meeting = host::meet('s', value);
-    return (T)host::from(meeting, lane);
+    return (T)host::from(meeting, thread - thread % 32 + lane);
 }
 template <class T> static T __shfl_down_sync(unsigned, T value, int step)
 {
-    const unsigned lane = host::running;
+    const unsigned thread = host::running;
     const int meeting = host::meet('s', value);
-    return lane + step < 32 ? (T)host::from(meeting, lane + step) : value;
+    return thread % 32 + step < 32 ? (T)host::from(meeting, thread + step) : value;
 }
 static bool __any_sync(unsigned, bool value)
 {
