@@ -42,7 +42,7 @@ __device__ __forceinline__ void write_or_sum(
             *result.at = values[0];
         return;
     }
-    const int first = begin(segment, job.segments, job.d);
+    const int first = segments_of<P>(job).begin(segment);
     const bool third = job.grids > 2;
     double parts[MOST_GRIDS] = {};
 #pragma unroll

@@ -249,7 +249,7 @@ __device__ __forceinline__ void next_layer(
             w[k] = correlate(pair, distance[j]);
         }
         if (doubt_weight != 0) {  // few layers
-            const int begins = begin(segment, job.segments, job.d) + first;
+            const int begins = segments_of<P>(job).begin(segment) + first;
             if (short_segment && first + part >= P)
                 g[P - 1 - first] = 0;  // an idle register
             doubt += doubt_weight * doubt_of(

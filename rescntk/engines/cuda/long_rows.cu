@@ -13,9 +13,11 @@
 template <class Net, class real> struct Rings {
     static constexpr int COUNT = 2 + 2 * Net::NTK + (Net::SUMMED ? 1 : 2) * Net::GPK;
     real *distance, *branch_distance, *tangent, *tangent_branch, *features, *K, *linear_box;
-    int segments, d;
+    Segments<Net::P> segments;
+    int d;
 
-    __device__ __forceinline__ Rings(real *memory, int segments, int d) : segments(segments), d(d)
+    __device__ __forceinline__ Rings(real *memory, Segments<Net::P> segments)
+        : segments(segments), d(segments.d)
     {
         distance = memory;
         branch_distance = distance + d;
@@ -31,21 +33,23 @@ template <class Net, class real> struct Rings {
     template <int P>
     __device__ __forceinline__ void get(const real *ring, int segment, real (&values)[P]) const
     {
-        const int first = begin(segment, segments, d), end = begin(segment + 1, segments, d);
+        const real *const own = ring + segments.begin(segment);
+        const bool short_segment = segments.is_short(segment);
 #pragma unroll
         for (int j = 0; j < P; ++j)
-            values[j] = first + j < end ? ring[first + j] : real(0);
+            values[j] = j + 1 == P && short_segment ? real(0) : own[j];
     }
 
     // Write a segment's pixels to a ring.
     template <int P>
     __device__ __forceinline__ void put(real *ring, int segment, const real (&values)[P]) const
     {
-        const int first = begin(segment, segments, d), end = begin(segment + 1, segments, d);
+        real *const own = ring + segments.begin(segment);
+        const bool short_segment = segments.is_short(segment);
 #pragma unroll
         for (int j = 0; j < P; ++j)
-            if (first + j < end)
-                ring[first + j] = values[j];
+            if (j + 1 < P || !short_segment)
+                own[j] = values[j];
     }
 
     // Write a segment's branches. F, where it is not filtered, takes its branch at once.
@@ -77,7 +81,7 @@ template <class Net, class real> struct Rings {
         real values[P], added[P];
         get(state, segment, values);
         ring_sums<Net::Q2, Net::DILATED>(
-            branch, d, outer, step, begin(segment, segments, d), added);
+            branch, d, outer, step, segments.begin(segment), added);
 #pragma unroll
         for (int j = 0; j < P; ++j)
             values[j] *= skip_scale;
@@ -91,6 +95,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
 {
     constexpr int P = Net::P;
     const int d = job.d;
+    const Segments<P> segments = segments_of<P>(job);
     const int team = TOGETHER ? threadIdx.x / job.segments : 0;
     const CasePair cases = case_pair_of(job, team);
     if (!__syncthreads_or(cases.wanted))
@@ -105,7 +110,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
         ring_sums<Net::Q1, Net::DILATED>(ring, d, job.inner, step, first, sums);
     };
     const Rings<Net, real> rings(
-        memory + team * (Rings<Net, real>::COUNT + linear_box) * d, job.segments, d);
+        memory + team * (Rings<Net, real>::COUNT + linear_box) * d, segments);
 
     // The thread's place among the threads that its team has in the warp, and their number.
     const int lane = threadIdx.x % 32, place = inside < lane ? inside : lane;
@@ -133,7 +138,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
         if (linear_box && !Net::DILATED) {
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 real boxes[P];
-                inner_sums(rings.tangent, 1, begin(segment, job.segments, d), boxes);
+                inner_sums(rings.tangent, 1, segments.begin(segment), boxes);
                 rings.put(rings.linear_box, segment, boxes);
             }
             __syncthreads();
@@ -155,8 +160,6 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                 if (Net::GPK && !Net::SUMMED)
                     add_branch(rings.features, rings.K, constants.skip_scale);
                 if (slot >= 0) {
-                    const int count = begin(segment + 1, job.segments, d)
-                                      - begin(segment, job.segments, d);
                     real linear[P];
                     input_features(
                         job, segment_tables<P>(job, cases, segment, offset), constants, linear);
@@ -169,7 +172,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                         add(values, linear_factor(constants, kind), linear);
                         write_or_sum(
                             job, result_of<Net>(job, cases, kind, slot), values, segment, offset,
-                            count < P, sum[kind], 1);
+                            segments.is_short(segment), sum[kind], 1);
                     }
                 }
             }
@@ -195,7 +198,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
             const Layer<real> after = job.layers[layer + 1];
             const int step_after = step_of(layer + 1);
             for (int segment = own; segment < job.segments; segment = next(segment)) {
-                const int first = begin(segment, job.segments, d);
+                const int first = segments.begin(segment);
                 SegmentTables<real> tables = segment_tables<P>(job, cases, segment, offset);
                 tables.skip(layer + 1);
                 real distance[P], tangent[P];
@@ -214,10 +217,9 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
                 if (Net::GPK && Net::SUMMED)
                     rings.get(rings.features, segment, state.features);
                 Branches<P, real> branches;
-                const bool short_segment = begin(segment + 1, job.segments, d) - first < P;
                 next_layer<Net>(
-                    job, tables, layer + 1, segment, short_segment, true, distance, tangent,
-                    branches, doubt);
+                    job, tables, layer + 1, segment, segments.is_short(segment), true, distance,
+                    tangent, branches, doubt);
                 rings.put_branches(segment, state, branches, after);
             }
             __syncthreads();

@@ -58,6 +58,11 @@ template <class real> struct Job {
     int linear_box;  // A_g has a part (t + r) box(F⁰) beyond layer 1
 };
 
+template <int P, class real> __device__ __forceinline__ Segments<P> segments_of(const Job<real> &job)
+{
+    return {job.segments, job.d};
+}
+
 template <class real> __device__ __forceinline__ real load(const real *at) { return __ldg(at); }
 __device__ __forceinline__ PixelRoots<float> load(const PixelRoots<float> *at)
 {
@@ -143,10 +148,11 @@ __device__ __forceinline__ SegmentTables<real> segment_tables(
     tables.left_layer = P * job.segments;
     tables.right_layer = 2 * tables.left_layer;
     const long long one = cases.wanted ? cases.row : 0, two = cases.wanted ? cases.column : 0;
-    const int pixel = begin(segment, job.segments, job.d) + offset;
+    const Segments<P> segments = segments_of<P>(job);
+    const int pixel = segments.begin(segment) + offset;
     const int other = pixel < job.d ? pixel : pixel - job.d;
-    const int from = ((other + 1) * job.segments - 1) / job.d;  // the segment that has `other`
-    const int seen = (other - begin(from, job.segments, job.d)) * job.segments + from;
+    const int from = segments.having(other);
+    const int seen = (other - segments.begin(from)) * job.segments + from;
     const long long l = one * (job.depth + 1) * tables.left_layer + segment;
     const long long r = two * (job.depth + 1) * tables.right_layer + seen;
     tables.left = job.left.roots + l;

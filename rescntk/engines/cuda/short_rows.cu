@@ -104,8 +104,7 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
     static_assert(Net::Q1 / 2 <= P && Net::Q2 / 2 <= P, "halos come from no further away");
     const Team team(SEGMENTS);
     const int segment = team.segment, number = team.number;
-    const bool short_segment
-        = !EVEN && begin(segment + 1, SEGMENTS, job.d) - begin(segment, SEGMENTS, job.d) < P;
+    const bool short_segment = !EVEN && Segments<P>{SEGMENTS, job.d}.is_short(segment);
     CasePair cases = case_pair_of(job, number / job.teams_per_pair);
     cases.wanted = cases.wanted && team.whole;
     if (!__any_sync(~0u, cases.wanted))

@@ -78,7 +78,8 @@ def pack(xp: Any, tables: SignalTables, plan: LaunchPlan, *, right: bool) -> Dev
     operations take all signals and layers at once.
     """
     d, registers = tables.layers.shape[2], np.arange((1 + right) * plan.pixels)
-    begin = np.arange(plan.segments) * d // plan.segments
+    segment, whole = np.arange(plan.segments), d - plan.segments * (plan.pixels - 1)
+    begin = segment * (plan.pixels - 1) + np.minimum(segment, whole)  # as in windows.h
     order = xp.asarray(((begin + registers[:, None]) % d).ravel())  # pixel of (register, segment)
     # (root or inverse, layer, pixel, case)
     roots = xp.take(tables.layers, order, axis=2).transpose(3, 1, 2, 0)

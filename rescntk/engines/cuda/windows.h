@@ -1,13 +1,28 @@
 // Segments of a row, and sums over the windows of a circular filter.
 //
 // A row is a ring of d pixel pairs (j, j + δ). It is cut into T segments, one thread each at a
-// time. Segment t has the pixels from t·d/T (rounded down) to (t+1)·d/T: P of them, or P − 1 in a
-// *short segment*, whose last register is idle.
+// time: of P pixels, or of P − 1 in the last ones, the *short segments*, whose last register is idle.
 
 #include "numbers.h"
 
-// First pixel of a segment. (There are at most d segments, and d² is far from overflow.)
-HD int begin(int segment, int segments, int d) { return segment * d / segments; }
+template <int P> struct Segments {
+    int number, d;
+
+    // Segments that are not short.
+    HD int whole() const { return d - number * (P - 1); }
+    HD bool is_short(int segment) const { return segment >= whole(); }
+    // First pixel of a segment.
+    HD int begin(int segment) const
+    {
+        return segment * (P - 1) + (segment < whole() ? segment : whole());
+    }
+    // The segment that has a pixel.
+    HD int having(int pixel) const
+    {
+        const int rest = pixel - whole() * P;
+        return rest < 0 ? pixel / P : whole() + rest / (P > 1 ? P - 1 : 1);
+    }
+};
 
 // ---------------------------------------------------------------- windows of registers
 
@@ -76,10 +91,14 @@ HD void between(
 
 // ---------------------------------------------------------------- windows of a ring in memory
 
+// The pixel on the ring, of a number up to d. A division takes as long as a whole window.
 HD int wrapped(int pixel, int d)
 {
-    pixel %= d;
-    return pixel < 0 ? pixel + d : pixel;
+    if (pixel < -d)  // a filter longer than the ring
+        pixel %= d;
+    if (pixel < 0)
+        pixel += d;
+    return pixel < d ? pixel : pixel - d;
 }
 
 // Sums over windows of any `size`, for P pixels from `first` on. All P windows share their middle;
@@ -158,11 +177,18 @@ HD void ring_sums(const real *ring, int d, int size, int step, int first, real (
         long_sums(ring, d, size, first, out);
     } else {
         real wide[P + Q - 1];
-        int pixel = wrapped(first - Q / 2, d);
+        const int start = first - Q / 2;
+        if (start >= 0 && start + P + Q - 1 <= d) {  // nearly all
 #pragma unroll
-        for (int j = 0; j < P + Q - 1; ++j) {
-            wide[j] = ring[pixel];
-            pixel = pixel + 1 == d ? 0 : pixel + 1;
+            for (int j = 0; j < P + Q - 1; ++j)
+                wide[j] = ring[start + j];
+        } else {
+            int pixel = wrapped(start, d);
+#pragma unroll
+            for (int j = 0; j < P + Q - 1; ++j) {
+                wide[j] = ring[pixel];
+                pixel = pixel + 1 == d ? 0 : pixel + 1;
+            }
         }
         sums<Q>(wide, out);
     }

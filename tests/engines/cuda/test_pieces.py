@@ -18,8 +18,8 @@ static int length, team_segments;
 template <bool EVEN, int P, int Q> static void through_a_team()
 {
     const Team team(team_segments);
-    const int first = begin(team.segment, team_segments, length);
-    const int count = begin(team.segment + 1, team_segments, length) - first;
+    const Segments<P> segments{team_segments, length};
+    const int first = segments.begin(team.segment), count = P - segments.is_short(team.segment);
     double own[P], out[P];
     for (int j = 0; j < P; ++j)
         own[j] = j < count ? given[(first + j) % length] : NAN;
@@ -112,9 +112,10 @@ def test_no_index_overflows(driver, head):
     out = np.zeros(5, dtype=np.int64)
     cases = map(ctypes.c_longlong, (row, column, rows, columns))
     driver.addresses(*cases, depth, features, d, segments, segment, offset, slots, head, at(out))
-    other = (segment * d // segments + offset) % d
-    from_segment = ((other + 1) * segments - 1) // d
-    seen = (other - from_segment * d // segments) * segments + from_segment
+    begin = np.append(5 * np.arange(818), [4090])  # the last segment is short
+    other = (begin[segment] + offset) % d
+    from_segment = np.searchsorted(begin, other, side="right") - 1
+    seen = (other - begin[from_segment]) * segments + from_segment
     size = d * d if head == 2 else 1
     expected = [
         row * (depth + 1) * 5 * segments + segment,
