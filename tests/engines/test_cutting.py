@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 
 import rescntk as rk
+from rescntk.engines.cuda.launch_plan import H200
 from rescntk.validation import DTYPES, HEADS
 from tests.difficult_signals import uneven
 from tests.engine_names import ENGINES
@@ -23,11 +24,11 @@ CUTS = {
         {"_GROUP_BYTES": 10**6, "_DEFICIT_GROUP_BYTES": 10**6, "TASK_PAIRS": 10**9},
         {"_TASK_GROUPS": 2, "_LONGEST_TASK": 1, "_FEWEST_LEFT_CASES": 3, "_TASK_ENTRIES": 1},
     ],
-    # The bytes that a device says are free.
+    # The bytes that a device says are free; and its speed, which cuts launches to single offsets.
     "cuda": [
         {"free_bytes": lambda cupy: 1},
         {"free_bytes": lambda cupy: 1_500},
-        {"free_bytes": lambda cupy: 40_000},
+        {"device_limits": lambda: H200._replace(multiprocessors=0)},
     ],
 }
 

@@ -178,15 +178,16 @@ HD void ring_sums(const real *ring, int d, int size, int step, int first, real (
     } else {
         real wide[P + Q - 1];
         const int start = first - Q / 2;
-        if (start >= 0 && start + P + Q - 1 <= d) {  // nearly all
+        if (start >= 0 && start + P + Q - 1 <= d) {
 #pragma unroll
             for (int j = 0; j < P + Q - 1; ++j)
                 wide[j] = ring[start + j];
-        } else {
+        } else {  // few; volatile, or the compiler makes one load of both, with an address each
             int pixel = wrapped(start, d);
+            const volatile real *const around = ring;
 #pragma unroll
             for (int j = 0; j < P + Q - 1; ++j) {
-                wide[j] = ring[pixel];
+                wide[j] = around[pixel];
                 pixel = pixel + 1 == d ? 0 : pixel + 1;
             }
         }

@@ -1,5 +1,7 @@
 """The plan of launches, a pure function: over all lengths, many filters, devices and shapes."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -129,6 +131,33 @@ def test_tiles_cover_every_pair_once(shape, n, m, free, symmetric):
             told += tile.pairs
     assert (seen == (np.triu(np.ones((n, m), int)) if symmetric else 1)).all()
     assert told == seen.sum()
+
+
+DEVICES = {  # shared memory, multiprocessors, float32 operations in the time of one in float64
+    "H200": H200,
+    "RTX 3060": launch_plan.DeviceLimits(99 * 1024, 28, 64),
+    "GTX 1650": launch_plan.DeviceLimits(64 * 1024, 14, 32),
+}
+FLOAT32_UNITS = {"H200": 128, "RTX 3060": 128, "GTX 1650": 64}  # of a multiprocessor
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_launches_take_less_than_two_seconds_and_fill_the_device(name, dtype):
+    """By counts of instructions at 1.5 GHz, and 20 (FP64) for a pixel pair of a result."""
+    device, units = DEVICES[name], FLOAT32_UNITS[name]
+    for d, depth, head in product((1, 25, 128, 600, 1300), (1, 9, 1000), ("gap", "trace")):
+        launch = plan(d, (3, 3), dtype, head, device, depth)
+        pairs, offsets = launch.diagonal_cases(2**37), launch.offsets_at_once()
+        layer = 90 if dtype == "float32" else 67 * device.double_cost
+        slots = pairs * offsets * d * (depth * layer + 20 * device.double_cost)
+        assert slots / (device.multiprocessors * units * 1.5e9) < 2.0
+        assert pairs == 1 or offsets == launch.offsets
+        for rectangles in (1, 36, 1000):  # no multiprocessor waits while teams have further offsets
+            blocks = rectangles * launch.blocks_per_pair(rectangles)
+            turns = -(-offsets // launch.teams_per_pair)
+            assert blocks >= min(16 * device.multiprocessors, rectangles * turns)
+            assert launch.blocks_per_pair(rectangles) <= turns
 
 
 def test_every_layer_has_its_share_of_doubt():
