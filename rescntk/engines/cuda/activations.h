@@ -21,6 +21,8 @@ template <class real> struct Layer {
     real doubt_scale;   // 1 / (DOUBTFUL · mean variance): the unit of E (doubt.h)
     real doubt_weight;  // DOUBTFUL times the layers that E stands for; 0: E is not looked at
     real linear_share;  // λ = 2s/(1 + s²), the share of the linear network in a leaky ReLU; else 0
+    int slot;           // which result the layer is, or −1
+    int step;           // pixels from one tap of the layer's filters to the next
 };
 
 // Trained parts as numbers (network.TrainedParts).

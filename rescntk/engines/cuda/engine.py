@@ -97,24 +97,18 @@ class CudaRun:
         self.plan = LaunchPlan(request, channels, self.d, compiler.device_limits())
         self.scaling = scaling = Scaling(request, channels, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]  # in the kernels' order
-        corrections = [scaling.correction(depth) for depth in request.depths]
-        self.corrections = xp.asarray(np.array(corrections))
         # Pixels have weights for the equivariant head alone.
         self.doubt_weights = xp.asarray(scaling.doubt_weights()) if scaling.equivariant else None
-        self.steps = xp.asarray(self.plan.steps, dtype=np.int32)
-        slots, layers = self._layers()
-        self.slots = xp.asarray(slots)
-        self.layers = xp.asarray(layers.astype(request.dtype))
+        self.layers = xp.asarray(self._layers().view(np.uint8))  # CuPy has no arrays of records
 
-    def _layers(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return which result a layer is, or −1, and `Layer` of activations.h, (layers, fields)."""
-        scaling, depth = self.scaling, self.request.depths[-1]
-        slots = np.full(depth + 1, -1, dtype=np.int32)
-        slots[list(self.request.depths)] = np.arange(len(self.request.depths))
-        layers = np.zeros(depth + 1, layouts("float64")["Layer"])
-        shared, fields = scaling.constants, layers.dtype.names or ()
-        for name in set(fields) & set(shared.dtype.names or ()):
+    def _layers(self) -> np.ndarray:
+        """Return the records `Layer` of activations.h."""
+        scaling, depths, shared = self.scaling, self.request.depths, self.scaling.constants
+        layers = np.zeros(len(shared), layouts(self.request.dtype)["Layer"])
+        for name in set(layers.dtype.names or ()) & set(shared.dtype.names or ()):
             layers[name] = shared[name]
+        layers["step"], layers["slot"] = self.plan.steps, -1
+        layers["slot"][list(depths)] = range(len(depths))
         layers["branch_scale"] = shared["half_factor"]
         initial, F_scale = self.network.parts.initial, shared["linear_scale"] * shared["skip_scale"]
         layers["linear_scale"] *= initial
@@ -123,11 +117,11 @@ class CudaRun:
             # F that was not filtered is multiplied by the outer filter's size (`_fill`).
             size = self.network.outer_filter_size if self.request.summed else 1
             layers["linear_in_gpk"], layers["linear_in_ntk"] = F_scale / size, F_scale * initial
-        for layer, count in layers_seen(depth).items():
+        for layer, count in layers_seen(depths[-1]).items():
             mean = scaling.mean_variances[layer]
             layers[layer]["doubt_scale"] = 1.0 / (DOUBTFUL * mean) if mean > 0 else 0.0
             layers[layer]["doubt_weight"] = DOUBTFUL * count
-        return slots, layers.view(np.float64).reshape(depth + 1, -1)
+        return layers
 
     # -- a Gram and a diagonal, tile by tile
 
@@ -239,7 +233,8 @@ class CudaRun:
             self._repeat_doubtful(made, tile, signals, doubt)
         for kind in self.request.kinds:
             kernel = made.pop(kind)
-            kernel *= self.corrections.reshape(-1, *[1] * (kernel.ndim - 1))
+            for t, depth in enumerate(self.request.depths):
+                kernel[t] *= self.scaling.correction(depth)
             if tile.symmetric:
                 kernel = self._mirror(values[kind], tile, kernel)
             values[kind][:, tile.rows, tile.columns] = self._bring_home(kernel)
@@ -267,8 +262,6 @@ class CudaRun:
             "left": left.record,
             "right": right.record,
             "layers": address(self.layers),
-            "slots": address(self.slots),
-            "steps": address(self.steps),
             "results": address(results),
             "doubt": address(doubt),
             "doubt_weights": 0 if self.doubt_weights is None else address(self.doubt_weights),

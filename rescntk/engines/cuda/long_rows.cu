@@ -105,7 +105,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
     const int own = cases.wanted ? inside : job.segments;
     auto next = [](int segment) { return TOGETHER ? 0x7fffffff : segment + THREADS; };
     const bool linear_box = Net::NTK && job.linear_box;
-    auto step_of = [&](int layer) { return Net::DILATED ? job.steps[layer] : 1; };
+    auto step_of = [&](int layer) { return Net::DILATED ? job.layers[layer].step : 1; };
     auto inner_sums = [&](const real *ring, int step, int first, real(&sums)[P]) {
         ring_sums<Net::Q1, Net::DILATED>(ring, d, job.inner, step, first, sums);
     };
@@ -145,7 +145,7 @@ __device__ __forceinline__ void through_memory(const Job<real> &job, real *memor
         }
         for (int layer = 1;; ++layer) {
             const Layer<real> constants = job.layers[layer];
-            const int slot = job.slots[layer], step = step_of(layer);
+            const int slot = constants.slot, step = step_of(layer);
             for (int segment = own; segment < job.segments; segment = next(segment)) {
                 auto add_branch = [&](real *state, const real *branch, real skip_scale) {
                     rings.template add_branch<P>(

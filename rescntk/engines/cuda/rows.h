@@ -41,8 +41,6 @@ template <class real> struct DeviceTables {
 template <class real> struct Job {
     DeviceTables<real> left, right;
     const Layer<real> *layers;  // of the input, and of layers 1 ... depth
-    const int *slots;           // which result a layer is, or −1
-    const int *steps;           // pixels from one tap of a layer's filters to the next
     // (grid, kind, result, row, column), one sum for each grid; for pixel pairs
     // (kind, result, row, column, d, d).
     double *results;

@@ -142,7 +142,7 @@ __device__ __forceinline__ void through_registers(const Job<real> &job)
         for (int layer = 1;; ++layer) {
             add_branch<Net, EVEN>(team, short_segment, job.layers[layer], branches, state);
 
-            const int slot = job.slots[layer];
+            const int slot = job.layers[layer].slot;
             if (slot >= 0) {
 #pragma unroll
                 for (int kind = 0; kind < 2; ++kind) {

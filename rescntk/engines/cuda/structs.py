@@ -33,10 +33,11 @@ def layouts(dtype: str) -> dict[str, np.dtype[Any]]:
         "Layer": struct(
             (real, "branch_scale skip_scale linear_scale linear_in_gpk linear_in_ntk"),
             (real, "doubt_scale doubt_weight linear_share"),
+            (np.int32, "slot step"),
         ),
         "Job": struct(
             (tables, "left right"),
-            (pointer, "layers slots steps results doubt doubt_weights"),
+            (pointer, "layers results doubt doubt_weights"),
             (np.int64, "rows columns above"),
             (trained, "trained"),
             (real, "opposite"),

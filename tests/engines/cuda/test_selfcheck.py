@@ -84,7 +84,7 @@ FAULTS = {
             "rows in registers"),
     "sum": ("if (k < job.grids)", "if (k < 1)", "rows in shared memory"),
     "doubt": ("const float found =", "const float found = 0.0f *", "rows in registers"),
-    "dilation": ("job.steps[layer] : 1", "1 : 1", "dilated filters"),
+    "dilation": ("job.layers[layer].step : 1", "1 : 1", "dilated filters"),
     "linear part": ("linear_box.put(boxes);", "linear_box.put(input);", "rows in registers"),
 }  # fmt: skip
 
