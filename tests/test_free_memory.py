@@ -74,7 +74,7 @@ def test_the_engines_hold_what_they_say(dtype):
         rk.gram(NETWORK, signals, depths=depths, engine=name, dtype=dtype, head="trace")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        least = call._result_bytes(700 * 700)
+        least = call.request.result_bytes(700 * 700)
         assert least <= peak <= least + 60e6, name
 
 

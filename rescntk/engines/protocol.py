@@ -51,6 +51,15 @@ class Request:
         """True if F is wanted as a sum over pixels alone, and the activation does not need F."""
         return self.network.activation == "relu" and self.head in ("trace", "gap")
 
+    def result_bytes(self, pairs: int) -> int:
+        """Return the bytes of the results of `pairs` pairs, when most of them are held.
+
+        The engine returns the values of all kinds in float64. One kind after another is then
+        copied, and a kind's values are dropped when its copy is made.
+        """
+        values, copied = 8 * len(self.depths) * pairs, self.copied_bytes * pairs
+        return max(len(self.kinds) * values + copied, values + len(self.kinds) * copied)
+
 
 @dataclass(frozen=True)
 class ScaledKernel:

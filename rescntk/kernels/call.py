@@ -130,19 +130,10 @@ class KernelCall:
         kinds = " and ".join(kind.upper() for kind in self.kinds)
         depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
         check_free_memory(
-            self._result_bytes(math.prod(axes)),
+            self.request.result_bytes(math.prod(axes)),
             f"the {kinds}, {' × '.join(map(str, axes))} numbers{depths}",
             "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
         )
-
-    def _result_bytes(self, pairs: int) -> int:
-        """Return the bytes of the results of `pairs` pairs, when most of them are held.
-
-        The engine returns the values of all kinds in float64. One kind after another is then
-        copied, and a kind's values are dropped when its copy is made.
-        """
-        values, copied = 8 * len(self.request.depths) * pairs, self.request.copied_bytes * pairs
-        return max(len(self.kinds) * values + copied, values + len(self.kinds) * copied)
 
     def gram(self) -> ScaledKernel:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""

@@ -30,7 +30,8 @@ HD double doubt_of(
         const float total = fused(fabsf(h_), sum_of_roots, fused(g_, w_, z));
         const float a = fmaxf(fminf(w_, 2.0f - w_), least);
         const float found = g_ > 0.0f ? total * float(scale) * inverse_root_seed(a) : 0.0f;
-        E[k] = floorf(fminf(found, most));
+        // NaN stays NaN and is no doubt: a computation from deficits would hide the fault.
+        E[k] = floorf(found > most ? most : found);
     }
     if (!weights) {
         float sum = 0.0f;  // exact: at most 12 whole numbers up to 2^20

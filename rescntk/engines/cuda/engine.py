@@ -16,8 +16,10 @@ E, the rounding error of a pixel pair (scaling.DOUBTFUL). A pair of signals whos
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -29,9 +31,9 @@ from ..exact_sum import pairwise, total
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
 from ..reference import in_deficits
 from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
-from ..signal_tables import SignalTables, signal_tables
+from ..signal_tables import signal_tables
 from . import compiler, selfcheck
-from .launch_plan import HEADS, WHOLE_SHARE, LaunchPlan, PairTile, layers_seen
+from .launch_plan import WHOLE_SHARE, LaunchPlan, PairTile, layers_seen
 from .structs import DeviceTables, address, layouts, pack
 
 
@@ -83,7 +85,7 @@ def why_not(cupy: Any) -> str | None:
             "no NVRTC to compile kernels with: pip install 'rescntk[cuda12]' or 'rescntk[cuda13]', "
             f"or a CUDA toolkit ({' '.join(str(error).split())})"
         )
-    return selfcheck.failure(cupy, gram)
+    return selfcheck.failure(cupy, sys.modules[__name__])
 
 
 class CudaRun:
@@ -135,48 +137,34 @@ class CudaRun:
         height, width = self.plan.tile_shape(n, m, free)
         if symmetric:  # one grid of tiles for both sides
             height = width = min(height, width)
-        keeps, kept = self.plan.keeps_right_tables(m, free), dict[int, DeviceTables]()
-
-        def keep(columns: slice, tables: SignalTables | None = None) -> None:
-            if columns.start in kept:
-                return
-            if not keeps:
-                kept.clear()
-            tables = self._tables(others, columns) if tables is None else tables
-            kept[columns.start] = self._pack(tables, right=True)
-            right_scale[columns] = self._bring_home(tables.scale)
-
+        kept = lru_cache(self.plan.kept_tables(width, free))(partial(self._tables, others))
         for rows in blocks(0, n, height):
-            tables = self._tables(X, rows)
-            left = self._pack(tables, right=False)
+            left, _ = (kept if symmetric else partial(self._tables, X))(rows.start, rows.stop)
             left_scale[rows] = self._bring_home(left.scale)
-            if symmetric:
-                keep(rows, tables)
-            del tables
             for columns in blocks(rows.start if symmetric else 0, m, width):
-                keep(columns)
+                _, right = kept(columns.start, columns.stop)
+                right_scale[columns] = self._bring_home(right.scale)
                 tile = PairTile(rows, columns, symmetric)
-                self._fill(values, tile, (X, others), left, kept[columns.start])
+                self._fill(values, tile, (X, others), left, right)
                 self._tell(tick, tile.pairs)
         return self.scaling.scaled(values, left_scale, right_scale)
 
     def diagonal(self, X: Array, tick: Tick) -> ScaledKernel:
         values, scale = self._results((1, len(X))), self.home.empty(len(X))
         for cases in blocks(0, len(X), self.plan.diagonal_cases(compiler.free_bytes(self.xp))):
-            tables = self._tables(X, cases)
-            left, right = self._pack(tables, right=False), self._pack(tables, right=True)
-            scale[cases] = self._bring_home(tables.scale)
+            left, right = self._tables(X, cases.start, cases.stop)
+            scale[cases] = self._bring_home(left.scale)
             tile = PairTile(slice(0, 1), cases, diagonal=True)
             self._fill(values, tile, (X, X), left, right)
             self._tell(tick, tile.pairs)
         flat = {kind: value[:, 0] for kind, value in values.items()}
         return self.scaling.scaled(flat, scale, scale)
 
-    def _tables(self, X: Array, cases: slice) -> SignalTables:
-        return signal_tables(self.scaling, self.xp.asarray(X[cases], dtype=np.float64))
-
-    def _pack(self, tables: SignalTables, right: bool) -> DeviceTables:
-        return pack(self.xp, tables, self.plan, right=right)
+    def _tables(self, X: Array, start: int, stop: int) -> tuple[DeviceTables, DeviceTables]:
+        """Return the tables of some signals, packed for the left and for the right side."""
+        signals = self.xp.asarray(X[start:stop], dtype=np.float64)
+        tables = signal_tables(self.scaling, signals)
+        return pack(self.xp, tables, self.plan), pack(self.xp, tables, self.plan, right=True)
 
     def _tell(self, tick: Tick, done: int) -> None:
         if tick is not silent:
@@ -193,10 +181,7 @@ class CudaRun:
         tail = (self.d, self.d) if request.head == "pixels" else ()
         shape = (len(request.depths), *cases, *tail)
         if self.home is not np:
-            each, count = 8 * math.prod(shape), len(request.kinds)
-            # The caller makes copies of one kind after the other, and gives the original up.
-            copy = request.copied_bytes * math.prod(shape[1:])
-            needed = max(count * each + copy, each + count * copy)
+            needed = request.result_bytes(math.prod(shape[1:]))
             needed += 2 * self.plan.pair_bytes  # the smallest tile
             most = int(WHOLE_SHARE * compiler.free_bytes(self.xp))
             if needed > most:
@@ -247,7 +232,7 @@ class CudaRun:
         The results are sums on each grid (exact_sum.py), (grids, kinds, depths, rows, columns),
         or pixel pairs, (1, kinds, depths, rows, columns, d, d). The sums of E are (rows, columns).
         """
-        request, net, parts, d = self.request, self.network, self.network.parts, self.d
+        request, parts, d = self.request, self.network.parts, self.d
         stored, columns = tile.shape
         grids, tail = (1, (d, d)) if request.head == "pixels" else (self.plan.grids, ())
         sizes = (grids, len(self.kinds), len(request.depths), stored, columns, *tail)
@@ -270,19 +255,12 @@ class CudaRun:
             "above": tile.above,
             "trained": (parts.inner_minus_readout, parts.outer_plus_readout),
             "opposite": NEARLY_OPPOSITE,
-            "n_slots": len(request.depths),
-            "depth": request.depths[-1],
-            "d": d,
-            "inner": net.filter_size,
-            "outer": net.outer_filter_size,
             "first_offset": 0,
             "blocks_per_pair": blocks_per_pair,
             "pairs_high": high,
             "pairs_wide": wide,
             "blocks_wide": blocks_wide,
             "diagonal": tile.diagonal,
-            "headroom": (d * self.plan.offsets - 1).bit_length() + 1,
-            "head": HEADS[request.head],
         }
         layout = layouts(request.dtype)["Job"]
         job = np.array([tuple(fields[name] for name in layout.names or ())], layout)

@@ -71,11 +71,8 @@ second of 64. Raising it makes progress bars move in larger steps; a device that
 ends kernels of about two seconds."""
 
 FEWEST_BLOCKS = 32
-"""Blocks of a launch for each multiprocessor, where pairs are few and have offsets to share out. More
+"""Blocks of a launch for each multiprocessor, where pairs are few and have offsets to share. More
 blocks even out a launch's end; each adds to the results by itself."""
-
-MOST_BLOCKS = 2**31 - 1
-"""The limit of a grid's first dimension (CUDA C++ Programming Guide, "Compute Capabilities")."""
 
 # Shares of the free memory when a call begins. Raising a share makes larger tiles, and more calls
 # fail for want of memory. Their sum stays well below 1, because CuPy's pool keeps blocks of other
@@ -83,7 +80,7 @@ MOST_BLOCKS = 2**31 - 1
 WHOLE_SHARE = 0.75  # results that have to be whole on the device, as CuPy's have
 TABLE_SHARE = 0.1  # one tile's tables
 RESULT_SHARE = 0.25  # one tile's results
-KEPT_SHARE = 0.2  # right tables of all signals: if they fit, they are made once
+KEPT_SHARE = 0.2  # tables of blocks of signals, which are made once if all of them fit
 DEFICIT_SHARE = 0.2  # arrays of the pairs that are computed from deficits
 
 DEFICIT_ARRAYS, MOST_DEFICIT_ENTRIES = 24, 2**25
@@ -127,6 +124,8 @@ class LaunchPlan:
                 "engine='reference' has no such limit"
             )
         net, depth, dtype, head = request.network, request.depths[-1], request.dtype, request.head
+        self.d, self.depth, self.n_slots, self.head = d, depth, len(request.depths), HEADS[head]
+        self.inner, self.outer = net.filter_size, net.outer_filter_size
         gpk, ntk = "gpk" in request.kinds, "ntk" in request.kinds
         itemsize = np.dtype(dtype).itemsize
         # Rows of a pair: all of them for heads that need every pixel pair.
@@ -135,7 +134,7 @@ class LaunchPlan:
         self.linear_box = net.skip and ntk and net.parts.initial != 0.0
         self.steps = steps(request, d)
         dilated = max(self.steps) > 1
-        filters = net.filter_size, net.outer_filter_size
+        filters = self.inner, self.outer
         longest = LONGEST_DILATED_FILTER if dilated else LONGEST_FILTER
         unrolled = [size if size <= longest else 0 for size in filters]
 
@@ -175,15 +174,16 @@ class LaunchPlan:
 
         entries = d * self.offsets
         layer = LAYER_SLOTS if dtype == "float32" else LAYER_DOUBLES * device.double_cost
-        results = len(request.kinds) * len(request.depths) * RESULT_DOUBLES * device.double_cost
+        results = len(request.kinds) * self.n_slots * RESULT_DOUBLES * device.double_cost
         self.most_slots = device.multiprocessors * LAUNCH_SLOTS
         self.row_slots = d * (depth * layer + results)
         self.fewest_blocks = FEWEST_BLOCKS * device.multiprocessors
         self.most_in_deficits = MOST_DEFICIT_ENTRIES / entries
         self.grids = len(exact_sum.grids(np, 1.0, entries))
+        self.headroom = (entries - 1).bit_length() + 1
         # Bytes of a pair's results, and of a pair that is computed from deficits.
         numbers = d * d if head == "pixels" else self.grids
-        self.pair_bytes = 8 * len(request.kinds) * len(request.depths) * numbers
+        self.pair_bytes = 8 * len(request.kinds) * self.n_slots * numbers
         self.deficit_bytes = DEFICIT_ARRAYS * itemsize * entries
         # Bytes of a signal's tables, packed as a right signal; half as many as a left signal.
         self.features = channels * net.input_filter_size
@@ -208,8 +208,9 @@ class LaunchPlan:
     def diagonal_cases(self, free: int) -> int:
         return min(self._cases(free), self._pairs(free))
 
-    def keeps_right_tables(self, m: int, free: int) -> bool:
-        return m * self.table_bytes <= KEPT_SHARE * free
+    def kept_tables(self, cases: int, free: int) -> int:
+        """Return the blocks of so many signals whose tables, of both sides, are kept."""
+        return max(1, int(KEPT_SHARE * free / (1.5 * cases * self.table_bytes)))
 
     def pairs_in_deficits(self, free: int) -> int:
         return max(1, int(min(DEFICIT_SHARE * free / self.deficit_bytes, self.most_in_deficits)))
@@ -220,7 +221,7 @@ class LaunchPlan:
     def _pairs(self, free: int) -> int:
         fitting = free * RESULT_SHARE / self.pair_bytes
         at_once = self.most_slots / (self.offsets * self.row_slots)
-        return max(1, int(min(fitting, at_once, MOST_BLOCKS)))
+        return max(1, int(min(fitting, at_once)))
 
     # -- the offsets of a pair
 
@@ -328,9 +329,7 @@ class PairTile(NamedTuple):
     @property
     def above(self) -> int:
         """The number `above` of rows.h: a pair is wanted if column + above >= row."""
-        if self.symmetric:
-            return self.columns.start - self.rows.start
-        return 0 if self.diagonal else self.shape[0]
+        return self.columns.start - self.rows.start if self.symmetric else self.shape[0]
 
     @property
     def pairs(self) -> int:

@@ -72,7 +72,7 @@ class DeviceTables(NamedTuple):
         return *map(address, (self.roots, self.units, self.bounds)), len(self.scale)
 
 
-def pack(xp: Any, tables: SignalTables, plan: LaunchPlan, *, right: bool) -> DeviceTables:
+def pack(xp: Any, tables: SignalTables, plan: LaunchPlan, *, right: bool = False) -> DeviceTables:
     """Pack the tables of some signals for the left or the right side of pairs.
 
     A right signal's rows begin at any pixel, so its segments have twice the registers. Array

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rescntk import engines
 from rescntk.engines import reference
 from rescntk.engines.cuda import compiler, selfcheck
 from rescntk.engines.cuda import engine as cuda
-from rescntk.engines.cuda.launch_plan import LaunchPlan
+from rescntk.engines.cuda.launch_plan import HEADS, LaunchPlan
 from rescntk.engines.protocol import Request
 from tests import tolerances
 from tests.engines.cuda import emulated
@@ -50,27 +51,33 @@ def refusal(cupy):
 
 def test_cases_cover_rows_and_precisions():
     assert selfcheck.TOLERANCE == tolerances.KERNEL
-    names = set()
-    for _, network, dtype in selfcheck.CASES:
-        request = Request(network, "gap", KINDS, (network.depth,), dtype)
-        launch = LaunchPlan(request, *selfcheck.signals().shape[1:])
-        assert launch.segments > 1
-        names.add((launch.name.split("<")[0], network.dilation != 1, dtype))
-    ways = (("short_rows", False), ("long_rows", False), ("long_rows", True))
-    assert names == {(*way, dtype) for way in ways for dtype in tolerances.KERNEL}
+    ways, heads = set(), set()
+    for (network, head, d, _), dtype in product(selfcheck.CASES.values(), tolerances.KERNEL):
+        request = Request(network, head, KINDS, (1, network.depth), dtype)
+        launch = LaunchPlan(request, *selfcheck.signals(d).shape[1:])
+        heads.add(launch.head)
+        assert launch.segments > 1 and launch.shared_bytes <= 64 * 1024
+        ways |= {dtype, launch.name.split("<")[0], f"grids: {launch.grids}"}
+        ways |= {"dilated"} if max(launch.steps) > 1 else set()
+        if launch.name.startswith("long"):
+            ways |= {"strided"} if launch.segments > launch.threads else {"all at once"}
+            ways |= {"much memory"} if launch.shared_bytes > 48 * 1024 else set()
+    assert heads == set(HEADS.values())
+    assert ways == {*tolerances.KERNEL, "short_rows", "long_rows", "dilated", "strided",
+                    "all at once", "much memory", "grids: 2", "grids: 3"}  # fmt: skip
 
 
 def test_a_sound_device_passes_once(cupy, work):
     """By a tenth of the bars, with few launches and waits; then nothing more."""
     assert engines.available()["cuda"] is True
-    assert work["launches"] == len(selfcheck.CASES) == 6
-    assert work["waits"] <= 10 * len(selfcheck.CASES)
+    assert work["launches"] == 2 * 3 * len(selfcheck.CASES) == 42
+    assert work["waits"] <= 10 * work["launches"]
     before = dict(work)
     assert engines.available()["cuda"] is True
     assert work == before
-    for _, network, dtype in selfcheck.CASES[:2]:
-        errors = selfcheck.errors_of(network, dtype, cuda.gram)
-        assert max(errors.values()) <= 0.1 * selfcheck.TOLERANCE[dtype]
+    for dtype, bar in selfcheck.TOLERANCE.items():
+        errors = selfcheck.errors_of("rows in registers", dtype, cuda)
+        assert max(errors.values()) <= 0.1 * bar
 
 
 FAULTS = {
@@ -78,13 +85,18 @@ FAULTS = {
                    "r_poly(double a) { return horner(P64, a);", "rows in registers"),
     "halo": ("__shfl_sync(~0u, to_previous(own, k), team.next)",
              "__shfl_sync(~0u, to_previous(own, k), team.previous)", "rows in registers"),
-    "ring": ("int pixel = wrapped(first - Q / 2, d);",
-             "int pixel = wrapped(first - Q / 2 + 1, d);", "rows in shared memory"),
+    "ring": ("const int start = first - Q / 2;", "const int start = first - Q / 2 + 1;",
+             "rows in shared memory"),
     "NaN": ("result.K = at.g - deficit;", "result.K = at.g - deficit + real(NAN);",
             "rows in registers"),
-    "sum": ("if (k < job.grids)", "if (k < 1)", "rows in shared memory"),
+    "sum": ("if (k < job.grids &&", "if (k < 1 &&", "rows in shared memory"),
     "doubt": ("const float found =", "const float found = 0.0f *", "rows in registers"),
     "dilation": ("job.layers[layer].step : 1", "1 : 1", "dilated filters"),
+    "shared memory": ("row < job.offsets; row += job.blocks_per_pair",
+                      "row < job.offsets - 1; row += job.blocks_per_pair", "rows in shared memory"),
+    "segments": ("segment + THREADS;", "0x7fffffff;", "more than 48 KB"),
+    "first pair": ("*result.at = values[0];", "*result.at = 0;", "the first pair"),
+    "every pair": ("to < job.d ? to", "to < job.d ? pixel", "every pair"),
     "linear part": ("linear_box.put(boxes);", "linear_box.put(input);", "rows in registers"),
 }  # fmt: skip
 
@@ -96,13 +108,13 @@ def test_a_planted_fault(cupy, fault, monkeypatch):
     text = compiler.source()
     assert text.count(right) == 1
     monkeypatch.setattr(compiler, "source", lambda: text.replace(right, wrong))
-    cases = [case for case in selfcheck.CASES if case[0] == f"float64, {where}"]
-    monkeypatch.setattr(selfcheck, "CASES", cases)
+    monkeypatch.setattr(selfcheck, "CASES", {where: selfcheck.CASES[where]})
+    monkeypatch.setattr(selfcheck, "TOLERANCE", {"float64": 1e-14})
     reason = refusal(cupy)
     assert reason.startswith("its kernels are wrong on this device: error ")
     assert f"(float64, {where}), expected at most 1e-14 of" in reason
     assert "comparisons with the reference engine failed" in reason
-    assert ("error nan of" in reason) == (fault == "NaN")
+    assert ("error nan of" in reason) == (fault in ("NaN", "segments"))
     assert selfcheck._reasons == {0: reason}
 
 
@@ -119,6 +131,7 @@ PASSING = [
 def test_exceptions_are_failures(cupy, error, monkeypatch):
     """With their message. A full memory or disk is no verdict: the next use checks again."""
     calls = []
+    monkeypatch.setattr(selfcheck, "CASES", dict([*selfcheck.CASES.items()][:1]))
 
     def fail(*_, **__):
         calls.append(1)
@@ -138,7 +151,7 @@ def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
     """Also if several threads ask at a time: they wait for one check. The command line says so."""
     begun, heard = [], []
 
-    def check(gram):
+    def check(engine):
         begun.append(emulated.Device.current)
         threading.Event().wait(0.1)
         return WRONG, True
@@ -147,7 +160,7 @@ def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
     for number in (0, 1, 0):
         monkeypatch.setattr(emulated.Device, "current", number)
         threads = [
-            threading.Thread(target=lambda: heard.append(selfcheck.failure(cupy, cuda.gram)))
+            threading.Thread(target=lambda: heard.append(selfcheck.failure(cupy, cuda)))
             for _ in range(3)
         ]
         for thread in threads:
