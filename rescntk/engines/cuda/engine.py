@@ -145,8 +145,7 @@ class CudaRun:
                 _, right = kept(columns.start, columns.stop)
                 right_scale[columns] = self._bring_home(right.scale)
                 tile = PairTile(rows, columns, symmetric)
-                self._fill(values, tile, (X, others), left, right)
-                self._tell(tick, tile.pairs)
+                self._fill(values, tile, (X, others), left, right, tick)
         return self.scaling.scaled(values, left_scale, right_scale)
 
     def diagonal(self, X: Array, tick: Tick) -> ScaledKernel:
@@ -155,8 +154,7 @@ class CudaRun:
             left, right = self._tables(X, cases.start, cases.stop)
             scale[cases] = self._bring_home(left.scale)
             tile = PairTile(slice(0, 1), cases, diagonal=True)
-            self._fill(values, tile, (X, X), left, right)
-            self._tell(tick, tile.pairs)
+            self._fill(values, tile, (X, X), left, right, tick)
         flat = {kind: value[:, 0] for kind, value in values.items()}
         return self.scaling.scaled(flat, scale, scale)
 
@@ -165,12 +163,6 @@ class CudaRun:
         signals = self.xp.asarray(X[start:stop], dtype=np.float64)
         tables = signal_tables(self.scaling, signals)
         return pack(self.xp, tables, self.plan), pack(self.xp, tables, self.plan, right=True)
-
-    def _tell(self, tick: Tick, done: int) -> None:
-        if tick is not silent:
-            # Pairs that are computed, not only queued.
-            self.xp.cuda.get_current_stream().synchronize()
-        tick(done)
 
     def _bring_home(self, array: Array) -> Array:
         return self.xp.asnumpy(array) if self.home is np else array
@@ -201,6 +193,7 @@ class CudaRun:
         signals: tuple[Array, Array],
         left: DeviceTables,
         right: DeviceTables,
+        tick: Tick,
     ) -> None:
         """Compute one tile and put it to its place in `values`, also mirrored if symmetric."""
         sums, doubt = self._launch(tile, left, right)
@@ -223,6 +216,9 @@ class CudaRun:
             if tile.symmetric:
                 kernel = self._mirror(values[kind], tile, kernel)
             values[kind][:, tile.rows, tile.columns] = self._bring_home(kernel)
+        if tick is not silent:  # of pairs that are computed, not only queued
+            self.xp.cuda.get_current_stream().synchronize()
+        tick(tile.pairs)
 
     def _launch(
         self, tile: PairTile, left: DeviceTables, right: DeviceTables

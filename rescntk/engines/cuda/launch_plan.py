@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import exact_sum
-from ..geometry import longest_reach, on_ring
+from ..geometry import on_ring
 from ..protocol import Request
 
 HEADS = {"equivariant": 0, "trace": 1, "gap": 1, "pixels": 2}
@@ -33,11 +33,6 @@ leave more registers unused: a block starts only when all of its registers are f
 MOST_PIXELS = {"float32": 12, "float64": 8}
 """Most pixels of a segment of `short_rows`. One more lengthens the rows that stay in registers by
 32 pixels, but a state beyond 255 registers would spill to local memory (test_cubins.py)."""
-
-FEW_PIXELS, CROWDED = {"float32": 12, "float64": 6}, 1.15
-"""Most pixels of a segment that is not crowded, and the factor on the cost of a segment that is: it
-has fewer resident warps, on sm_90 8 instead of 12. Raising the factor leaves such segments to rows
-that fit no other way."""
 
 ISSUE_SLOTS = {"float32": (49, 8, 25), "float64": (128, 8, 8)}
 """Issue slots of one thread and layer: for each pixel, each pixel of a halo, and the rest. Larger
@@ -132,7 +127,10 @@ class LaunchPlan:
         self.offsets = d if head in ("gap", "pixels") else 1
         # True if layers beyond the first add (t + r) box(F⁰) to A_g.
         self.linear_box = net.skip and ntk and net.parts.initial != 0.0
-        self.steps = steps(request, d)
+        # Pixels from one tap to the next in layers 0 … L, the same for both filters of a layer.
+        windows = [on_ring(window, d) for window in net.replace(depth=depth).filters()]
+        strides = [window.step if window.size > 1 else 1 for window in windows]
+        self.steps = 1, *map(max, strides[::2], strides[1::2])
         dilated = max(self.steps) > 1
         filters = self.inner, self.outer
         longest = LONGEST_DILATED_FILTER if dilated else LONGEST_FILTER
@@ -193,7 +191,7 @@ class LaunchPlan:
         # about four copies of the features and twelve arrays of pixels in float64, of which three
         # have a halo; packing copies the tables once more.
         made = 2 * d * itemsize * per_pixel + 8 * d * (4 * self.features + 12)
-        halos = 8 * 3 * 2 * longest_reach(net, depth, d)
+        halos = 8 * 3 * 2 * max(window.reach for window in windows)
         self.making_bytes = 3 * self.table_bytes // 2 + made + halos
 
     # -- what fits into `free` bytes
@@ -235,20 +233,6 @@ class LaunchPlan:
         return max(1, min(turns, self.fewest_blocks // blocks))
 
 
-def steps(request: Request, d: int) -> tuple[int, ...]:
-    """Return the pixels from one tap to the next in layers 0 … L, on rings of `d` pixels.
-
-    A layer's inner and outer filters have the same step. Filters of one pixel have step 1.
-    """
-    net = request.network
-
-    def step(layer: int) -> int:
-        filters = net.inner_filter(layer), net.outer_filter(layer)
-        return max(on_ring(window, d).step if window.size > 1 else 1 for window in filters)
-
-    return 1, *map(step, range(1, request.depths[-1] + 1))
-
-
 def layers_seen(depth: int) -> dict[int, int]:
     """Return the layers whose E is looked at, with the number of layers that each stands for.
 
@@ -276,8 +260,7 @@ def cut_for_registers(d: int, half: int, dtype: str) -> tuple[int, int] | None:
             continue
         halo = per_halo * half * (1 + 0.5 * has_short_segments)
         useful = d * (WARP // segments)
-        cost = WARP * (per_pixel * pixels + halo + rest) / useful
-        costs[segments, pixels] = cost * (CROWDED if pixels > FEW_PIXELS[dtype] else 1.0)
+        costs[segments, pixels] = WARP * (per_pixel * pixels + halo + rest) / useful
     return min(costs, key=costs.__getitem__, default=None)
 
 
