@@ -34,6 +34,11 @@ MOST_PIXELS = {"float32": 12, "float64": 8}
 """Most pixels of a segment of `short_rows`. One more lengthens the rows that stay in registers by
 32 pixels, but a state beyond 255 registers would spill to local memory (test_cubins.py)."""
 
+FEW_PIXELS, CROWDED = {"float32": 12, "float64": 5}, 1.15
+"""Most pixels of a segment that is not crowded, and the factor on the cost of a segment that is: it
+has fewer resident warps, on sm_90 8 instead of 12. Raising the factor leaves such segments to rows
+that fit no other way."""
+
 ISSUE_SLOTS = {"float32": (49, 8, 25), "float64": (128, 8, 8)}
 """Issue slots of one thread and layer: for each pixel, each pixel of a halo, and the rest. Larger
 numbers of the last two choose fewer, longer segments."""
@@ -42,9 +47,10 @@ LONG_PIXELS = 5
 """Pixels of a segment of `long_rows`. Odd, so that 32 threads read from 32 different banks of the
 shared memory (CUDA C++ Programming Guide). More share more of a window's sum but take registers."""
 
-LONG_THREADS = 256
-"""Most threads of a block of `long_rows`. More halve the rounds of a long row but wait for each
-other longer at barriers, and have fewer than 255 registers each (65536 a multiprocessor)."""
+LONG_THREADS, LONG_REGISTERS, REGISTERS = 256, {"float32": 120, "float64": 192}, 65536
+"""Most threads of a block of `long_rows`, registers of a thread (test_cubins.py; more if dilated),
+and registers of a multiprocessor. More threads wait for each other longer at barriers, and have
+fewer than 255 registers each. Larger numbers of registers choose smaller blocks."""
 
 LONGEST_FILTER, LONGEST_DILATED_FILTER = 15, 9
 """Longest filters, in pixels, whose window sums are unrolled; a kernel's name has 0 for longer
@@ -53,7 +59,7 @@ have no taps in common, take more registers: 13 taps spilled on sm_100 in float6
 
 IDLE_TOLERANCE = 0.04
 """Share of idle threads, above the least possible, that a simpler choice may cost. Raising it
-prefers blocks with fewer pairs and pairs with more teams."""
+prefers smaller blocks and pairs with more teams."""
 
 LAYER_SLOTS, LAYER_DOUBLES, RESULT_DOUBLES = 100, 70, 12
 """Issue slots of a pixel pair and layer in float32, its FP64 instructions in float64, and FP64
@@ -158,8 +164,9 @@ class LaunchPlan:
                     f"bytes of shared memory, expected at most {device.shared_bytes} on this "
                     "device; ask for fewer kinds, dtype='float32' or engine='reference'"
                 )
-            most = device.shared_bytes // row_bytes
-            pairs, self.threads = _pairs_and_threads(self.segments, most)
+            pairs, self.threads = _pairs_and_threads(
+                self.segments, row_bytes, device.shared_bytes, LONG_REGISTERS[dtype]
+            )
             self.shared_bytes = pairs * row_bytes
             cuts = self.threads, pairs > 1, dilated
         # A block's rectangle of pairs of cases, as square as possible.
@@ -260,7 +267,8 @@ def cut_for_registers(d: int, half: int, dtype: str) -> tuple[int, int] | None:
             continue
         halo = per_halo * half * (1 + 0.5 * has_short_segments)
         useful = d * (WARP // segments)
-        costs[segments, pixels] = WARP * (per_pixel * pixels + halo + rest) / useful
+        cost = WARP * (per_pixel * pixels + halo + rest) / useful
+        costs[segments, pixels] = cost * (CROWDED if pixels > FEW_PIXELS[dtype] else 1.0)
     return min(costs, key=costs.__getitem__, default=None)
 
 
@@ -275,22 +283,27 @@ def _teams_per_pair(teams: int, offsets: int) -> int:
     return next(shared for shared in choices if busy(shared) >= least)
 
 
-def _pairs_and_threads(segments: int, most_pairs: int) -> tuple[int, int]:
-    """Return the pairs (at most `most_pairs`) and threads of a block of `long_rows`.
+def _pairs_and_threads(
+    segments: int, row_bytes: int, shared_bytes: int, registers: int
+) -> tuple[int, int]:
+    """Return the pairs and threads of a block of `long_rows` that keep most threads busy.
 
-    Threads of a block wait for each other, so the block is as small as its idle threads allow.
+    A multiprocessor has as many blocks as its registers and shared memory allow. Several pairs
+    have a thread for each segment; the threads of one pair may have several segments. Of choices
+    that are level, the block is as large as those of `short_rows`.
     """
-    if segments > LONG_THREADS:
-        rounds = -(-segments // LONG_THREADS)
-        return 1, WARP * -(-segments // (WARP * rounds))
-    threads = {
-        pairs: WARP * -(-pairs * segments // WARP)
-        for pairs in range(1, min(most_pairs, LONG_THREADS // segments) + 1)
-    }
-    busy = {pairs: pairs * segments / threads[pairs] for pairs in threads}
-    least = max(busy.values()) - IDLE_TOLERANCE
-    pairs = next(pairs for pairs in threads if busy[pairs] >= least)
-    return pairs, threads[pairs]
+    choices = [(1, threads) for threads in range(WARP, LONG_THREADS + 1, WARP)]
+    for pairs in range(2, min(shared_bytes // row_bytes, LONG_THREADS // segments) + 1):
+        choices.append((pairs, WARP * -(-pairs * segments // WARP)))
+
+    def busy(choice: tuple[int, int]) -> float:
+        pairs, threads = choice
+        blocks = min(REGISTERS // (registers * threads), shared_bytes // (pairs * row_bytes))
+        return blocks * pairs * segments / -(-pairs * segments // threads)
+
+    least = (1 - IDLE_TOLERANCE) * max(map(busy, choices))
+    level = (choice for choice in choices if busy(choice) >= least)
+    return min(level, key=lambda choice: abs(choice[1] - WARPS * WARP))
 
 
 class PairTile(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.engines.cuda import compiler
+from rescntk.engines.cuda import compiler, launch_plan
 from rescntk.engines.cuda.launch_plan import DeviceLimits, LaunchPlan
 from rescntk.engines.cuda.structs import layouts
 from rescntk.engines.protocol import Request
@@ -94,10 +94,20 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path):
 
 
 @disassembled
-@pytest.mark.parametrize(("dtype", "special"), [("float32", ()), ("float64", ("dilated",))])
-def test_rows_in_shared_memory_call_nothing(special, dtype, tmp_path):
-    cubin, *_ = in_registers("sm_90", (1000, (3, 3), BOTH, "gap", dtype, *special))
-    assert_calls_nothing(nvrtc.disassemble(cubin, tmp_path)[0])
+@pytest.mark.parametrize(
+    ("dtype", "special", "bar"),
+    [("float32", (), 65), ("float64", (), 120), ("float64", ("dilated",), np.inf)],
+)
+def test_rows_in_shared_memory(special, dtype, bar, tmp_path):
+    """Slots from box(D) to the branches, and registers, which the plan knows; no calls."""
+    kernel = (1024, (3, 3), BOTH, "gap", dtype, *special)
+    cubin, launch, (registers,) = in_registers("sm_90", kernel)
+    found = nvrtc.disassemble(cubin, tmp_path)
+    layer = nvrtc.shortest_round(*found, nvrtc.ROOTS[dtype])
+    assert sum(nvrtc.ROOTS[dtype] in line for line in layer) == launch.pixels
+    assert max(nvrtc.slots(layer, launch.pixels).values()) <= bar
+    assert special or registers <= launch_plan.LONG_REGISTERS[dtype]
+    assert_calls_nothing(found[0])
 
 
 def assert_calls_nothing(instructions):
