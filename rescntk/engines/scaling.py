@@ -9,7 +9,7 @@ and gives all variances and bounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
@@ -384,6 +384,19 @@ class Scaling:
                 )
 
     # -- results
+
+    def add_mean(
+        self,
+        values: Mapping[str, Array],
+        linear: Array,
+        tangent_scale: Callable[[int], Array | float] = lambda depth: 1.0,
+    ) -> None:
+        """Add the means of F⁰, `linear`, to kernels of branches, (depths, left, right case)."""
+        for t, depth in enumerate(self.depths):
+            scale = 2.0 ** -self.exponents[depth]
+            tangent = scale * self.network.parts.initial * tangent_scale(depth)
+            for kind, value in values.items():
+                value[t] += (scale if kind == "gpk" else tangent) * linear
 
     def finish(self, value: Array, symmetric: bool) -> None:
         """Correct results (depths, left, right case, …) in place; mirror them if symmetric."""

@@ -113,12 +113,7 @@ class Tile:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""
         left, right = ([side.cases(mean) for mean in side.tables.means] for side in sides)
         linear = exact_sum.pairwise(one * other for one, other in zip(left, right, strict=True))
-        for t, depth in enumerate(self.request.depths):
-            scale = 2.0 ** -self.scaling.exponents[depth]
-            tangent = scale * self.request.network.parts.initial
-            for kind, value in out.items():
-                factor = scale if kind == "gpk" else tangent * tangent_scale(sides, depth)
-                value[t] += factor * linear
+        self.scaling.add_mean(out, linear, lambda depth: tangent_scale(sides, depth))
 
     def _scatter(self, kernel: Array, rows: Rows, out: Array) -> None:
         """Write rows (j, left, row, 1) to pixel pairs (left, right, j, j')."""

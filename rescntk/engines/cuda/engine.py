@@ -7,10 +7,8 @@ activation is ReLU. A run has three acts: ::
     tables   of a tile's signals, made and packed on the device (signal_tables.py, structs.py)
     launch   one kernel for each tile, whatever the depth
 
-Distances lose digits where windows are nearly parallel and differ in amplitude. The kernels add up
-E, the rounding error of a pixel pair (scaling.DOUBTFUL). A pair of signals whose sum exceeds
-`Scaling.allowed_doubt` is computed again by the reference engine's array code on the device
-(deficits.py): a Gram waits for the device once a tile, to read which.
+A pair of signals whose distances may have lost digits (scaling.DOUBTFUL) is computed again by the
+reference engine's array code, on the device: a Gram waits for it once a tile, to read which.
 """
 
 from __future__ import annotations
@@ -150,7 +148,8 @@ class CudaRun:
 
     def diagonal(self, X: Array, tick: Tick) -> ScaledKernel:
         values, scale = self._results((1, len(X))), self.home.empty(len(X))
-        for cases in blocks(0, len(X), self.plan.diagonal_cases(compiler.free_bytes(self.xp))):
+        _, size = self.plan.tile_shape(1, len(X), compiler.free_bytes(self.xp))
+        for cases in blocks(0, len(X), size):
             left, right = self._tables(X, cases.start, cases.stop)
             scale[cases] = self._bring_home(left.scale)
             tile = PairTile(slice(0, 1), cases, diagonal=True)
@@ -160,8 +159,7 @@ class CudaRun:
 
     def _tables(self, X: Array, start: int, stop: int) -> tuple[DeviceTables, DeviceTables]:
         """Return the tables of some signals, packed for the left and for the right side."""
-        signals = self.xp.asarray(X[start:stop], dtype=np.float64)
-        tables = signal_tables(self.scaling, signals)
+        tables = signal_tables(self.scaling, self.xp.asarray(X[start:stop], dtype=np.float64))
         return pack(self.xp, tables, self.plan), pack(self.xp, tables, self.plan, right=True)
 
     def _bring_home(self, array: Array) -> Array:
@@ -206,7 +204,9 @@ class CudaRun:
                 kernel *= self.network.outer_filter_size if whole else 1
                 kernel /= self.d * self.plan.offsets
         if self.scaling.adds_mean:
-            self._add_linear_part(made, tile, left.means, right.means)
+            rows = (slice(None), None, slice(None)) if tile.diagonal else (..., None)
+            means = zip(left.means[rows], right.means[:, None], strict=True)
+            self.scaling.add_mean(made, pairwise(x * z for x, z in means))
         if self.request.depths[-1] > 1:  # layer 1 is exact
             self._repeat_doubtful(made, tile, signals, doubt)
         for kind in self.request.kinds:
@@ -251,7 +251,6 @@ class CudaRun:
             "above": tile.above,
             "trained": (parts.inner_minus_readout, parts.outer_plus_readout),
             "opposite": NEARLY_OPPOSITE,
-            "first_offset": 0,
             "blocks_per_pair": blocks_per_pair,
             "pairs_high": high,
             "pairs_wide": wide,
@@ -259,25 +258,14 @@ class CudaRun:
             "diagonal": tile.diagonal,
         }
         layout = layouts(request.dtype)["Job"]
-        job = np.array([tuple(fields[name] for name in layout.names or ())], layout)
+        job = np.array([tuple(fields.get(name, 0) for name in layout.names or ())], layout)
         constants = tuple(self.scaling.activation.constants)
         kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), self.plan.name, constants)
         grid, threads = (rectangles * blocks_per_pair,), (self.plan.threads,)
-        for offsets in blocks(0, self.plan.offsets, self.plan.offsets_at_once()):
+        for offsets in blocks(0, self.plan.offsets, self.plan.offsets_at_once):
             job["first_offset"], job["offsets"] = offsets.start, offsets.stop - offsets.start
             kernel(grid, threads, (job,), shared_mem=self.plan.shared_bytes)
         return results, doubt
-
-    def _add_linear_part(
-        self, made: dict[str, Array], tile: PairTile, left: Array, right: Array
-    ) -> None:
-        """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""
-        rows = (slice(None), None, slice(None)) if tile.diagonal else (..., None)
-        linear = pairwise(x * z for x, z in zip(left[rows], right[:, None], strict=True))
-        for kind, kernel in made.items():
-            share = 1.0 if kind == "gpk" else self.network.parts.initial
-            for t, depth in enumerate(self.request.depths if share else ()):
-                kernel[t] += share * 2.0 ** -self.scaling.exponents[depth] * linear
 
     def _repeat_doubtful(
         self, made: dict[str, Array], tile: PairTile, signals: tuple[Array, Array], doubt: Array

@@ -84,10 +84,9 @@ RESULT_SHARE = 0.25  # one tile's results
 KEPT_SHARE = 0.2  # tables of blocks of signals, which are made once if all of them fit
 DEFICIT_SHARE = 0.2  # arrays of the pairs that are computed from deficits
 
-DEFICIT_ARRAYS, MOST_DEFICIT_ENTRIES = 24, 2**25
-"""Arrays of a pixel pair that the array code of deficits has at a time (14 named, up to 10 of a
-merge), and most pixel pairs that are computed together. Fewer arrays may run out of memory. More
-pixel pairs save no time: 2^25 float32 numbers take some 0.1 ms, an operation's start 0.005 ms."""
+DEFICIT_ARRAYS = 24
+"""Arrays of a pixel pair that the array code of deficits has at a time: 14 named, up to 10 of a
+merge. A smaller number may run out of memory."""
 
 FIRST_SEEN, NEXT_SEEN = 2, 4
 """The layers whose E the kernels look at: 2, 2 · 4, 2 · 4², …
@@ -164,7 +163,7 @@ class LaunchPlan:
                     f"bytes of shared memory, expected at most {device.shared_bytes} on this "
                     "device; ask for fewer kinds, dtype='float32' or engine='reference'"
                 )
-            pairs, self.threads = _pairs_and_threads(
+            pairs, self.threads = _long_block(
                 self.segments, row_bytes, device.shared_bytes, LONG_REGISTERS[dtype]
             )
             self.shared_bytes = pairs * row_bytes
@@ -180,10 +179,11 @@ class LaunchPlan:
         entries = d * self.offsets
         layer = LAYER_SLOTS if dtype == "float32" else LAYER_DOUBLES * device.double_cost
         results = len(request.kinds) * self.n_slots * RESULT_DOUBLES * device.double_cost
-        self.most_slots = device.multiprocessors * LAUNCH_SLOTS
-        self.row_slots = d * (depth * layer + results)
+        most_rows = device.multiprocessors * LAUNCH_SLOTS / (d * (depth * layer + results))
+        # One pair may take several launches, of as many offsets at a time.
+        self.most_pairs = most_rows / self.offsets
+        self.offsets_at_once = min(self.offsets, max(1, int(most_rows)))
         self.fewest_blocks = FEWEST_BLOCKS * device.multiprocessors
-        self.most_in_deficits = MOST_DEFICIT_ENTRIES / entries
         self.grids = len(exact_sum.grids(np, 1.0, entries))
         self.headroom = (entries - 1).bit_length() + 1
         # Bytes of a pair's results, and of a pair that is computed from deficits.
@@ -197,47 +197,34 @@ class LaunchPlan:
         # Bytes while they are made and packed for both sides. The array code (signal_tables.py) has
         # about four copies of the features and twelve arrays of pixels in float64, of which three
         # have a halo; packing copies the tables once more.
-        made = 2 * d * itemsize * per_pixel + 8 * d * (4 * self.features + 12)
-        halos = 8 * 3 * 2 * max(window.reach for window in windows)
-        self.making_bytes = 3 * self.table_bytes // 2 + made + halos
-
-    # -- what fits into `free` bytes
+        halos = 3 * 2 * max(window.reach for window in windows)
+        made = 8 * (d * (4 * self.features + 12) + halos)
+        self.making_bytes = 5 * self.table_bytes // 2 + made
 
     def tile_shape(self, n: int, m: int, free: int) -> tuple[int, int]:
-        """Return the rows and columns of a tile of an (n, m) Gram."""
+        """Return the rows and columns of a tile of an (n, m) Gram, which fits in `free` bytes."""
         cases, pairs = self._cases(free), self._pairs(free)
         rows = min(n, cases, math.isqrt(pairs))
         columns = max(1, min(m, cases, pairs // rows))
         return min(n, cases, max(1, pairs // columns)), columns
-
-    def diagonal_cases(self, free: int) -> int:
-        return min(self._cases(free), self._pairs(free))
 
     def kept_tables(self, cases: int, free: int) -> int:
         """Return the blocks of so many signals whose tables, of both sides, are kept."""
         return max(1, int(KEPT_SHARE * free / (1.5 * cases * self.table_bytes)))
 
     def pairs_in_deficits(self, free: int) -> int:
-        return max(1, int(min(DEFICIT_SHARE * free / self.deficit_bytes, self.most_in_deficits)))
+        return max(1, int(DEFICIT_SHARE * free / self.deficit_bytes))
 
     def _cases(self, free: int) -> int:
         return max(1, int(free * TABLE_SHARE / self.making_bytes))
 
     def _pairs(self, free: int) -> int:
-        fitting = free * RESULT_SHARE / self.pair_bytes
-        at_once = self.most_slots / (self.offsets * self.row_slots)
-        return max(1, int(min(fitting, at_once)))
+        return max(1, int(min(free * RESULT_SHARE / self.pair_bytes, self.most_pairs)))
 
-    # -- the offsets of a pair
-
-    def offsets_at_once(self) -> int:
-        """Return the offsets of a launch: all of them, or fewer where one pair takes too long."""
-        return min(self.offsets, max(1, int(self.most_slots / self.row_slots)))
-
-    def blocks_per_pair(self, blocks: int) -> int:
-        """Return the blocks that share a pair's offsets, for a launch of so many rectangles."""
-        turns = -(-self.offsets_at_once() // self.teams_per_pair)
-        return max(1, min(turns, self.fewest_blocks // blocks))
+    def blocks_per_pair(self, rectangles: int) -> int:
+        """Return the blocks that share the offsets of pairs, for a launch of some rectangles."""
+        turns = -(-self.offsets_at_once // self.teams_per_pair)
+        return max(1, min(turns, self.fewest_blocks // rectangles))
 
 
 def layers_seen(depth: int) -> dict[int, int]:
@@ -283,9 +270,7 @@ def _teams_per_pair(teams: int, offsets: int) -> int:
     return next(shared for shared in choices if busy(shared) >= least)
 
 
-def _pairs_and_threads(
-    segments: int, row_bytes: int, shared_bytes: int, registers: int
-) -> tuple[int, int]:
+def _long_block(segments: int, row_bytes: int, shared: int, registers: int) -> tuple[int, int]:
     """Return the pairs and threads of a block of `long_rows` that keep most threads busy.
 
     A multiprocessor has as many blocks as its registers and shared memory allow. Several pairs
@@ -293,12 +278,12 @@ def _pairs_and_threads(
     that are level, the block is as large as those of `short_rows`.
     """
     choices = [(1, threads) for threads in range(WARP, LONG_THREADS + 1, WARP)]
-    for pairs in range(2, min(shared_bytes // row_bytes, LONG_THREADS // segments) + 1):
+    for pairs in range(2, min(shared // row_bytes, LONG_THREADS // segments) + 1):
         choices.append((pairs, WARP * -(-pairs * segments // WARP)))
 
     def busy(choice: tuple[int, int]) -> float:
         pairs, threads = choice
-        blocks = min(REGISTERS // (registers * threads), shared_bytes // (pairs * row_bytes))
+        blocks = min(REGISTERS // (registers * threads), shared // (pairs * row_bytes))
         return blocks * pairs * segments / -(-pairs * segments // threads)
 
     least = (1 - IDLE_TOLERANCE) * max(map(busy, choices))

@@ -11,7 +11,7 @@ import rescntk as rk
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import difficult_signals, tolerances
 from tests.covering import pairs_meet
-from tests.engines import test_cupy, test_cutting, test_deep
+from tests.engines import test_accuracy, test_cupy, test_cutting, test_deep
 from tests.engines.bodies import accuracy, properties
 from tests.engines.cuda import emulated
 from tests.strategies import heads, kinds, networks, signals
@@ -88,6 +88,8 @@ def test_difficult_signals(device, name, make, rng):
 def test_deep_and_difficult(device, rng):
     network, d = accuracy.NETWORKS["depth 50"]
     accuracy.assert_accurate(["cuda"], network, difficult_signals.duplicates(1, d, rng)[:4])
+    for small in (rk.literature.huang_resnet(50, 2), network.replace(alpha=1e-3)):
+        test_accuracy.test_deep_networks_of_small_branches(["cuda"], small, rng)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

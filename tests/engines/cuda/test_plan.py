@@ -155,7 +155,7 @@ def test_launches_take_less_than_two_seconds_and_fill_the_device(name, dtype):
     device, units = DEVICES[name], FLOAT32_UNITS[name]
     for d, depth, head in product((1, 25, 128, 600, 1300), (1, 9, 1000), ("gap", "trace")):
         launch = plan(d, (3, 3), dtype, head, device, depth)
-        pairs, offsets = launch.diagonal_cases(2**37), launch.offsets_at_once()
+        (_, pairs), offsets = launch.tile_shape(1, 2**50, 2**37), launch.offsets_at_once
         layer = 90 if dtype == "float32" else 67 * device.double_cost
         slots = pairs * offsets * d * (depth * layer + 20 * device.double_cost)
         assert slots / (device.multiprocessors * units * 1.5e9) < 2.0
