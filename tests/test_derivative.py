@@ -1,6 +1,6 @@
 """∂K/∂α against differences in 40 digits, against its limits, and against K itself."""
 
-from itertools import product
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -69,8 +69,7 @@ NETWORKS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("make", "name"), zip(SIGNALS, cycle(NETWORKS), strict=False))
 def test_exact(name, make, rng):
     assert_exact(NETWORKS[name], make(2, 4, rng)[:4])
 
@@ -83,7 +82,7 @@ def test_exact_at_every_alpha(k, alpha, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.125, 0.75, 30.0])
+@pytest.mark.parametrize("alpha", [0.75, 30.0])
 def test_exact_at_depth_30(alpha, rng):
     duplicates, spikes = SIGNALS[0], SIGNALS[-1]
     dtypes = DTYPES if alpha < 1 else ("float64",)  # (1 + 30²)³⁰ exceeds float32
@@ -93,7 +92,7 @@ def test_exact_at_depth_30(alpha, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", SIGNALS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", SIGNALS[::2], ids=lambda f: f.__name__)
 def test_exact_for_erf(make, rng):
     network = rk.Network(4, alpha=1.25, activation="erf", c_w=1.3)
     X = make(2, 5, rng)[:4]

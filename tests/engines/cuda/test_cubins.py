@@ -16,7 +16,7 @@ disassembled = pytest.mark.skipif(nvrtc.DISASSEMBLER is None, reason=nvrtc.MISSI
 BOTH = ("gpk", "ntk")
 
 # Architecture -> shared memory of a block, in KiB.
-ARCHITECTURES = {"sm_75": 64, "sm_86": 99, "sm_90": 227}
+ARCHITECTURES = {"sm_75": 64, "sm_90": 227}
 
 # The longest segments and filters, which need most registers; then other heads, kinds and cuts.
 KERNELS = [
