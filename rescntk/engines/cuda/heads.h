@@ -7,7 +7,7 @@
 template <class real> struct Result {
     double *at;
     long long size;  // of all results: the distance from one grid's sums to the next grid's
-    Grids grid;
+    Grids<real> grids;
 };
 
 template <class Net, class real>
@@ -22,7 +22,7 @@ __device__ __forceinline__ Result<real> result_of(
     result.size = (long long)(Net::GPK + Net::NTK) * job.n_slots * rows * job.columns;
     if (job.head == SUM && cases.wanted) {
         const long long known = (long long)kind * job.n_slots + slot;
-        result.grid = grids(
+        result.grids = grids<real>(
             job.left.bounds[known * job.left.cases + cases.row]
                 * job.right.bounds[known * job.right.cases + cases.column],
             job.headroom);
@@ -42,31 +42,21 @@ __device__ __forceinline__ void write_or_sum(
             *result.at = values[0];
         return;
     }
+    if (job.head == SUM) {
+        real terms[P];
+        copy(values, terms);
+        if (short_segment)
+            terms[P - 1] = 0;
+        add_on_grids(result.grids, terms, job.grids, sum, stride);
+        return;
+    }
     const int first = segments_of<P>(job).begin(segment);
-    const bool third = job.grids > 2;
-    double parts[MOST_GRIDS] = {};
 #pragma unroll
     for (int j = 0; j < P; ++j) {
-        if (j + 1 == P && short_segment)
-            continue;
-        if (job.head == EVERY_PAIR) {
-            const int pixel = first + j, to = pixel + offset;
+        const int pixel = first + j, to = pixel + offset;
+        if (j + 1 < P || !short_segment)
             result.at[(long long)pixel * job.d + (to < job.d ? to : to - job.d)] = values[j];
-            continue;
-        }
-        double rest = values[j];
-#pragma unroll
-        for (int k = 0; k < MOST_GRIDS; ++k) {
-            if (k == 2 && !third)
-                continue;
-            const double part = (rest + result.grid.constant[k]) - result.grid.constant[k];
-            parts[k] += part;
-            rest -= part;
-        }
     }
-#pragma unroll
-    for (int k = 0; k < MOST_GRIDS; ++k)
-        sum[k * stride] += parts[k];
 }
 
 // Add a sum of E to the doubt about a pair of cases.

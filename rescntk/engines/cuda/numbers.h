@@ -104,20 +104,79 @@ HD double square_root(double a)
 
 // ---------------------------------------------------------------- sums without an order
 
-// Constants whose addition rounds a term to the grids, coarse to fine (exact_sum.py). Two grids are
-// enough for up to 2^16 terms; three, for any number that an int holds.
+// The grids that round terms, coarse to fine (exact_sum.py): their units are 2 to the power of
+// exponent + (k + 1)·headroom − 53 k − 52. Two grids are enough for up to 2^16 terms; three, for any
+// number that an int holds.
 constexpr int MOST_GRIDS = 3;
-struct Grids {
-    double constant[MOST_GRIDS];
+template <class real> struct Grids {
+    int exponent, headroom;  // terms are below 2^exponent, or exceed it by a factor 2 at most
 };
-HD Grids grids(double bound, int headroom)
+
+// A power of two, of a normal number.
+HD double power_of_two(int n) { return with_high_word(0.0, (1023 + n) * (1 << 20)); }
+
+template <class real> HD Grids<real> grids(double bound, int headroom)
 {
-    int exponent;
-    frexp(bound, &exponent);
-    Grids made;
-    for (int k = 0; k < MOST_GRIDS; ++k)
-        made.constant[k] = ldexp(1.5, exponent + (k + 1) * headroom - 53 * k);
-    return made;
+    constexpr int least = sizeof(real) == 4 ? -126 : -800;
+    const int exponent = (high_word(bound) >> 20) - 1022;
+    return {exponent > least ? exponent : least, headroom};
+}
+
+// Add `terms`, rounded to the first `number` grids, to their sums at sum[k * stride].
+template <int P>
+HD void add_on_grids(
+    const Grids<double> &grids, const double (&terms)[P], int number, double *sum, int stride)
+{
+    double rest[P];
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        rest[j] = terms[j];
+#pragma unroll
+    for (int k = 0; k < MOST_GRIDS; ++k) {
+        if (k >= number)
+            break;
+        const double round
+            = 1.5 * power_of_two(grids.exponent + (k + 1) * grids.headroom - 53 * k);
+        double whole = 0;
+#pragma unroll
+        for (int j = 0; j < P; ++j) {
+            const double part = (rest[j] + round) - round;
+            whole += part;
+            rest[j] -= part;
+        }
+        sum[k * stride] += whole;
+    }
+}
+
+// In single precision the same numbers in units of the grids, as integers: many devices have few FP64
+// units. What a grid leaves of most terms is 0.
+template <int P>
+HD void add_on_grids(
+    const Grids<float> &grids, const float (&terms)[P], int number, double *sum, int stride)
+{
+    float rest[P];
+#pragma unroll
+    for (int j = 0; j < P; ++j)
+        rest[j] = terms[j] * float(power_of_two(-grids.exponent));
+#pragma unroll
+    for (int k = 0; k < MOST_GRIDS; ++k) {
+        if (k >= number)
+            break;
+        const int bits = 53 - grids.headroom;
+        const float finer = float(power_of_two(k == 0 ? bits - 1 : bits));
+        long long whole = 0;
+        bool left = false;
+#pragma unroll
+        for (int j = 0; j < P; ++j) {
+            const float scaled = rest[j] * finer, rounded = rintf(scaled);
+            whole += (long long)rounded;
+            rest[j] = scaled - rounded;
+            left = left || rest[j] != 0;
+        }
+        sum[k * stride] += double(whole) * power_of_two(grids.exponent + 1 - (k + 1) * bits);
+        if (!left)
+            break;
+    }
 }
 
 // ---------------------------------------------------------------- polynomials

@@ -124,7 +124,7 @@ def mean_slots(found, pixels, dtype, depth):
     Every layer adds GAP's linear part; few layers look at doubt. Loops through these branches are
     longer than the shortest loop by the branches' slots. `found` is a disassembled kernel.
     """
-    marks = {"all": ROOTS[dtype], "linear": "LDS.128", "doubt": "FRND"}
+    marks = {"all": ROOTS[dtype], "linear": "LDS.128", "doubt": "FLOOR"}
     ways = {name: slots(shortest_round(*found, mark), pixels) for name, mark in marks.items()}
     share = len(launch_plan.layers_seen(depth)) / depth
     return {
