@@ -90,6 +90,8 @@ def test_issue_slots_of_a_pixel_pair_and_layer(dtype, bar, tmp_path):
     # The mean over 10 layers: all add GAP's linear part, and two look at doubt.
     mean = nvrtc.mean_slots(found, launch.pixels, dtype, depth=10)
     assert max(*nvrtc.slots(layer, launch.pixels).values(), *mean.values()) <= bar
+    if dtype == "float32":  # the end of a row
+        assert nvrtc.slots(found[0], pixels=2)["fp64"] <= 80
     assert_calls_nothing(found[0])
 
 
