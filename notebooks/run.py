@@ -47,7 +47,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "gaussian_process": {"every": 3, "compared": ("slope",)},
     "infinite_depth": {
         "deepest": 12,
-        "resolved": 0.05,
+        "resolved": 0.1,
         "usual": 11,
         "gammas": (0.25, 0.5, 1.25),
     },
