@@ -1,7 +1,8 @@
 """Averages of decisions: each pass gets ridge regression of its own, and a weight by its evidence.
 
 A pass with mean squared leave-one-out error e gets a weight proportional to e^-4: with few signals
-the errors are alike, and so are the weights; with many signals the better passes prevail.
+the errors are alike, and so are the weights; with many signals the better passes prevail. Where
+noise is expected, e is the mean of the errors at the signals and at noisy copies of them.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ class FittedPass:
     """`Decomposition` of the signals' kernel matrix; None unless variances are wanted."""
     variance_scale: Any
     """σ² of the Gaussian process, (n_outputs,); None unless variances are wanted."""
-    seconds: float
-    """Time of view, matrix and regression."""
+    growth: float = 1.0
+    """Mean squared leave-one-out error at noisy copies, as a multiple of the signals' own."""
+    seconds: float = 0.0
+    """Time of view, matrix, regression and noisy copies."""
 
     def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the kernel matrix of X with the pass' signals, in float64."""
@@ -68,6 +71,7 @@ def fit_pass(
     *,
     landmarks: np.ndarray | None = None,
     variances: bool = False,
+    copies: tuple[np.ndarray, Signals] | None = None,
 ) -> tuple[FittedPass, np.ndarray]:
     r"""Return the fitted pass, and leave-one-out residuals (n_penalties, n_cases, n_outputs).
 
@@ -75,19 +79,23 @@ def fit_pass(
     signals to which the solution is restricted. With `variances` the pass keeps the eigenvectors
     of its matrix, n² numbers. The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n`
     of the Gaussian process maximizes the marginal likelihood of the targets; I/w takes the place
-    of I for cases of weights w.
+    of I for cases of weights w. `copies` are indices of some cases, and the noisy signals.
     """
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
     signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
     spectrum: Decomposition | None
-    scale = None
+    scale = smoother = None
     if landmarks is None:
         unit, spectrum = decompose_in_units(source.kernel(signals, **options), weights)
         residuals = spectrum.leave_one_out(Y, penalties, intercept=True)
         choice = weigh([residuals], error_weights)[0][0]
         coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
         coefficients = coefficients / unit
+        if copies is not None:
+            own = np.eye(len(Y))[:, copies[0]]
+            columns, constants = spectrum.with_intercept(own, penalties[choice])
+            smoother = columns / unit, constants
         if variances:
             scale = np.mean(coefficients * (Y - intercepts), axis=0)
     else:
@@ -125,9 +133,37 @@ def fit_pass(
         intercepts=intercepts,
         spectrum=spectrum if variances else None,
         variance_scale=scale,
-        seconds=time.perf_counter() - start,
     )
-    return fitted, residuals
+    growth = 1.0
+    if copies is not None:
+        clean, counts = residuals[choice, copies[0]], error_weights[copies[0]]
+        noisy = _noisy_residuals(fitted, cases, clean, copies, smoother, options)
+        errors = [counts @ np.mean(left_out**2, axis=1) for left_out in (clean, noisy)]
+        growth = errors[1] / max(errors[0], np.finfo(np.float64).tiny) if errors[1] else 1.0
+    return replace(fitted, growth=growth, seconds=time.perf_counter() - start), residuals
+
+
+def _noisy_residuals(
+    fitted: FittedPass,
+    cases: DistinctCases,
+    clean: np.ndarray,
+    copies: tuple[np.ndarray, Signals],
+    smoother: tuple[np.ndarray, np.ndarray] | None,
+    options: dict[str, Any],
+) -> np.ndarray:
+    """Return residuals at noisy copies, (m, n_outputs), of the fit without the case copied.
+
+    Decisions are linear in the targets. To leave a case out is to take its target less its
+    residual: coefficients and intercepts of the target alone, the `smoother`, tell what changes.
+    With landmarks a case changes its own decision as little as that of its copy.
+    """
+    places, noisy = copies
+    K, targets = fitted.matrix(noisy, options), cases.targets[places]
+    if smoother is None:
+        near = fitted.matrix(take(cases.signals, places), options)
+        return clean + fitted.decide(near) - fitted.decide(K)
+    shares = np.einsum("ij,ji->i", K, smoother[0]) + smoother[1]
+    return targets - fitted.decide(K) + shares[:, None] * clean
 
 
 def decompose_in_units(
@@ -144,24 +180,31 @@ def decompose_in_units(
 
 
 def weigh(
-    residuals: Sequence[np.ndarray], error_weights: np.ndarray
+    residuals: Sequence[np.ndarray], error_weights: np.ndarray, growths: Sequence[float] = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return each pass' choice of a penalty, its error e and its weight, (n_passes,) each.
 
     Leave-one-out residuals (n_penalties, n_cases, n_outputs) of a pass are targets minus decisions
     of the fit without each case. The choice is the place of the penalty with the least mean square
-    e, where cases count with `error_weights`. The weight is proportional to e^-4; the sum is 1.
+    e, where cases count with `error_weights`. The weight is proportional to the power -4 of
+    e (1 + growth) / 2; the sum is 1.
     """
     shares = error_weights / (error_weights.sum() or 1.0)
     means = np.array([(left_out**2).mean(axis=2) @ shares for left_out in residuals])
     choices, errors = means.argmin(axis=1), means.min(axis=1)
     floor = np.maximum(errors, np.finfo(np.float64).tiny)
+    if len(growths):
+        floor = floor * (1 + np.array(growths))
     weights = (floor / floor.min()) ** -_POWER
     return choices, errors, weights / weights.sum()
 
 
 def out_of_fold(
-    residuals: Sequence[np.ndarray], Y: np.ndarray, error_weights: np.ndarray, folds: np.ndarray
+    residuals: Sequence[np.ndarray],
+    Y: np.ndarray,
+    error_weights: np.ndarray,
+    folds: np.ndarray,
+    growths: Sequence[float] = (),
 ) -> np.ndarray:
     """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
 
@@ -171,7 +214,7 @@ def out_of_fold(
     decisions = Y.copy()
     for fold in np.unique(folds):
         inside = folds == fold
-        choices, _, weights = weigh(residuals, np.where(inside, 0.0, error_weights))
+        choices, _, weights = weigh(residuals, np.where(inside, 0.0, error_weights), growths)
         for left_out, choice, weight in zip(residuals, choices, weights, strict=True):
             decisions[inside] -= weight * left_out[choice, inside]
     return decisions

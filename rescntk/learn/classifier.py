@@ -57,8 +57,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     block_statistics : bool or sequence, optional
         Whether standard deviation, minimum and maximum of each block, where there are blocks, are
         appended as channels.
-    standardize : bool or sequence, optional
-        Whether each channel is standardized, except with block statistics.
+    spectra : bool or sequence, optional
+        Whether short-time spectra take the place of the blocks' means: roots of the magnitudes of
+        all frequencies, as channels, in Hann windows of two blocks.
+    standardize : bool, "each" or sequence, optional
+        Whether each channel is standardized over all signals, except with block statistics and
+        spectra; "each" first standardizes each signal by itself, so that offset and gain are lost.
     first_differences : bool, "only" or sequence, optional
         Whether first differences of each channel are appended, or take its place ("only").
     constant : bool or sequence, optional
@@ -81,6 +85,10 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     penalty : float or sequence, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass takes
         the one of least leave-one-out error. The default is the least that rounding errors allow.
+    signal_noise : float, default 0.05
+        Noise that signals to predict may have more than training signals, in standard deviations of
+        their channel. Weights of passes are then also by errors at training signals with such
+        noise. Raising it prefers passes that stand noise; 0 leaves it out.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which the solution is restricted. The default is
         "all" for up to 2000 signals, and 500 for more.
@@ -103,8 +111,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     Attributes
     ----------
     passes_ : dict of ndarray
-        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), weight and
-        seconds. `rescntk.plots.pass_weights` draws the weights.
+        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), growth of
+        the error with noise, as a factor, weight and seconds. `rescntk.plots.pass_weights` draws the weights.
     best_score_, best_score_error_ : float
         Accuracy of leave-one-out decisions on the training signals, and its standard error. Ten
         folds are left out in turn where weights, penalties and offsets are decided, and copies of

@@ -16,41 +16,39 @@ import numpy as np
 
 from ..kernels import gram
 from ..network import Network
-from .views import ONLY, Signals, View, block_size, lengths, take
+from .views import EACH, ONLY, Signals, View, block_size, lengths, moderate_exponent, take
 
 PLAN: tuple[dict[str, Any], ...] = (
-    {"first_differences": True, "block_statistics": True},
-    {"block_statistics": True, "time_scale": 1.0, "max_length": 64},
-    {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9, "max_length": 64},
-    {"first_differences": ONLY, "head": "trace"},
-    {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9},
-    {"first_differences": ONLY, "block_statistics": True, "time_scale": 1.0, "max_length": 32},
-    {"first_differences": ONLY, "block_statistics": True, "filter_size": 3, "max_length": 64},
     {"first_differences": True, "time_scale": 1.0},
+    {"first_differences": True, "block_statistics": True, "max_length": 32},
+    {"spectra": True, "standardize": EACH, "filter_size": 3, "max_length": 16},
+    {"first_differences": ONLY, "head": "trace"},
+    {"spectra": True, "time_scale": 1.0, "filter_size": 3, "max_length": 32},
+    {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9},
+    {"first_differences": True, "block_statistics": True},
+    {"block_statistics": True, "time_scale": 1.0},
+    {"first_differences": ONLY, "block_statistics": True, "time_scale": 1.0, "max_length": 32},
+    {"first_differences": True, "block_statistics": True, "max_length": 128},
+    {"first_differences": ONLY, "filter_size": 3, "input_filter_size": 9, "max_length": 128},
+    {"first_differences": ONLY, "head": "trace", "max_length": 128},
+    {"first_differences": True, "standardize": EACH, "max_length": 128},
+    {"spectra": True, "standardize": EACH, "filter_size": 3},
+    {"first_differences": ONLY, "block_statistics": True, "filter_size": 3},
     {"first_differences": ONLY, "block_statistics": True, "max_length": 256},
     {"first_differences": True, "block_statistics": True, "max_length": 256},
     {"first_differences": True, "block_statistics": True, "max_length": 512},
-    {"first_differences": ONLY, "block_statistics": True, "max_length": 512},
-    {"first_differences": ONLY, "time_scale": 1.0},
-    {"first_differences": True, "time_scale": 1.0, "input_filter_size": 9, "standardize": False},
-    {"block_statistics": True, "time_scale": 1.0},
-    {"first_differences": True, "block_statistics": True, "dilation": 2, "filter_size": 3},
+    {"first_differences": ONLY, "time_scale": 1.0, "max_length": 128},
     {"first_differences": ONLY, "input_filter_size": 9, "max_length": 512},
 )
-"""Passes by value for time. Settings that a pass does not name are in `COMMON`.
+"""Passes by value for time. Settings that a pass does not name are in `COMMON`."""
 
-Accuracies are means on random parts of the training sets of benchmarks/classification.py, measured
-by its option --design (classification_design.md). The first four are the best of 720 combinations
-of a pass over at most 128 time points, two over 64 and one with "trace", which costs next to
-nothing: .866. The next six were added one by one for the greatest gain for their time: .880. Later
-passes were not measured together with these."""
-
-EFFORTS = {"fast": 4, "default": 10, "thorough": len(PLAN)}
+EFFORTS = {"fast": 7, "default": 13, "thorough": len(PLAN)}
 """Number of passes of each effort, from the start of `PLAN`. Raising it takes more time."""
 
 COMMON: dict[str, Any] = {
-    "max_length": 128,
+    "max_length": 64,
     "block_statistics": False,
+    "spectra": False,
     "standardize": True,
     "first_differences": False,
     "constant": True,
@@ -62,15 +60,18 @@ COMMON: dict[str, Any] = {
 }
 """Settings of the passes of `PLAN` unless they say otherwise."""
 
-_AFFORDABLE = 5e11
-"""Pixel pairs times layers that the passes of an effort may cost together. Beyond it the passes
-of least value are left out. Raising it averages more passes over many signals. Chosen as about ten
-minutes on two cores, at the 1.1 ns of benchmarks/results/cpu.md for float64."""
+_AFFORDABLE = {"fast": 6.5e6, "default": 4e7}
+"""Pixel pairs times layers that the passes of an effort may cost for each signal. Beyond it the
+passes of least value are left out. Raising it averages more passes over many signals. Chosen as 10
+and 60 ms on two cores, at the 1.5 ns that float32 takes there for signals of 16 to 128 points."""
+
+_MOST = 5e11
+"""The same for all signals together. Raising it lets "default" take longer than ten minutes."""
 
 _ALWAYS = 3
-"""Passes that are always made, whatever they cost: signals with differences, signals with time,
-and differences. Raising it costs time with many signals. Chosen as the least number that has all
-three."""
+"""Passes that are always made, whatever they cost: signals with differences and time, with block
+statistics, and short-time spectra. Raising it costs time with many signals. Chosen as the least
+number that sees slow and fast changes, and time."""
 
 _SHORTER = (1, 2, 4, 8)
 """Factors by which many signals are shortened until the first passes are affordable. A factor of 2
@@ -115,8 +116,10 @@ class Pass:
         signals = {False: "signals", True: "signals + differences", ONLY: "differences"}
         parts = [signals[view.first_differences]]
         parts += [f"{view.max_length} points"] * (view.max_length is not None)
-        parts += ["block statistics"] * view.block_statistics
+        parts += ["block statistics"] * (view.block_statistics and not view.spectra)
+        parts += ["short-time spectra"] * view.spectra
         parts += ["not standardized"] * (not view.standardize)
+        parts += ["each standardized"] * (view.standardize == EACH)
         parts += [f"time {view.time_scale:g}"] * (view.time_scale > 0)
         parts += [f"filters {network.input_filter_size} and {network.filter_size}"]
         parts += [f"dilation {network.dilation}"] * (network.dilation != 1)
@@ -160,7 +163,7 @@ def plan(
             for name in ("filter_size", "input_filter_size"):
                 values[name] = min(values[name], largest)
             if block == 1:
-                values |= {"block_statistics": False, "max_length": None}
+                values |= {"block_statistics": False, "spectra": False, "max_length": None}
             if shortened == 1:
                 values["first_differences"] = False
             head = values.pop("head")
@@ -178,19 +181,34 @@ def plan(
 
 
 def affordable(
-    passes_of: Callable[..., Sequence[Pass]], X: Signals, n_landmarks: int
+    passes_of: Callable[..., Sequence[Pass]], X: Signals, n_landmarks: int, effort: str
 ) -> list[Pass]:
     """Return the first passes, at least three, that are affordable together for signals X.
 
-    `passes_of` is `plan` with all arguments but `shorter`. Where three passes are too many, signals
+    `passes_of` is `plan` of an effort with all arguments but `shorter`. Where three passes are too many, signals
     are shortened to a half, a quarter or an eighth.
     """
+    most = min(_AFFORDABLE[effort] * len(X), _MOST)
     for shorter in _SHORTER:
         passes = passes_of(shorter=shorter)
         total = np.cumsum([each_pass.work(X, n_landmarks) for each_pass in passes])
-        if total[:_ALWAYS].max() <= _AFFORDABLE:
+        if total[:_ALWAYS].max() <= most:
             break
-    return [p for i, p in enumerate(passes) if i < _ALWAYS or total[i] <= _AFFORDABLE]
+    return [p for i, p in enumerate(passes) if i < _ALWAYS or total[i] <= most]
+
+
+def unseen_share(passes: Sequence[Pass], X: Signals) -> float:
+    """Return the share of the signals' energy that is faster than the shortest blocks of means.
+
+    Where blocks have b points, means hide all frequencies above 1/(2b). Spectra hide none.
+    """
+    length = int(lengths(X).max())
+    block = min(1 if p.view.spectra else block_size(length, p.view.max_length) for p in passes)
+    energy, exponent = np.zeros(2), moderate_exponent(X)
+    for x in X if block > 1 else ():
+        powers = np.abs(np.fft.rfft(np.ldexp(x, -exponent))) ** 2
+        energy += powers[:, 1:].sum(), powers[:, x.shape[1] // (2 * block) + 1 :].sum()
+    return float(energy[1] / (energy[0] or 1.0))
 
 
 def in_time(

@@ -34,12 +34,13 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Parameters
     ----------
-    effort, max_length, block_statistics, standardize, first_differences, constant, time_scale
+    effort, max_length, block_statistics, spectra, standardize, first_differences, constant
         As for `ResidualKernelClassifier`, as all parameters.
-    filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks, random_state
+    time_scale, filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks, random_state
     engine, dtype, n_jobs, verbose
     penalty : float or sequence, optional
         The default also has 1e-4, 1e-3 … 10.
+    signal_noise : float, default 0.0
 
     Attributes
     ----------

@@ -15,6 +15,9 @@ lengths, (n_channels, n_timepoints) each."""
 ONLY = "only"
 """Value of `first_differences` that drops the signals themselves."""
 
+EACH = "each"
+"""Value of `standardize` that first standardizes each signal by itself."""
+
 _ROUNDING = 10
 """Largest standard deviation that counts as 0, in units of eps times the channel's largest value.
 Raising it leaves more channels undivided. Chosen as a margin over rounding errors, not measured."""
@@ -53,6 +56,17 @@ def moderate_exponent(X: Signals) -> int:
     return 0 if abs(exponent) <= _ORDINARY else exponent
 
 
+def with_noise(
+    X: Signals, cases: np.ndarray, share: float, generator: np.random.RandomState
+) -> Signals:
+    """Return noisy copies of some cases; the noise has a share of the channels' deviations."""
+    exponent = moderate_exponent(X)
+    moderate = each(lambda x: np.ldexp(x, -exponent), X)
+    deviation = share * standard_scale(moderate, np.ones(len(X)))[1][:, None]
+    noisy = each(lambda x: x + deviation * generator.standard_normal(x.shape), take(moderate, cases))
+    return each(lambda x: np.ldexp(x, exponent), noisy)
+
+
 def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and the standard deviation of each channel, (n_channels,) each.
 
@@ -72,6 +86,8 @@ class View:
     """Settings by which signals are prepared for the network, and the scales that `fit` measures.
 
     `ResidualKernelClassifier` documents the settings; their defaults leave the signals unchanged.
+    Steps in order: each signal by itself, blocks, scales, differences, more channels. Blocks alone
+    change the number of points: a point of the view belongs to the time points of its block.
     The longest training signal decides the length of a block. First differences, central inside a
     signal, are scaled to the standard deviation of their channel. The constant channel has the root
     mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
@@ -80,10 +96,11 @@ class View:
 
     max_length: int | None = None
     block_statistics: bool = False
-    standardize: bool = False
+    standardize: bool | str = False
     first_differences: bool | str = False
     constant: bool = False
     time_scale: float = 0.0
+    spectra: bool = False
     block: int = field(default=1, compare=False)
     """Number of time points that are averaged; 1 leaves signals unchanged."""
     exponent: int = field(default=0, compare=False)
@@ -104,7 +121,9 @@ class View:
         view = replace(self, block=block, exponent=moderate_exponent(X))
         shortened = each(view._scaled, X)
         mean, scale = np.zeros(len(shortened[0])), np.ones(len(shortened[0]))
-        if self.block_statistics and block > 1:
+        if block > 1 and self.spectra:
+            scale[:] = np.sqrt(np.mean(_root_mean_square(shortened, weights) ** 2))
+        elif block > 1 and self.block_statistics:
             scale = _root_mean_square(shortened, weights)
         elif self.standardize:
             mean, scale = standard_scale(shortened, weights)
@@ -139,7 +158,13 @@ class View:
         return np.concatenate(parts, axis=1)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        X = shorten(np.ldexp(X, -self.exponent), self.block, self.block_statistics)
+        X = np.ldexp(X, -self.exponent)
+        if self.standardize == EACH:
+            X = _standardized(X)
+        if self.spectra:
+            X = short_time_spectra(X, self.block)
+        else:
+            X = shorten(X, self.block, self.block_statistics)
         return (X - self.mean[:, None]) / self.scale[:, None]
 
     def _with_differences(self, X: np.ndarray) -> np.ndarray:
@@ -173,6 +198,32 @@ def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.nda
     variances = np.add.reduceat(deviations**2, starts, axis=2) / sizes
     least, most = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
     return np.concatenate([means, np.sqrt(variances), least, most], axis=1)
+
+
+def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
+    """Return roots of short-time spectra, (n_cases, n_channels · (block + 1), n_blocks).
+
+    The spectrum of a block has the magnitudes of its Fourier transform in a Hann window of twice
+    its length, by channel and rising frequency. Blocks of 1 leave the signals unchanged.
+    """
+    if block == 1:
+        return X
+    n, channels, length = X.shape
+    n_blocks = -(-length // block)
+    before = block // 2
+    after = (n_blocks + 1) * block - length - before
+    padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
+    parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
+    hann_window = np.hanning(2 * block + 1)[:-1]
+    magnitudes = np.abs(np.fft.rfft(parts * hann_window, axis=3))
+    return np.sqrt(magnitudes).transpose(0, 1, 3, 2).reshape(n, -1, n_blocks)
+
+
+def _standardized(X: np.ndarray) -> np.ndarray:
+    """Return signals less their own means, divided by their own deviations, channel by channel."""
+    deviation = X.std(axis=2, keepdims=True)
+    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max(axis=2, keepdims=True)
+    return (X - X.mean(axis=2, keepdims=True)) / np.where(deviation > rounding, deviation, 1.0)
 
 
 def _weighted_points(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .style import BLUE, axes
 
-_MEASURED = ("weight", "error", "seconds", "penalty")
+_MEASURED = ("weight", "error", "growth", "seconds", "penalty")
 """Columns that are no settings of a pass."""
 
 

@@ -14,6 +14,9 @@ ONE = {
     "standardize": False,
     "first_differences": False,
     "time_scale": 0.0,
+    "spectra": False,
+    "max_length": 128,
+    "signal_noise": 0.0,
     "dtype": "float64",
 }
 """Parameters of an average over one pass."""

@@ -10,6 +10,7 @@ from rescntk.learn import (
     average,
     base,
     classifier,
+    views,
 )
 from rescntk.learn.inputs import find_cases
 from tests import tolerances
@@ -149,3 +150,33 @@ def test_a_mixture_is_wider_than_its_parts(rng):
         second = second + weight * (fitted.variance(K) + fitted.decide(K) ** 2)
     together = second - mean**2
     np.testing.assert_allclose((deviation / model.target_scale_) ** 2, together, rtol=1e-9)
+
+
+@pytest.mark.parametrize("landmarks", [None, 12])
+def test_noise_that_training_does_not_have(landmarks, rng):
+    """Errors at noisy copies: by refits without the case; with landmarks close to it."""
+    X, y = waves(rng, 30, 3)
+    options = QUICK | {"signal_noise": 0.3, "random_state": 2, "penalty": 1e-2}
+    model = ResidualKernelClassifier(landmarks=landmarks, **options).fit(X, y)
+    cases, state = find_cases(X, y[:, None], np.ones(30)), np.random.RandomState(2)
+    state.permutation(30)
+    S = np.sort(state.permutation(30)[:12]) if landmarks else np.arange(30)
+    places = state.permutation(30)
+    noisy = views.with_noise(cases.signals, places, 0.3, state)
+    Y = targets_of(cases.targets[:, 0])
+    matrices, new = (mean_of_kernels(model, Z, cases.signals) for Z in (cases.signals, noisy))
+    for row, (K, k) in enumerate(zip(matrices, new, strict=True)):
+        errors = np.empty((2, 30))
+        for i, case in enumerate(places):
+            rest = np.delete(np.arange(30), case)
+            A, B = np.hstack([K[:, S], np.ones((30, 1))]), np.zeros((len(S) + 1, len(S) + 1))
+            B[:-1, :-1] = 1e-2 * K[np.ix_(S, S)]
+            solution = np.linalg.solve(A[rest].T @ A[rest] + B, A[rest].T @ Y[rest])
+            for e, values in zip(errors, (K[case, S], k[i, S]), strict=True):
+                e[i] = np.mean((np.append(values, 1.0) @ solution - Y[case]) ** 2)
+        clean, with_noise = errors.mean(axis=1)
+        close = 1e-6 if landmarks is None else 0.2
+        assert model.passes_["growth"][row] == pytest.approx(with_noise / clean, rel=close)
+    table = model.passes_
+    weights = (table["error"] * (1 + table["growth"])) ** -4.0
+    np.testing.assert_allclose(table["weight"], weights / weights.sum(), rtol=1e-6)

@@ -1,5 +1,6 @@
 """Plans of passes, their kernels, and the schedule of their time."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -43,7 +44,8 @@ def test_given_settings_take_the_place_of_the_plans():
     assert {one.network.filter_size for one in found} == {3, 5}
     assert [one.network.filter_size for one in found[:2]] == [3, 5]
     alone = plan(X, head="gap", filter_size=99, input_filter_size=1, first_differences=False,
-                 time_scale=0.5, standardize=True, constant=False, dilation=2)  # fmt: skip
+                 time_scale=0.5, standardize=True, constant=False, dilation=2, spectra=False,
+                 max_length=99)  # fmt: skip
     assert len(alone) == 1 and alone[0].network.filter_size == 23
     assert alone[0].network.dilation == 2
     assert alone[0].describe() == "signals, time 0.5, filters 1 and 23, dilation 2, gap"
@@ -76,16 +78,16 @@ def test_a_limit_in_seconds(rng, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "length", "block"), [(10, 100, 1), (20_000, 100, 1), (50_000, 128, 2), (100_000, 512, 16)]
+    ("n", "length", "block"), [(10, 100, 2), (40_000, 100, 2), (150_000, 128, 4), (400_000, 512, 32)]
 )
 def test_many_signals_have_fewer_passes_over_shorter_signals(n, length, block):
     X = np.broadcast_to(0.0, (n, 1, length))
-    m, planned = base.count_landmarks(None, n), partial(passes.plan, 10, {}, X, **REST)
-    kept = passes.affordable(planned, X, m)
+    m, planned = base.count_landmarks(None, n), partial(passes.plan, 13, {}, X, **REST)
+    kept = passes.affordable(planned, X, m, "default")
     work = [one.work(X, m) for one in kept]
     assert len(kept) >= 3 and (len(kept) == len(planned())) == (n == 10)
     assert views.block_size(length, kept[0].view.max_length) == block
-    assert sum(work) <= passes._AFFORDABLE
+    assert sum(work) <= min(passes._MOST, n * passes._AFFORDABLE["default"])
     model = ResidualKernelClassifier(max_length=512)
     found, _ = model._plan(check_several(model), X, m)
     assert {one.view.max_length for one in found} == {None}  # a given length stays
@@ -98,3 +100,16 @@ def test_effort_in_seconds(rng):
     fast = ResidualKernelClassifier(effort="fast").fit(X, y)
     default = ResidualKernelClassifier().fit(X, y)
     assert 1 < len(fast.passes_["weight"]) < len(default.passes_["weight"])
+
+
+def test_changes_that_no_pass_sees_are_named(rng):
+    """Tones of six points a period, under blocks of 20: unseen without spectra."""
+    X = np.sin(np.arange(600) * np.pi / 3 + rng.uniform(0, 6, (10, 1, 1)))
+    slow, y = X + 5 * np.sin(np.arange(600) / 100), np.arange(10) % 2
+    options = {"effort": "fast", "max_length": 30}
+    with pytest.warns(UserWarning, match="100% of the signals' energy is in changes faster"):
+        ResidualKernelClassifier(spectra=False, **options).fit(X, y)
+    for signals, given in ((X, {}), (slow, {"spectra": False})):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ResidualKernelClassifier(**options | given).fit(signals, y)

@@ -95,3 +95,44 @@ def test_lists_are_seen_as_arrays(view, rng):
     assert all(np.isfinite(x).all() for x in seen)
     alone = view.fit(ragged)([ragged[1]])
     assert (alone[0] == seen[1]).all()
+
+
+def test_offset_and_gain_of_each_signal_are_lost(rng):
+    X = rng.standard_normal((6, 2, 40))
+    X[0, 0] = 3.0  # a constant channel stays constant
+    view = views.View(20, standardize=views.EACH).fit(X)
+    gain, offset = rng.uniform(0.1, 9, (6, 2, 1)), rng.uniform(-9, 9, (6, 2, 1))
+    np.testing.assert_allclose(view(gain * X + offset), view(X), atol=1e-12)
+    assert (views.View(20).fit(X)(X + 1) != views.View(20).fit(X)(X)).any()
+
+
+@pytest.mark.parametrize("length", [40, 37])
+def test_short_time_spectra(length, rng):
+    """Against sums of cosines and sines; blocks of 5 hide a tone from means, not from spectra."""
+    X = rng.standard_normal((3, 2, length))
+    found = views.short_time_spectra(X, 5)
+    assert found.shape == (3, 12, 8)
+    window = np.sin(np.pi * np.arange(10) / 10) ** 2
+    for i, channel, k, start in ((0, 0, 0, 5), (1, 0, 2, 10), (2, 1, 5, 35)):
+        part = np.zeros(10)
+        inside = X[i, channel, start - 2 : start + 8]  # two blocks around block start / 5
+        part[: len(inside)] = window[: len(inside)] * inside
+        sums = part @ np.exp(-2j * np.pi * k * np.arange(10) / 10)
+        expected = np.sqrt(abs(sums))
+        np.testing.assert_allclose(found[i, 6 * channel + k, start // 5], expected, rtol=1e-10)
+    assert views.short_time_spectra(X, 1) is X
+    view = views.View(8, spectra=True).fit(X)
+    np.testing.assert_allclose(np.mean(view(X) ** 2), 1)
+    tone = np.sin(2 * np.pi * np.arange(40) / 5)[None, None]
+    assert abs(views.shorten(tone, 5)).max() < 1e-12 < views.short_time_spectra(tone, 5)[0, 2].min()
+
+
+def test_noisy_copies_have_a_share_of_the_deviation(rng):
+    X = rng.standard_normal((40, 2, 500)) * [[1.0], [100.0]] + 7
+    cases = np.arange(30)[::-1]
+    for signals in (X, list(X)):
+        noisy = views.with_noise(signals, cases, 0.1, np.random.RandomState(0))
+        noise = np.array(noisy) - X[cases]
+        np.testing.assert_allclose(noise.std(axis=(0, 2)), [0.1, 10.0], rtol=0.02)
+    huge = views.with_noise(np.ldexp(X, 900), cases, 0.1, np.random.RandomState(0))
+    np.testing.assert_allclose(np.ldexp(huge, -900) - X[cases], noise, atol=1e-10)
