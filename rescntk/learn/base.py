@@ -173,7 +173,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         if unseen > _UNSEEN:
             warnings.warn(
                 f"{unseen:.0%} of the signals' energy is in changes faster than the blocks that "
-                f"passes average, so that no pass sees it: spectra=(False, True) adds passes that do",
+                f"passes average: no pass sees it; spectra=(False, True) adds passes that do",
                 stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
@@ -236,7 +236,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         )
         if effort == "thorough":
             return passes(), limit
-        return affordable(passes, X, n_landmarks, cast(str, effort)), limit
+        return affordable(passes, X, n_landmarks, effort), limit
 
     def _finish(self, score: str, spread: np.ndarray, weights: np.ndarray, start: float) -> None:
         """Set the error of the best score, given its cases' deviations and weights; print it."""

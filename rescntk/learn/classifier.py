@@ -111,8 +111,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     Attributes
     ----------
     passes_ : dict of ndarray
-        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), growth of
-        the error with noise, as a factor, weight and seconds. `rescntk.plots.pass_weights` draws the weights.
+        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), the factor
+        by which the error grows with `signal_noise`, weight and seconds.
+        `rescntk.plots.pass_weights` draws the weights.
     best_score_, best_score_error_ : float
         Accuracy of leave-one-out decisions on the training signals, and its standard error. Ten
         folds are left out in turn where weights, penalties and offsets are decided, and copies of

@@ -63,7 +63,9 @@ def with_noise(
     exponent = moderate_exponent(X)
     moderate = each(lambda x: np.ldexp(x, -exponent), X)
     deviation = share * standard_scale(moderate, np.ones(len(X)))[1][:, None]
-    noisy = each(lambda x: x + deviation * generator.standard_normal(x.shape), take(moderate, cases))
+    noisy = each(
+        lambda x: x + deviation * generator.standard_normal(x.shape), take(moderate, cases)
+    )
     return each(lambda x: np.ldexp(x, exponent), noisy)
 
 
@@ -208,7 +210,7 @@ def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     """
     if block == 1:
         return X
-    n, channels, length = X.shape
+    n, _, length = X.shape
     n_blocks = -(-length // block)
     before = block // 2
     after = (n_blocks + 1) * block - length - before

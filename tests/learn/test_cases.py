@@ -7,7 +7,13 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.learn.inputs import find_cases
 from tests.learn.cases import ONE, bordered, mean_of_kernels, refitted, waves
 
-SETTINGS = {"constant": True, "max_length": 12, "block_statistics": True, "time_scale": 1.0}
+SETTINGS = {
+    "constant": True,
+    "signal_noise": 0.1,
+    "max_length": 12,
+    "block_statistics": True,
+    "time_scale": 1.0,
+}
 VIEWED = ONE | SETTINGS | {"standardize": True, "first_differences": True}
 
 
@@ -28,6 +34,7 @@ def test_cases_by_hand(rng):
     assert len(ragged.signals) == 5 and sorted(ragged.weights) == [5 / 6] * 4 + [10 / 6]
 
 
+@pytest.mark.filterwarnings("ignore:.*changes faster")
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("landmarks", [None, 6])
 def test_weights_are_repetitions_in_any_order(lists, landmarks, rng):

@@ -78,7 +78,8 @@ def test_a_limit_in_seconds(rng, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "length", "block"), [(10, 100, 2), (40_000, 100, 2), (150_000, 128, 4), (400_000, 512, 32)]
+    ("n", "length", "block"),
+    [(10, 100, 2), (40_000, 100, 2), (150_000, 128, 4), (400_000, 512, 32)],
 )
 def test_many_signals_have_fewer_passes_over_shorter_signals(n, length, block):
     X = np.broadcast_to(0.0, (n, 1, length))
