@@ -5,7 +5,7 @@ from typing import Any
 
 from . import activations, engines, literature, regression, theory
 from ._version import __version__
-from .kernels import CGPK, CNTK, Kernel, ResCGPK, ResCNTK, gram, pixel_pairs
+from .kernels import CGPK, CNTK, Kernel, ResCGPK, ResCNTK, gram, pixel_pairs, pixel_shares
 from .network import Network
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "gram",
     "literature",
     "pixel_pairs",
+    "pixel_shares",
     "regression",
     "theory",
 ]

@@ -40,6 +40,7 @@ def test_a_gram_larger_than_the_free_memory_is_refused_before_work(engine, free,
             lambda: rk.pixel_pairs(NETWORK, X[:20], engine=engine),
             "the NTK, 20 × 20 × 8 × 8 numbers",
         ),
+        (lambda: rk.pixel_shares(NETWORK, X, engine=engine), "the NTK, 100 × 100 × 8 numbers"),
     ):
         with pytest.raises(MemoryError, match=f"^{what} {says}"):
             call()

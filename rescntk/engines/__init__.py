@@ -97,6 +97,11 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
         )
+    if request.shares:
+        return (
+            "it adds up whole rows, and shares are sums over the rows at each pixel; the reference "
+            "engine takes CuPy's arrays too"
+        )
     if isinstance(X, SignalList):
         return "it takes signals of one length, and these have different lengths"
     return None

@@ -36,6 +36,10 @@ class Request:
     copied_bytes : int
         Memory per result of one kind, at all depths, that the caller will need for copies in
         another dtype or order. 0 if the caller changes the results in place.
+    shares : bool
+        Whether kernels, of the heads "trace" and "gap", are wanted as shares of the pixels of the
+        left signals: results have an axis (d,) more, over which they add up to the kernels. The
+        right signals are given, also where they are the left ones.
     """
 
     network: Network
@@ -45,11 +49,13 @@ class Request:
     dtype: str = "float64"
     threads: int | None = None
     copied_bytes: int = 0
+    shares: bool = False
 
     @property
     def summed(self) -> bool:
         """True if F is wanted as a sum over pixels alone, and the activation does not need F."""
-        return self.network.activation == "relu" and self.head in ("trace", "gap")
+        summed = self.head in ("trace", "gap") and not self.shares
+        return self.network.activation == "relu" and summed
 
     def result_bytes(self, pairs: int) -> int:
         """Return the bytes of the results of `pairs` pairs, when most of them are held.
@@ -67,7 +73,7 @@ class ScaledKernel:
 
     The kernel of cases i and k at the t-th depth is
     ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
-    scale. The diagonal has no axis k. Pixel pairs have two more axes (j, j').
+    scale. The diagonal has no axis k. Pixel pairs have two more axes (j, j'), shares have (j,).
     """
 
     values: dict[str, Array]

@@ -191,9 +191,9 @@ class ReferenceGram:
 
     def results(self, *cases: int) -> dict[str, Array]:
         """Return arrays for results, (depths, *cases, …) for each kind."""
-        tail = (self._longest, self._longest) if self.request.head == "pixels" else ()
-        shape = (len(self.request.depths), *cases, *tail)
-        return {kind: self.xp.empty(shape) for kind in self.request.kinds}
+        axes = 2 if self.request.head == "pixels" else int(self.request.shares)
+        shape = (len(self.request.depths), *cases, *[self._longest] * axes)
+        return {kind: self.xp.zeros(shape) for kind in self.request.kinds}
 
     def scaled(self, values: dict[str, Array]) -> ScaledKernel:
         """Return finished values with the scales of both sides."""

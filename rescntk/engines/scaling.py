@@ -122,6 +122,8 @@ class Scaling:
         The factor on inner products of the input's pixels.
     equivariant : bool
         True for the head "equivariant".
+    shares : bool
+        As in the request.
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
     common_bounds : array (2, depths asked for)
@@ -136,6 +138,7 @@ class Scaling:
         self.network = net = request.network
         self.depths, self.depth = request.depths, request.depths[-1]
         self.request_head, self._sums_features = request.head, request.summed
+        self.shares = request.shares
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
         self.activation = activation_of(net)

@@ -38,7 +38,7 @@ reasoning.
 
 
 class SignalTables(NamedTuple):
-    """Tables of the pixels of some signals; the first three are of pixels, the others of signals.
+    """Tables of the pixels of some signals; the first four are of pixels, the others of signals.
 
     "Joined" tables have one axis of pixels in the place of (pixel, case), in which the signals
     follow one another: they serve signals of any lengths.
@@ -52,6 +52,8 @@ class SignalTables(NamedTuple):
     # (features, d, cases), float64, each pixel's vector as given: rounded unit vectors may be equal
     # where vectors are not. No features for homogeneous activations.
     vectors: Array
+    # (channels, d, cases), float64, the part of each pixel in `means`. No channels but for shares.
+    mean_parts: Array
 
     # (cases,), the number by which each signal was divided.
     scale: Array
@@ -103,6 +105,7 @@ class Input(NamedTuple):
     means: Array  # as in `SignalTables`
     scale: Array  # as in `SignalTables`
     vectors: Array  # each pixel's vector, (features, d, cases), float64
+    mean_parts: Array  # as in `SignalTables`
 
 
 def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
@@ -124,6 +127,10 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     means = xp.zeros((X.shape[0], X.shape[2]))
     if scaling.adds_mean:
         means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
+    mean_parts = X[:0]
+    if scaling.adds_mean and scaling.shares:
+        factor = math.sqrt(scaling.input_scale) / (net.input_filter_size * scaling.d)
+        mean_parts = factor * circular_sum(X.swapaxes(0, 1), *net.input_filter).swapaxes(0, 1)
     if windows:
         if net.input_filter_size > 1:
             X = xp.concatenate([xp.roll(X, -tap, axis=1) for tap in net.input_filter.taps])
@@ -138,11 +145,12 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     variance = energy * (scaling.input_scale / net.input_filter_size)
     if homogeneous:
         size = xp.sqrt(_squared_size(scaling, xp, variance))
-        variance = xp.where(size > 0, variance / xp.where(size > 0, size, 1.0) ** 2, 0.0)
-        means = means / xp.where(size > 0, size, 1.0)
+        divisor = xp.where(size > 0, size, 1.0)
+        variance = xp.where(size > 0, variance / divisor**2, 0.0)
+        means, mean_parts = means / divisor, mean_parts / divisor
         with np.errstate(over="ignore"):  # an infinite scale is reported with the results
             scale = size * scale
-    return Input(unit_vectors, variance, means, scale, X)
+    return Input(unit_vectors, variance, means, scale, X, mean_parts)
 
 
 def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTables:
@@ -156,7 +164,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
         If the signals are too large for an activation that is not homogeneous.
     """
     xp, activation, depths = array_module(X), scaling.activation, scaling.depths
-    unit_vectors, variance, means, scale, vectors = read_input(scaling, X, windows)
+    unit_vectors, variance, means, scale, vectors, mean_parts = read_input(scaling, X, windows)
     n, number = len(scale), scaling.depth + 1
     exponents = xp.zeros((number, n), dtype=np.int64)
     sizes, bounds = xp.zeros((2, len(depths), n)), xp.zeros((2, len(depths), n))
@@ -185,8 +193,9 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     else:
         scaling.check_peaks(xp, peaks)
     return SignalTables(
-        unit_vectors, layers, vectors, scale, means, bounds, exponents, sizes, amplification
-    )
+        unit_vectors, layers, vectors, mean_parts, scale, means, bounds, exponents, sizes,
+        amplification,
+    )  # fmt: skip
 
 
 def _linear_exponent(scaling: Scaling, xp: ModuleType, peak: Array, n_channels: int) -> Array:

@@ -48,18 +48,21 @@ class Tile:
     def compute(self, out: dict[str, Array], masses: tuple[Masses, Masses] | None = None) -> Array:
         """Compute the kernels of the tile.
 
-        `out` has the axes (depth, left case, right case); there is one left case if the tile is
-        `paired`. With F⁰ at x = z of both sides, `masses`, kernels are computed in deficits.
-        Returns True where the distance form has lost digits, (left case, right case).
+        `out` has the axes (depth, left case, right case), and (j,) for shares; there is one left
+        case if the tile is `paired`. With F⁰ at x = z of both sides, `masses`, kernels are computed
+        in deficits. Returns True where the distance form has lost digits, (left case, right case).
         """
         xp, depths, head = self.xp, self.request.depths, self.request.head
+        if self.request.shares:  # longer left signals have more
+            out = {kind: value[..., : self.rows.left] for kind, value in out.items()}
         sides = self._sides(self.rows)
         means: dict[tuple[str, int], _Mean] = {}
         if head in ("trace", "gap"):
             left, right = (side.cases(side.tables.bounds) for side in sides)
-            bounds, pairs = left * right, self.rows.pixel_pairs
+            bounds = left * right
             for kind, t in product(self.request.kinds, range(len(depths))):
-                means[kind, t] = _Mean(bounds[KINDS.index(kind), t], pairs, out[kind][t])
+                bound, to = bounds[KINDS.index(kind), t], out[kind][t]
+                means[kind, t] = _Mean(bound, self.rows, to, self.request.shares)
         doubt = xp.zeros((1 if self.paired else len(self.left.scale), len(self.rows.rights)))
         errors = None
         if may_be_unresolved(self.scaling, self.left, self.right):
@@ -110,10 +113,24 @@ class Tile:
         return left, right
 
     def _add_mean(self, out: dict[str, Array], sides: tuple[Side, Side]) -> None:
-        """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged."""
+        """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged.
+
+        Shares get each pixel's part of x̄ · z̄.
+        """
         left, right = ([side.cases(mean) for mean in side.tables.means] for side in sides)
+        shares = self.request.shares
+        if shares:  # a row of each pair has its left pixels
+            side = self._sides(Rows.of(self.rows.left, self.rows.rights, all_offsets=False))[0]
+            left = [side.axes(part)[..., 0] for part in side.tables.mean_parts]
         linear = exact_sum.pairwise(one * other for one, other in zip(left, right, strict=True))
-        self.scaling.add_mean(out, linear, lambda depth: tangent_scale(sides, depth))
+        if shares:
+            linear = self.xp.moveaxis(linear, 0, -1)
+
+        def scale(depth: int) -> Array:
+            found = tangent_scale(sides, depth)
+            return found[..., None] if shares else found
+
+        self.scaling.add_mean(out, linear, scale)
 
     def _scatter(self, kernel: Array, rows: Rows, out: Array) -> None:
         """Write rows (j, left, row, 1) to pixel pairs (left, right, j, j')."""
@@ -126,25 +143,27 @@ class Tile:
 class _Mean:
     """Means over pixel pairs of kernels (left, right case), in any order of the terms.
 
-    `bound` is a bound on the terms, and `pixel_pairs`, (right cases,), their number. The means are
-    written to `out`.
+    `bound` is a bound on the terms, of all `rows`. The means are written to `out`. Of `shares`,
+    only the sums over rows are taken: `out` has one more axis (j,).
     """
 
-    def __init__(self, bound: Array, pixel_pairs: np.ndarray, out: Array) -> None:
-        xp = array_module(out)
-        grids = exact_sum.grids(xp, bound, pixel_pairs)
-        self._grids = [xp.broadcast_to(grid, out.shape) for grid in grids]
-        self._totals = [xp.zeros_like(out) for _ in grids]
-        self._pixel_pairs, self._out = xp.asarray(pixel_pairs), out
+    def __init__(self, bound: Array, rows: Rows, out: Array, shares: bool) -> None:
+        xp, pixel_pairs = array_module(out), rows.pixel_pairs
+        self._out = xp.moveaxis(out, -1, 0) if shares else out
+        grids = exact_sum.grids(xp, bound, pixel_pairs // rows.left if shares else pixel_pairs)
+        self._grids = [xp.broadcast_to(grid, self._out.shape[-2:]) for grid in grids]
+        self._totals = [xp.zeros(self._out.shape) for _ in grids]
+        self._pixel_pairs, self._shares = xp.asarray(pixel_pairs), shares
 
     def add(self, rows: Rows, terms: Array) -> None:
-        """Add the sum of `terms`, (j, left case, row, 1), over j and rows, exactly."""
+        """Add the sums of `terms`, (j, left case, row, 1), exactly."""
         shape, ones = terms.shape, array_module(terms).ones(len(terms))
         grids = [rows.spread(grid) for grid in self._grids]
         parts = exact_sum.split(terms.astype(np.float64), grids)
         for total, part in zip(self._totals, parts, strict=True):
-            over_pixels = ones @ part.reshape(shape[0], -1)
-            total += rows.total(over_pixels.reshape(shape[1:]))
+            if not self._shares:
+                part = (ones @ part.reshape(shape[0], -1)).reshape(shape[1:])
+            total += rows.total(part)
 
     def write(self) -> None:
         self._out[...] = exact_sum.total(self._totals) / self._pixel_pairs

@@ -1,4 +1,4 @@
-"""The kernels that users call: `Kernel`, its four named kinds, `gram` and `pixel_pairs`."""
+"""The kernels that users call: `Kernel`, its four named kinds, and `gram`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from ..engines.errors import may_cancel
 from ..network import Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
+from .pixels import pixel_pairs, pixel_shares
+
+__all__ = [
+    "CGPK",
+    "CNTK",
+    "Kernel",
+    "ResCGPK",
+    "ResCNTK",
+    "gram",
+    "pixel_pairs",
+    "pixel_shares",
+]
 
 
 @dataclass(frozen=True)
@@ -287,49 +299,6 @@ def gram(
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
     return _GRAMS[call.kinds](*results.values())
-
-
-@default_errors()
-def pixel_pairs(
-    network: Network,
-    X: ArrayT | Sequence[ArrayT],
-    Z: ArrayT | Sequence[ArrayT] | None = None,
-    *,
-    kind: str = "ntk",
-    engine: str = "auto",
-    dtype: str = "float64",
-    threads: int | None = None,
-    progress: bool = False,
-) -> ArrayT:
-    """Return the equivariant kernel at every pair of pixels, (n_cases, m_cases, d, d).
-
-    ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal of the last two axes is
-    "trace", the mean over both axes is "gap". Rounding errors are relative to the mean energy of
-    the signals, not to the energy of the two pixels.
-
-    Parameters
-    ----------
-    network : Network
-        The infinitely wide network.
-    X, Z, engine, dtype, threads, progress
-        As for calling a `Kernel`.
-    kind : {"gpk", "ntk"}, default "ntk"
-        The kind of kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import rescntk as rk
-    >>> X = np.random.default_rng(0).standard_normal((2, 3, 8))
-    >>> rk.pixel_pairs(rk.Network(depth=2), X).shape
-    (2, 2, 8, 8)
-    """
-    check_choice(kind, "kind", KINDS)
-    call = KernelCall(network, X, Z, "pixels", (kind,), None, engine, dtype, threads, progress)
-    call.check_memory()
-    scaled = call.gram()
-    left = scaled.left[:, None, None, None]
-    return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
 
 
 class Gram(NamedTuple):

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any, cast
@@ -55,6 +56,7 @@ class KernelCall:
 
     `depths` are in the caller's order; `order` has their places among the depths that the engine
     computes. `in_place` tells whether its values have the depths and the dtype asked for.
+    With `shares` (`Request.shares`), Z is given where it is X, too.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class KernelCall:
         dtype: str,
         threads: int | None,
         progress: bool = False,
+        shares: bool = False,
     ) -> None:
         check_network(network)
         self.network = network
@@ -77,6 +80,8 @@ class KernelCall:
         self.dtype = np.dtype(check_dtype(dtype))
         self._check_network()
         self.X, self.Z = check_batches(X, Z, head)
+        if shares and self.Z is None:
+            self.Z = self.X
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
         self.order = [ladder.index(depth) for depth in self.depths]
@@ -85,7 +90,7 @@ class KernelCall:
         # Networks that are not homogeneous lose digits of small and of deep kernels: their rows
         # are float64 always (docs/theory/erf.md).
         working = self.dtype.name if activation_of(network).homogeneous else "float64"
-        self.request = Request(network, head, self.kinds, ladder, working, threads, copied)
+        self.request = Request(network, head, self.kinds, ladder, working, threads, copied, shares)
         self.progress = check_flag(progress, "progress")
         # Engines hold two numbers for each pixel and layer of a left and of a right signal
         # (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.
@@ -126,7 +131,11 @@ class KernelCall:
         if library(self.X) is not np:  # a device's memory is the engine's affair
             return
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
-        axes = [n, m, *[self.length] * (2 if self.request.head == "pixels" else 0)]
+        axes = [n, m]
+        if self.request.shares:
+            axes += [channels_and_length(self.X)[1]]
+        elif self.request.head == "pixels":
+            axes += [self.length] * 2
         kinds = " and ".join(kind.upper() for kind in self.kinds)
         depths = f", at {len(self.depths)} depths," * (len(self.depths) > 1)
         check_free_memory(
@@ -146,10 +155,11 @@ class KernelCall:
 
     def diagonal(self, signals: Batch, progress: bool = False) -> ScaledKernel:
         """Return the kernels of each signal with itself."""
+        request = replace(self.request, shares=False)
         if not progress:
-            return self.engine.diagonal(self.request, signals, silent)
+            return self.engine.diagonal(request, signals, silent)
         with progress_bar(progress, len(signals), "signal") as tick:
-            return self.engine.diagonal(self.request, signals, tick)
+            return self.engine.diagonal(request, signals, tick)
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the kernels of one kind, (depths, ...), times their scale.
@@ -157,6 +167,7 @@ class KernelCall:
         `left` and `right` are the scales of `scaled`, shaped to broadcast.
         """
         xp, shape = array_module(left), scaled.values[kind].shape[1:]
+        cases = (*shape[:2], *[1] * (len(shape) - 2))
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
 
         def scale(t: int, values: Array, piece: tuple[slice, ...]) -> Array:
@@ -164,7 +175,7 @@ class KernelCall:
                 power + (more if isinstance(more, int) else more.reshape(power.shape))
                 for power, more in zip((a_power, b_power), scaled.powers(kind, t), strict=True)
             ]
-            factors = [xp.broadcast_to(v, shape)[piece] for v in (a, b, *powers)]
+            factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, *powers)]
             factor = factors[0] * factors[1] * self.network.readout_scale
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
             return cast(Array, xp.ldexp(values * factor, exponents))
@@ -172,14 +183,14 @@ class KernelCall:
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
     def normalize(self, scaled: ScaledKernel, kind: str, own: Array, other: Array) -> Array:
-        """Return the normalized kernels of one kind, (depths, cases, cases).
+        """Return the normalized kernels of one kind, (depths, cases, cases, …).
 
         `own` and `other` are the kernels K(x,x) and K(z,z) without their scales, (depths, cases).
         """
 
         def correlate(t: int, values: Array, piece: tuple[slice, ...]) -> Array:
-            rows, *columns = piece
-            return correlation(values, own[t][rows], other[t][(..., *columns)])
+            rows, columns = (*piece, slice(None))[:2]  # shares have the axis (j,) behind
+            return correlation(values.T, other[t][columns], own[t][rows]).T
 
         xp = array_module(own)
         finite = xp.isfinite(own).all() & xp.isfinite(other).all()

@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 import rescntk as rk
@@ -52,7 +53,15 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monke
             rk.Kernel(network, "ntk", head).diag(X, threads=threads, **options),
             rk.pixel_pairs(network, X, Z, threads=threads, **options),
             rk.pixel_pairs(network, X, threads=threads, **options),
+            *shares(threads),
         ]
+
+    def shares(threads):
+        if engine == "cuda" or head == "equivariant":
+            return
+        for own in (X, [*X, X[0, :, :7]]) if head == "gap" else (X,):
+            found = rk.pixel_shares(network, own, Z, head=head, threads=threads, **options)
+            yield np.concatenate(found, axis=-1)
 
     whole = everything(1)
     module = import_module(f"rescntk.engines.{MODULES[engine]}")

@@ -67,7 +67,7 @@ class Constants(NamedTuple):
     skip: bool  # whether there are skip connections: F and A are then carried without F⁰
     adds_mean: bool  # whether the mean of F⁰ is added to results, in the place of F⁰ to pixel pairs
     margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0
-    head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`
+    head: int  # one of `heads.PIXEL_1`, `heads.MEAN`, `heads.PIXELS`, `heads.SHARES`
     gpk: bool
     ntk: bool  # whether the kernel of a kind is asked for
 
@@ -107,10 +107,12 @@ class Results(NamedTuple):
 
     pixels: np.ndarray
     """(kind, depth, left case, right case, j, j'): the kernels of all signals at all pixel pairs,
-    for the head "pixels"."""
+    for the head "pixels". For shares j' is the grid of the sums over rows, 0 at first; where each
+    case has one row there is no sum, and one number."""
 
     first_left: int
     first_right: int  # where the first left and the first right case stand in `pixels`
+    first_pixel: int  # where the first pixel of a row stands in shares
     doubt: np.ndarray  # (left case, right case): weighted sums of the E of doubtful pixel pairs
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)

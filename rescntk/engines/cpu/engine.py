@@ -22,7 +22,7 @@ from ..geometry import on_ring
 from ..protocol import Request, ScaledKernel, Tick, pool_of
 from ..scaling import NEARLY_OPPOSITE
 from .arguments import Constants, Results
-from .heads import CODES
+from .heads import CODES, SHARES
 from .layers import coefficients
 from .plan import Plan, TaskCases
 from .rows import compute
@@ -78,7 +78,7 @@ class NumbaRun:
         request = plan.request
         net, head = request.network, request.head
         self.request, self.plan, self.scaling = request, plan, plan.scaling(plan.longest)
-        self.has_pixels = head == "pixels"
+        self.has_pixels, self.shares = head == "pixels", request.shares
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
         self.constants = Constants(
             self._layers(),
@@ -91,7 +91,7 @@ class NumbaRun:
             skip=net.skip,
             adds_mean=self.scaling.adds_mean,
             margin=plan.margin,
-            head=CODES[head],
+            head=SHARES if self.shares else CODES[head],
             gpk="gpk" in request.kinds,
             ntk="ntk" in request.kinds,
             summed=request.summed,
@@ -100,8 +100,8 @@ class NumbaRun:
         self.constants_of_deficits = self.constants._replace(window=filter_sum(1))
         self._weights = self.scaling.doubt_weights()
         shape = (len(self.kinds), plan.n_depths, n, m)
-        pixels = (plan.longest, plan.longest) if self.has_pixels else ()
-        self.values = np.empty((*shape, *pixels))
+        axes = 2 if self.has_pixels else int(self.shares)
+        self.values = np.zeros((*shape, *[int(plan.rows[0])] * axes))
 
     def _layers(self) -> np.ndarray:
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
@@ -135,6 +135,9 @@ class NumbaRun:
             i, k = left.places[i], right.places[k]
             if task.swapped:
                 i, k = k, i
+            if self.shares:
+                self.values[:, :, i, k, : kernels.shape[-1]] = kernels
+                return len(i)
             self.values[:, :, i, k] = kernels
             if plan.symmetric:
                 self.values[:, :, k, i] = kernels
@@ -166,7 +169,7 @@ class NumbaRun:
         rights = right.rows(np.arange(m), offsets, group_rows)
         lengths = left.lengths[np.unique(lefts.length, return_index=True)[1]]
         pixels = self.values if self.has_pixels else np.zeros((0,) * 6)
-        first = left.cases.start, right.cases.start
+        first = (left.cases.start, right.cases.start) if self.has_pixels else (0, 0)
         results = self._results(n, lengths, right.lengths, group_rows, pixels, *first)
         compute(
             left.packed("left"), right.packed("right"), lefts, rights, None, shift, only_diagonal,
@@ -176,9 +179,9 @@ class NumbaRun:
         if self.has_pixels:
             kernels = self.values[:, :, left.cases, right.cases]
         else:
-            means = left.means[:, :, None], right.means[:, None]
+            means = left.means_or_parts[:, :, None], right.means[:, None]
             pairs = self._pixel_pairs(lengths, right.lengths)[length]
-            kernels = self._kernels(results.sums, pairs, *means)
+            kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
         doubtful = results.doubt > results.most_doubt[length]
         rows, columns = np.nonzero(doubtful & needed)
@@ -208,8 +211,8 @@ class NumbaRun:
         if self.has_pixels:
             return pixels[:, :, 0]
         counts = self._pixel_pairs(left_length, lengths)
-        means = left.means[:, None, rows], right.means[:, None, columns]
-        return self._kernels(results.sums, counts, *means)[:, :, 0]
+        means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
+        return self._kernels(results, counts, *means)[:, :, 0]
 
     def _results(
         self, n: int, left: np.ndarray, right: np.ndarray, rows: int, pixels: np.ndarray, *at: int
@@ -226,8 +229,16 @@ class NumbaRun:
             return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
 
         bounds = bound(left)[..., None] * bound(lengths)[..., None, :]
-        grids = np.array(exact_sum.grids(np, bounds, self._pixel_pairs(left, lengths)))
-        shape = (0,) * 4 if self.has_pixels else (len(self.kinds), depths, n, m)
+        terms = self._pixel_pairs(left, lengths)
+        if self.shares:
+            terms //= left[:, None]
+        grids = np.array(exact_sum.grids(np, bounds, terms))
+        shape = (len(self.kinds), depths, n, m)
+        if self.shares:
+            sums = len(grids) if self.plan.all_offsets else 1
+            pixels = np.zeros((*shape, int(left[0]), sums))
+        if self.has_pixels or self.shares:
+            shape = (0,) * 4
         most = self.scaling.allowed_doubt(self._pixel_pairs(left, right))
         padded = rows + LINE_BYTES
         return Results(
@@ -235,6 +246,7 @@ class NumbaRun:
             pixels=pixels,
             first_left=at[0],
             first_right=at[1],
+            first_pixel=0,
             doubt=np.zeros((n, m)),
             grids=np.take(grids, places, axis=-1),
             weights=self._weights,
@@ -248,15 +260,19 @@ class NumbaRun:
         return np.outer(left, self.plan.offsets(right))
 
     def _kernels(
-        self, sums: np.ndarray, pairs: np.ndarray, left: Array, right: Array
+        self, results: Results, pairs: np.ndarray, left: Array, right: Array
     ) -> np.ndarray:
         """Return kernels, (kind, depth, left case, right case), from sums over `pairs` terms.
 
         `left` and `right` are the means of the signals, (channel, …): F⁰ averages to x̄ · z̄ over
-        pixel pairs, where the mean is added.
+        pixel pairs, where the mean is added. For shares, `left` are the parts of the means.
         """
+        sums = results.sums
         if self.request.head == "equivariant":
             return sums[0]
+        if self.shares:
+            sums, pairs = np.moveaxis(results.pixels, -1, 0), pairs[..., None]
+            left, right = left[..., : sums.shape[-1]], right[..., None]
         kernels = np.asarray(exact_sum.total(list(sums))) / pairs.astype(np.float64)
         if not self.scaling.adds_mean:
             return kernels

@@ -6,11 +6,24 @@ from typing import Any
 
 from .arguments import Constants, Results, RowGroup, RowPlaces
 from .compilation import compiled
-from .vectors import Numbers, Vector, addresses, load, load_like, load_line, store
+from .vectors import (
+    Numbers,
+    Vector,
+    addresses,
+    load,
+    load_like,
+    load_line,
+    store,
+    sum_numbers,
+    where_less,
+)
 
-PIXEL_1, MEAN, PIXELS = range(3)
+PIXEL_1, MEAN, PIXELS, SHARES = range(4)
 CODES = {"equivariant": PIXEL_1, "trace": MEAN, "gap": MEAN, "pixels": PIXELS}
-"""Heads as the loops see them: pixel 1 of both signals; sums over pixels; all pixel pairs."""
+"""Heads as the loops see them: pixel 1 of both signals; sums over pixels; all pixel pairs.
+
+`SHARES` are sums over the rows at each pixel, for the heads "trace" and "gap".
+"""
 
 
 @compiled
@@ -60,6 +73,46 @@ def sum_pixels(
         else:
             sum_rows(group, pixels, row, grids, place, number, sums, padded, one, line)
             row += sums.per_line
+
+
+@compiled
+def write_shares(
+    group: RowGroup, pixels: int, rows: RowPlaces, case: int, kind: int, slot: int, stored: int,
+    results: Results,
+) -> None:  # fmt: skip
+    """Add the rows of each right case at each pixel, on each grid, to `results.pixels`."""
+    _, depths, lefts, rights, d, parts = results.pixels.shape
+    _, _, number, padded = results.row_grids.shape
+    grids, sums = addresses((results.row_grids, results.row_sums))
+    out, table = addresses(results.pixels), (kind * depths + slot) * number * padded
+    first = 0
+    while first < rows.number:
+        stop = first + 1
+        while stop < rows.number and rows.case[stop] == rows.case[first]:
+            stop += 1
+        place = ((stored * depths + slot) * lefts + case) * rights + rows.case[first]
+        place = (place * d + results.first_pixel) * parts
+        if parts == 1:  # each case has one row
+            for j in range(group.d):
+                out[place + j] = group.memory[pixels + j * group.rows + first]
+            first = stop
+            continue
+        begin = first - first % sums.per_line
+        for row in range(begin, stop + sums.per_line):  # whether rows are of the right case
+            sums[padded + row] = 1.0 if first <= row < stop else 0.0
+        for j in range(group.d):
+            for grid in range(number):
+                line = 0.0 * load_line(sums, 0)
+                for row in range(begin, stop, sums.per_line):
+                    value = load_like(group.memory, pixels + j * group.rows + row, line)
+                    part = value = where_less(0.0, load_line(sums, padded + row), value, 0.0)
+                    for before in range(grid + 1):
+                        constant = load_line(grids, table + before * padded + row)
+                        part = (value + constant) - constant
+                        value = value - part
+                    line = line + part
+                out[place + j * number + grid] += sum_numbers(line)
+        first = stop
 
 
 @compiled
@@ -125,6 +178,8 @@ def write_results(
         elif constants.head == PIXEL_1:
             for row in range(rows.number):
                 results.sums[0, stored, slot, case, rows.case[row]] = group.memory[pixels + row]
+        elif constants.head == SHARES:
+            write_shares(group, pixels, rows, case, kind, slot, stored, results)
         else:
             left = results.first_left + case
             for row in range(rows.number):

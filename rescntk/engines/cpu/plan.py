@@ -6,7 +6,7 @@
 
 Signals come from the longest to the shortest. Signals of one length, an array, have closed rows.
 Signals of different lengths have open rows along the longer signals: an open row has a margin at
-both ends, and long rows have the least of it.
+both ends, and long rows have the least of it. Rows of shares lie along the signals of X.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ reasoning: these take 0.4 ms a case, and 500 pairs of d = 100 and depth 5 take 3
 TASK_RESULTS = 400_000
 """Most pairs of cases times depths in a task, whose sums are held in four numbers a kernel.
 
-More take more memory: 26 MB for each thread with both kernels. Fewer make more blocks of left
-cases, for each of which tables of right cases are made again. Chosen by reasoning.
+A pixel's share counts half: it has two numbers. More take more memory: 26 MB for each thread with
+both kernels. Fewer make more blocks of left cases, for each of which tables of right cases are made
+again. Chosen by reasoning.
 """
 
 TABLE_BYTES = 64 * 2**20
@@ -182,6 +183,7 @@ class Plan:
         self.symmetric = columns is rows
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
+        self.results_of_pair = self.n_depths * (-(-self.longest // 2) if request.shares else 1)
         self.dtype = np.dtype(request.dtype)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         size = net.input_filter_size
@@ -260,13 +262,13 @@ class Plan:
         Of short signals fewer suffice, so that a block can have many left cases.
         """
         filled = -(-self._rows_of_task(self.longest) // self.scaling(self.longest).offsets)
-        return max(1, min(filled, TASK_RESULTS // (_FEWEST_LEFT_CASES * self.n_depths)))
+        return max(1, min(filled, TASK_RESULTS // (_FEWEST_LEFT_CASES * self.results_of_pair)))
 
     @property
     def left_cases(self) -> int:
         """Left cases, of the longest signals, whose tables are held at once."""
         few_tables = TABLE_BYTES // self.scaling(self.longest).bytes_per_case(self.n_channels)
-        few_results = TASK_RESULTS // (self.right_cases * self.n_depths)
+        few_results = TASK_RESULTS // (self.right_cases * self.results_of_pair)
         short = _LONGEST_TASK // (self.right_cases * self.layer_entries)
         return max(1, min(few_tables, few_results, max(_FEWEST_LEFT_CASES, short)))
 
@@ -279,7 +281,8 @@ class Plan:
             rest = slice(first, right.stop)
             whole = self.symmetric or self.closed  # no right case is longer
             for columns in [rest] if whole else self._similar(self.columns, rest):
-                if self.rows[rows.start] >= self.columns[columns.start]:
+                longer = self.rows[rows.start] >= self.columns[columns.start]
+                if longer or self.request.shares:  # shares are of the pixels of X
                     for some in self._cut(self.rows[rows], self.columns, columns):
                         yield TaskCases(rows, some)
                 else:
@@ -307,7 +310,7 @@ class Plan:
         filled = lengths[cases] / self._rows_of_task(int(lefts[0]))
         shares = np.minimum(entries / TASK_PAIRS, filled)
         shares = np.maximum(shares, entries * (8 * self.threads / self.pixel_pairs))
-        shares = np.maximum(shares, len(lefts) * self.n_depths / TASK_RESULTS)
+        shares = np.maximum(shares, len(lefts) * self.results_of_pair / TASK_RESULTS)
         for some in cut(shares, 1.0):
             yield slice(cases.start + some.start, cases.start + some.stop)
 
@@ -320,7 +323,7 @@ class Plan:
         m, threads = cases.stop - cases.start, self.threads
         offsets, least = self.scaling(self.longest).offsets, 1
         few_pairs = TASK_PAIRS // (n * self.longest * offsets)
-        few_results = TASK_RESULTS // (n * self.n_depths)
+        few_results = TASK_RESULTS // (n * self.results_of_pair)
         most = max(1, min(max(few_pairs, self.right_cases), few_results, self.left_cases // 2))
         if threads > 1:
             enough = n * m * self.layer_entries // (threads * _TASK_ENTRIES)

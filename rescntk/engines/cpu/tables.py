@@ -110,6 +110,21 @@ class SignalBlock:
             return self._whole.means[:, self.here]
         return np.concatenate([each.means for each in self.tables], axis=1)
 
+    @cached_property
+    def means_or_parts(self) -> Array:
+        """`means`; for shares (channels, cases, d), `SignalTables.mean_parts` and 0 behind them."""
+        if not self._plan.request.shares:
+            return self.means
+        if self._whole is not self:
+            return self._whole.means_or_parts[:, self.here]
+        parts = np.zeros((len(self.tables[0].mean_parts), len(self), self.lengths[0]))
+        start = 0
+        for each in self.tables:
+            _, d, cases = each.mean_parts.shape
+            parts[:, start : start + cases, :d] = each.mean_parts.swapaxes(1, 2)
+            start += cases
+        return parts
+
     @property
     def left_cases(self) -> LeftCases:
         """The places of the cases in the left tables; lengths are numbered from the longest."""

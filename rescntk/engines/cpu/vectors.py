@@ -243,6 +243,20 @@ def any_negative(typing: Any, a: Any) -> Any:
 
 
 @intrinsic
+def sum_numbers(typing: Any, a: Any) -> Any:
+    """Return the sum of the numbers, added up in any order."""
+
+    def build(builder: Any, vector: Any) -> Any:
+        number, kind = vector.type.element, vector.type
+        name = f"llvm.vector.reduce.fadd.v{kind.count}f{a.scalar.bitwidth}"
+        signature = ir.FunctionType(number, [number, kind])
+        add = cgutils.get_or_insert_function(builder.module, signature, name)
+        return builder.call(add, [ir.Constant(number, -0.0), vector], fastmath=("reassoc",))
+
+    return _elementwise(build, a, result=a.scalar)
+
+
+@intrinsic
 def align_stack(typing: Any) -> Any:
     """Align the calling function's stack to cache lines.
 

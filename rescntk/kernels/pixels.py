@@ -1,0 +1,138 @@
+"""Kernels pixel by pixel: at every pair of pixels, and as shares of the pixels of one signal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..arrays import ArrayT, SignalList
+from ..engines.errors import may_cancel
+from ..network import Network
+from ..validation import KINDS, check_choice, check_flag
+from .call import KernelCall, default_errors
+
+
+@default_errors()
+def pixel_pairs(
+    network: Network,
+    X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | None = None,
+    *,
+    kind: str = "ntk",
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+    progress: bool = False,
+) -> ArrayT:
+    """Return the equivariant kernel at every pair of pixels, (n_cases, m_cases, d, d).
+
+    ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal of the last two axes is
+    "trace", the mean over both axes is "gap". Rounding errors are relative to the mean energy of
+    the signals, not to the energy of the two pixels.
+
+    Parameters
+    ----------
+    network : Network
+        The infinitely wide network.
+    X, Z, engine, dtype, threads, progress
+        As for calling a `Kernel`.
+    kind : {"gpk", "ntk"}, default "ntk"
+        The kind of kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> X = np.random.default_rng(0).standard_normal((2, 3, 8))
+    >>> rk.pixel_pairs(rk.Network(depth=2), X).shape
+    (2, 2, 8, 8)
+    """
+    check_choice(kind, "kind", KINDS)
+    call = KernelCall(network, X, Z, "pixels", (kind,), None, engine, dtype, threads, progress)
+    call.check_memory()
+    scaled = call.gram()
+    left = scaled.left[:, None, None, None]
+    return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
+
+
+@default_errors()
+def pixel_shares(
+    network: Network,
+    X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | None = None,
+    *,
+    kind: str = "ntk",
+    head: str = "gap",
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+    progress: bool = False,
+) -> Any:
+    """Return the share of each time point of `X` in the kernel, (n_cases, m_cases, d).
+
+    The shares of a pair of signals add up to K(x, z), up to rounding errors. A share is the mean
+    over the time points j of z of the kernel at the pixel pair (i, j), divided by d; for the head
+    "trace" it is the kernel at (i, i), divided by d. A function that is linear in K(x, ·), such as
+    the decision of a kernel method, has shares alike (docs/guide/signals.md).
+
+    All pairs are computed, also of `X` with itself: shares are of the first signal.
+
+    Parameters
+    ----------
+    network : Network
+        The infinitely wide network.
+    X : array, (n_cases, n_channels, n_timepoints)
+        The signals whose time points have shares, NumPy or CuPy. For the head "gap" also a list
+        or tuple of arrays (n_channels, n_timepoints_i).
+    Z : array, (m_cases, n_channels, n_timepoints), optional
+        Signals, or a list; `X` by default.
+    kind : {"gpk", "ntk"}, default "ntk"
+        The kind of kernel.
+    head : {"gap", "trace"}, default "gap"
+        The head, which averages over time points.
+    normalized : bool, default False
+        Whether to divide by √(K(x,x) K(z,z)), as the kernel is divided. Shares are 0 where
+        K(x,x) or K(z,z) is 0.
+    engine, dtype, threads, progress
+        As for calling a `Kernel`. The engine "cuda" does not serve.
+
+    Returns
+    -------
+    array, (n_cases, m_cases, n_timepoints)
+        Or, where X came as a list, a list of arrays (m_cases, n_timepoints_i).
+
+    Raises
+    ------
+    ValueError, OverflowError
+        As for calling a `Kernel`.
+    MemoryError
+        If the shares take more memory than this machine has free.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
+    >>> S = rk.pixel_shares(rk.Network(depth=3), X, X[:2], normalized=True)
+    >>> S.shape, np.allclose(S.sum(axis=-1), rk.ResCNTK(3, normalized=True)(X, X[:2]))
+    ((5, 2, 16), True)
+    """
+    check_choice(kind, "kind", KINDS)
+    check_choice(head, "head", ("gap", "trace"))
+    check_flag(normalized, "normalized")
+    options = (engine, dtype, threads, progress)
+    call = KernelCall(network, X, Z, head, (kind,), None, *options, shares=True)
+    call.check_memory()
+    diagonals = []
+    if normalized or may_cancel(call.request):  # they take less memory, and may be refused
+        diagonals = [call.diagonal(batch).values[kind] for batch in (call.X, call.Z)]
+    scaled = call.gram()
+    if normalized:
+        shares = call.normalize(scaled, kind, *diagonals)[0]
+    else:
+        left = scaled.left[:, None, None]
+        shares = call.unscale(scaled, kind, left, scaled.right[None, :, None])[0]
+    if isinstance(X, (list, tuple, SignalList)):
+        return [share[:, : x.shape[1]] for share, x in zip(shares, call.X, strict=True)]
+    return shares
