@@ -158,9 +158,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         cases: DistinctCases,
         error_weights: np.ndarray,
         penalties: Sequence[float] = (),
-        variances: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit the average to cases; return decisions out of fold, and the fold of each case.
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Fit the average to cases; return decisions out of fold, the fold of each case, a spread.
+
+        The spread is the passes' variance about their mean leave-one-out decision.
 
         `penalties` are the default penalties beside the least one.
         """
@@ -197,20 +198,23 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                     error_weights,
                     options,
                     landmarks=landmarks,
-                    variances=variances,
                     copies=copies,
                 )
                 self._fitted.append(fitted)
                 residuals.append(left_out)
         growths = [fitted.growth for fitted in self._fitted]
-        _, errors, self._weights = weigh(residuals, error_weights, growths)
+        choices, errors, self._weights = weigh(residuals, error_weights, growths)
+        left_out = np.array([each[choice] for each, choice in zip(residuals, choices, strict=True)])
+        mean = np.tensordot(self._weights, left_out, 1)
+        spread = np.tensordot(self._weights, (left_out - mean) ** 2, 1)
         rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty")}
         seconds = np.array([fitted.seconds for fitted in self._fitted])
         measured = {"error": errors, "growth": np.array(growths), "weight": self._weights}
         self.passes_ = table | measured | {"seconds": seconds}
         self._places = cases.places if landmarks is None else slice(None)
-        return out_of_fold(residuals, cases.targets, error_weights, folds, growths), folds
+        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, growths)
+        return decisions, folds, spread
 
     def _plan(
         self, checked: dict[str, Any], X: Signals, n_landmarks: int
@@ -262,6 +266,20 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         check_is_fitted(self)
         signals, options = read_signals(self, X, reset=False), self._options()
         return ((fitted, fitted.matrix(signals, options)) for fitted in self._fitted)
+
+    def novelty(self, X: Array) -> np.ndarray:
+        """Return how unlike the training signals some signals are, (n_cases,).
+
+        About 1 for signals like them, larger far from them. It is the variance of a pass' Gaussian
+        process, divided by its mean at training signals that are left out. The mean over passes is
+        geometric. Passes count by the inverse of the error that weighs them, so that all good
+        passes have a say. X and errors are as for `predict`.
+        """
+        return self._mean_novelty([fitted.novelty(K) for fitted, K in self._matrices(X)])
+
+    def _mean_novelty(self, novelties: Sequence[np.ndarray]) -> np.ndarray:
+        weights = self._weights**0.25  # inverse errors, whose fourth power weighs decisions
+        return np.exp(np.tensordot(weights / weights.sum(), np.log(novelties), 1))
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, weighted as the decisions.

@@ -30,6 +30,11 @@ _ENOUGH = 5
 """Signals of a class from which on the warning is given. Raising it warns less often. Chosen: of
 fewer signals, none is often found by chance."""
 
+_NOVEL = 3.0
+"""Novelty from which on probabilities fall back. Raising it lets them trust decisions farther from
+the training signals. Measured on random parts of eight training sets, mean log loss: .381 with 3,
+.384 with 1 and without. With 3 no set loses more than .004, with 1 GunPoint and ACSF1 lose .02."""
+
 _LOG_BOUNDS = (-10.0, 10.0)
 """Range of the logarithm of the inverse temperature, for decisions of order 1. Widening it lets
 probabilities come closer to 0, 1 and 1/n_classes. Chosen far beyond, not measured."""
@@ -183,10 +188,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         # Without its only case a class is unknown: its errors say nothing about a kernel.
         counted = np.where(counts[labels] > 1, cases.weights, 0.0)
         error_weights = self._class_weights(by_label, labels, cases.weights)[labels] * counted
-        decisions, folds = self._average(cases, error_weights)
+        decisions, folds, _ = self._average(cases, error_weights)
         shift = self.class_weight is not None
+        weights = self._class_weights(by_label, labels, cases.weights)[labels] * cases.weights
+        self._shares = np.bincount(labels, weights) / weights.sum()
+        novelties = self._mean_novelty([fitted.novelties for fitted in self._fitted])
         self.inverse_temperature_, self.offsets_ = calibrate(
-            decisions, labels, error_weights, shift=shift
+            decisions * trust(novelties), labels, error_weights, shift=shift
         )
         shifted = decisions.copy()
         for fold in np.unique(folds) if shift else ():
@@ -240,11 +248,16 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     def predict_proba(self, X: Array) -> np.ndarray:
         """Return class probabilities, (n_cases, n_classes) in the order of `classes_`.
 
-        They are the softmax of decisions times `inverse_temperature_`. X and errors are as for
-        `decision_function`.
+        They are the softmax of decisions times `inverse_temperature_`. Where the `novelty` exceeds
+        3 they tend to the shares of the classes in the training signals, as weighted. X and errors
+        are as for `decision_function`.
         """
-        decisions = margins(self._decide(X))
-        return softmax(self.inverse_temperature_ * decisions, axis=1)
+        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)]
+        decisions, novelties = zip(*parts, strict=True)
+        near = trust(self._mean_novelty(novelties))
+        logits = margins(np.tensordot(self._weights, decisions, 1) + self.offsets_)
+        logits = near * self.inverse_temperature_ * logits + (1 - near) * np.log(self._shares)
+        return softmax(logits, axis=1)
 
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
@@ -263,6 +276,11 @@ def one_against_rest(labels: np.ndarray, n_classes: int) -> np.ndarray:
     """Return targets ±1 (n_cases, n_outputs): one column for two classes, else one a class."""
     signs = 2.0 * (labels[:, None] == np.arange(n_classes)) - 1.0
     return signs[:, 1:] if n_classes == 2 else signs
+
+
+def trust(novelties: np.ndarray) -> np.ndarray:
+    """Return factors of decisions, (n_cases, 1): 1 for usual signals, less for novel ones."""
+    return 1.0 / np.maximum(1.0, novelties / _NOVEL)[:, None]
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:

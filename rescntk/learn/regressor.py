@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from ..arrays import Array
-from ..validation import check_flag, check_unmasked
+from ..validation import check_flag, check_positive, check_unmasked
 from .base import ResidualKernelEstimator
 from .inputs import atomic, find_cases
 from .views import moderate_exponent
@@ -90,7 +90,11 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         self.target_scale_ = np.where(varies, np.ldexp(deviation, self._exponents), 1.0)
         Y = (targets - mean) / self._moderate_scale
         cases = cases._replace(targets=Y)
-        decisions, _ = self._average(cases, weights, _PENALTIES, variances=True)
+        decisions, _, spread = self._average(cases, weights, _PENALTIES)
+        variances = [fitted.variance(fitted.novelties) for fitted in self._fitted]
+        deviations = np.sqrt(np.tensordot(self._weights, variances, 1) + spread)
+        self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
+        self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
@@ -121,7 +125,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         for fitted, K in self._matrices(X):
             means.append(fitted.decide(K))
             if return_std:
-                variances.append(fitted.variance(K))
+                variances.append(fitted.variance(fitted.novelty(K)))
         mean = np.tensordot(self._weights, means, 1)
         found = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
         if not return_std:
@@ -129,6 +133,29 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         spread = np.tensordot(self._weights, (np.array(means) - mean) ** 2, 1)
         variance = np.tensordot(self._weights, variances, 1) + spread
         return found, self._unscaled(np.sqrt(variance) * self._moderate_scale)
+
+    def predict_interval(self, X: Array, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the largest value of intervals that cover new observations.
+
+        They reach as many standard deviations as cover this share of the training targets, each
+        left out. Errors need not be normal. Mean and deviations are as by `predict`.
+
+        Parameters
+        ----------
+        X : as for `predict`, with its errors
+        coverage : float, default 0.95
+            Share of new observations inside, above 0 and below 1.
+        """
+        if not 0 < check_positive(coverage, "coverage") < 1:
+            raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
+        mean, deviation = self.predict(X, return_std=True)
+        n = len(self._ratios)
+        order = self._ratios.argsort(axis=0)
+        below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1
+        rows = np.minimum(below.sum(axis=0), n - 1)
+        factors = np.take_along_axis(self._ratios, order, axis=0)[rows, np.arange(len(rows))]
+        half = deviation * (factors[0] if self._flat else factors)
+        return mean - half, mean + half
 
     def _unscaled(self, values: np.ndarray) -> np.ndarray:
         """Return values, (n_cases, n_targets), in units and shape of the targets."""

@@ -147,7 +147,7 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     for fitted, weight in zip(model._fitted, weights, strict=True):
         K = fitted.matrix(X[30:], model._options())
         mean = mean + weight * fitted.decide(K)
-        second = second + weight * (fitted.variance(K) + fitted.decide(K) ** 2)
+        second = second + weight * (fitted.variance(fitted.novelty(K)) + fitted.decide(K) ** 2)
     together = second - mean**2
     np.testing.assert_allclose((deviation / model.target_scale_) ** 2, together, rtol=1e-9)
 
@@ -180,3 +180,39 @@ def test_noise_that_training_does_not_have(landmarks, rng):
     table = model.passes_
     weights = (table["error"] * (2 + table["growth"]) / 3) ** -4.0
     np.testing.assert_allclose(table["weight"], weights / weights.sum(), rtol=1e-6)
+
+
+def test_novelty_by_hand(rng):
+    """Variances over their leave-one-out values, by inverses; probabilities fall back to shares."""
+    X, y = waves(rng, 24, 3, channels=2)
+    X, y = X[(y > 0) | (np.arange(24) < 9)], y[(y > 0) | (np.arange(24) < 9)]
+    Z = np.concatenate([waves(rng, 4, 3, channels=2)[0], 5 * rng.standard_normal((3, 2, 24))])
+    model = ResidualKernelClassifier(penalty=1e-3, **QUICK).fit(X, y)
+    logs, weights = np.zeros((4, 7)), 1 / model.passes_["error"]
+    matrices = zip(mean_of_kernels(model, X, X), mean_of_kernels(model, Z, X), strict=True)
+    for log, (K, k) in zip(logs, matrices, strict=True):
+        inverse = np.linalg.inv(K + 1e-3 * np.eye(len(K)))
+        variance = 1 - np.einsum("ij,jk,ik->i", k, inverse, k) + 1e-3
+        log[:] = np.log(variance / np.mean(1 / np.diag(inverse)))
+    novelty = np.exp(weights @ logs / weights.sum())
+    np.testing.assert_allclose(model.novelty(Z), novelty, rtol=1e-6)
+    assert novelty[:4].max() < novelty[4:].min() < 3 < novelty.max()
+    near = np.minimum(1, 3 / novelty)[:, None]
+    shares = np.bincount(y) / len(y)
+    assert shares[0] < shares[1]
+    logits = near * model.inverse_temperature_ * model.decision_function(Z)
+    chances = np.exp(logits + (1 - near) * np.log(shares))
+    chances /= chances.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(Z), chances, rtol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(1e9 * Z[4:]).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("landmarks", [None, 15])
+def test_noise_is_novel_and_its_class_uncertain(landmarks, rng):
+    X, y = waves(rng, 60, 2)
+    noise = X.std() * rng.standard_normal((30, 1, 24))
+    model = ResidualKernelClassifier(effort="fast", landmarks=landmarks).fit(X[:40], y[:40])
+    assert model.novelty(X[40:]).max() < model.novelty(noise).min()
+    assert 0.3 < np.median(model.novelty(X[40:])) < 2
+    assert model.predict_proba(noise).max(axis=1).mean() < 0.9
+    assert model.score(X[40:], y[40:]) == 1.0

@@ -84,3 +84,26 @@ def test_targets_of_any_size(rng):
     model._exponents = model._exponents + 20  # decisions of another training set
     with pytest.raises(OverflowError, match="predictions exceed float64"):
         model.predict(X)
+
+
+@pytest.mark.parametrize("landmarks", [None, 60])
+def test_intervals_cover_what_they_say(landmarks, rng):
+    """Also of heavy tails, where a standard deviation covers more than 68 %."""
+    X = rng.standard_normal((500, 1, 8))
+    noise = np.where(rng.uniform(size=500) < 0.1, 5.0, 0.5) * rng.standard_normal(500)
+    y = np.stack([3 * X[:, 0, 2] + noise, 100 * (X[:, 0, 5] + noise)], axis=1)
+    model = ResidualKernelRegressor(landmarks=landmarks, **ONE | {"head": "trace"})
+    model.fit(X[:200], y[:200])
+    mean, deviation = model.predict(X[200:], return_std=True)
+    assert np.all((np.abs(y[200:] - mean) < deviation).mean(axis=0) > 0.75)
+    for coverage in (0.68, 0.95):
+        low, high = model.predict_interval(X[200:], coverage)
+        np.testing.assert_allclose((low + high) / 2, mean)
+        inside = ((low <= y[200:]) & (y[200:] <= high)).mean(axis=0)
+        error = np.sqrt(coverage * (1 - coverage) * (1 / 200 + 1 / 300))
+        assert np.all(np.abs(inside - coverage) < 3 * error)
+    low, high = model.fit(X[:200], y[:200, 0]).predict_interval(X[200:], 0.68)
+    assert low.shape == (300,) and (low < high).all()
+    for wrong in (1.0, 0.0, "most"):
+        with pytest.raises(ValueError, match=f"coverage is {wrong!r}, expected"):
+            model.predict_interval(X, wrong)
