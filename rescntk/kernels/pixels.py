@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..arrays import ArrayT, SignalList
@@ -119,20 +119,41 @@ def pixel_shares(
     ((5, 2, 16), True)
     """
     check_choice(kind, "kind", KINDS)
-    check_choice(head, "head", ("gap", "trace"))
     check_flag(normalized, "normalized")
-    options = (engine, dtype, threads, progress)
-    call = KernelCall(network, X, Z, head, (kind,), None, *options, shares=True)
+    options = normalized, engine, dtype, threads, progress
+    shares = gram_shares(network, X, Z, head, (kind,), None, *options)[0][0]
+    if isinstance(X, (list, tuple, SignalList)):
+        return [share[:, : x.shape[1]] for share, x in zip(shares, X, strict=True)]
+    return shares
+
+
+def gram_shares(
+    network: Network,
+    X: Any,
+    Z: Any,
+    head: str,
+    kinds: Iterable[str],
+    depths: Iterable[int] | None,
+    normalized: bool,
+    engine: str,
+    dtype: str,
+    threads: int | None,
+    progress: bool = False,
+) -> list[Any]:
+    """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
+
+    The shares of a signal that is shorter than the longest one of X end with zeros.
+    """
+    check_choice(head, "head", ("gap", "trace"))
+    options = engine, dtype, threads, progress
+    call = KernelCall(network, X, Z, head, kinds, depths, *options, shares=True)
     call.check_memory()
     diagonals = []
     if normalized or may_cancel(call.request):  # they take less memory, and may be refused
-        diagonals = [call.diagonal(batch).values[kind] for batch in (call.X, call.Z)]
+        diagonals = [call.diagonal(batch).values for batch in (call.X, call.Z)]
     scaled = call.gram()
     if normalized:
-        shares = call.normalize(scaled, kind, *diagonals)[0]
-    else:
-        left = scaled.left[:, None, None]
-        shares = call.unscale(scaled, kind, left, scaled.right[None, :, None])[0]
-    if isinstance(X, (list, tuple, SignalList)):
-        return [share[:, : x.shape[1]] for share, x in zip(shares, call.X, strict=True)]
-    return shares
+        own, other = diagonals
+        return [call.normalize(scaled, kind, own[kind], other[kind]) for kind in call.kinds]
+    left, right = scaled.left[:, None, None], scaled.right[None, :, None]
+    return [call.unscale(scaled, kind, left, right) for kind in call.kinds]

@@ -281,6 +281,47 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         weights = self._weights**0.25  # inverse errors, whose fourth power weighs decisions
         return np.exp(np.tensordot(weights / weights.sum(), np.log(novelties), 1))
 
+    def contributions(self, X: Array) -> Any:
+        """Return the share of each time point in each decision.
+
+        A decision is ``intercept_`` plus the sum of its shares, up to rounding errors. A share has
+        the unit of the decision: positive shares speak for the class, or raise the prediction. It
+        tells of the network's view of the time point, which sees its neighbourhood, too
+        (docs/guide/classification.md). Channels have no shares: layers after the first are not
+        linear in them.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a list of signals of different lengths, if `fit` had such a list.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_outputs, n_timepoints)
+            n_outputs is the number of targets, or of classes: 1 for two classes, of which it is the
+            second. For lists, a list of arrays (n_outputs, n_timepoints_i).
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than the shape of `fit`, and for ``head="equivariant"``,
+            whose decisions are not sums over time points.
+        """
+        check_is_fitted(self)
+        signals, options = read_signals(self, X, reset=False), self._options()
+        parts = [fitted.contributions(signals, options) for fitted in self._fitted]
+        pairs = [
+            list(zip(self._weights, shares, strict=True)) for shares in zip(*parts, strict=True)
+        ]
+        found = [sum(weight * share for weight, share in of_case) for of_case in pairs]
+        return np.array(found) if isinstance(signals, np.ndarray) else found
+
+    @property
+    def _intercept(self) -> np.ndarray:
+        """The constant term of the decisions of `_fitted`, (n_outputs,)."""
+        check_is_fitted(self)
+        return self._weights @ [fitted.intercepts for fitted in self._fitted]
+
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, weighted as the decisions.
 

@@ -131,6 +131,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         Factor from decisions to log-probabilities, by the decisions of `best_score_`; else 1.
     offsets_ : ndarray, (n_outputs,)
         Added to decisions; 0 unless there are class weights.
+    intercept_ : ndarray, (n_outputs,)
+        The part of decisions that no time point has (`contributions`), with the offsets.
     classes_ : ndarray
     n_channels_ : int
     n_timepoints_ : int or None
@@ -244,6 +246,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """
         decisions = self._decide(X)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The part of decisions that no time point has, (n_outputs,)."""
+        return self._intercept + self.offsets_
 
     def predict_proba(self, X: Array) -> np.ndarray:
         """Return class probabilities, (n_cases, n_classes) in the order of `classes_`.

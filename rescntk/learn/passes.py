@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import gram
+from ..kernels.pixels import gram_shares
 from ..network import Network
 from .views import EACH, ONLY, Signals, View, block_size, lengths, moderate_exponent, take
 
@@ -109,6 +110,13 @@ class Pass:
         matrices = gram(self.network, *batches, normalized=True, **options)
         mean = np.mean([matrix.mean(axis=0, dtype=np.float64) for matrix in matrices], axis=0)
         return mean.astype(matrices[0].dtype, copy=False)
+
+    def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
+        """Return the shares of the points of X in `kernel`, (n_cases, m_cases, n_points)."""
+        found = gram_shares(
+            self.network, X, Z, self.head, self.kinds, self.depths, normalized=True, **options
+        )
+        return np.mean([share.mean(axis=0, dtype=np.float64) for share in found], axis=0)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings in which the passes of a plan may differ, by name."""

@@ -14,7 +14,7 @@ from ..arrays import Array
 from ..validation import check_flag, check_positive, check_unmasked
 from .base import ResidualKernelEstimator
 from .inputs import atomic, find_cases
-from .views import moderate_exponent
+from .views import each, moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Default penalties beside the least one, in units of the kernels' diagonal. Chosen to reach from
@@ -44,6 +44,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Attributes
     ----------
+    intercept_ : ndarray, (n_targets,)
+        The part of predictions that no time point has (`contributions`).
     passes_, n_channels_, n_timepoints_, fit_seconds_
         As for `ResidualKernelClassifier`. Errors are in units of the targets' variances.
     best_score_ : float
@@ -156,6 +158,19 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         factors = np.take_along_axis(self._ratios, order, axis=0)[rows, np.arange(len(rows))]
         half = deviation * (factors[0] if self._flat else factors)
         return mean - half, mean + half
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The part of predictions that no time point has, (n_targets,)."""
+        found = self._intercept * self._moderate_scale + self._moderate_mean
+        return self._unscaled(found[None]).reshape(-1)
+
+    def contributions(self, X: Array) -> Any:
+        shares = super().contributions(X)
+        unit = np.ldexp(self._moderate_scale, self._exponents)[:, None]
+        return each(lambda of_cases: of_cases * unit, shares)
+
+    contributions.__doc__ = ResidualKernelEstimator.contributions.__doc__
 
     def _unscaled(self, values: np.ndarray) -> np.ndarray:
         """Return values, (n_cases, n_targets), in units and shape of the targets."""

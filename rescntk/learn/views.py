@@ -147,6 +147,21 @@ class View:
             raise ValueError(f"X has values up to {largest:.3g}, too large beside those of fit")
         return views
 
+    def to_time(self, shares: np.ndarray, length: int) -> np.ndarray:
+        """Return shares of time points, (…, length), from shares of the view's points.
+
+        A block's share goes to its time points in equal parts, the share of a spectrum by the
+        weights of its window.
+        """
+        starts = np.arange(0, length, self.block)
+        if self.block == 1 or not self.spectra:
+            sizes = np.minimum(self.block, length - starts)
+            return np.repeat(shares / sizes, sizes, axis=-1)
+        place = np.arange(length) - starts[:, None] + self.block // 2  # in the block's window
+        inside = (place >= 0) & (place < 2 * self.block)
+        weights = np.where(inside, _hann_window(self.block)[place * inside], 0.0)
+        return shares @ (weights / weights.sum(axis=1, keepdims=True))
+
     def _prepare(self, X: np.ndarray) -> np.ndarray:
         X = self._with_differences(self._scaled(X))
         parts, (n, channels, length) = [X], X.shape
@@ -216,9 +231,12 @@ def short_time_spectra(X: np.ndarray, block: int) -> np.ndarray:
     after = (n_blocks + 1) * block - length - before
     padded = np.pad(X, ((0, 0), (0, 0), (before, after)))
     parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
-    hann_window = np.hanning(2 * block + 1)[:-1]
-    magnitudes = np.abs(np.fft.rfft(parts * hann_window, axis=3))
+    magnitudes = np.abs(np.fft.rfft(parts * _hann_window(block), axis=3))
     return np.sqrt(magnitudes).transpose(0, 1, 3, 2).reshape(n, -1, n_blocks)
+
+
+def _hann_window(block: int) -> np.ndarray:
+    return np.hanning(2 * block + 1)[:-1]
 
 
 def _standardized(X: np.ndarray) -> np.ndarray:

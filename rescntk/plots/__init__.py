@@ -9,12 +9,13 @@ from .curves import (
     receptive_fields,
 )
 from .depth import condition_numbers, kernels_over_depth, limit_distances, limit_profiles
-from .learning import gram_matrix, pass_weights
+from .learning import contributions, gram_matrix, pass_weights
 from .style import SIZE, figure
 
 __all__ = [
     "SIZE",
     "condition_numbers",
+    "contributions",
     "eigenvalue_decay",
     "figure",
     "functions_on_circle",

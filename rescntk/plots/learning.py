@@ -1,4 +1,4 @@
-"""Pictures of rescntk.learn: kernel matrices, and weights of passes."""
+"""Pictures of rescntk.learn: kernel matrices, weights of passes, and shares of decisions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .style import BLUE, axes
+from .style import BLUE, VERMILION, axes, figure, tidy
 
 _MEASURED = ("weight", "error", "growth", "seconds", "penalty")
 """Columns that are no settings of a pass."""
@@ -85,6 +85,77 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     ax.spines[["top", "right"]].set_visible(False)
     ax.invert_yaxis()
     return ax
+
+
+def contributions(model: Any, X: Any, output: int | None = None) -> Any:
+    """Draw signals, coloured by the share of each time point in a decision.
+
+    Shares above 0, in red, speak for the class or raise the prediction. Shares below 0 are blue,
+    and 0 is grey. The colours of all signals have one scale. All channels of a signal have the
+    colours of its time points. Titles have the decision, the sum of the shares and the intercept.
+
+    Parameters
+    ----------
+    model : ResidualKernelClassifier or ResidualKernelRegressor
+        Fitted.
+    X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), or a list
+        Signals, as for the model. Each has a panel.
+    output : int, optional
+        The column of ``model.contributions``: a class, or a target. The default is the class with
+        the greatest decision, or the first target.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, (n_cases,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import plots
+    >>> from rescntk.learn import ResidualKernelRegressor
+    >>> X = np.random.default_rng(0).standard_normal((20, 1, 16))
+    >>> model = ResidualKernelRegressor(effort="fast").fit(X, X[:, 0, :4].mean(axis=1))
+    >>> plots.contributions(model, X[:3]).shape
+    (3,)
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import LinearSegmentedColormap
+
+    found, intercepts = model.contributions(X), model.intercept_
+    if output is not None and not (
+        isinstance(output, int) and -len(intercepts) <= output < len(intercepts)
+    ):
+        raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
+    names = getattr(model, "classes_", None)
+    decisions = [shares.sum(axis=1) + intercepts for shares in found]
+    single = names is None or len(intercepts) == 1
+    columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
+    panels = figure((7.0, 0.6 + 1.5 * len(found))).subplots(len(found), squeeze=False)[:, 0]
+    most = max(abs(shares[k]).max() for shares, k in zip(found, columns, strict=True)) or 1.0
+    colours = LinearSegmentedColormap.from_list("shares", [BLUE, "#B8B8B8", VERMILION])
+    for ax, x, shares, k, decision in zip(panels, X, found, columns, decisions, strict=True):
+        points = np.arange(shares.shape[1])
+        for channel in np.atleast_2d(np.asarray(x)):
+            # Half of the way to its neighbours has the colour of a time point.
+            places = np.repeat(np.arange(2 * len(points) - 1) / 2, 2)[1:-1].reshape(-1, 2)
+            heights = np.interp(places, points, channel)
+            segments = LineCollection(
+                list(np.stack([places, heights], axis=2)),
+                cmap=colours,
+                linewidth=2.0,
+                capstyle="round",
+            )
+            segments.set_array(shares[k][np.round(places.mean(axis=1)).astype(int)])
+            segments.set_clim(-most, most)
+            ax.add_collection(segments)
+        ax.autoscale_view()
+        name = "" if names is None else f"{names[-1] if single else names[k]}: "
+        terms = f"{decision[k]:.3g} = {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
+        ax.set_title(name + terms, fontsize="small")
+        tidy(ax)
+    panels[-1].set_xlabel("time point")
+    panels[0].figure.colorbar(segments, ax=list(panels), label="share of the decision")
+    return panels
 
 
 def _name_of_pass(passes: Mapping[str, np.ndarray], row: int) -> str:

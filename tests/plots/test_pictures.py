@@ -1,6 +1,7 @@
 """What pictures draw are the numbers, and lines can be told apart."""
 
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -72,6 +73,28 @@ def test_condition_numbers():
     assert len(ax.collections) == 2  # a band for each, where the upper bound exists
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert "20 signals, 6 channels × 8 pixels" in ax.get_title()
+
+
+def test_contributions():
+    """Each half step between time points has the colour of the share of the nearer one."""
+    shares = np.random.default_rng(0).standard_normal((2, 3, 4))
+    model = SimpleNamespace(contributions=lambda X: shares, intercept_=np.array([9.0, 0, 0]))
+    X = [np.arange(8.0).reshape(2, 4), np.ones((2, 4))]
+    for output, names in ((None, None), (2, None), (None, np.array(["a", "b", "c"]))):
+        model.classes_ = names
+        panels = plots.contributions(model, X, output)
+        k = 0 if output is None else output  # the first target; the intercept prefers "a"
+        for ax, share, x in zip(panels, shares, X, strict=True):
+            ax.figure.savefig(io.BytesIO())
+            assert len(ax.collections) == 2  # channels
+            for line, channel in zip(ax.collections, x, strict=True):
+                np.testing.assert_array_equal(line.get_array(), share[k][[0, 1, 1, 2, 2, 3]])
+                np.testing.assert_allclose(line.get_segments()[3][1], (2.0, channel[2]))
+                assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
+            assert ax.get_title().startswith("" if names is None else "a: ")
+            assert f"{share[k].sum() + model.intercept_[k]:.3g} = " in ax.get_title()
+    with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
+        plots.contributions(model, X, 3)
 
 
 @pytest.mark.parametrize("signals", [[0, 1, 2, 3, 0], [0, 0, 0]])

@@ -1,0 +1,75 @@
+"""Shares of time points in decisions: they add up, and views hand them back to time points."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import rescntk as rk
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average, views
+from tests import tolerances
+from tests.learn.cases import ONE, waves
+
+SEVERAL = {"head": ("trace", "gap"), "standardize": (True, "each"), "max_length": (7, 64)}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("landmarks", ["all", 9])
+def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeypatch):
+    parameters = ONE | SEVERAL | {"dtype": dtype, "landmarks": landmarks}
+    X, y = waves(rng, 30, 3, channels=2)
+    model = ResidualKernelClassifier(**parameters, class_weight="balanced").fit(X, y)
+    shares = model.contributions(X[:5])
+    assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
+    decisions = shares.sum(axis=2) + model.intercept_
+    np.testing.assert_allclose(decisions, model.decision_function(X[:5]), rtol=0, atol=1e-10)
+    monkeypatch.setattr(average, "_SHARES", 100)  # blocks of few pairs
+    np.testing.assert_allclose(model.contributions(X[:5]), shares, rtol=0, atol=1e-10)
+    ragged = [x[:, : 24 - i % 5] for i, x in enumerate(X)]
+    for targets in (1e9 * y, np.stack([y, -7.0 * y**2], axis=1)):
+        settings = {"head": "gap", "spectra": (False, True), "dtype": dtype}
+        regressor = ResidualKernelRegressor(**(parameters | settings)).fit(ragged, targets)
+        found, expected = regressor.contributions(ragged[:6]), regressor.predict(ragged[:6])
+        for part, x, prediction in zip(found, ragged, expected, strict=False):
+            assert part.shape == (targets.size // 30, x.shape[1])
+            sums, size = part.sum(axis=1) + regressor.intercept_, np.abs(targets).max()
+            np.testing.assert_allclose(sums, np.atleast_1d(prediction), rtol=0, atol=1e-10 * size)
+
+
+def test_one_pass_has_the_shares_of_its_kernel(rng):
+    X, y = waves(rng, 20, 2)
+    model = ResidualKernelClassifier(**(ONE | {"depth": 2, "kind": "gpk"})).fit(X, y)
+    (fitted,) = model._fitted
+    options = {"kind": "gpk", "normalized": True}
+    S = rk.pixel_shares(rk.Network(2), X[:3], fitted.signals, **options)
+    expected = np.einsum("nmd,mk->nkd", S, fitted.coefficients)
+    bar = tolerances.KERNEL["float64"] * np.abs(fitted.coefficients).sum()
+    assert np.abs(model.contributions(X[:3]) - expected).max() <= bar
+
+
+@pytest.mark.parametrize("length", [40, 37, 3])
+def test_views_hand_shares_back(length, rng):
+    """A view's point that has the only share hands it to the time points that it comes from."""
+    X = rng.standard_normal((1, 1, length))
+    for view in (views.View(8), views.View(8, spectra=True), views.View(8, True, "each", True)):
+        view = view.fit(np.ones((2, 1, 40)))
+        points = view(X).shape[2]
+        parts = view.to_time(np.eye(points), length)
+        np.testing.assert_allclose(parts.sum(axis=1), 1)
+        assert (parts >= 0).all()
+        for j in range(length) if not (view.first_differences or view.standardize) else ():
+            changed = X.copy()
+            changed[0, 0, j] += 1
+            assert ((view(changed) != view(X))[0].any(axis=0) == (parts[:, j] > 0)).all()
+    assert (views.View().fit(X).to_time(X, length) == X).all()
+
+
+def test_refusals(rng):
+    X, y = waves(rng, 12, 2)
+    with pytest.raises(NotFittedError):
+        ResidualKernelClassifier().contributions(X)
+    assert not hasattr(ResidualKernelRegressor(), "intercept_")
+    model = ResidualKernelClassifier(**(ONE | {"head": "equivariant"})).fit(X, y)
+    with pytest.raises(ValueError, match="head is 'equivariant', expected one of 'gap', 'trace'"):
+        model.contributions(X)
+    with pytest.raises(ValueError, match="X has signals of 1 channel × 23 time points"):
+        model.contributions(X[:, :, 1:])
