@@ -9,15 +9,14 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -98,6 +97,8 @@ def _parser() -> argparse.ArgumentParser:
         (compare, "condition numbers of CGPK and ResCGPK across depth"),
         (limits, "the limit of a family of kernels at infinite depth, and the rate"),
         (gram, "the kernel matrix of the signals in a file"),
+        (fit, "a classifier or regressor of the signals in a file"),
+        (predict, "labels or values of new signals, by a fitted model"),
         (engines, "the engines that can compute here, and why others cannot"),
     ):
         name = command.__name__
@@ -116,16 +117,25 @@ def _parser() -> argparse.ArgumentParser:
         """Return "a, b or c" for the help; the library checks the name."""
         return f"{', '.join(names[:-1])} or {names[-1]}"
 
-    signals = "a .npy, .npz or .ts file of signals (n_cases, n_channels, n_timepoints)"
-    add("gram", "signals", signals, type=Path, metavar="SIGNALS")
+    signals = "a .npy, .npz, .ts or .csv file of signals (n_cases, n_channels, n_timepoints)"
+    add("predict", "model", "made by `rescntk fit`; open trusted files alone", type=Path)
+    add("gram fit predict", "signals", signals, type=Path, metavar="SIGNALS")
     add("compare limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
     columns = "signals of the matrix's columns"
     add("gram", "others", columns, type=Path, nargs="?", metavar="OTHERS")
-    add("compare limits gram", "--array", "which array of a .npz file", metavar="NAME")
+    add("compare limits gram fit predict", "--array", "which array of a .npz file", metavar="NAME")
     add("gram", "--others-array", "which array of a .npz file", metavar="NAME")
     where = "where the matrix goes: a name in .npy, .npz or .zarr"
     add("gram", "-o --output", where, type=Path, required=True, metavar="K.npy")
-    add("gram", "--overwrite", "replace an output that is there", action="store_true")
+    add("fit", "-o --output", "where the model goes", type=Path, required=True, metavar="M.joblib")
+    add("predict", "-o --output", "a .csv file (default: the screen)", type=Path, metavar="Y.csv")
+    add("gram fit predict", "--overwrite", "replace an output that is there", action="store_true")
+    add(
+        "fit predict", "--labels", "a .npy file, or text: a label a line", type=Path, metavar="FILE"
+    )
+    add("fit predict", "--labels-array", "which array of SIGNALS, a .npz file", metavar="NAME")
+    add("fit", "--regression", "labels are numbers to predict", action="store_true")
+    add("fit", "--effort", "fast, default, thorough or seconds", "default")
     add("compare", "--data", f"a data set of aeon (default: {DEFAULT_DATA})", metavar="NAME")
     add("limits", "--family", one_of(FAMILIES), "resnet")
     gamma = "alpha is depth**-gamma, for resnet (default: 0.75) and huang-resnet (default: 1)"
@@ -285,16 +295,36 @@ def gram(options: Namespace) -> None:
     else:
         matrices: Any = kernels.gram(**call, progress=True)
         K, parameters = matrices[0], describe(**call, depths=None) | {"labels": labels}
-        with _replacing(output) as file:
+        with datasets.replacing(output) as file:
             if suffix == ".npy":
                 np.save(file, K)
             else:
                 arrays = {f"labels_{name}": values for name, values in labels.items()}
                 np.savez(file, parameters=json.dumps(parameters), **matrices._asdict(), **arrays)
         if suffix == ".npy":
-            with _replacing(output.with_suffix(".json")) as file:
+            with datasets.replacing(output.with_suffix(".json")) as file:
                 file.write(f"{json.dumps(parameters, indent=1)}\n".encode())
     print(f"written: {output}, {K.shape[0]} × {K.shape[1]} {call['dtype']}, of {network!r}")
+
+
+def fit(options: Namespace) -> None:
+    """Fit a classifier, or a regressor, to the signals in a file, and write it to a file.
+
+    Labels are in a .ts file, in the column label of a .csv file, or in --labels.
+    """
+    from .learn import command
+
+    command.fit(options)
+
+
+def predict(options: Namespace) -> None:
+    """Print or write a table: label, probability and novelty of each signal in a file.
+
+    A regressor has value, deviation and novelty.
+    """
+    from .learn import command
+
+    command.predict(options)
 
 
 # ---------------------------------------------------------------- compare and limits
@@ -308,7 +338,7 @@ def _picture(options: Namespace, name: str) -> Any:
     if os.path.isfile(options.out):
         raise ValueError(f"out is {options.out}, which is a file, expected a folder")
     for suffix in (".csv", ".png"):
-        _check_writable(options.out / f"{name}{suffix}", "out", options.signals)
+        datasets.check_writable(options.out / f"{name}{suffix}", "out", options.signals)
     return plots.figure(plots.SIZE)
 
 
@@ -360,7 +390,7 @@ def _check_output(options: Namespace) -> None:
             raise ValueError(f"--{name} is for outputs in .zarr, and output is {output}")
     files = [output] if suffix == ".npz" else [output, output.with_suffix(".json")]
     for file in files:
-        _check_writable(file, "output", options.signals, options.others)
+        datasets.check_writable(file, "output", options.signals, options.others)
     for file in files:
         if file.exists() and not (options.overwrite or _agrees(f"{file} exists: replace it?")):
             raise ValueError(f"output is {file}, which exists: --overwrite replaces it")
@@ -404,41 +434,6 @@ def _agrees(question: str) -> bool:
         return False
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-# ---------------------------------------------------------------- files
-
-
-def _check_writable(path: Path, name: str, *inputs: Path | None) -> None:
-    """Raise a ValueError if a file cannot be written, or is one of the files of signals."""
-    try:
-        for signals in inputs:
-            if signals and path.exists() and signals.exists() and path.samefile(signals):
-                raise ValueError(f"{name} is {path}, the file of signals, expected another file")
-        target = path.resolve()  # a link to a file that is not there stays a link
-        if target.exists():
-            target.open("ab").close()
-        else:
-            folder = next(folder for folder in target.parents if folder.exists())
-            tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise ValueError(
-            f"{name} is {path}, which cannot be written: {error.strerror or error}"
-        ) from None
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that takes the name `path` once it is complete."""
-    path = path.resolve()  # a link stays a link
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 if __name__ == "__main__":

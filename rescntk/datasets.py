@@ -1,26 +1,34 @@
-"""Read signals from files, and from the data sets that are part of aeon."""
+"""Read signals from files, and from the data sets that are part of aeon; write files safely."""
 
 from __future__ import annotations
 
+import csv
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from .arrays import SignalList
 from .validation import check_batch, check_choice, check_signals
 
-SUFFIXES = (".npy", ".npz", ".ts")
-"""Kinds of files: one NumPy array, several named arrays, and the time-series format of aeon."""
+SUFFIXES = (".npy", ".npz", ".ts", ".csv")
+"""Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table of
+one row for each case, channel and time point."""
+
+_COLUMNS = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
+"""Names of sktime for columns of a long table."""
 
 
 def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
-    """Return the signals in a ``.npy``, ``.npz`` or ``.ts`` file, (n_cases, …) in float64.
+    """Return the signals in a file, (n_cases, n_channels, n_timepoints) in float64.
 
-    They are a list of arrays (n_channels, n_timepoints_i) in a ``.ts`` file of different lengths.
+    They are a list of arrays (n_channels, n_timepoints_i) where lengths differ. A ``.csv`` file has
+    the columns case, time and value, and optionally channel and label.
 
     Parameters
     ----------
@@ -41,11 +49,13 @@ def read_labelled(
 ) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | None]:
     """Return the signals in a file as `read` does, and their labels, (n_cases,).
 
-    Labels are the classes or values in a ``.ts`` file, or None where the file has none.
+    Labels are the classes or values in a ``.ts`` file, or the labels in a ``.csv`` file; None where
+    the file has none.
 
     Parameters
     ----------
     path : path
+        In ``.npy``, ``.npz``, ``.ts`` or ``.csv``.
     array : str, optional
         Name of the array in a ``.npz`` file; not needed for a file with one array.
 
@@ -64,7 +74,9 @@ def read_labelled(
         raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
     if path.suffix == ".ts":
         return _read_ts(path)
-    with _readable(path):
+    if path.suffix == ".csv":
+        return _read_long(path)
+    with readable(path):
         content = np.load(path, allow_pickle=False)
     if path.suffix == ".npz":
         with content:
@@ -72,13 +84,55 @@ def read_labelled(
             if array is None and len(names) != 1:
                 raise ValueError(f"{path} holds the arrays {names}: say which one (--array NAME)")
             name = check_choice(names[0] if array is None else array, "array", names)
-            with _readable(path):
+            with readable(path):
                 content = content[name]
     return check_signals(content, f"the array in {path.name}"), None
 
 
+def read_labels(path: Path, array: str | None = None) -> np.ndarray:
+    """Return labels in a ``.npy`` file, in an array of a ``.npz`` file, or one a line of a text.
+
+    Examples
+    --------
+    >>> from rescntk import datasets
+    >>> datasets.read_labels("y.npy")  # doctest: +SKIP
+    """
+    with readable(path):
+        if path.suffix not in (".npy", ".npz"):
+            return np.array(path.read_text(encoding="utf-8").splitlines())
+        content = np.load(path, allow_pickle=False)
+        return content if array is None else content[array]
+
+
+def _read_long(path: Path) -> tuple[Any, Any]:
+    """Return the signals of a table with a row for each value, and their labels or None."""
+    with readable(path), open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        reader.fieldnames = names = [_COLUMNS.get(name, name) for name in reader.fieldnames or ()]
+        if not {"case", "time", "value"} <= set(names):
+            raise ValueError(
+                f"it has the columns {', '.join(names)}, expected a row for each value, with "
+                f"columns case, time, value, and channel and label where there are several"
+            )
+        cases: dict[str, dict[str, dict[float, float]]] = {}
+        labels = {}
+        for row in reader:
+            channel = cases.setdefault(row["case"], {}).setdefault(row.get("channel", ""), {})
+            channel[float(row["time"])] = float(row["value"])
+            labels[row["case"]] = row.get("label")
+        signals = [
+            np.array(
+                [[channel[time] for time in sorted(channel)] for _, channel in sorted(x.items())]
+            )
+            for x in cases.values()
+        ]
+    X = check_batch(signals, f"the table in {path.name}")
+    given = None if None in labels.values() else np.array(list(labels.values()))
+    return list(X) if isinstance(X, SignalList) else X, given
+
+
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
     """Turn the many errors of reading a damaged file into a ValueError of one line."""
     try:
         yield
@@ -177,7 +231,7 @@ def _header(path: Path) -> dict[str, str]:
 def _read_ts(path: Path) -> tuple[Any, Any]:
     """Return the signals of a ``.ts`` file, and its labels or None."""
     datasets = _aeon_datasets()
-    with _readable(path):
+    with readable(path):
         _header(path)
         signals = datasets.load_from_ts_file(str(path))
     labels = None
@@ -197,3 +251,38 @@ def _aeon_datasets() -> ModuleType:
             "data sets and .ts files need aeon: pip install 'rescntk[datasets]'"
         ) from None
     return aeon.datasets
+
+
+# -- writing
+
+
+def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
+    """Raise a ValueError if a file cannot be written, or is one of the files of signals."""
+    try:
+        for signals in inputs:
+            if signals and path.exists() and signals.exists() and path.samefile(signals):
+                raise ValueError(f"{name} is {path}, the file of signals, expected another file")
+        target = path.resolve()  # a link to a file that is not there stays a link
+        if target.exists():
+            target.open("ab").close()
+        else:
+            folder = next(folder for folder in target.parents if folder.exists())
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ValueError(
+            f"{name} is {path}, which cannot be written: {error.strerror or error}"
+        ) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that takes the name `path` once it is complete."""
+    path = path.resolve()  # a link stays a link
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

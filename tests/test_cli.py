@@ -202,7 +202,7 @@ def test_outputs_are_checked_before_the_work(signals, tmp_path, monkeypatch, cap
     def refuse(**options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cli.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(datasets.tempfile, "TemporaryFile", refuse)
     for command in ("gram X.npy -o K.npy", "compare X.npy --out new/folder", "limits --out new"):
         assert run(command) == 2
         assert "which cannot be written: Permission denied\n" in capsys.readouterr().err
@@ -301,3 +301,57 @@ def test_a_missing_extra_is_one_line(module, command, extra, signals, monkeypatc
     monkeypatch.setitem(sys.modules, module, None)
     assert run(command) == 2
     assert f"pip install 'rescntk[{extra}]'" in capsys.readouterr().err
+
+
+def test_fit_and_predict(tmp_path, monkeypatch, capsys):
+    """Signals and labels from all kinds of files; what a model says is what the estimator says."""
+    pytest.importorskip("sklearn")
+    from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+
+    monkeypatch.chdir(tmp_path)
+    y = np.array(["slow", "fast"])[np.arange(20) % 2]
+    X = np.sin(np.arange(16) * np.where(y == "slow", 0.3, 0.9)[:, None, None])
+    X = X + 0.3 * np.random.default_rng(0).standard_normal((20, 2, 16))
+    numbers = X[:, 0, :8].sum(axis=1)
+    np.save("X.npy", X)
+    np.savez("both.npz", X=X, y=numbers)
+    Path("y.txt").write_text("\n".join(y) + "\n")
+    rows = [
+        f"{i},{c},{t},{float(x)!r},{y[i]}\n" for (i, c, t), x in np.ndenumerate(X) if t < 16 - i % 2
+    ]
+    Path("long.csv").write_text("case_id,dim_id,reading_id,value,label\n" + "".join(rows[::-1]))
+    read, labels = datasets.read_labelled("long.csv")
+    assert [x.shape[1] for x in read] == [15, 16] * 10 and (labels == y[::-1]).all()
+    assert (read[1] == X[18]).all()
+
+    assert run("fit X.npy --labels y.txt -o M.joblib --effort fast") == 0
+    model = ResidualKernelClassifier(effort="fast").fit(X, y)
+    assert run("predict M.joblib both.npz --array X -o Y.csv") == 0
+    with open("Y.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["label"] for row in found] == model.predict(X).tolist()
+    chances = [float(row["probability"]) for row in found]
+    np.testing.assert_allclose(chances, model.predict_proba(X).max(axis=1), rtol=1e-6)
+    np.testing.assert_allclose([float(r["novelty"]) for r in found], model.novelty(X), rtol=1e-6)
+    command = "fit both.npz --array X --labels-array y --regression -o R.joblib --effort 0.01"
+    assert run(command) == 0
+    capsys.readouterr()
+    assert run("predict R.joblib both.npz --array X --labels-array y") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("value,deviation,novelty\n") and err.startswith("score ")
+    one = ResidualKernelRegressor(effort=1e-6).fit(X, numbers)
+    assert float(out.splitlines()[1].split(",")[0]) == pytest.approx(one.predict(X)[0], rel=1e-4)
+    assert run("fit long.csv -o L.joblib --effort fast") == 0
+
+    Path("wide.csv").write_text("1,2,3\n4,5,6\n")
+    for wrong, message in (
+        ("fit X.npy -o N.joblib", "X.npy has no labels, expected them in --labels FILE"),
+        ("fit X.npy --labels y.txt -o M.joblib", "M.joblib, which exists: --overwrite replaces"),
+        ("fit X.npy --labels y.txt -o M.pkl", "expected a name that ends in .joblib"),
+        ("fit wide.csv -o W.joblib", "columns 1, 2, 3, expected a row for each value"),
+        ("predict X.npy X.npy", "X.npy is not a readable .npy file"),
+        ("fit X.npy --labels y.txt --regression -o N.joblib", "could not convert string to float"),
+    ):
+        capsys.readouterr()
+        assert run(wrong) == 2
+        assert message in capsys.readouterr().err

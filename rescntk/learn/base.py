@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ..arrays import Array
+from ..arrays import Array, SignalList
 from ..engines import Request, choose
 from ..network import Network
 from ..validation import (
@@ -35,9 +35,10 @@ from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, 
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
 from .views import EACH, ONLY, Signals, with_noise
 
-_ALL_LANDMARKS = 2000
+_ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
-memory, in proportion to the square. Chosen: the eigendecomposition of 2000 takes seconds."""
+memory, in proportion to the square. Of 1000 signals, all have as many pairs as with 500 landmarks,
+but a matrix of 1000 is decomposed."""
 
 _LANDMARKS = 500
 """Default number of landmarks of more signals. Raising it is more accurate and takes more time.
@@ -105,6 +106,7 @@ class EstimatorParameters:
     engine: str = "auto"
     dtype: str = "float32"
     n_jobs: int | None = None
+    n_channels: int = 1
     verbose: int = 0
 
     def __post_init__(self) -> None:
@@ -149,7 +151,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """Return signals, targets and weights of the cases of positive weight."""
         check_unmasked(y, "y", "or labels, one a case,")
         y = validate_data(self, y=y, **of_targets)
-        signals = read_signals(self, X, reset=True)
+        signals = read_signals(self, X, reset=True, n_channels=self.n_channels)
         check_consistent_length(signals, y)
         return of_positive_weight(signals, y, sample_weight)
 
@@ -186,17 +188,19 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
             request = Request(Network(1), "gap", KINDS, (1,), np.dtype(self.dtype).name)
-            choose(self.engine, request, cast(Any, X), report)  # says so where it compiles
+            batch: Any = SignalList(X) if isinstance(X, list) else X
+            choose(self.engine, request, batch, report)  # says so where it compiles
         tried = checked.get("penalty") or (least_penalty(cases.weights, self.dtype), *penalties)
         residuals, self._fitted = [], []
         with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
+            shown = options | {"progress": bool(self.verbose)}
             for source in in_time(passes, X, m, limit, report, options):
                 fitted, left_out = fit_pass(
                     source,
                     cases,
                     tried,
                     error_weights,
-                    options,
+                    shown,
                     landmarks=landmarks,
                     copies=copies,
                 )
@@ -264,7 +268,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def _matrices(self, X: Array) -> Iterator[tuple[FittedPass, np.ndarray]]:
         """Yield each pass, and the kernel matrix of X with its signals."""
         check_is_fitted(self)
-        signals, options = read_signals(self, X, reset=False), self._options()
+        options = self._options()
+        signals = read_signals(self, X, reset=False, n_channels=self.n_channels)
         return ((fitted, fitted.matrix(signals, options)) for fitted in self._fitted)
 
     def novelty(self, X: Array) -> np.ndarray:

@@ -106,8 +106,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     n_jobs : int, optional
         Number of threads, which does not change results; -1 is one for each core, -2 one less. The
         default is the choice of the engine.
+    n_channels : int, default 1
+        Number of channels of flat arrays (n_cases, n_channels · n_timepoints), one channel after
+        the other, as permutation importance and bagging give them.
     verbose : int, default 0
-        Not 0: print how long the passes will take, then a line for each pass.
+        Not 0: print how long the passes will take, show each pass' progress, and a line after it.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes, by label; "balanced" weighs them inversely to their numbers of
         signals. They weigh the passes' errors, and move the borders between classes (`offsets_`).

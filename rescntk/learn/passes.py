@@ -66,9 +66,9 @@ COMMON: dict[str, Any] = {
 }
 """Settings of the passes of `PLAN` unless they say otherwise."""
 
-_AFFORDABLE = {"fast": 6.5e6, "default": 4e7}
+_AFFORDABLE = {"fast": 5e6, "default": 4e7}
 """Pixel pairs times layers that the passes of an effort may cost for each signal. Beyond it the
-passes of least value are left out. Raising it averages more passes over many signals. Chosen as 10
+passes of least value are left out. Raising it averages more passes over many signals. Chosen as 8
 and 60 ms on two cores, at the 1.5 ns that float32 takes there for signals of 16 to 128 points."""
 
 _MOST = 5e11

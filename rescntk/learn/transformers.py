@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
@@ -89,17 +90,13 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
         flat = isinstance(signals, np.ndarray) and as_signals(X, "X", lists=True) is None
         return signals[:, 0] if flat else signals
 
+    @available_if(lambda self: hasattr(self, "n_features_in_") or not hasattr(self, "mean_"))
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns, (n_timepoints,), or else `input_features`.
 
-        Signals of three axes have no columns, and are refused with a ValueError.
+        Signals of three axes have no columns: they have no such method, and stay arrays whatever
+        container is set as output.
         """
-        check_is_fitted(self)
-        if not hasattr(self, "n_features_in_"):
-            raise ValueError(
-                "signals of three axes have no columns: names, and other containers than "
-                "NumPy's, are for X of shape (n_cases, n_timepoints)"
-            )
         return super().get_feature_names_out(input_features)
 
 

@@ -6,6 +6,8 @@ import warnings
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.ensemble import BaggingClassifier
+from sklearn.inspection import permutation_importance
 
 from rescntk.learn import ResidualKernelClassifier, average, base
 from rescntk.learn.classifier import calibrate, margins, one_against_rest
@@ -183,3 +185,18 @@ def test_the_ceiling_of_probabilities(n, classes):
     # A minimum to √eps of its width.
     np.testing.assert_allclose(chances[np.arange(n), labels], (n + 1) / (n + 2), rtol=1e-4)
     np.testing.assert_allclose(chances.min(), 1 / (n + 2) / (classes - 1), rtol=1e-3)
+
+
+def test_flat_signals_of_several_channels(rng):
+    """Bagging and permutation importance give flat arrays."""
+    X, y = waves(rng, 24, 2, channels=3)
+    flat, model = X.reshape(24, -1), ResidualKernelClassifier(n_channels=3, **ONE)
+    assert (
+        model.fit(flat, y).decision_function(flat) == model.fit(X, y).decision_function(X)
+    ).all()
+    bag = BaggingClassifier(model, n_estimators=2, random_state=0).fit(flat, y)
+    assert bag.score(flat, y) > 0.9
+    importance = permutation_importance(model.fit(flat, y), flat[:6], y[:6], n_repeats=1)
+    assert importance.importances_mean.shape == (72,)
+    with pytest.raises(ValueError, match="expected a multiple of n_channels = 3"):
+        model.fit(flat[:, 1:], y)

@@ -1,0 +1,75 @@
+"""The commands ``rescntk fit`` and ``rescntk predict``: signals, labels and models in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from argparse import Namespace
+from typing import Any
+
+import joblib
+import numpy as np
+
+from .. import datasets
+from .classifier import ResidualKernelClassifier
+from .regressor import ResidualKernelRegressor
+
+
+def fit(options: Namespace) -> None:
+    """Fit an estimator to the signals in a file, and write it to a file."""
+    _check_output(options, ".joblib")
+    X, y = _labelled(options)
+    if y is None:
+        raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
+    effort = options.effort if options.effort.isalpha() else float(options.effort)
+    make: Any = ResidualKernelRegressor if options.regression else ResidualKernelClassifier
+    model = make(effort=effort, verbose=1).fit(X, y.astype(float) if options.regression else y)
+    with datasets.replacing(options.output) as file:
+        joblib.dump(model, file)
+    print(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
+
+
+def predict(options: Namespace) -> None:
+    """Write a row for each signal: label or value, how sure it is, and its novelty."""
+    if options.output is not None:
+        _check_output(options, ".csv")
+    with datasets.readable(options.model):
+        model: Any = joblib.load(options.model)
+    if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
+        raise ValueError(f"{options.model} holds a {type(model).__name__}, expected rescntk fit's")
+    X, y = _labelled(options)
+    if isinstance(model, ResidualKernelClassifier):
+        names, predicted = ("label", "probability"), model.predict(X)
+        places = np.searchsorted(model.classes_, predicted)
+        sure = model.predict_proba(X)[np.arange(len(places)), places]
+    else:
+        names, (predicted, sure) = ("value", "deviation"), model.predict(X, return_std=True)
+        y = None if y is None else y.astype(float)
+    text = io.StringIO()
+    rows = zip(predicted.tolist(), sure.tolist(), model.novelty(X).tolist(), strict=True)
+    csv.writer(text, lineterminator="\n").writerows([(*names, "novelty"), *rows])
+    if options.output is None:
+        print(text.getvalue(), end="")
+    else:
+        with datasets.replacing(options.output) as file:
+            file.write(text.getvalue().encode())
+    if y is not None:
+        print(f"score {model.score(X, y):.3f} on {len(X)} signals", file=sys.stderr)
+
+
+def _labelled(options: Namespace) -> tuple[Any, Any]:
+    """Return signals, and labels or None; labels given apart take the place of the file's."""
+    X, y = datasets.read_labelled(options.signals, options.array)
+    if options.labels is not None or options.labels_array is not None:
+        y = datasets.read_labels(options.labels or options.signals, options.labels_array)
+    return X, y
+
+
+def _check_output(options: Namespace, suffix: str) -> None:
+    output = options.output
+    if output.suffix != suffix:
+        raise ValueError(f"output is {output}, expected a name that ends in {suffix}")
+    datasets.check_writable(output, "output", options.signals)
+    if output.exists() and not options.overwrite:
+        raise ValueError(f"output is {output}, which exists: --overwrite replaces it")
