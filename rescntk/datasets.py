@@ -16,6 +16,8 @@ import numpy as np
 from .arrays import SignalList
 from .validation import check_batch, check_choice, check_signals
 
+__all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
+
 SUFFIXES = (".npy", ".npz", ".ts", ".csv")
 """Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table of
 one row for each case, channel and time point."""
@@ -91,6 +93,12 @@ def read_labelled(
 
 def read_labels(path: Path, array: str | None = None) -> np.ndarray:
     """Return labels in a ``.npy`` file, in an array of a ``.npz`` file, or one a line of a text.
+
+    Parameters
+    ----------
+    path : Path
+    array : str, optional
+        Name of the array in a ``.npz`` file.
 
     Examples
     --------

@@ -96,7 +96,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         noise. Raising it prefers passes that stand noise; 0 leaves it out.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which the solution is restricted. The default is
-        "all" for up to 2000 signals, and 500 for more.
+        "all" for up to 1000 signals, and 500 for more.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks, and of the ten folds of `best_score_`.
     engine : str, default "auto"

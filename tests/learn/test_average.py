@@ -111,7 +111,7 @@ def test_landmarks_by_hand(rng):
     full = ResidualKernelClassifier(**options).fit(X, y)
     same = ResidualKernelClassifier(landmarks=40, **options).fit(X, y)
     assert (same.decision_function(X) == full.decision_function(X)).all()
-    for landmarks, n, count in ((None, 2000, 2000), (None, 2001, 500), ("all", 9999, 9999)):
+    for landmarks, n, count in ((None, 1000, 1000), (None, 1001, 500), ("all", 9999, 9999)):
         assert base.count_landmarks(landmarks, n) == count
 
 
