@@ -313,7 +313,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             whose decisions are not sums over time points.
         """
         check_is_fitted(self)
-        signals, options = read_signals(self, X, reset=False), self._options()
+        options = self._options()
+        signals = read_signals(self, X, reset=False, n_channels=self.n_channels)
         parts = [fitted.contributions(signals, options) for fitted in self._fitted]
         pairs = [
             list(zip(self._weights, shares, strict=True)) for shares in zip(*parts, strict=True)

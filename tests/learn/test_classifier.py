@@ -194,6 +194,7 @@ def test_flat_signals_of_several_channels(rng):
     assert (
         model.fit(flat, y).decision_function(flat) == model.fit(X, y).decision_function(X)
     ).all()
+    assert model.contributions(flat[:2]).shape == (2, 1, 24)
     bag = BaggingClassifier(model, n_estimators=2, random_state=0).fit(flat, y)
     assert bag.score(flat, y) > 0.9
     importance = permutation_importance(model.fit(flat, y), flat[:6], y[:6], n_repeats=1)
