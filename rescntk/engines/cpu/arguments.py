@@ -20,10 +20,10 @@ from .vectors import Numbers
 class FlatTables(NamedTuple):
     """Tables of some signals, each array flat, in the working precision.
 
-    Axes are (case, table, pixel) on the left side of `rows.compute`; open rows have the margin's
-    pixels too. Otherwise they are (table, case, pixel) for heads of all offsets, where the first
-    d' − 1 pixels of a case follow once more behind its d' pixels. For other heads they are (table,
-    pixel, case): rows of neighbouring cases are copied together.
+    Axes are (case, segment, table, pixel) on the left side of `rows.compute`; open rows have the
+    margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets, where the
+    first d' − 1 pixels of a case follow once more behind its d' pixels. For other heads they are
+    (table, pixel, case): rows of neighbouring cases are copied together.
     """
 
     units: np.ndarray
@@ -77,9 +77,9 @@ class Constants(NamedTuple):
 
 
 class LeftCases(NamedTuple):
-    """The places of the left cases in the left tables: arrays (cases,), int."""
+    """The places of a segment of the left cases in the left tables: arrays (cases,), int."""
 
-    first: np.ndarray  # pixels of all earlier cases
+    first: np.ndarray  # pixels of all earlier cases and segments
     pixels: np.ndarray  # pixels of a row; an open row has the margin at both ends besides
     length: np.ndarray  # index of the case's length d among the left lengths (`Results.grids`)
 
@@ -116,7 +116,7 @@ class Results(NamedTuple):
     doubt: np.ndarray  # (left case, right case): weighted sums of the E of doubtful pixel pairs
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)
-    weights: np.ndarray  # (d,) or longer: weights of pixels in `doubt` (`Scaling.doubt_weights`)
+    weights: np.ndarray  # weights of a row's pixels in `doubt` (`Scaling.doubt_weights`), or more
     most_doubt: np.ndarray  # (left length, right case): pairs with more are computed again
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group
     row_sums: np.ndarray  # (grid, rows and more): scratch space
@@ -160,7 +160,7 @@ class RowGroup(NamedTuple):
     halo: int  # pixels that rings repeat at each end
     start: int  # place of the first pixel in a ring: halo · rows, or more in `shortened` rows
     size: int  # d · rows, rounded up to whole vectors: the numbers that loops pass
-    closed: bool  # whether rows close in themselves: all signals have one length
+    closed: bool  # whether rows close in themselves: all signals have one length, and none is cut
 
 
 class LeftPixels(NamedTuple):

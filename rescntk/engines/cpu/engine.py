@@ -163,19 +163,23 @@ class NumbaRun:
         """
         n, m = len(left), len(right)
         shift = n if shift is None else shift
-        lefts, offsets = left.left_cases, right.offsets
-        longest = int(lefts.pixels[0])
+        segments, offsets = self.plan.segments(int(left.lengths[0])), right.offsets
+        longest = segments[0].stop + 2 * self.plan.margin
         group_rows = self.plan.group_rows(int(offsets.sum()), longest)
-        rights = right.rows(np.arange(m), offsets, group_rows)
-        lengths = left.lengths[np.unique(lefts.length, return_index=True)[1]]
+        group = self.plan.row_group(longest, group_rows)
+        length = left.left_cases(segments[0]).length
+        lengths = left.lengths[np.unique(length, return_index=True)[1]]
         pixels = self.values if self.has_pixels else np.zeros((0,) * 6)
         first = (left.cases.start, right.cases.start) if self.has_pixels else (0, 0)
         results = self._results(n, lengths, right.lengths, group_rows, pixels, *first)
-        compute(
-            left.packed("left"), right.packed("right"), lefts, rights, None, shift, only_diagonal,
-            self.plan.row_group(longest, group_rows), self.constants, results,
-        )  # fmt: skip
-        length = lefts.length if len(lengths) > 1 else slice(None)  # else the same for all cases
+        for part in segments:
+            rights = right.rows(np.arange(m), offsets, group_rows, part.start)
+            compute(
+                left.packed("left"), right.packed("right"), left.left_cases(part), rights, None,
+                shift, only_diagonal, group, self.constants, self._of_segment(results, part),
+            )  # fmt: skip
+        if len(lengths) == 1:
+            length = slice(None)  # the same for all cases
         if self.has_pixels:
             kernels = self.values[:, :, left.cases, right.cases]
         else:
@@ -196,18 +200,22 @@ class NumbaRun:
         """Return the kernels of pairs, (kind, depth, pair, …); the left cases have one length."""
         lengths, left_length = right.lengths[columns], left.lengths[rows[:1]]
         offsets, d = self.plan.offsets(lengths), int(left_length[0])
-        longest = d + 2 * self.plan.margin
-        group_rows = self.plan.group_rows_of_deficits(int(offsets.sum()), longest)
-        pairs = left.rows(rows, offsets, group_rows, right=False)
-        rights = right.rows(columns, offsets, group_rows)
+        segments, margins = self.plan.segments(d), 2 * self.plan.margin
+        group_rows = self.plan.group_rows_of_deficits(
+            int(offsets.sum()), segments[0].stop + margins
+        )
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         pixels = np.empty((len(self.kinds), self.plan.n_depths, *shape))
         results = self._results(1, left_length, lengths, group_rows, pixels, 0, 0)
-        group = self.plan.row_group(longest, group_rows, in_deficits=True)
-        compute(
-            left.packed("masses"), right.packed("masses"), left.left_cases, rights, pairs, 0, False,
-            group, self.constants_of_deficits, results,
-        )  # fmt: skip
+        for part in segments:
+            pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
+            rights = right.rows(columns, offsets, group_rows, part.start)
+            pixels_of_row = part.stop - part.start + margins
+            compute(
+                left.packed("masses"), right.packed("masses"), left.left_cases(part), rights, pairs,
+                0, False, self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
+                self.constants_of_deficits, self._of_segment(results, part),
+            )  # fmt: skip
         if self.has_pixels:
             return pixels[:, :, 0]
         counts = self._pixel_pairs(left_length, lengths)
@@ -254,6 +262,10 @@ class NumbaRun:
             row_grids=np.zeros((2, depths, len(grids), padded)),
             row_sums=np.zeros((len(grids), padded)),
         )
+
+    @staticmethod
+    def _of_segment(results: Results, part: slice) -> Results:
+        return results._replace(weights=results.weights[part.start :], first_pixel=part.start)
 
     def _pixel_pairs(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the number of pixel pairs that the head needs, (left length, right case)."""

@@ -4,9 +4,10 @@
 - A *task*, computed by one thread, has some left and some right signals of two blocks.
 - A *group* has as many rows of pixel pairs as the second-level cache holds.
 
-Signals come from the longest to the shortest. Signals of one length, an array, have closed rows.
-Signals of different lengths have open rows along the longer signals: an open row has a margin at
-both ends, and long rows have the least of it. Rows of shares lie along the signals of X.
+Signals come from the longest to the shortest. Rows of signals of one length, an array, are closed.
+Rows of signals of different lengths are open, and lie along the longer signals. Long rows are cut
+into *segments*, which are open too. An open row has a margin at both ends, the reach of all layers.
+Rows of shares lie along the signals of X.
 """
 
 from __future__ import annotations
@@ -47,6 +48,21 @@ _DEFICIT_GROUP_BYTES = 51200
 """Bytes of one quantity in a group of the recursion of deficits; about twenty are in use.
 
 With depth 5, d = 100, q = 3 on the same machine, half as many bytes take 6 to 9 % more time.
+"""
+
+_SEGMENT = 150
+"""Pixels of a segment of a long row.
+
+More pixels repeat the margin less often, but fewer rows lie side by side. With depth 5 and q = 3 a
+pixel pair of d = 2000 takes 1.07 to 1.1 times the time of d = 100 with segments of 120 to 180
+pixels, and 1.2 with 270 and 400 (GAP, both precisions; Intel Xeon, 2 MiB of cache).
+"""
+
+_SEGMENT_OF_MARGIN = 8
+"""Least pixels of a segment, in margins.
+
+More pixels need more memory a row; fewer repeat the layers of the margins more often: one eighth
+costs about that much time. Chosen by reasoning.
 """
 
 _GROUP_TABLE_BYTES = 16 * 2**20
@@ -161,7 +177,8 @@ class TaskCases(NamedTuple):
 class Plan:
     """The plan of a Gram matrix, or of a diagonal.
 
-    `closed` says that all signals have one length; otherwise the head is "gap". `rows` and
+    `closed` says that all signals have one length; otherwise the head is "gap". Rows of `segment`
+    pixels at most are computed at once; `closed_rows` says that none of them is cut. `rows` and
     `columns`, (cases,), are the lengths of X and of Z, from the longest to the shortest. They are
     the same array for a symmetric Gram. The diagonal has no columns.
 
@@ -192,9 +209,14 @@ class Plan:
         reach = self.window // 2
         # The pixel pairs of two lengths lie on rings whose length divides this one.
         self.ring = math.lcm(*{*self.rows.tolist(), *self.columns.tolist()})
-        self.margin = 0 if closed else receptive_reach(net, self.depth, self.ring) + reach
+        margin = receptive_reach(net, self.depth, self.ring) + reach
+        wanted = max(_SEGMENT, _SEGMENT_OF_MARGIN * margin)
+        number = round(self.longest / wanted) if head in ("trace", "gap") else 1
+        self.segment = -(-self.longest // max(1, number))
+        self.closed_rows = closed and self.longest <= self.segment
+        self.margin = 0 if self.closed_rows else margin
         self.halo = 0  # the longest reach of a filter in pixels
-        if closed:
+        if self.closed_rows:
             longest = longest_reach(net, self.depth, self.ring)
             self.halo = max(reach, net.filter_size // 2, longest)
         self.inner, self.outer = filter_sum(net.filter_size), filter_sum(net.outer_filter_size)
@@ -211,6 +233,10 @@ class Plan:
         if length not in self._scalings:
             self._scalings[length] = self._scalings[self.longest].of_length(length)
         return self._scalings[length]
+
+    def segments(self, length: int) -> list[slice]:
+        """Return the segments of a row of a length; segments of other lengths begin alike."""
+        return list(blocks(0, length, self.segment))
 
     def offsets(self, lengths: np.ndarray) -> np.ndarray:
         """Return the number of rows of pairs with right cases of these lengths."""
@@ -341,7 +367,7 @@ class Plan:
         Cases of one row fill a group wholly.
         """
         groups = _TASK_GROUPS if self.scaling(length).offsets > 1 else 1
-        return groups * max(1, self._numbers_in_group // (length + 2 * self.margin))
+        return groups * self._wanted_rows(min(length, self.segment) + 2 * self.margin)
 
     def repeats(self, lefts: np.ndarray, rights: np.ndarray) -> Iterator[slice]:
         """Yield pairs that are computed again together, whose left cases have one length.
@@ -355,34 +381,42 @@ class Plan:
 
     # -- groups
 
+    def _wanted_rows(self, pixels: int) -> int:
+        """Return the rows of `pixels` that fill a group: whole vectors, if half of one fills it."""
+        wanted = max(1, self._numbers_in_group // pixels)
+        vector = VECTOR_BYTES // self.dtype.itemsize
+        return max(1, round(wanted / vector)) * vector if 2 * wanted >= vector else wanted
+
     def group_rows(self, total: int, pixels: int) -> int:
         """Return the number of rows of `pixels` in a group, of `total` rows that a task has."""
-        itemsize, numbers = self.dtype.itemsize, self._numbers_in_group
+        itemsize, wanted = self.dtype.itemsize, self._wanted_rows(pixels)
         line, vector = LINE_BYTES // itemsize, VECTOR_BYTES // itemsize
-        wanted = max(1, numbers // pixels)
-        several = max(1, round(wanted / vector)) * vector
-        repeated = -total % several  # rows of the last group
-        if 2 * wanted >= vector and _LEAST_SHARE * repeated <= total:  # left tables are not copied
-            return several
-        groups = max(1, round(total / wanted))
+        repeated = -total % wanted  # rows of the last group
+        if wanted % vector == 0 and _LEAST_SHARE * repeated <= total:  # left tables are not copied
+            return wanted
+        groups = max(1, round(total * pixels / self._numbers_in_group))
         rows = -(-total // groups)
-        whole = -(-rows // line) * line  # pixels begin on cache lines
-        few = total < 4 * line or whole * pixels > 2 * numbers
+        whole = -(-rows // line) * line  # pixels begin on cache lines: twice as fast at d = 1000
+        few = total < 4 * line or whole * pixels > 2 * self._numbers_of_tables
         return rows if few else whole  # of many rows, the last group repeats few
 
     def group_rows_of_deficits(self, total: int, pixels: int) -> int:
         """Return the same for the recursion of deficits."""
         line = LINE_BYTES // self.dtype.itemsize
-        rows = max(1, _DEFICIT_GROUP_BYTES // (pixels * self.dtype.itemsize))
-        if rows > line:
-            rows = rows // line * line
+        rows = _DEFICIT_GROUP_BYTES // (pixels * self.dtype.itemsize)
+        rows = max(1, rows // line) * line  # pixels begin on cache lines
         return min(rows, total)
 
     @property
     def _numbers_in_group(self) -> int:
-        """The most numbers of one quantity in a group, which copies 2 (L + 1 + C) tables."""
+        """The numbers of one quantity in a group."""
+        return max(1, min(_GROUP_BYTES // self.dtype.itemsize, self._numbers_of_tables))
+
+    @property
+    def _numbers_of_tables(self) -> int:
+        """The most numbers of a table in a group, which copies 2 (L + 1 + C) tables."""
         tables = 2 * (self.depth + 1 + self.n_channels)
-        return min(_GROUP_BYTES, _GROUP_TABLE_BYTES // tables) // self.dtype.itemsize
+        return _GROUP_TABLE_BYTES // tables // self.dtype.itemsize
 
     def row_group(self, pixels: int, rows: int, in_deficits: bool = False) -> RowGroup:
         """Return a group of rows with its memory, 0 at first, and the places of all quantities.
@@ -411,4 +445,6 @@ class Plan:
         memory = np.zeros(total + line, self.dtype)
         skip = -memory.ctypes.data % LINE_BYTES // itemsize
         memory = memory[skip : skip + total]
-        return RowGroup(memory, places, length, pixels, rows, self.halo, start, size, self.closed)
+        return RowGroup(
+            memory, places, length, pixels, rows, self.halo, start, size, self.closed_rows
+        )

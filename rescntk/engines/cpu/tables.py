@@ -125,19 +125,26 @@ class SignalBlock:
             start += cases
         return parts
 
-    @property
-    def left_cases(self) -> LeftCases:
-        """The places of the cases in the left tables; lengths are numbered from the longest."""
-        pixels = self._whole.lengths + 2 * self._plan.margin
+    def left_cases(self, segment: slice) -> LeftCases:
+        """Return the places of the cases that have a segment, in the left tables.
+
+        Lengths are numbered from the longest.
+        """
+        plan, lengths = self._plan, self._whole.lengths
+        margins = 2 * plan.margin
+        of_case = lengths + margins * -(-lengths // plan.segment)
+        first = first_places(of_case) + segment.start + margins * (segment.start // plan.segment)
+        pixels = np.minimum(lengths, segment.stop) - segment.start + margins
         length = np.cumsum(np.diff(self.lengths, prepend=self.lengths[0]) != 0)
-        return LeftCases(first_places(pixels)[self.here], pixels[self.here], length)
+        long = np.count_nonzero(self.lengths > segment.start)
+        return LeftCases(first[self.here][:long], pixels[self.here][:long], length[:long])
 
     def rows(
-        self, cases: np.ndarray, counts: np.ndarray, group_rows: int, right: bool = True
+        self, cases: np.ndarray, counts: np.ndarray, group_rows: int, start: int, right: bool = True
     ) -> RowPlaces:
         """Return rows of some cases, `counts` for each, in the right tables or those of masses.
 
-        Rows on the left side have the offset 0.
+        Rows begin at the pixel `start`, and those on the left side have the offset 0.
         """
         row_case, offset = numbered(counts)
         number = len(row_case)
@@ -149,7 +156,7 @@ class SignalBlock:
         else:  # cases lie side by side
             begins, stride = np.arange(len(whole)), len(whole)
         lengths = whole.lengths[places]
-        first = (offset - self._plan.margin) % lengths
+        first = (start + offset - self._plan.margin) % lengths
         return RowPlaces(number, row_case, begins[places], first, lengths, stride)
 
     def packed(self, layout: str) -> FlatTables:
@@ -183,11 +190,14 @@ class SignalBlock:
         return found
 
     def _left_layout(self, table: np.ndarray) -> np.ndarray:
-        margin, d = self._plan.margin, table.shape[1]
-        by_case = table.transpose(2, 0, 1)
-        if margin:
-            by_case = by_case[..., np.arange(-margin, d + margin) % d]
-        return by_case.ravel()
+        plan, by_case, d = self._plan, table.transpose(2, 0, 1), table.shape[1]
+        if plan.closed_rows:
+            return by_case.ravel()
+        parts = [
+            by_case[..., np.arange(part.start - plan.margin, part.stop + plan.margin) % d]
+            for part in plan.segments(d)
+        ]
+        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).ravel()
 
     def _right_layout(self, table: np.ndarray) -> np.ndarray:
         if self._plan.all_offsets:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.engines.cpu import plan as sizes
 from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
@@ -57,6 +58,33 @@ def test_every_length_and_filter(d, head, rng):
             ours = rk.gram(network, Z[:2], Z, head=head, engine="numba", dtype=dtype)
             for A, B in zip(ours, theirs, strict=True):
                 assert np.abs(A - B).max() <= bar * np.abs(B).max()
+
+
+@pytest.mark.parametrize("deficits", [False, True])
+@pytest.mark.parametrize("input_filter_size", [1, 9])
+def test_segments_have_the_bits_of_whole_rows(input_filter_size, deficits, rng, monkeypatch):
+    network = rk.Network(3, 3, input_filter_size=input_filter_size, dilation=(1, 2, 3))
+    X = rng.standard_normal((5, 3, 61))
+    X[1] = X[0] + 1e-9 * X[2]
+    batches = [(X, None, HEADS), ([X[0], X[1, :, :60], X[2, :, :17], X[3, :, :4]], X, ("gap",))]
+
+    def values():
+        """Return kernels of arrays and of lists, diagonals and shares."""
+        with all_pairs_in_deficits() if deficits else nullcontext():
+            for X, Z, heads in batches:
+                for head in heads:
+                    for dtype in DTYPES:
+                        options = {"engine": "numba", "dtype": dtype}
+                        yield from rk.gram(network, X, Z, head=head, depths=(1, 3), **options)
+                        yield rk.Kernel(network, "ntk", head).diag(X, **options)
+                        if head != "equivariant":
+                            yield from rk.pixel_shares(network, X, Z, head=head, **options)
+
+    whole = list(values())
+    monkeypatch.setattr(sizes, "_SEGMENT", 9)
+    monkeypatch.setattr(sizes, "_SEGMENT_OF_MARGIN", 1)
+    for ours, theirs in zip(values(), whole, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def assert_deficits_are_right(network, X, dtype):
