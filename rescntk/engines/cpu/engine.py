@@ -191,7 +191,9 @@ class NumbaRun:
         rows, columns = np.nonzero(doubtful & needed)
         for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
             here, there = rows[some], columns[some]
-            kernels[:, :, here, there] = self.in_deficits(left, right, here, there)
+            repeated = self.in_deficits(left, right, here, there)
+            pixels_of_left = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
+            kernels[:, :, here, there, *pixels_of_left] = repeated
         return kernels, needed
 
     def in_deficits(
