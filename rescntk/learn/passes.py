@@ -44,9 +44,9 @@ PLAN: tuple[dict[str, Any], ...] = (
 """Passes by value for time. Settings that a pass does not name are in `COMMON`.
 
 Accuracies are means on random parts of the training sets of benchmarks/classification.py, clean and
-with noise of .02, .05 and .1 (classification_design.md). Of 35 passes, one after another was added
-for the greatest gain for its time. The first seven have .873, and .838 with noise, for 3.6 times
-the time of a pass over 64 points; the first 12 .880 and .836. Later passes were not measured."""
+with noise of .1 (classification_design.md). Of 35 passes, one after another was added for the
+greatest gain for its time, with noise and without. The first seven have .879 and .738 for 3.6 times
+the time of a pass over 64 points, the first 12 .888 and .699. Later passes were not measured."""
 
 EFFORTS = {"fast": 7, "default": 12, "thorough": len(PLAN)}
 """Number of passes of each effort, from the start of `PLAN`. Raising it takes more time."""

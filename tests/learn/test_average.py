@@ -178,7 +178,7 @@ def test_noise_that_training_does_not_have(landmarks, rng):
         close = 1e-6 if landmarks is None else 0.2
         assert model.passes_["growth"][row] == pytest.approx(with_noise / clean, rel=close)
     table = model.passes_
-    weights = (table["error"] * (2 + table["growth"]) / 3) ** -4.0
+    weights = (table["error"] * (19 + table["growth"]) / 20) ** -4.0
     np.testing.assert_allclose(table["weight"], weights / weights.sum(), rtol=1e-6)
 
 
