@@ -12,6 +12,7 @@ Threads take tasks from a queue, so that no thread waits for another.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -167,8 +168,8 @@ class NumbaRun:
         longest = segments[0].stop + 2 * self.plan.margin
         group_rows = self.plan.group_rows(int(offsets.sum()), longest)
         group = self.plan.row_group(longest, group_rows)
-        length = left.left_cases(segments[0]).length
-        lengths = left.lengths[np.unique(length, return_index=True)[1]]
+        number = left.left_cases(segments[0]).length
+        lengths = left.lengths[np.unique(number, return_index=True)[1]]
         pixels = self.values if self.has_pixels else np.zeros((0,) * 6)
         first = (left.cases.start, right.cases.start) if self.has_pixels else (0, 0)
         results = self._results(n, lengths, right.lengths, group_rows, pixels, *first)
@@ -178,8 +179,7 @@ class NumbaRun:
                 left.packed("left"), right.packed("right"), left.left_cases(part), rights, None,
                 shift, only_diagonal, group, self.constants, self._of_segment(results, part),
             )  # fmt: skip
-        if len(lengths) == 1:
-            length = slice(None)  # the same for all cases
+        length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         if self.has_pixels:
             kernels = self.values[:, :, left.cases, right.cases]
         else:
@@ -192,8 +192,8 @@ class NumbaRun:
         for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
             here, there = rows[some], columns[some]
             repeated = self.in_deficits(left, right, here, there)
-            pixels_of_left = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
-            kernels[:, :, here, there, *pixels_of_left] = repeated
+            own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
+            kernels[:, :, here, there, *own] = repeated
         return kernels, needed
 
     def in_deficits(
