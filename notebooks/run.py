@@ -57,6 +57,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "efforts": ("fast",),
         "methods": ("ridge, flat", "SVM-RBF, flat", "rescntk, fast"),
     },
+    "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
 }
 """Sizes with which the test suite runs notebooks: every cell, in a part of the time.
 
