@@ -9,6 +9,8 @@ activation is ReLU. A run has three acts: ::
 
 A pair of signals whose distances may have lost digits (scaling.DOUBTFUL) is computed again by the
 reference engine's array code, on the device: a Gram waits for it once a tile, to read which.
+
+The current device computes. Signals of another device were copied to it when they were checked.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
@@ -45,22 +47,21 @@ def takes(request: Request, d: int) -> bool:
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    with _on_device_of(X):
+    with _lost_devices_named():
         return CudaRun(request, X).gram(X, Z, tick)
 
 
 def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with itself."""
-    with _on_device_of(X):
+    with _lost_devices_named():
         return CudaRun(request, X).diagonal(X, tick)
 
 
 @contextmanager
-def _on_device_of(X: Any) -> Iterator[None]:
-    """Compute on the device that has `X`; say what to do after an error that no call survives."""
+def _lost_devices_named() -> Iterator[None]:
+    """Say what to do after an error that no call survives."""
     try:
-        with nullcontext() if array_module(X) is np else X.device:
-            yield
+        yield
     except Exception as error:
         if selfcheck.loses_device(error):
             error.add_note(selfcheck.RESTART)

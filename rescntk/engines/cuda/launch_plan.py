@@ -5,8 +5,8 @@ the registers of its thread, rows stay there (`short_rows`), several rows in a w
 filters that reach beyond a neighbouring segment, and dilated filters, whose steps change from layer
 to layer, go through shared memory (`long_rows`).
 
-All constants of size stand here. They come from reasoning and from counts in compiled kernels
-(tests/engines/cuda/test_cubins.py); none was timed on a device.
+All constants of size stand here. They come from reasoning, and from counts of registers and
+instructions in kernels compiled for sm_90; none was timed on a device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ leave more registers unused: a block starts only when all of its registers are f
 
 MOST_PIXELS = {"float32": 12, "float64": 8}
 """Most pixels of a segment of `short_rows`. One more lengthens the rows that stay in registers by
-32 pixels, but a state beyond 255 registers would spill to local memory (test_cubins.py)."""
+32 pixels, but a state beyond 255 registers would spill to local memory."""
 
 FEW_PIXELS, CROWDED = {"float32": 12, "float64": 5}, 1.15
 """Most pixels of a segment that is not crowded, and the factor on the cost of a segment that is: it
@@ -48,8 +48,8 @@ LONG_PIXELS = 5
 shared memory (CUDA C++ Programming Guide). More share more of a window's sum but take registers."""
 
 LONG_THREADS, LONG_REGISTERS, REGISTERS = 256, {"float32": 120, "float64": 192}, 65536
-"""Most threads of a block of `long_rows`, registers of a thread (test_cubins.py; more if dilated),
-and registers of a multiprocessor. More threads wait for each other longer at barriers, and have
+"""Most threads of a block of `long_rows`, registers of a thread (more if dilated), and registers of
+a multiprocessor. More threads wait for each other longer at barriers, and have
 fewer than 255 registers each. Larger numbers of registers choose smaller blocks."""
 
 LONGEST_FILTER, LONGEST_DILATED_FILTER = 15, 9
@@ -63,8 +63,8 @@ prefers smaller blocks and pairs with more teams."""
 
 LAYER_SLOTS, LAYER_DOUBLES, RESULT_DOUBLES = 100, 70, 12
 """Issue slots of a pixel pair and layer in float32, its FP64 instructions in float64, and FP64
-instructions of a pixel pair's result in either; rounded up from test_cubins.py. Larger numbers
-make shorter launches."""
+instructions of a pixel pair's result in either; rounded up. Larger numbers make shorter
+launches."""
 
 LAUNCH_SLOTS = 1.0e11
 """Issue slots of a launch for each multiprocessor: half a second of 128 float32 units at 1.5 GHz, a

@@ -66,22 +66,13 @@ counts = collections.Counter()
 
 
 class Device:
-    """A device, current inside of its `with` block."""
-
     current = 0
-
-    def __init__(self, number):
-        self.number = number
-
-    def __enter__(self):
-        self.before, Device.current = Device.current, self.number
-
-    def __exit__(self, *_):
-        Device.current = self.before
 
 
 def _inner(value):
     if isinstance(value, ndarray):
+        if value.number != Device.current:
+            raise ValueError("Array device must be same as the current device")
         return value._array
     if isinstance(value, (np.ndarray, np.generic)) and np.ndim(value):
         raise TypeError("Unsupported type <class 'numpy.ndarray'>")
@@ -117,7 +108,7 @@ class ndarray:
 
     def __init__(self, array):
         counts["operations"] += 1
-        self._array, self.device = array, Device(Device.current)
+        self._array, self.number = array, Device.current
 
     @property
     def data(self):
@@ -135,7 +126,7 @@ class ndarray:
     def __getattr__(self, name):
         value = getattr(self._array, name)
         if callable(value):
-            return _through(value)
+            return _through(getattr(_inner(self), name))
         return value if name in ("shape", "ndim", "dtype", "size", "strides") else _outer(value)
 
     def __getitem__(self, index):
@@ -154,7 +145,7 @@ class ndarray:
 
 def _operator(name):
     def apply(self, *others):
-        result = getattr(self._array, name)(*map(_inner, others))
+        result = getattr(_inner(self), name)(*map(_inner, others))
         if name.startswith("__i") and name != "__invert__":
             return self
         return _outer(result)

@@ -9,9 +9,9 @@ import pytest
 
 import rescntk as rk
 from rescntk import engines
-from rescntk.engines.cuda import compiler, launch_plan
 from rescntk.engines.cuda import engine as cuda
-from rescntk.engines.protocol import Request, silent
+from rescntk.engines.cuda import launch_plan
+from rescntk.engines.protocol import Request
 from tests.engines.cuda import emulated
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
@@ -83,16 +83,16 @@ def test_reasons(monkeypatch, device):
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
 
 
-def test_signals_of_another_device_are_computed_there(device, monkeypatch, rng):
-    with emulated.Device(1):
-        X = device.asarray(rng.standard_normal((2, 1, 5)))
-    asked, original = [], compiler.compiled
-    monkeypatch.setattr(
-        compiler, "compiled", lambda number, *name: asked.append(number) or original(number, *name)
-    )
-    cuda.gram(REQUEST, X, None, silent)
-    cuda.diagonal(REQUEST, X, silent)
-    assert asked == [1, 1] and emulated.Device.current == 0
+def test_the_current_device_computes_signals_of_another(device, monkeypatch, rng):
+    X = rng.standard_normal((3, 1, 5))
+    other = device.asarray(X)
+    monkeypatch.setattr(emulated.Device, "current", 1)
+    kernel, here = rk.ResCNTK(2), device.asarray(X)
+    for engine in ("cuda", "reference"):
+        computed = [kernel(other, here, engine=engine), kernel(here, other, engine=engine)]
+        computed.append(kernel([other[0], *here[1:]], engine=engine))
+        assert [K.number for K in computed] == [1, 1, 1]
+        assert all((K == computed[0]).all() for K in computed)
 
 
 def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
