@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # tests/conftest.py puts the longest tests first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo check test lint test-gpu notebooks docs docs-look benchmark benchmark-gpu clean
+.PHONY: demo check test lint test-gpu sanitize-gpu notebooks docs docs-look benchmark benchmark-gpu clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
@@ -37,27 +37,44 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# The next two targets need a CUDA device. The GPU's driver decides which CuPy fits: CUDA=cuda12
-# for drivers of CUDA 12. The targets install packages from the network into .venv. On a machine
-# without network, BIN=FOLDER takes the Python of a folder as it is and installs nothing. That
-# Python needs CuPy with NVRTC, numpy, scipy, opt_einsum and mpmath; and for test-gpu pytest,
-# pytest-xdist and hypothesis, for benchmark-gpu matplotlib and JAX.
+# The next three targets need a CUDA device, and go on where their last run stopped. The GPU's driver
+# decides which CuPy fits: CUDA=cuda12 for drivers of CUDA 12. The targets install packages from the
+# network into .venv. On a machine without network, BIN=FOLDER takes the Python of a folder as it is
+# and installs nothing. That Python needs CuPy with NVRTC, numpy, scipy, opt_einsum and mpmath; and for
+# test-gpu pytest, pytest-xdist and hypothesis, for benchmark-gpu matplotlib and JAX.
 CUDA ?= cuda13
-test-gpu benchmark-gpu: export PYTHONPATH := $(CURDIR)
+test-gpu sanitize-gpu benchmark-gpu: export PYTHONPATH := $(CURDIR)
 GIVEN := $(filter command,$(origin BIN))
+SOURCES := $(shell find rescntk tests -name '*.py' -o -name '*.h' -o -name '*.cu')
+SELF_CHECK = import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else state)
 
 # Tests of the engine "cuda": fast tests first, each named when it ends. The engine's check of
 # itself and the loops of "numba" are compiled before several workers need them. Tests compile some 500
 # kernels of one to two seconds, as tests ask for them; CuPy keeps kernels for the next run. The
 # tests' oracle is several times slower without gmpy2. MARK='gpu and not slow' leaves out slow tests.
+# Tests that passed are left out until a source changes; with no test left, pytest's status is 5.
 GPU_TESTS := tests/engines tests/test_kernels.py tests/test_derivative.py
 MARK ?= gpu
-test-gpu: $(if $(GIVEN),,$(VENV)/$(CUDA).stamp)
-	@$(BIN)/python -c 'import sys, rescntk; state = rescntk.engines.available()["cuda"]; sys.exit(None if state is True else f"make test-gpu: {state}")'
-	$(call COMPILE,float32) & $(call COMPILE,float64); wait
-	$(BIN)/python -m pytest -n auto --dist load --maxschedchunk 1 --durations=15 -v -m '$(MARK)' $(GPU_TESTS)
+test-gpu: $(if $(GIVEN),,$(VENV)/$(CUDA).stamp) build/gpu/passed
+	$(BIN)/python -c '$(SELF_CHECK)'
+	$(call COMPILE,float32) & $(call COMPILE,float64) && wait $$!
+	$(BIN)/python -m pytest -n auto --dist load --maxschedchunk 1 --durations=15 -v -m '$(MARK)' --passed build/gpu/passed $(GPU_TESTS) || test $$? = 5
 
-# Rows that take longer than the limit allows are left for the next run, which continues this one.
+build/gpu/passed: $(SOURCES)
+	mkdir -p $(@D) && : > $@
+
+# The engine's check of itself under NVIDIA's Compute Sanitizer, which comes with the CUDA toolkit.
+# CuPy's pool of memory would hide what is written behind an array.
+SANITIZER ?= compute-sanitizer
+sanitize-gpu: $(patsubst %,build/gpu/%.log,memcheck racecheck synccheck)
+build/gpu/%.log: $(SOURCES) | $(if $(GIVEN),,$(VENV)/$(CUDA).stamp)
+	mkdir -p $(@D)
+	$(SANITIZER) --tool $* --kernel-name kns=rows --report-api-errors no --error-exitcode 1 \
+	  $(BIN)/python -c 'import cupy; cupy.cuda.set_allocator(None); $(SELF_CHECK)' > $@.new 2>&1; \
+	  status=$$?; cat $@.new; test $$status = 0 && mv $@.new $@
+
+# Rows that take longer than the limit allows are left for the next run.
+# OPTIONS='--limit 540 --part sweep' finds the best threads of a block.
 OPTIONS ?= --limit 540
 benchmark-gpu: $(if $(GIVEN),,$(VENV)/jax-$(CUDA).stamp)
 	$(BIN)/python benchmarks/gpu.py $(OPTIONS)

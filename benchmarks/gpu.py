@@ -2,11 +2,12 @@
 
     python benchmarks/gpu.py [--limit SECONDS] [--part PART ...] [--out FOLDER] [--quick]
 
-Four parts, on one GPU:
+Five parts, on one GPU:
 
 * layer: picoseconds of a pixel pair and layer, GPK and NTK, q = 3, against the bound of the issue
   slots, as counted in the compiled kernel (tests/engines/cuda/nvrtc.py), at the GPU's clock.
 * large: the Gram of 10 000 signals, from NumPy's arrays to NumPy's.
+* sweep: Grams by the threads of a block (launch_plan.py), the best first; 0: the plan's choice.
 * grams: Grams of n signals of d time points and filters q, from CuPy's arrays to CuPy's.
 * peers: seconds of a pair of signals for the reference engine on CuPy arrays, and for the kernel
   written the usual way in JAX (peers.py), at the best batch. They are compared with our kernels.

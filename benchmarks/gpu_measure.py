@@ -19,6 +19,7 @@ from peers import signals
 
 import rescntk as rk
 from rescntk.engines import reference
+from rescntk.engines.cuda import launch_plan
 from rescntk.engines.cuda.launch_plan import LaunchPlan
 from rescntk.engines.protocol import Request
 from rescntk.validation import KINDS
@@ -148,7 +149,7 @@ class Bench:
         self.cupy.get_default_memory_pool().free_all_blocks()
         if row.part == "peers":
             return self.peer(row, left)
-        return self.layer(row) if row.part == "layer" else self.gram(row)
+        return {"layer": self.layer, "sweep": self.sweep}.get(row.part, self.gram)(row)
 
     def close(self) -> None:
         if self.worker is not None:
@@ -179,11 +180,18 @@ class Bench:
     def gram(self, row: Row) -> dict[str, Any]:
         """Time one Gram, after a small one that has its kernel compiled."""
         X = signals(row.n, CHANNELS, row.d)[0]
-        if row.part == "grams":
+        if row.part != "large":
             X = self.cupy.asarray(X)
         self.ours(row, X[:64])
         times = self.times_of(lambda: self.ours(row, X))
         return {"seconds": statistics.median(times), "times": times, "entries": row.entries}
+
+    def sweep(self, row: Row) -> dict[str, Any]:
+        """Time one Gram with blocks of some threads; 0: as the plan has them."""
+        threads = int(row.who.split()[0])
+        blocks = {"WARPS": threads // 32, "_long_block": lambda *_: (1, threads)}
+        with mock.patch.dict(vars(launch_plan), blocks if threads else {}):
+            return self.gram(row)
 
     def layer(self, row: Row) -> dict[str, Any]:
         """Time an entry and layer: of whole calls, and of layers alone, between two depths."""

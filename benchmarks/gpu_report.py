@@ -4,7 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 DTYPES, DEPTH, CHANNELS = ("float32", "float64"), 9, 4
-PARTS = ("layer", "large", "grams", "peers")
+PARTS = ("layer", "large", "sweep", "grams", "peers")
 OURS, REFERENCE, JAX = "rescntk", "reference on CuPy", "JAX"
 PEERS = (REFERENCE, JAX)
 
@@ -54,6 +54,8 @@ class Sizes(NamedTuple):
     filters: tuple[int, ...]
     more: tuple[int, ...]
     batches: tuple[int, ...]  # of the peers, in pixel pairs
+    swept: tuple[tuple[int, int], ...]  # (d, q) of the sweep over threads of a block
+    threads: tuple[int, ...]  # 0: as the plan has them
 
     def batch_sizes(self, d: int) -> list[int]:
         """Return the numbers n of signals that peers try, n with n; four at least."""
@@ -62,11 +64,11 @@ class Sizes(NamedTuple):
 
 FULL = Sizes(
     1024, 10_000, 1000, 128, 3, (32, 64, 128, 256), (3, 9), (2000, 5000),
-    (2**22, 2**24, 2**26, 2**28),
+    (2**22, 2**24, 2**26, 2**28), ((128, 3), (512, 3), (1000, 3), (4096, 3)), (0, 32, 64, 128, 256),
 )  # fmt: skip
 
 # To see that every part runs, in a test or at the beginning of a lease.
-SMALL = Sizes(6, 9, 5, 8, 3, (5, 8), (3,), (7,), (2**8, 2**10))
+SMALL = Sizes(6, 9, 5, 8, 3, (5, 8), (3,), (7,), (2**8, 2**10), ((8, 3), (26, 17)), (64,))
 
 
 def plan(sizes: Sizes) -> list[Row]:
@@ -80,6 +82,12 @@ def plan(sizes: Sizes) -> list[Row]:
     return [
         *rows("layer", OURS, sizes.layer, centre),
         *rows("large", OURS, sizes.large, centre),
+        *(
+            row
+            for d, q in sizes.swept  # about as many pixel pairs at every length
+            for threads in sizes.threads
+            for row in rows("sweep", f"{threads} threads", 4 + sizes.layer * sizes.d // d, (d, q))
+        ),
         *rows("grams", OURS, sizes.n, centre),
         *rows("peers", REFERENCE, None, centre),
         *rows("peers", JAX, None, centre),
@@ -134,4 +142,8 @@ def table(report: dict[str, Any]) -> str:
     for name, verdict in verdicts(report).items():
         value = "–" if verdict["value"] is None else f"{verdict['value']:.3g}"
         lines.append(f"  {name}: {value}, {verdict['bar']}: {words[verdict['met']]}")
+    swept = [row for row in report["rows"] if row["part"] == "sweep" and "seconds" in row]
+    for row in sorted(swept, key=lambda r: (r["dtype"], r["d"], r["seconds"])):
+        ps = 1e12 * row["seconds"] / row["entries"]
+        lines.append(f"  {row['dtype']}, d = {row['d']}: {row['who']}, {ps:.3g} ps")
     return "\n".join(lines)

@@ -1,5 +1,7 @@
 """Hypothesis profiles, a source of randomness, and the order of the tests."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +35,32 @@ def free(monkeypatch):
     """Return a function that sets the free bytes of memory, which the smallest calls ask for."""
     monkeypatch.setattr(validation, "_ALWAYS_FREE", 0)
     return lambda amount: monkeypatch.setattr(validation, "free_bytes", lambda: amount)
+
+
+def pytest_addoption(parser):
+    words = "leave out the tests that FILE names, and add to it those that pass"
+    parser.addoption("--passed", metavar="FILE", help=words)
+
+
+def pytest_configure(config):
+    if path := config.getoption("passed"):
+        config.pluginmanager.register(Passed(Path(path)))
+
+
+class Passed:
+    """Tests that passed in runs before, by a file of their names: each is added when it ends."""
+
+    def __init__(self, path):
+        self.path = path
+        self.before = set(path.read_text().splitlines()) if path.exists() else set()
+
+    def pytest_collection_modifyitems(self, items):
+        items[:] = [item for item in items if item.nodeid not in self.before]
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.passed:
+            with open(self.path, "a") as file:
+                file.write(f"{report.nodeid}\n")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker

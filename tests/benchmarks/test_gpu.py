@@ -19,6 +19,7 @@ from harness import Worker
 from peers import signals
 
 import rescntk as rk
+from rescntk.engines.cuda import compiler
 from tests.benchmarks.conftest import BENCHMARKS, program
 
 pytestmark = pytest.mark.slow
@@ -112,7 +113,9 @@ def benchmark(cupy, smi, tmp_path, monkeypatch):
     return run
 
 
-def test_every_part_runs(benchmark, capsys):
+def test_every_part_runs(benchmark, capsys, monkeypatch):
+    names, original = [], compiler.compiled
+    monkeypatch.setattr(compiler, "compiled", lambda *key: names.append(key[1]) or original(*key))
     report = benchmark()
     assert not [row for row in report["rows"] if "error" in row or "missing" in row]
     for row in gpu_report.plan(SMALL):
@@ -120,12 +123,15 @@ def test_every_part_runs(benchmark, capsys):
         if row.part == "layer":
             assert found["clock_mhz"] == 1980.0
             assert found["bound_picoseconds"] == pytest.approx(1e12 * 49 / (132 * 128 * 1.98e9))
-        elif row.who == OURS:
+        elif row.part != "peers":
             assert found["seconds"] > 0 and found["entries"] == row.entries
         else:
             assert found["seconds_of_a_pair"] > 0
             assert found["difference"] <= gpu_measure.AGREE[row.dtype]
-    assert "not judged" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    swept = {name.partition("<")[0] for name in names if ", 64" in name}
+    assert swept == {"short_rows", "long_rows"}
+    assert "not judged" in said and "float64, d = 26: 64 threads, " in said
 
 
 @pytest.mark.parametrize(
