@@ -149,12 +149,22 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
             segments.set_clim(-most, most)
             ax.add_collection(segments)
         ax.autoscale_view()
-        name = "" if names is None else f"{names[-1] if single else names[k]}: "
-        terms = f"{decision[k]:.3g} = {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
-        ax.set_title(name + terms, fontsize="small")
+        name = (
+            "prediction"
+            if names is None
+            else f"class {names[-1] if single else names[k]}: decision"
+        )
+        terms = f"{decision[k]:.3g} = shares {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
+        ax.set_title(f"{name} {terms}", fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
-    panels[0].figure.colorbar(segments, ax=list(panels), label="share of the decision")
+    panels[0].figure.colorbar(
+        segments,
+        ax=list(panels),
+        label="share of the decision",
+        fraction=0.04,
+        aspect=15 * len(panels),
+    )
     return panels
 
 
