@@ -71,9 +71,9 @@ LAUNCH_SLOTS = 1.0e11
 second of 64. Raising it makes progress bars move in larger steps; a device that also has a screen
 ends kernels of about two seconds."""
 
-FEWEST_BLOCKS = 32
-"""Blocks of a launch for each multiprocessor, where pairs are few and have offsets to share. More
-blocks even out a launch's end; each adds to the results by itself."""
+FEWEST_WARPS = 256
+"""Warps of a launch for each multiprocessor, which has 8 to 17 of them at a time, where pairs are
+few and have offsets to share. More even out a launch's end; each block adds to the results."""
 
 # Shares of the free memory when a call begins. Raising a share makes larger tiles, and more calls
 # fail for want of memory. Their sum stays well below 1, because CuPy's pool keeps blocks of other
@@ -183,7 +183,7 @@ class LaunchPlan:
         # One pair may take several launches, of as many offsets at a time.
         self.most_pairs = most_rows / self.offsets
         self.offsets_at_once = min(self.offsets, max(1, int(most_rows)))
-        self.fewest_blocks = FEWEST_BLOCKS * device.multiprocessors
+        self.fewest_blocks = FEWEST_WARPS * WARP * device.multiprocessors // self.threads
         self.grids = len(exact_sum.grids(np, 1.0, entries))
         self.headroom = (entries - 1).bit_length() + 1
         # Bytes of a pair's results, and of a pair that is computed from deficits.
