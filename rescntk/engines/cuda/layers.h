@@ -230,7 +230,7 @@ __device__ __forceinline__ void next_layer(
     Branches<P, real> &branches, double &doubt)
 {
     // Many pixels go through in two parts: g, h and w take registers beside the state. Parts have
-    // at most 48 bytes of each (12 float32, 6 float64): a larger number spills (test_cubins.py).
+    // at most 48 bytes of each (12 float32, 6 float64): a larger number spills.
     constexpr int most = 48 / sizeof(real), part = P > most ? (P + 1) / 2 : P;
     const real doubt_weight = valid ? job.layers[layer].doubt_weight : real(0);
 #pragma unroll

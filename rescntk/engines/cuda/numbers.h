@@ -149,7 +149,7 @@ HD void add_on_grids(
 }
 
 // In single precision the same numbers in units of the grids, as integers: many devices have few FP64
-// units. What a grid leaves of most terms is 0.
+// units. What a grid leaves of most terms is 0. NaN and infinity, which are no integers, leave NaN.
 template <int P>
 HD void add_on_grids(
     const Grids<float> &grids, const float (&terms)[P], int number, double *sum, int stride)
@@ -158,6 +158,7 @@ HD void add_on_grids(
 #pragma unroll
     for (int j = 0; j < P; ++j)
         rest[j] = terms[j] * float(power_of_two(-grids.exponent));
+    float left = 0;
 #pragma unroll
     for (int k = 0; k < MOST_GRIDS; ++k) {
         if (k >= number)
@@ -165,18 +166,20 @@ HD void add_on_grids(
         const int bits = 53 - grids.headroom;
         const float finer = float(power_of_two(k == 0 ? bits - 1 : bits));
         long long whole = 0;
-        bool left = false;
+        left = 0;
 #pragma unroll
         for (int j = 0; j < P; ++j) {
             const float scaled = rest[j] * finer, rounded = rintf(scaled);
             whole += (long long)rounded;
             rest[j] = scaled - rounded;
-            left = left || rest[j] != 0;
+            left += fabsf(rest[j]);
         }
         sum[k * stride] += double(whole) * power_of_two(grids.exponent + 1 - (k + 1) * bits);
-        if (!left)
+        if (left == 0)
             break;
     }
+    if (left != left)
+        *sum = left;
 }
 
 // ---------------------------------------------------------------- polynomials

@@ -105,14 +105,15 @@ FAULTS = {
 def test_a_planted_fault(cupy, fault, monkeypatch):
     """In the kernels' text, also in the doubt that no pair has; NaN is no pass. It is named."""
     right, wrong, where = FAULTS[fault]
+    dtype = "float32" if fault == "NaN" else "float64"
     text = compiler.source()
     assert text.count(right) == 1
     monkeypatch.setattr(compiler, "source", lambda: text.replace(right, wrong))
     monkeypatch.setattr(selfcheck, "CASES", {where: selfcheck.CASES[where]})
-    monkeypatch.setattr(selfcheck, "TOLERANCE", {"float64": 1e-14})
+    monkeypatch.setattr(selfcheck, "TOLERANCE", {dtype: tolerances.KERNEL[dtype]})
     reason = refusal(cupy)
     assert reason.startswith("its kernels are wrong on this device: error ")
-    assert f"(float64, {where}), expected at most 1e-14 of" in reason
+    assert f"({dtype}, {where}), expected at most {tolerances.KERNEL[dtype]:g} of" in reason
     assert "comparisons with the reference engine failed" in reason
     assert ("error nan of" in reason) == (fault in ("NaN", "segments"))
     assert selfcheck._reasons == {0: reason}
