@@ -48,8 +48,8 @@ def table(rows: list[Row]) -> str:
         "# Accuracy of classifiers on data sets that aeon brings along",
         harness.table(("set", *methods), cells),
         f"Seconds of fitting and predicting on {os.cpu_count()} cores: warm, the second time in a "
-        "process; cold, in a new process, imports included. Compiling: how much longer the first "
-        "process of all takes, whose code is not in numba's cache yet.",
+        "process; cold, in a new process, imports included. Compiling: how much longer without "
+        "numba's cache. rescntk ran on an Intel Xeon, the others on an AMD EPYC before.",
         verdicts(mean, warm, value) if OURS in mean and len(sets) == len(SETS) else [],
     )
 
