@@ -26,7 +26,7 @@ class Seam(NamedTuple):
     axis: int  # of the rows in an array whose axis 0 are pixels
 
     def after(self, turns: int) -> Array:
-        """Return the row in which each row goes on after so many signals (back, where negative)."""
+        """Return the row in which each row goes on after `turns` signals, or before -`turns`."""
         step = self.following if turns > 0 else self.preceding
         rows: Array = array_module(step).arange(len(step))
         for bit in bin(abs(turns))[:1:-1]:  # 2^k turns are twice 2^(k − 1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
 from .classifier import ResidualKernelClassifier
@@ -40,11 +41,12 @@ def predict(options: Namespace) -> None:
         raise ValueError(f"{options.model} holds a {type(model).__name__}, expected rescntk fit's")
     X, y = _labelled(options)
     if isinstance(model, ResidualKernelClassifier):
-        names, predicted = ("label", "probability"), model.predict(X)
+        names, score, predicted = ("label", "probability"), accuracy_score, model.predict(X)
         places = np.searchsorted(model.classes_, predicted)
         sure = model.predict_proba(X)[np.arange(len(places)), places]
     else:
-        names, (predicted, sure) = ("value", "deviation"), model.predict(X, return_std=True)
+        names, score = ("value", "deviation"), r2_score
+        predicted, sure = model.predict(X, return_std=True)
         y = None if y is None else y.astype(float)
     text = io.StringIO()
     rows = zip(predicted.tolist(), sure.tolist(), model.novelty(X).tolist(), strict=True)
@@ -55,7 +57,7 @@ def predict(options: Namespace) -> None:
         with datasets.replacing(options.output) as file:
             file.write(text.getvalue().encode())
     if y is not None:
-        print(f"score {model.score(X, y):.3f} on {len(X)} signals", file=sys.stderr)
+        print(f"score {score(y, predicted):.3f} on {len(X)} signals", file=sys.stderr)
 
 
 def _labelled(options: Namespace) -> tuple[Any, Any]:

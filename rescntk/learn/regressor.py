@@ -139,8 +139,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     def predict_interval(self, X: Array, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the largest value of intervals that cover new observations.
 
-        They reach as many standard deviations as cover this share of the training targets, each
-        left out. Errors need not be normal. Mean and deviations are as by `predict`.
+        An interval reaches a number of standard deviations from the mean. With this number, the
+        share `coverage` of the training targets, each left out, is inside. Errors need not be
+        normal. Mean and deviations are as by `predict`.
 
         Parameters
         ----------

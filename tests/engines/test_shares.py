@@ -31,7 +31,7 @@ HEADS = ("gap", "trace")
 )
 @where_resolved
 def test_shares_of_every_network(engine, network, batches, kind, head, shift, random):
-    """They are means of pixel pairs, add up to the kernel, and are shifted with the signal."""
+    """Shares are means of pixel pairs, add up to the kernel, and are shifted with the signal."""
     skip_unless_taken(engine, network)
     X, Z = batches
     d, options = X.shape[2], {"kind": kind, "head": head, "engine": engine}

@@ -291,10 +291,7 @@ class NumbaRun:
         if not self.scaling.adds_mean:
             return kernels
         linear = exact_sum.pairwise(x * z for x, z in zip(left, right, strict=True))
-        for kind, value in zip(self.kinds, kernels, strict=True):
-            share = 1.0 if kind == "gpk" else self.request.network.parts.initial
-            for t, depth in enumerate(self.request.depths):
-                value[t] += (share * 2.0 ** -self.scaling.exponents[depth]) * linear
+        self.scaling.add_mean(dict(zip(self.kinds, kernels, strict=True)), linear)
         return kernels
 
     def finish(self, left: Array, right: Array, symmetric: bool) -> ScaledKernel:

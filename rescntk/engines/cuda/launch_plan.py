@@ -180,7 +180,7 @@ class LaunchPlan:
         layer = LAYER_SLOTS if dtype == "float32" else LAYER_DOUBLES * device.double_cost
         results = len(request.kinds) * self.n_slots * RESULT_DOUBLES * device.double_cost
         most_rows = device.multiprocessors * LAUNCH_SLOTS / (d * (depth * layer + results))
-        # One pair may take several launches, of as many offsets at a time.
+        # One pair may take several launches, of `offsets_at_once` offsets each.
         self.most_pairs = most_rows / self.offsets
         self.offsets_at_once = min(self.offsets, max(1, int(most_rows)))
         self.fewest_blocks = FEWEST_WARPS * WARP * device.multiprocessors // self.threads
@@ -209,7 +209,7 @@ class LaunchPlan:
         return min(n, cases, max(1, pairs // columns)), columns
 
     def kept_tables(self, cases: int, free: int) -> int:
-        """Return the blocks of so many signals whose tables, of both sides, are kept."""
+        """Return the number of blocks of signals whose tables, of both sides, are kept."""
         return max(1, int(KEPT_SHARE * free / (1.5 * cases * self.table_bytes)))
 
     def pairs_in_deficits(self, free: int) -> int:
