@@ -1,5 +1,6 @@
 """Hypothesis profiles, a source of randomness, and the order of the tests."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,11 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if path := config.getoption("passed"):
         config.pluginmanager.register(Passed(Path(path)))
+
+
+def pytest_collection_finish():
+    """Keep modules out of the garbage collector's rounds: 5 % less processor time."""
+    gc.freeze()
 
 
 class Passed:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from rescntk import engines
+from tests import processes
+from tests.engine_names import needs_numba
 
 CODE = """
 import numpy as np, rescntk as rk
@@ -53,21 +55,33 @@ def test_settings_that_numba_cannot_work_with(name, value):
     assert said == (f"engine is 'numba', which cannot serve here: {listed}; these can: 'reference'")
 
 
-@pytest.mark.slow
+@needs_numba
 def test_damaged_files_of_compiled_code_are_compiled_anew(tmp_path):
-    """Files that were cut short, as by a full disk or a killed process."""
-    assert run("float64") == ("served", "ready")  # compiled beside the sources, and copied
-    shutil.copytree(Path(engines.__file__).parents[1], tmp_path / "rescntk")
-    files = sorted(tmp_path.rglob("*.nb[ic]"), key=lambda path: path.stat().st_size)
-    for path in files:  # of this version of the sources, and of others; indices stay whole
-        if path.suffix == ".nbc":
-            os.truncate(path, 100)
-    other = files[-1].with_name("rows.other.nbi")
+    """Files that were cut short, as by a full disk or a killed process; a short loop has such."""
+    compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(engines.__file__).parents[1], tmp_path / "rescntk", ignore=compiled)
+    folder = tmp_path / "rescntk/engines/cpu"
+    (folder / "engine.py").write_text("from .rows import compute as gram\n")
+    (folder / "rows.py").write_text(
+        "from .compilation import compiled_on_disk\n"
+        "def compute(request, X, Z, tick): loop(X)\n"
+        "@compiled_on_disk\n"
+        "def loop(X): return X\n"
+        "compute.stats = loop.stats\n"
+    )
+
+    def answer(function):
+        code = f"from rescntk.engines import cpu; print(cpu.{function}('float64'))"
+        return processes.run(code, PYTHONPATH=str(tmp_path), PYTHONSAFEPATH="1")
+
+    assert answer("why_not") == "None"
+    (file,) = folder.rglob("rows.*.nbc")
+    os.truncate(file, 100)
+    other = file.with_name("rows.other.nbi")
     other.write_bytes(b"no pickle")
-    # What the compiler makes of the loops does not matter here, and its level 1 takes less time.
-    assert run("float64", PYTHONPATH=tmp_path, NUMBA_OPT=1) == ("served", "ready")
-    assert any(path.stat().st_size > 100 for path in tmp_path.rglob("*.nbc"))
-    assert not other.exists()
+    assert answer("_failure").startswith("UnpicklingError")
+    assert answer("why_not") == "None"
+    assert file.stat().st_size > 100 and not other.exists()
 
 
 def test_a_folder_of_compiled_code_that_cannot_be_written(tmp_path):

@@ -10,7 +10,7 @@ from tests import tolerances
 
 pytestmark = pytest.mark.slow
 
-WIDTHS, SAMPLES = (24, 192), 48
+WIDTHS, SAMPLES = (16, 128), 36
 
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
 CASES = {

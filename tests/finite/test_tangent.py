@@ -76,9 +76,18 @@ def test_blocks_and_lengths_do_not_matter(rng):
     assert sizes[0] == 1 < sizes[1] < 5
 
 
+@pytest.fixture
+def optimized():
+    """XLA optimizes, as users have it, and as the root's conftest.py switches off."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.mark.usefixtures("optimized")
 def test_the_stated_bound_of_memory_holds(rng):
     """XLA counts the bytes that it allocates for two blocks of signals."""
-    jax.config.update("jax_disable_most_optimizations", False)  # as users have it
     network, limit = rk.Network(2, 3, activation="erf"), 2e6
     params = finite.init(1, network, 2, 16, n_outputs=2)
     batch = as_batch(rng.standard_normal((50, 2, 24)), "X", params.dtype)
