@@ -43,7 +43,7 @@ def drawn(draw, shapes=SHAPES[:3]):
     return network, draw(signals(batches=2, length=d))
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(drawn(SHAPES), heads)
 def test_the_reference_engine_agrees(device, case, head):
     network, (X, Z) = case
@@ -58,7 +58,7 @@ def test_the_reference_engine_agrees(device, case, head):
 offsets = st.integers(-9, 9)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(drawn(), heads, kinds, st.data(), offsets, offsets)
 def test_properties(device, case, head, kind, data, one, other):
     """To the bit: symmetric, the same with one argument or two, on the diagonal and shifted."""
