@@ -16,7 +16,7 @@ settings.register_profile(
     "suite",
     derandomize=True,
     deadline=None,
-    max_examples=30,
+    max_examples=24,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # pytest --hypothesis-profile=stress: new examples every time, and many of them.

@@ -138,7 +138,7 @@ def test_pixelwise_and_deep(engines, depth, dtype, rng):
     exact = definition.pixel_pairs(X, network)[depth]
     bar = tolerances.KERNEL[dtype] if depth == 50 else tolerances.DEEP_KERNEL
     for engine in engines:
-        for head in HEADS:
+        for head in HEADS if depth == 50 else ("gap",):  # of one pixel, the mean is the pixel
             options = {"head": head, "dtype": dtype, "engine": engine, "normalized": True}
             for K, P in zip(rk.gram(network, X, **options), exact, strict=True):
                 P = definition.head(P, head)
