@@ -306,7 +306,7 @@ def test_a_missing_extra_is_one_line(module, command, extra, signals, monkeypatc
 def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     """Signals and labels from all kinds of files; what a model says is what the estimator says."""
     pytest.importorskip("sklearn")
-    from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+    from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, average
 
     monkeypatch.chdir(tmp_path)
     y = np.array(["slow", "fast"])[np.arange(20) % 2]
@@ -326,7 +326,12 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
 
     assert run("fit X.npy --labels y.txt -o M.joblib --effort fast") == 0
     model = ResidualKernelClassifier(effort="fast").fit(X, y)
+    calls, matrix = [], average.FittedPass.matrix
+    monkeypatch.setattr(
+        average.FittedPass, "matrix", lambda *given: calls.append(given) or matrix(*given)
+    )
     assert run("predict M.joblib both.npz --array X -o Y.csv") == 0
+    assert len(calls) == len(model.passes_["weight"])  # each kernel once
     with open("Y.csv", newline="") as file:
         found = list(csv.DictReader(file))
     assert [row["label"] for row in found] == model.predict(X).tolist()

@@ -30,10 +30,10 @@ from ..validation import (
     check_positive,
     check_unmasked,
 )
-from .average import FittedPass, fit_pass, out_of_fold, weigh
+from .average import FittedPass, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
-from .views import EACH, ONLY, Signals, with_noise
+from .views import EACH, ONLY, Signals
 
 _ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
@@ -51,10 +51,6 @@ Chosen by custom, not measured."""
 _UNSEEN = 0.05
 """Share of the energy in changes that no pass sees, from which on a warning says so. Raising it
 warns less often. Chosen: white noise of a tenth of the energy has half of it there."""
-
-_COPIES = 50
-"""Most signals of which noisy copies are made. Raising it tells passes that break down in noise
-more surely, and takes as many pairs with all signals. Chosen: a fit to 1000 has ten times more."""
 
 _ONE_THREAD_CASES = 500
 """Most signals whose matrices are decomposed by one BLAS thread.
@@ -100,7 +96,6 @@ class EstimatorParameters:
     depth: int | Iterable[int] = _several(check_depth, 2)
     alpha: float = 1.0
     penalty: float | Iterable[float] | None = _several(check_positive)
-    signal_noise: float = 0.0
     landmarks: int | str | None = None
     random_state: int | np.random.RandomState | None = 0
     engine: str = "auto"
@@ -117,7 +112,6 @@ class EstimatorParameters:
 class ClassifierParameters(EstimatorParameters):
     """Parameters of the classifier."""
 
-    signal_noise: float = 0.05
     class_weight: Mapping[Any, float] | str | None = None
 
 
@@ -180,10 +174,6 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
-        copies, share = None, check_constant(self.signal_noise, "signal_noise")
-        if share and len(passes) > 1:
-            places = generator.permutation(n)[:_COPIES]
-            copies = places, with_noise(X, places, share, generator)
         report = partial(print, flush=True) if self.verbose else None
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
@@ -196,28 +186,20 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             shown = options | {"progress": bool(self.verbose)}
             for source in in_time(passes, X, m, limit, report, options):
                 fitted, left_out = fit_pass(
-                    source,
-                    cases,
-                    tried,
-                    error_weights,
-                    shown,
-                    landmarks=landmarks,
-                    copies=copies,
+                    source, cases, tried, error_weights, shown, landmarks=landmarks
                 )
                 self._fitted.append(fitted)
                 residuals.append(left_out)
-        growths = [fitted.growth for fitted in self._fitted]
-        choices, errors, self._weights = weigh(residuals, error_weights, growths)
+        choices, errors, self._weights = weigh(residuals, error_weights)
+        novelties = np.array([fitted.novelties for fitted in self._fitted])
         left_out = np.array([each[choice] for each, choice in zip(residuals, choices, strict=True)])
-        mean = np.tensordot(self._weights, left_out, 1)
-        spread = np.tensordot(self._weights, (left_out - mean) ** 2, 1)
+        weights = weights_at(self._weights, novelties)
+        spread = mean_at(weights, (left_out - mean_at(weights, left_out)) ** 2)
         rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
-        table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty")}
-        seconds = np.array([fitted.seconds for fitted in self._fitted])
-        measured = {"error": errors, "growth": np.array(growths), "weight": self._weights}
-        self.passes_ = table | measured | {"seconds": seconds}
+        table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
+        self.passes_ = table | {"error": errors, "weight": self._weights}
         self._places = cases.places if landmarks is None else slice(None)
-        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, growths)
+        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, novelties)
         return decisions, folds, spread
 
     def _plan(
@@ -272,6 +254,12 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals = read_signals(self, X, reset=False, n_channels=self.n_channels)
         return ((fitted, fitted.matrix(signals, options)) for fitted in self._fitted)
 
+    def _at(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return decisions (n_passes, n_cases, n_outputs), novelties and weights of the passes."""
+        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)]
+        decisions, novelties = (np.array(part) for part in zip(*parts, strict=True))
+        return decisions, novelties, weights_at(self._weights, novelties)
+
     def novelty(self, X: Array) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
 
@@ -280,9 +268,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         geometric. Passes count by the inverse of the error that weighs them, so that all good
         passes have a say. X and errors are as for `predict`.
         """
-        return self._mean_novelty([fitted.novelty(K) for fitted, K in self._matrices(X)])
+        return self._mean_novelty(self._at(X)[1])
 
-    def _mean_novelty(self, novelties: Sequence[np.ndarray]) -> np.ndarray:
+    def _mean_novelty(self, novelties: Any) -> np.ndarray:
         weights = self._weights**0.25  # inverse errors, whose fourth power weighs decisions
         return np.exp(np.tensordot(weights / weights.sum(), np.log(novelties), 1))
 
@@ -315,11 +303,13 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         check_is_fitted(self)
         options = self._options()
         signals = read_signals(self, X, reset=False, n_channels=self.n_channels)
-        parts = [fitted.contributions(signals, options) for fitted in self._fitted]
-        pairs = [
-            list(zip(self._weights, shares, strict=True)) for shares in zip(*parts, strict=True)
-        ]
-        found = [sum(weight * share for weight, share in of_case) for of_case in pairs]
+        novelties, parts = [], []
+        for fitted, K in self._matrices(X):
+            novelties.append(fitted.novelty(K))
+            parts.append(fitted.contributions(signals, K, self._intercept, options))
+        weights = weights_at(self._weights, np.array(novelties))
+        pairs = zip(weights.T, zip(*parts, strict=True), strict=True)
+        found = [np.tensordot(of_case, np.array(shares), 1) for of_case, shares in pairs]
         return np.array(found) if isinstance(signals, np.ndarray) else found
 
     @property
@@ -329,7 +319,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         return self._weights @ [fitted.intercepts for fitted in self._fitted]
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
-        """Return the mean kernel of signals with the fitted signals, weighted as the decisions.
+        """Return the mean kernel of signals with the fitted signals, by the weights of the passes.
 
         X and errors are as for `predict`. The matrix (m_cases, n_cases) has the order of the
         signals of `fit`, but for signals of weight 0, which have no column. With landmarks it is

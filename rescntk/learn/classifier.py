@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import Array
 from ..validation import check_constant
+from .average import mean_at
 from .base import ClassifierParameters, ResidualKernelEstimator
 from .inputs import atomic, find_cases, of_positive_weight
 
@@ -90,10 +91,6 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     penalty : float or sequence, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass takes
         the one of least leave-one-out error. The default is the least that rounding errors allow.
-    signal_noise : float, default 0.05
-        Noise that signals to predict may have more than training signals, in standard deviations of
-        their channel. Weights of passes are then also by errors at training signals with such
-        noise. Raising it prefers passes that stand noise; 0 leaves it out.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which the solution is restricted. The default is
         "all" for up to 1000 signals, and 500 for more.
@@ -119,8 +116,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     Attributes
     ----------
     passes_ : dict of ndarray
-        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), the factor
-        by which the error grows with `signal_noise`, weight and seconds.
+        One row for each pass: its settings, penalty, leave-one-out error (targets ±1), weight at
+        signals like the training signals, and seconds.
         `rescntk.plots.pass_weights` draws the weights.
     best_score_, best_score_error_ : float
         Accuracy of leave-one-out decisions on the training signals, and its standard error. Ten
@@ -247,7 +244,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         They are (n_cases, n_classes), or (n_cases,) for two classes: positive for the second class.
         Signals of another shape than the shape of `fit` are refused with a ValueError.
         """
-        decisions = self._decide(X)
+        decisions, _ = self._decide(X)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     @property
@@ -262,24 +259,34 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         3 they tend to the shares of the classes in the training signals, as weighted. X and errors
         are as for `decision_function`.
         """
-        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)]
-        decisions, novelties = zip(*parts, strict=True)
-        near = trust(self._mean_novelty(novelties))
-        logits = margins(np.tensordot(self._weights, decisions, 1) + self.offsets_)
-        logits = near * self.inverse_temperature_ * logits + (1 - near) * np.log(self._shares)
-        return softmax(logits, axis=1)
+        return self._probabilities(*self._decide(X))
 
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
 
         X and errors are as for `decision_function`.
         """
-        decisions = margins(self._decide(X))
-        return self.classes_[decisions.argmax(axis=1)]
+        return self._answers(X)[0]
 
-    def _decide(self, X: Array) -> np.ndarray:
-        decisions = [fitted.decide(K) for fitted, K in self._matrices(X)]
-        return np.tensordot(self._weights, decisions, 1) + self.offsets_
+    def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return predicted classes, their probabilities and the `novelty`, (n_cases,) each.
+
+        Kernels are computed once for all three. X and errors are as for `decision_function`.
+        """
+        decisions, novelties = self._decide(X)
+        places = margins(decisions).argmax(axis=1)
+        chances = self._probabilities(decisions, novelties)
+        return self.classes_[places], chances[np.arange(len(places)), places], novelties
+
+    def _decide(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return decisions, (n_cases, n_outputs), and the `novelty`."""
+        decisions, novelties, weights = self._at(X)
+        return mean_at(weights, decisions) + self.offsets_, self._mean_novelty(novelties)
+
+    def _probabilities(self, decisions: np.ndarray, novelties: np.ndarray) -> np.ndarray:
+        near = trust(novelties)
+        logits = near * self.inverse_temperature_ * margins(decisions)
+        return softmax(logits + (1 - near) * np.log(self._shares), axis=1)
 
 
 def one_against_rest(labels: np.ndarray, n_classes: int) -> np.ndarray:

@@ -9,7 +9,6 @@ from argparse import Namespace
 from typing import Any
 
 import joblib
-import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
@@ -41,15 +40,13 @@ def predict(options: Namespace) -> None:
         raise ValueError(f"{options.model} holds a {type(model).__name__}, expected rescntk fit's")
     X, y = _labelled(options)
     if isinstance(model, ResidualKernelClassifier):
-        names, score, predicted = ("label", "probability"), accuracy_score, model.predict(X)
-        places = np.searchsorted(model.classes_, predicted)
-        sure = model.predict_proba(X)[np.arange(len(places)), places]
+        names, score = ("label", "probability"), accuracy_score
     else:
         names, score = ("value", "deviation"), r2_score
-        predicted, sure = model.predict(X, return_std=True)
         y = None if y is None else y.astype(float)
+    predicted, *others = model._answers(X)
     text = io.StringIO()
-    rows = zip(predicted.tolist(), sure.tolist(), model.novelty(X).tolist(), strict=True)
+    rows = zip(predicted.tolist(), *(column.tolist() for column in others), strict=True)
     csv.writer(text, lineterminator="\n").writerows([(*names, "novelty"), *rows])
     if options.output is None:
         print(text.getvalue(), end="")

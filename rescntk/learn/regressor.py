@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 
 from ..arrays import Array
 from ..validation import check_flag, check_positive, check_unmasked
+from .average import mean_at, weights_at
 from .base import ResidualKernelEstimator
 from .inputs import atomic, find_cases
 from .views import each, moderate_exponent
@@ -40,7 +41,6 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     random_state, engine, dtype, n_jobs, n_channels, verbose
     penalty : float or sequence, optional
         The default also has 1e-4, 1e-3 … 10.
-    signal_noise : float, default 0.0
 
     Attributes
     ----------
@@ -93,8 +93,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         Y = (targets - mean) / self._moderate_scale
         cases = cases._replace(targets=Y)
         decisions, _, spread = self._average(cases, weights, _PENALTIES)
-        variances = [fitted.variance(fitted.novelties) for fitted in self._fitted]
-        deviations = np.sqrt(np.tensordot(self._weights, variances, 1) + spread)
+        novelties = np.array([fitted.novelties for fitted in self._fitted])
+        variance = self._variance(novelties, weights_at(self._weights, novelties))
+        deviations = np.sqrt(variance + spread)
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
         squares = ((decisions - Y) ** 2).mean(axis=1)
@@ -123,18 +124,25 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
             Before `fit`, for signals of another shape, or if a prediction exceeds float64.
         """
         check_flag(return_std, "return_std")
-        means, variances = [], []
-        for fitted, K in self._matrices(X):
-            means.append(fitted.decide(K))
-            if return_std:
-                variances.append(fitted.variance(fitted.novelty(K)))
-        mean = np.tensordot(self._weights, means, 1)
+        mean, deviation, _ = self._answers(X)
+        return (mean, deviation) if return_std else mean
+
+    def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return predictions and their standard deviations, as `predict`, and the `novelty`.
+
+        Kernels are computed once for all three. X and errors are as for `predict`.
+        """
+        means, novelties, weights = self._at(X)
+        mean = mean_at(weights, means)
+        variance = self._variance(novelties, weights) + mean_at(weights, (means - mean) ** 2)
         found = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
-        if not return_std:
-            return found
-        spread = np.tensordot(self._weights, (np.array(means) - mean) ** 2, 1)
-        variance = np.tensordot(self._weights, variances, 1) + spread
-        return found, self._unscaled(np.sqrt(variance) * self._moderate_scale)
+        deviation = self._unscaled(np.sqrt(variance) * self._moderate_scale)
+        return found, deviation, self._mean_novelty(novelties)
+
+    def _variance(self, novelties: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the mean of the passes' variances, (n_cases, n_targets)."""
+        pairs = zip(self._fitted, novelties, strict=True)
+        return mean_at(weights, np.array([fitted.variance(novelty) for fitted, novelty in pairs]))
 
     def predict_interval(self, X: Array, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the largest value of intervals that cover new observations.

@@ -56,19 +56,6 @@ def moderate_exponent(X: Signals) -> int:
     return 0 if abs(exponent) <= _ORDINARY else exponent
 
 
-def with_noise(
-    X: Signals, cases: np.ndarray, share: float, generator: np.random.RandomState
-) -> Signals:
-    """Return noisy copies of some cases; the noise has a share of the channels' deviations."""
-    exponent = moderate_exponent(X)
-    moderate = each(lambda x: np.ldexp(x, -exponent), X)
-    deviation = share * standard_scale(moderate, np.ones(len(X)))[1][:, None]
-    noisy = each(
-        lambda x: x + deviation * generator.standard_normal(x.shape), take(moderate, cases)
-    )
-    return each(lambda x: np.ldexp(x, exponent), noisy)
-
-
 def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and the standard deviation of each channel, (n_channels,) each.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .style import BLUE, VERMILION, axes, figure, tidy
 
-_MEASURED = ("weight", "error", "growth", "seconds", "penalty")
+_MEASURED = ("weight", "error", "seconds", "penalty")
 """Columns that are no settings of a pass."""
 
 

@@ -278,6 +278,8 @@ class RestrictedRidge(NamedTuple):
     """b, () or (n_targets,); 0 without an intercept"""
     errors: np.ndarray | None
     """Leave-one-out errors, (n,) or (n, n_targets); None if not asked for"""
+    rows: np.ndarray | None
+    """The features of X, (n, k), where leave-one-out errors are asked for; else None"""
 
     def predict(self, Z: np.ndarray) -> np.ndarray:
         """Return predictions f(Z), (m,) or (m, n_targets)."""
@@ -301,8 +303,8 @@ def restricted_ridge(
     r"""Return the ridge regression restricted to landmarks S, for one penalty or for many.
 
     Ridge regression on the features of the landmarks (`FeatureRidge`;
-    ``docs/theory/large_grams.md``). At most n·k pairs are computed; after `pivoted_cholesky` none.
-    Memory holds a block of features, with `leave_one_out` all.
+    ``docs/theory/large_grams.md``). At most n·k pairs are computed, of two landmarks each once;
+    after `pivoted_cholesky` none. Memory holds a block of features, with `leave_one_out` all.
 
     Parameters
     ----------
@@ -334,20 +336,25 @@ def restricted_ridge(
     check_flag(intercept, "intercept")
     check_flag(leave_one_out, "leave_one_out")
     known = landmarks.factor if isinstance(landmarks, LowRank) else None
-    fit, errors = FeatureRidge(), None
-    kept: list[Any] = []
-    for rows in blocks(0, len(X), _BLOCK):
-        F = features(X[rows]) if known is None else known[rows]
-        fit.add(F, y[rows], case_weights[rows])
-        if leave_one_out:
-            kept.append((F, y[rows], {"intercept": intercept, "case_weights": case_weights[rows]}))
-    weights, intercepts = fit.weights(ridge, intercept=intercept)
+    fit, errors, kept = FeatureRidge(), None, None
     if leave_one_out:
-        parts = [fit.leave_one_out(F, targets, ridge, **given) for F, targets, given in kept]
-        errors = np.concatenate(parts, axis=ridge.ndim)
+        kept = np.empty((len(X), len(features.factor)))
+    others = np.setdiff1d(np.arange(len(X)), features.landmarks)
+    for cases in (features.landmarks, *(others[part] for part in blocks(0, len(others), _BLOCK))):
+        if cases is features.landmarks:
+            F = features.factor
+        else:
+            F = features(X[cases]) if known is None else known[cases]
+        fit.add(F, y[cases], case_weights[cases])
+        if kept is not None:
+            kept[cases] = F
+    weights, intercepts = fit.weights(ridge, intercept=intercept)
+    if kept is not None:
+        given = {"intercept": intercept, "case_weights": case_weights}
+        errors = fit.leave_one_out(kept, y, ridge, **given)
     columns = np.moveaxis(weights, ridge.ndim, 0)
     solved = scipy.linalg.solve_triangular(
         features.factor, columns.reshape(len(columns), -1), lower=True, trans="T"
     )
     coefficients = np.moveaxis(solved.reshape(columns.shape), 0, ridge.ndim)
-    return RestrictedRidge(features, ridge, coefficients, weights, intercepts, errors)
+    return RestrictedRidge(features, ridge, coefficients, weights, intercepts, errors, kept)

@@ -117,7 +117,7 @@ def test_a_split_of_the_design_is_what_the_classifier_does():
     differences = []
     for number in range(4):
         train, test = draw_signals(y, 14, number)
-        model = ResidualKernelClassifier(effort="fast", signal_noise=0.0)
+        model = ResidualKernelClassifier(effort="fast")
         model.fit(X[train], y[train])
         own = made[20 + number].accuracy(range(6))
         differences.append(own - model.score(X[test], y[test]))

@@ -16,7 +16,6 @@ ONE = {
     "time_scale": 0.0,
     "spectra": False,
     "max_length": 128,
-    "signal_noise": 0.0,
     "dtype": "float64",
 }
 """Parameters of an average over one pass."""
@@ -51,6 +50,20 @@ def refitted(K, Y, ridge):
         coefficients, intercepts = bordered(K[np.ix_(rest, rest)], Y[rest], ridge[rest])
         decisions[i] = K[i, rest] @ coefficients + intercepts
     return decisions
+
+
+def novelties(K, k, penalty):
+    """Return variances over their mean leave-one-out value, of new and of left-out signals."""
+    inverse = np.linalg.inv(K + penalty * np.eye(len(K)))
+    left_out = 1 / np.diag(inverse)
+    new = 1 - np.einsum("ij,jk,ik->i", k, inverse, k) + penalty
+    return new / left_out.mean(), left_out / left_out.mean()
+
+
+def weights_at(errors, novelties):
+    """Return the weights of passes at signals from errors (n_passes,) and each pass' novelties."""
+    weights = errors[:, None] ** -4.0 / np.maximum(1, novelties) ** 2
+    return weights / weights.sum(axis=0)
 
 
 def mean_of_kernels(model, X, Z):

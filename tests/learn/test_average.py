@@ -10,11 +10,20 @@ from rescntk.learn import (
     average,
     base,
     classifier,
-    views,
 )
 from rescntk.learn.inputs import find_cases
 from tests import tolerances
-from tests.learn.cases import ONE, QUICK, bordered, mean_of_kernels, refitted, targets_of, waves
+from tests.learn.cases import (
+    ONE,
+    QUICK,
+    bordered,
+    mean_of_kernels,
+    novelties,
+    refitted,
+    targets_of,
+    waves,
+    weights_at,
+)
 
 
 def test_average_by_hand(rng):
@@ -31,10 +40,13 @@ def test_average_by_hand(rng):
     weights = squares.mean(axis=1) ** -4.0
     np.testing.assert_allclose(table["weight"], weights / weights.sum(), rtol=1e-6)
     assert table["weight"].max() > 2 * table["weight"].min()
-    decisions = 0
-    for K, k, weight in zip(matrices, new, table["weight"], strict=True):
+    pairs = [novelties(K, k, 1e-3) for K, k in zip(matrices, new, strict=True)]
+    novel, usual = map(np.array, zip(*pairs, strict=True))
+    assert (usual.max(axis=1) > 1).all() and (novel.max(axis=1) > 1.1).all()
+    decisions, shares = 0, weights_at(table["error"], novel)
+    for K, k, share in zip(matrices, new, shares, strict=True):
         coefficients, intercepts = bordered(K, Y, 1e-3)
-        decisions = decisions + weight * (k @ coefficients + intercepts)
+        decisions = decisions + share[:, None] * (k @ coefficients + intercepts)
     np.testing.assert_allclose(model.decision_function(Z), decisions, atol=1e-8)
     expected = np.tensordot(table["weight"], new, 1)
     np.testing.assert_allclose(model.kernel_matrix(Z), expected, atol=tolerances.ROUTES)
@@ -43,8 +55,8 @@ def test_average_by_hand(rng):
     out_of_fold = np.empty(Y.shape)
     for fold in range(10):
         inside = folds == fold
-        own = squares[:, ~inside].mean(axis=1) ** -4.0
-        out_of_fold[inside] = np.tensordot(own / own.sum(), left_out[:, inside], 1)
+        own = weights_at(squares[:, ~inside].mean(axis=1), usual[:, inside])
+        out_of_fold[inside] = np.einsum("pn,pno->no", own, left_out[:, inside])
     right = out_of_fold.argmax(axis=1) == y
     assert model.best_score_ == right.mean()
     assert model.best_score_error_ == pytest.approx(right.std() / np.sqrt(22))
@@ -99,7 +111,8 @@ def test_landmarks_by_hand(rng):
     model = ResidualKernelClassifier(landmarks=10, **options).fit(X, y)
     state = np.random.RandomState(3)
     state.permutation(40)
-    S = find_cases(X, y[:, None], np.ones(40)).places.argsort()[state.permutation(40)[:10]]
+    places = find_cases(X, y[:, None], np.ones(40)).places
+    S = places.argsort()[state.permutation(40)[:10]]
     (K,), Y = mean_of_kernels(model, X, X), targets_of(y)
     A = np.hstack([K[:, S], np.ones((40, 1))])
     system = A.T @ A
@@ -107,6 +120,12 @@ def test_landmarks_by_hand(rng):
     solution = np.linalg.solve(system, A.T @ Y)
     np.testing.assert_allclose(model.decision_function(X), (A @ solution)[:, 0], atol=1e-6)
     assert len(model._fitted[0].signals) == 10
+    others = np.setdiff1d(np.arange(40), S)
+    inverse = np.linalg.inv(K[np.ix_(S, S)] + 1e-2 * np.eye(10))
+    variances = 1.01 - np.einsum("ij,jk,ik->i", K[:, S], inverse, K[:, S])
+    expected = np.ones(40)
+    expected[others] = variances[others] / variances[others].mean()
+    np.testing.assert_allclose(model._fitted[0].novelties[places], expected, rtol=1e-6)
     assert model.kernel_matrix(X[:3]).shape == (3, 10)
     full = ResidualKernelClassifier(**options).fit(X, y)
     same = ResidualKernelClassifier(landmarks=40, **options).fit(X, y)
@@ -143,43 +162,14 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     model = ResidualKernelRegressor(**QUICK).fit(X[:30], targets[:30])
     mean, deviation = model.predict(X[30:], return_std=True)
     assert mean.shape == deviation.shape == (10, 2)
-    weights, mean, second = model.passes_["weight"], 0, 0
-    for fitted, weight in zip(model._fitted, weights, strict=True):
-        K = fitted.matrix(X[30:], model._options())
+    pairs, mean, second = list(model._matrices(X[30:])), 0, 0
+    novel = np.array([fitted.novelty(K) for fitted, K in pairs])
+    weights = weights_at(model.passes_["error"], novel)[..., None]
+    for (fitted, K), own, weight in zip(pairs, novel, weights, strict=True):
         mean = mean + weight * fitted.decide(K)
-        second = second + weight * (fitted.variance(fitted.novelty(K)) + fitted.decide(K) ** 2)
+        second = second + weight * (fitted.variance(own) + fitted.decide(K) ** 2)
     together = second - mean**2
     np.testing.assert_allclose((deviation / model.target_scale_) ** 2, together, rtol=1e-9)
-
-
-@pytest.mark.parametrize("landmarks", [None, 12])
-def test_noise_that_training_does_not_have(landmarks, rng):
-    """Errors at noisy copies: by refits without the case; with landmarks close to it."""
-    X, y = waves(rng, 30, 3)
-    options = QUICK | {"signal_noise": 0.3, "random_state": 2, "penalty": 1e-2}
-    model = ResidualKernelClassifier(landmarks=landmarks, **options).fit(X, y)
-    cases, state = find_cases(X, y[:, None], np.ones(30)), np.random.RandomState(2)
-    state.permutation(30)
-    S = np.sort(state.permutation(30)[:12]) if landmarks else np.arange(30)
-    places = state.permutation(30)
-    noisy = views.with_noise(cases.signals, places, 0.3, state)
-    Y = targets_of(cases.targets[:, 0])
-    matrices, new = (mean_of_kernels(model, Z, cases.signals) for Z in (cases.signals, noisy))
-    for row, (K, k) in enumerate(zip(matrices, new, strict=True)):
-        errors = np.empty((2, 30))
-        for i, case in enumerate(places):
-            rest = np.delete(np.arange(30), case)
-            A, B = np.hstack([K[:, S], np.ones((30, 1))]), np.zeros((len(S) + 1, len(S) + 1))
-            B[:-1, :-1] = 1e-2 * K[np.ix_(S, S)]
-            solution = np.linalg.solve(A[rest].T @ A[rest] + B, A[rest].T @ Y[rest])
-            for e, values in zip(errors, (K[case, S], k[i, S]), strict=True):
-                e[i] = np.mean((np.append(values, 1.0) @ solution - Y[case]) ** 2)
-        clean, with_noise = errors.mean(axis=1)
-        close = 1e-6 if landmarks is None else 0.2
-        assert model.passes_["growth"][row] == pytest.approx(with_noise / clean, rel=close)
-    table = model.passes_
-    weights = (table["error"] * (19 + table["growth"]) / 20) ** -4.0
-    np.testing.assert_allclose(table["weight"], weights / weights.sum(), rtol=1e-6)
 
 
 def test_novelty_by_hand(rng):
@@ -191,9 +181,7 @@ def test_novelty_by_hand(rng):
     logs, weights = np.zeros((4, 7)), 1 / model.passes_["error"]
     matrices = zip(mean_of_kernels(model, X, X), mean_of_kernels(model, Z, X), strict=True)
     for log, (K, k) in zip(logs, matrices, strict=True):
-        inverse = np.linalg.inv(K + 1e-3 * np.eye(len(K)))
-        variance = 1 - np.einsum("ij,jk,ik->i", k, inverse, k) + 1e-3
-        log[:] = np.log(variance / np.mean(1 / np.diag(inverse)))
+        log[:] = np.log(novelties(K, k, 1e-3)[0])
     novelty = np.exp(weights @ logs / weights.sum())
     np.testing.assert_allclose(model.novelty(Z), novelty, rtol=1e-6)
     assert novelty[:4].max() < novelty[4:].min() < 3 < novelty.max()

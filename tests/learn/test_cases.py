@@ -9,7 +9,6 @@ from tests.learn.cases import ONE, bordered, mean_of_kernels, refitted, waves
 
 SETTINGS = {
     "constant": True,
-    "signal_noise": 0.1,
     "max_length": 12,
     "block_statistics": True,
     "time_scale": 1.0,

@@ -18,12 +18,13 @@ def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeyp
     parameters = ONE | SEVERAL | {"dtype": dtype, "landmarks": landmarks}
     X, y = waves(rng, 30, 3, channels=2)
     model = ResidualKernelClassifier(**parameters, class_weight="balanced").fit(X, y)
-    shares = model.contributions(X[:5])
+    Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])  # novel: other weights
+    shares = model.contributions(Z)
     assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
     decisions = shares.sum(axis=2) + model.intercept_
-    np.testing.assert_allclose(decisions, model.decision_function(X[:5]), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(decisions, model.decision_function(Z), rtol=0, atol=1e-10)
     monkeypatch.setattr(average, "_SHARES", 100)  # blocks of few pairs
-    np.testing.assert_allclose(model.contributions(X[:5]), shares, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
     ragged = [x[:, : 24 - i % 5] for i, x in enumerate(X)]
     for targets in (1e9 * y, np.stack([y, -7.0 * y**2], axis=1)):
         settings = {"head": "gap", "spectra": (False, True), "dtype": dtype}
