@@ -60,9 +60,9 @@ def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[
             penalty = base.least_penalty(np.ones(size), "float32")
             decisions, residuals = [], []
             for K in matrices:
-                unit, spectrum = average.decompose_in_units(K[np.ix_(train, train)])
+                spectrum = average.spectrum_of(K[np.ix_(train, train)])
                 coefficients, intercepts = spectrum.with_intercept(Y, penalty)
-                decisions.append(K[np.ix_(test, train)] @ (coefficients / unit) + intercepts)
+                decisions.append(K[np.ix_(test, train)] @ coefficients + intercepts)
                 residuals.append(spectrum.leave_one_out(Y, [penalty], intercept=True))
             counted = (np.bincount(labels)[labels] > 1).astype(float)
             truth = np.searchsorted(classes, y[test])

@@ -390,10 +390,7 @@ def _check_output(options: Namespace) -> None:
             raise ValueError(f"--{name} is for outputs in .zarr, and output is {output}")
     files = [output] if suffix == ".npz" else [output, output.with_suffix(".json")]
     for file in files:
-        datasets.check_writable(file, "output", options.signals, options.others)
-    for file in files:
-        if file.exists() and not (options.overwrite or _agrees(f"{file} exists: replace it?")):
-            raise ValueError(f"output is {file}, which exists: --overwrite replaces it")
+        datasets.check_output(file, options.overwrite, options.signals, options.others)
     if suffix == ".npy" and options.kind == "both":
         raise ValueError(f"output is {output}, which holds one kind: both go into .npz or .zarr")
 
@@ -426,14 +423,6 @@ def _store(options: Namespace, call: dict[str, Any]) -> Any:
         if options.overwrite and options.output.exists():
             stored.remove(options.output)
         return stored.gram(options.output, **call, block=block, client=client)
-
-
-def _agrees(question: str) -> bool:
-    """Return whether a person at a terminal says yes; False where there is no terminal."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -280,6 +281,21 @@ def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
         raise ValueError(
             f"{name} is {path}, which cannot be written: {error.strerror or error}"
         ) from None
+
+
+def check_output(path: Path, overwrite: bool, *inputs: Path | None) -> None:
+    """Raise a ValueError as `check_writable`, or if a file is there and must stay.
+
+    Without `overwrite` a person at a terminal is asked.
+    """
+    check_writable(path, "output", *inputs)
+    if path.exists() and not overwrite:
+        answer = ""
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            print(f"{path} exists: replace it? [y/N] ", end="", file=sys.stderr, flush=True)
+            answer = sys.stdin.readline().strip().lower()
+        if answer not in ("y", "yes"):
+            raise ValueError(f"output is {path}, which exists: --overwrite replaces it")
 
 
 @contextmanager

@@ -128,11 +128,10 @@ def fit_pass(
     signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
     novelties = np.ones(len(Y))
     if landmarks is None:
-        unit, spectrum = decompose_in_units(source.kernel(signals, **options), weights)
+        spectrum = spectrum_of(source.kernel(signals, **options), weights)
         residuals = spectrum.leave_one_out(Y, penalties, intercept=True)
         choice = weigh([residuals], error_weights)[0][0]
         coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
-        coefficients = coefficients / unit
         scale = np.mean(coefficients * (Y - intercepts), axis=0)
         inverses = 1.0 / (spectrum.eigenvalues + penalties[choice])
         variances = 1.0 / (spectrum.eigenvectors**2 @ inverses)
@@ -156,7 +155,7 @@ def fit_pass(
         # The process knows the landmarks alone. The mean variance at the other signals is made
         # their mean squared leave-one-out residual.
         L, kept = found.features.factor, found.features.landmarks
-        spectrum = replace(decompose(L @ L.T, weights[kept]), matrix=None)
+        spectrum = spectrum_of(L @ L.T, weights[kept])
         others = np.setdiff1d(np.arange(len(Y)), kept)
         K = cast(np.ndarray, found.rows)[others] @ L.T
         variances = spectrum.variance(K, 1.0, penalties[choice]) + penalties[choice]
@@ -180,17 +179,9 @@ def fit_pass(
     return fitted, residuals
 
 
-def decompose_in_units(
-    K: np.ndarray, case_weights: np.ndarray | None = None
-) -> tuple[float, Decomposition]:
-    """Return the mean m of K's diagonal, the unit of penalties, and K/m decomposed.
-
-    Eigenvalues that rounding errors took below 0 are taken as 0.
-    """
-    unit = float(np.mean(np.diagonal(K), dtype=np.float64)) or 1.0
-    found = decompose(K / unit, case_weights)
-    values, eps = np.maximum(found.eigenvalues, 0.0), float(np.finfo(np.float64).eps)
-    return unit, replace(found, eigenvalues=values, eps=eps, matrix=None)
+def spectrum_of(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decomposition:
+    """Return K decomposed, in float64, without K; eigenvalues below 0 are taken as 0."""
+    return replace(decompose(K.astype(np.float64), case_weights, clip=True), matrix=None)
 
 
 def weigh(

@@ -47,7 +47,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     Several passes are made over the signals. Each pass has a view of the signals and a network,
     and takes the mean of the network's kernels over kinds and depths. Ridge regression on each
     mean kernel gives decisions. The decisions are averaged, with weights by the closed-form
-    leave-one-out errors of the passes. Nothing is chosen, and one setting serves all data.
+    leave-one-out errors of the passes; at a signal that is novel to a pass, its weight is less.
+    Nothing is chosen, and one setting serves all data.
 
     A setting of the passes that is None is left to the plan; several values make a pass each. Times
     and sizes are in docs/guide/classification.md.

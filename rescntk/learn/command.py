@@ -66,9 +66,6 @@ def _labelled(options: Namespace) -> tuple[Any, Any]:
 
 
 def _check_output(options: Namespace, suffix: str) -> None:
-    output = options.output
-    if output.suffix != suffix:
-        raise ValueError(f"output is {output}, expected a name that ends in {suffix}")
-    datasets.check_writable(output, "output", options.signals)
-    if output.exists() and not options.overwrite:
-        raise ValueError(f"output is {output}, which exists: --overwrite replaces it")
+    if options.output.suffix != suffix:
+        raise ValueError(f"output is {options.output}, expected a name that ends in {suffix}")
+    datasets.check_output(options.output, options.overwrite, options.signals)

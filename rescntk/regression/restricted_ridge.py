@@ -350,8 +350,7 @@ def restricted_ridge(
             kept[cases] = F
     weights, intercepts = fit.weights(ridge, intercept=intercept)
     if kept is not None:
-        given = {"intercept": intercept, "case_weights": case_weights}
-        errors = fit.leave_one_out(kept, y, ridge, **given)
+        errors = fit.leave_one_out(kept, y, ridge, intercept=intercept, case_weights=case_weights)
     columns = np.moveaxis(weights, ridge.ndim, 0)
     solved = scipy.linalg.solve_triangular(
         features.factor, columns.reshape(len(columns), -1), lower=True, trans="T"

@@ -73,7 +73,7 @@ def test_float32_clips_what_rounding_made_negative(rng):
     K = rk.ResCNTK(2, head="trace")(X, dtype="float32")
     assert np.linalg.eigvalsh(K.astype(float)).min() < -1e-9
     Y, penalty = rng.standard_normal((18, 1)), 1e-6
-    _, spectrum = average.decompose_in_units(K)
+    spectrum = average.spectrum_of(K)
     assert spectrum.eigenvalues.min() == 0.0
     coefficients, _ = spectrum.with_intercept(Y, penalty)
     assert np.linalg.norm(coefficients) <= 2 * np.linalg.norm(Y) / penalty
