@@ -22,7 +22,6 @@ from rescntk.validation import KINDS
 SHARES = (0.1, 0.2, 0.4, 0.7)  # of a training set that train
 DRAWS = 10
 POWERS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0)
-OPTIONS = {"dtype": "float32"}
 NOTES = "\n## Tried\n"  # heading of the notes by hand, which are kept
 
 
@@ -46,7 +45,7 @@ def splits(X: np.ndarray, y: np.ndarray, effort: str = "default") -> tuple[list[
     """Return the passes of an effort in words, and all splits of a training set."""
     networks = {"kinds": KINDS, "depths": (2,), "alpha": 1.0}  # the estimators' defaults
     found = passes.plan(passes.EFFORTS[effort], {}, X, **networks)
-    matrices = [one.kernel(one.view.fit(X)(X), **OPTIONS) for one in found]
+    matrices = [one.kernel(one.view.fit(X)(X), dtype="float32") for one in found]
     n_classes, made = len(np.unique(y)), []
     for share in SHARES:
         size = round(share * len(y))

@@ -48,8 +48,9 @@ def table(rows: list[Row]) -> str:
         "# Accuracy of classifiers on data sets that aeon brings along",
         harness.table(("set", *methods), cells),
         f"Seconds of fitting and predicting on {os.cpu_count()} cores: warm, the second time in a "
-        "process; cold, in a new process, imports included. Compiling: how much longer without "
-        "numba's cache. rescntk ran on an Intel Xeon, the others on an AMD EPYC before.",
+        "process; cold, in a new process. Compiling: how much longer without numba's cache. "
+        "rescntk: half the processor seconds, on an Intel Xeon; cold and compiling with the "
+        "start-up of an earlier version. Others: AMD EPYC.",
         verdicts(mean, warm, value) if OURS in mean and len(sets) == len(SETS) else [],
     )
 
