@@ -37,8 +37,9 @@ from .views import EACH, ONLY, Signals
 
 _ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
-memory, in proportion to the square. Of 1000 signals, all have as many pairs as with 500 landmarks,
-but a matrix of 1000 is decomposed."""
+memory, in proportion to the square. Measured with "fast" on 300 to 900 signals of three sets: with
+half of them as landmarks a fit takes a tenth less, a prediction half, and accuracy falls by 0, .003
+and .014; with a quarter a fit takes half, and accuracy falls by .003, .007 and .018."""
 
 _LANDMARKS = 500
 """Default number of landmarks of more signals. Raising it is more accurate and takes more time.
