@@ -390,7 +390,7 @@ def _check_output(options: Namespace) -> None:
             raise ValueError(f"--{name} is for outputs in .zarr, and output is {output}")
     files = [output] if suffix == ".npz" else [output, output.with_suffix(".json")]
     for file in files:
-        datasets.check_output(file, options.overwrite, options.signals, options.others)
+        datasets.check_output(file, file.suffix, options.overwrite, options.signals, options.others)
     if suffix == ".npy" and options.kind == "both":
         raise ValueError(f"output is {output}, which holds one kind: both go into .npz or .zarr")
 

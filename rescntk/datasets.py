@@ -283,11 +283,13 @@ def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
         ) from None
 
 
-def check_output(path: Path, overwrite: bool, *inputs: Path | None) -> None:
-    """Raise a ValueError as `check_writable`, or if a file is there and must stay.
+def check_output(path: Path, suffix: str, overwrite: bool, *inputs: Path | None) -> None:
+    """Raise a ValueError as `check_writable`, for another suffix, or if a file must stay.
 
     Without `overwrite` a person at a terminal is asked.
     """
+    if path.suffix != suffix:
+        raise ValueError(f"output is {path}, expected a name that ends in {suffix}")
     check_writable(path, "output", *inputs)
     if path.exists() and not overwrite:
         answer = ""

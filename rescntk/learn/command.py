@@ -18,7 +18,7 @@ from .regressor import ResidualKernelRegressor
 
 def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
-    _check_output(options, ".joblib")
+    datasets.check_output(options.output, ".joblib", options.overwrite, options.signals)
     X, y = _labelled(options)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
@@ -33,7 +33,7 @@ def fit(options: Namespace) -> None:
 def predict(options: Namespace) -> None:
     """Write a row for each signal: label or value, how sure it is, and its novelty."""
     if options.output is not None:
-        _check_output(options, ".csv")
+        datasets.check_output(options.output, ".csv", options.overwrite, options.signals)
     with datasets.readable(options.model):
         model: Any = joblib.load(options.model)
     if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
@@ -63,9 +63,3 @@ def _labelled(options: Namespace) -> tuple[Any, Any]:
     if options.labels is not None or options.labels_array is not None:
         y = datasets.read_labels(options.labels or options.signals, options.labels_array)
     return X, y
-
-
-def _check_output(options: Namespace, suffix: str) -> None:
-    if options.output.suffix != suffix:
-        raise ValueError(f"output is {options.output}, expected a name that ends in {suffix}")
-    datasets.check_output(options.output, options.overwrite, options.signals)
