@@ -6,6 +6,7 @@ vectors (engines/cpu/layers.py), so that a formula in these operations and + −
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from types import ModuleType
@@ -178,14 +179,28 @@ class SignalList(Sequence[Any]):
 
 
 Batch: TypeAlias = Array | SignalList
-"""Checked signals: an array (n_cases, n_channels, n_timepoints), or a list of any lengths."""
+"""Checked signals: an array (n_cases, n_channels, n_timepoints), or a list of any lengths.
+
+Images are an array (n_cases, n_channels, height, width), which engines take as signals.
+"""
 
 
 def channels_and_length(X: Batch) -> tuple[int, int]:
-    """Return the number of channels, and the number of time points of the longest signal."""
+    """Return the number of channels, and of pixels: those of an image, or of the longest signal."""
     if isinstance(X, SignalList):
         return X.n_channels, X.longest
-    return X.shape[1], X.shape[2]
+    return X.shape[1], math.prod(X.shape[2:])
+
+
+def pixel_axes(X: Batch) -> tuple[int, ...]:
+    """Return the axes of pixels: (d,) of signals, the longest of a list, or (h, w) of images."""
+    return (X.longest,) if isinstance(X, SignalList) else X.shape[2:]
+
+
+def as_signals(X: Any) -> Any:
+    """Return images as signals of their pixels, line by line, and signals (or None) as they are."""
+    images = X is not None and not isinstance(X, SignalList) and X.ndim == 4
+    return X.reshape(*X.shape[:2], -1) if images else X
 
 
 def in_order(X: Batch) -> tuple[np.ndarray, np.ndarray]:

@@ -53,6 +53,14 @@ class Filter(NamedTuple):
     step: int = 1
     """Pixels from one tap to the next: the dilation."""
 
+    width: int = 1
+    """Pixels of a line of images, whose filters have `size` taps on both axes; 1 for signals."""
+
+    @property
+    def n_taps(self) -> int:
+        """The number of taps: q of signals, q² of images."""
+        return self.size if self.width == 1 else self.size**2
+
     @property
     def reach(self) -> int:
         """step·h, the pixels from the middle tap to either end."""

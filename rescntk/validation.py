@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import ArrayT, SignalList, array_module, channels_and_length, library, rounding_unit
+from .arrays import (
+    ArrayT,
+    SignalList,
+    array_module,
+    channels_and_length,
+    library,
+    pixel_axes,
+    rounding_unit,
+)
 
 KINDS = ("gpk", "ntk")
 """Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
@@ -208,28 +216,33 @@ def check_targets(y: Any, n: int) -> np.ndarray:
 # ---------------------------------------------------------------- signals
 
 
-def check_signals(X: ArrayT, name: str) -> ArrayT:
-    """Return signals (n_cases, n_channels, n_timepoints), real and finite, as a float64 array."""
+def check_signals(X: ArrayT, name: str, images: bool = False) -> ArrayT:
+    """Return signals (n_cases, n_channels, n_timepoints), real and finite, as a float64 array.
+
+    With `images`, also images (n_cases, n_channels, height, width).
+    """
     expected = "(n_cases, n_channels, n_timepoints)"
     array = check_real(X, name, expected)
-    if array.ndim != 3:
+    if array.ndim != 3 and not (images and array.ndim == 4):
         remedy = f"; for signals of one channel {name}[:, None]" if array.ndim == 2 else ""
+        if array.ndim == 4:
+            remedy = ": this is about signals, and does not take images"
         raise ValueError(f"{name} has shape {array.shape}, expected {expected}{remedy}")
     if 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape} with an empty axis, expected {expected}")
     return array
 
 
-def check_batch(X: Any, name: str) -> Any:
+def check_batch(X: Any, name: str, images: bool = True) -> Any:
     """Return a batch of signals, real and finite, as a float64 array or as a `SignalList`.
 
-    `X` is an array (n_cases, n_channels, n_timepoints), or a list or tuple of signals
-    (n_channels, n_timepoints_i). Signals of equal length become an array.
+    `X` is an array (n_cases, n_channels, n_timepoints), of images with an axis (width,) more, or a
+    list or tuple of signals (n_channels, n_timepoints_i). Signals of equal length become an array.
     """
     if isinstance(X, (list, tuple)) and (not X or any(hasattr(x, "ndim") for x in X)):
         X = _check_list(X, name)
     elif not isinstance(X, SignalList):
-        return check_signals(X, name)
+        return check_signals(X, name, images)
     return X if len(set(X.lengths)) > 1 else X.xp.stack(list(X))
 
 
@@ -239,6 +252,11 @@ def _check_list(X: Any, name: str) -> SignalList:
     if not X:
         raise ValueError(f"{name} is empty, expected at least one signal {expected}")
     check_unmasked(X, name, expected)
+    if any(getattr(x, "ndim", 0) == 3 for x in X):
+        raise ValueError(
+            f"{name} is a list with images in it, expected an array (n_cases, n_channels, height, "
+            f"width): images of one call have one size"
+        )
     signals = [check_real(x, f"{name}[{k}]", expected) for k, x in enumerate(X)]
     for k, signal in enumerate(signals):
         if signal.ndim != 2 or 0 in signal.shape:
@@ -300,6 +318,12 @@ def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("
     if library(X) is not library(Z):
         raise ValueError(
             f"{one} and {two} are of different array libraries, expected both NumPy or both CuPy"
+        )
+    axes = [pixel_axes(batch) for batch in (X, Z)]
+    if 2 in map(len, axes) and axes[0] != axes[1]:
+        raise ValueError(
+            f"{two} has {batch_shape(Z)}, and {one} has {batch_shape(X)}: expected images of the "
+            f"same height and width, or signals alone"
         )
     pairs = zip(channels_and_length(X), channels_and_length(Z), strict=True)
     for axis, (own, other) in enumerate(pairs):

@@ -68,7 +68,9 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
                 f"reach of all filters, and at most {_LONGEST_MARGIN} are faster than the "
                 f"reference engine"
             )
-    elif (halo := longest_reach(network, depth, d)) > (most := max(_LONGEST_MARGIN, d)):
+        return None
+    halo = longest_reach(network, depth, d // request.width) * request.width
+    if halo > (most := max(_LONGEST_MARGIN, d)):
         return (
             f"its rows have a halo of {halo} pixels, the reach of the longest filter, and at "
             f"most {most} fit in the cache; the reference engine folds long filters"
@@ -96,6 +98,11 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
         return (
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
+        )
+    if request.width > 1:
+        return (
+            "it reads rows of signals, and these are images; the reference engine takes CuPy's "
+            "arrays too"
         )
     if request.shares:
         return (

@@ -1,5 +1,8 @@
 """Circular sums over windows along axis 0, the pixels of a row.
 
+Rows of images have their pixels line by line: pixel (y, x) is y·width + x. A step from line to line
+is a step of `width` pixels. Signals have the width 1.
+
 A row that closes in itself repeats its own pixels beyond its ends. A row that goes on in another
 row has the other row's pixels there (geometry.py): a `Seam` names the rows.
 """
@@ -49,16 +52,21 @@ def with_halo(pixels: ArrayT, halo: int, seam: Seam | None = None) -> ArrayT:
     return joined
 
 
-def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = None) -> ArrayT:
+def circular_sum(
+    pixels: ArrayT, size: int, step: int = 1, width: int = 1, seam: Seam | None = None
+) -> ArrayT:
     """Return the sum over the window of `size` (odd) taps, `step` pixels apart, at each pixel.
 
+    Images are summed along their lines, then across them: windows have `size` taps on both axes.
     Sums over windows of 2, 4, 8, … taps come from one another by one addition each. The window of
     `size` is cut into windows of these lengths. Together this takes about 2 log2(size) additions,
     in the same order for every pixel. For `size` 1 the result is `pixels` itself.
     """
     if size == 1:
         return pixels
-    d = len(pixels)
+    if width > 1:
+        pixels = across(pixels, width, partial(circular_sum, size=size, step=step))
+    d, step = len(pixels), step * width
     step = step if seam is not None else step_on_ring(step, d)
     if step * (size // 2) > d:  # a halo would be longer still
         return merged(pixels, size, step, operator.add, partial(shifted, seam=seam))
@@ -72,6 +80,13 @@ def circular_sum(pixels: ArrayT, size: int, step: int = 1, seam: Seam | None = N
             total = total + piece[reached * step : reached * step + d]
             reached += width
     return total
+
+
+def across(pixels: ArrayT, width: int, change: Callable[[ArrayT], ArrayT]) -> ArrayT:
+    """Return pixels after a `change` along the lines of images, whose pixels it gets on axis 0."""
+    lines = pixels.reshape(-1, width, *pixels.shape[1:]).swapaxes(0, 1)
+    changed: ArrayT = change(lines).swapaxes(0, 1).reshape(pixels.shape)
+    return changed
 
 
 def merged(
@@ -91,9 +106,10 @@ def merged(
     return window if size == 1 else shift(window, -step * (size // 2))
 
 
-def circular_mean(pixels: np.ndarray, size: int, step: int = 1) -> np.ndarray:
-    """Return `circular_sum` divided by `size`."""
-    return circular_sum(pixels, size, step) / size if size > 1 else pixels
+def circular_mean(pixels: np.ndarray, size: int, step: int = 1, width: int = 1) -> np.ndarray:
+    """Return `circular_sum` divided by the number of taps."""
+    taps = size if width == 1 else size**2
+    return circular_sum(pixels, size, step, width) / taps if size > 1 else pixels
 
 
 def step_on_ring(step: int, length: int) -> int:

@@ -26,7 +26,7 @@ import numpy as np
 from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array
 from ..network import Filter
-from .boxes import merged, shifted
+from .boxes import Seam, across, merged, shifted
 from .layer import correlate
 from .recursion import Recursion, Side
 
@@ -67,7 +67,7 @@ class DeficitRecursion(Recursion):
 
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations of the pre-activations, with z = 0: D_K is then u_K."""
-        self._window = self._merged(self._state, self.network.inner_filter(layer))
+        self._window = self._merged(self._state, self.scaling.inner_filter(layer))
         if layer > 1:
             inverse = left.inverse * right.inverse
             w, v = (correlate(u, inverse) for u in self._window[:2])
@@ -82,7 +82,7 @@ class DeficitRecursion(Recursion):
         factor = self.scaling.factor(layer) * self.scaling.unit(layer)
         half = 0.5 * (factor * self.scaling.activation.gain)
         new = self._window.scaled(branch.branch_distance, branch.opposite_distance, half)
-        new = self._merged(new, self.network.outer_filter(layer))
+        new = self._merged(new, self.scaling.outer_filter(layer))
         if self.network.skip:
             old, scale = self._state, constants.skip_scale
             old = old.scaled(scale * old.deficit, scale * old.opposite, scale)
@@ -95,12 +95,22 @@ class DeficitRecursion(Recursion):
 
     def _merged(self, parts: Parts, taps: Filter) -> Parts:
         """Return the windows of a filter, centred at each pixel."""
-        return merged(parts, *taps, self._merge, self._shifted)
+        size, step, width = taps
+        parts = merged(parts, size, step * width, self._merge, self._shifted)
+        if width == 1:
+            return parts
+        return merged(parts, size, step, self._merge, partial(self._shifted, width=width))
 
-    def _shifted(self, parts: Parts, shift: int) -> Parts:
-        """Return the parts `shift` pixels on."""
-        left, right = ([shifted(mass, shift) for mass in side] for side in parts[2:])
-        deficit, opposite = (shifted(u, shift, self.seam) for u in parts[:2])
+    def _shifted(self, parts: Parts, shift: int, width: int | None = None) -> Parts:
+        """Return the parts `shift` pixels on; in lines of images, if `width` is given."""
+
+        def move(pixels: Array, seam: Seam | None = None) -> Array:
+            if width is None:
+                return shifted(pixels, shift, seam)
+            return across(pixels, width, partial(shifted, shift=shift))
+
+        left, right = ([move(mass) for mass in side] for side in parts[2:])
+        deficit, opposite = (move(u, self.seam) for u in parts[:2])
         return Parts(deficit, opposite, left, right)
 
     def _merge(self, first: Parts, second: Parts) -> Parts:

@@ -165,7 +165,7 @@ class ErrorRecursion(Recursion):
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
     ) -> None:
         """Carry e and e_A past the layer too, and give `sums` both at the depths asked for."""
-        inner, parts = self.network.inner_filter(layer), self.network.parts
+        inner, parts = self.scaling.inner_filter(layer), self.network.parts
         entering = self._box(self.error, inner)
         moved = branch.K_dot * entering
         if tangent_g is not None:

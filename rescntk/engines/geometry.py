@@ -52,12 +52,16 @@ class Rows(NamedTuple):
     rights: np.ndarray  # (cases,), the lengths d' of the right signals
     case: np.ndarray  # (rows,), the right signal of each row
     offset: np.ndarray  # (rows,), the offset δ of each row
+    width: int = 1  # pixels of a line of images, whose offset (δ_y, δ_x) is δ_y·width + δ_x
 
     @classmethod
-    def of(cls, left: int, rights: Sequence[int] | np.ndarray, all_offsets: bool = True) -> Rows:
+    def of(
+        cls, left: int, rights: Sequence[int] | np.ndarray, all_offsets: bool = True, width: int = 1
+    ) -> Rows:
         """Return all rows of pairs of signals, or those of offset 0 alone, of their lengths."""
         lengths = np.asarray(rights, dtype=np.int64)
-        return cls(left, lengths, *numbered(lengths if all_offsets else np.ones_like(lengths)))
+        counts = lengths if all_offsets else np.ones_like(lengths)
+        return cls(left, lengths, *numbered(counts), width)
 
     @property
     def closed(self) -> bool:
@@ -76,8 +80,12 @@ class Rows(NamedTuple):
     def pixels(self, xp: ModuleType = np) -> Array:
         """Return the right pixel of each pixel pair, (d, rows), among all right signals' pixels."""
         length, first = self.rights[self.case], first_places(self.rights)[self.case]
-        inside = xp.arange(self.left)[:, None] + xp.asarray(self.offset)
-        pixels: Array = inside % xp.asarray(length) + xp.asarray(first)
+        (line, pixel), (lines, across) = (
+            divmod(xp.asarray(each), self.width) for each in (np.arange(self.left), self.offset)
+        )
+        line, pixel = line[:, None] + lines, pixel[:, None] + across
+        inside = line * self.width % xp.asarray(length) + pixel % self.width
+        pixels: Array = inside + xp.asarray(first)
         return pixels
 
     def seam(self, xp: ModuleType) -> Seam | None:
@@ -127,8 +135,14 @@ def receptive_reach(network: Network, depth: int, ring: int | None = None) -> in
     return sum(on_ring(window, ring).reach for window in network.filters())
 
 
-def receptive_field(network: Network, depth: int, length: int) -> np.ndarray:
-    """Return whether each pixel of a signal, (length,), reaches the output at pixel 1."""
+def receptive_field(network: Network, depth: int, length: int, width: int = 1) -> np.ndarray:
+    """Return whether each pixel of a signal, (length,), reaches the output at pixel 1.
+
+    The receptive field of an image is a rectangle.
+    """
+    if width > 1:
+        sides = (receptive_field(network, depth, each) for each in (length // width, width))
+        return np.asarray(np.outer(*sides).ravel())
     pixels = np.arange(length)
     if network.dilation == 1:
         reach = receptive_reach(network, depth) + network.input_filter.reach

@@ -40,6 +40,9 @@ class Request:
         Whether kernels, of the heads "trace" and "gap", are wanted as shares of the pixels of the
         left signals: results have an axis (d,) more, over which they add up to the kernels. The
         right signals are given, also where they are the left ones.
+    width : int
+        Pixels of a line of images, whose pixels are those of the signals, line by line. Signals
+        have lines of one pixel. Filters of images have as many taps across as along lines.
     """
 
     network: Network
@@ -50,6 +53,7 @@ class Request:
     threads: int | None = None
     copied_bytes: int = 0
     shares: bool = False
+    width: int = 1
 
     @property
     def summed(self) -> bool:

@@ -177,7 +177,7 @@ class Recursion:
 
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations of the pre-activations; layer 1 has w and v of the input."""
-        window = self.network.inner_filter(layer)
+        window = self.scaling.inner_filter(layer)
         half_g, difference = left.half_root * right.half_root, left.half_root - right.half_root
         z = difference**2
         if layer > 1:
@@ -210,7 +210,7 @@ class Recursion:
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A)."""
         constants, scale = self.constants[layer], self._tangent_scale(layer - 1)
-        window = self.network.inner_filter(layer)
+        window = self.scaling.inner_filter(layer)
         tangent = self._box(self.tangent, window)
         if self._linear is not None:
             key = window, self._initial * constants.linear_scale
@@ -263,7 +263,7 @@ class Recursion:
 
     def _add(self, state: Array, branch: Array, layer: int) -> Array:
         """Return a state after a layer: its branch passes the outer filter."""
-        box = self._box(branch, self.network.outer_filter(layer))
+        box = self._box(branch, self.scaling.outer_filter(layer))
         return add(state, box, self.constants[layer].skip_scale) if self.network.skip else box
 
     def _box(self, pixels: Array, window: Filter) -> Array:

@@ -302,7 +302,7 @@ class ReferenceGram:
     ) -> Tile:
         """Return the tile of left cases, the first of which is `first`, with right cases."""
         d, left_cases = int(self.left.lengths[first]), 1 if paired else len(left.scale)
-        rows = Rows.of(d, lengths, self._all_offsets)
+        rows = Rows.of(d, lengths, self._all_offsets, self.request.width)
         block = max(_SHORTEST_RUN, _TILE_ENTRIES // (d * left_cases))
         return Tile(self.request, self.scaling(d), left, right, rows, block, paired)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array
+from ..network import Filter
 from .boxes import circular_mean, circular_sum
 from .protocol import Request, ScaledKernel
 
@@ -122,7 +123,7 @@ class Scaling:
         The factor on inner products of the input's pixels.
     equivariant : bool
         True for the head "equivariant".
-    shares : bool
+    shares, width : bool and int
         As in the request.
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
@@ -138,7 +139,7 @@ class Scaling:
         self.network = net = request.network
         self.depths, self.depth = request.depths, request.depths[-1]
         self.request_head, self._sums_features = request.head, request.summed
-        self.shares = request.shares
+        self.shares, self.width = request.shares, request.width
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
         self.activation = activation_of(net)
@@ -163,6 +164,18 @@ class Scaling:
         other._set_length(d)
         return other
 
+    # -- the filters, of signals or of images
+
+    @property
+    def input_filter(self) -> Filter:
+        return self.network.input_filter._replace(width=self.width)
+
+    def inner_filter(self, layer: int) -> Filter:
+        return self.network.inner_filter(layer)._replace(width=self.width)
+
+    def outer_filter(self, layer: int) -> Filter:
+        return self.network.outer_filter(layer)._replace(width=self.width)
+
     # -- constants of a layer
 
     def step(self, layer: int) -> float:
@@ -173,7 +186,7 @@ class Scaling:
         """Return c_w/q: Σ is c_w/q times the sum of F over a window. 1 for layer 0."""
         if layer == 0:
             return 1.0
-        return self.network.c_w / self.network.inner_filter(layer).size
+        return self.network.c_w / self.inner_filter(layer).n_taps
 
     def factor(self, layer: int) -> float:
         """Return α² c_v/q, the factor on E[σσ] in sums over the outer filter's window.
@@ -182,7 +195,7 @@ class Scaling:
         the tables, made in float64, and the rows grow alike.
         """
         net, unit = self.network, self.unit(layer) * self.activation.gain
-        factor = self.step(layer) * (net.alpha**2 * net.c_v / net.outer_filter_size)
+        factor = self.step(layer) * (net.alpha**2 * net.c_v / self.outer_filter(layer).n_taps)
         return float(self.dtype.type(factor * unit)) / unit if unit > 0 else factor
 
     @cached_property
@@ -234,7 +247,7 @@ class Scaling:
         exact = net.skip + Fraction(net.alpha) ** 2 * gain / 2
 
         def error(layer: int) -> float:
-            taps = net.outer_filter_size * net.inner_filter(layer).size
+            taps = self.outer_filter(layer).n_taps * self.inner_filter(layer).n_taps
             factor = self.factor(layer) * self.unit(layer) * self.activation.gain
             constant = Fraction(factor) / Fraction(self.step(layer))
             rounded = net.skip + taps * constant / 2
@@ -278,7 +291,7 @@ class Scaling:
             features, features, tangent, branches, tangent_branches, exponent, amplification
         )
         for layer in range(1, self.depth + 1):
-            inner, outer = net.inner_filter(layer), net.outer_filter(layer)
+            inner, outer = self.inner_filter(layer), self.outer_filter(layer)
             window = circular_sum(features, *inner)
             K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
             skip_scale = self.step(layer) * net.skip
@@ -311,7 +324,8 @@ class Scaling:
 
         At x = z the recursion of a homogeneous network is linear and keeps the mean over pixels.
         """
-        one = np.ones((1, 1))  # NumPy's: reading numbers back from a device would wait for it
+        # A line of pixels, NumPy's: reading numbers back from a device would wait for it.
+        one = np.ones((self.width, 1))
         for layer, at in enumerate(self.variances(np, one, with_tangent=True)):
             self.mean_variances.append(float(at.window[0, 0]))
             if layer in self.depths:
@@ -354,14 +368,14 @@ class Scaling:
         """
         weights = np.ones(self.d)
         if self.equivariant:
-            share, net = self.network.branch_share, self.network
+            share = self.network.branch_share
             reach, weights = np.zeros(self.d), np.zeros(self.d)  # share of F, largest share of K
             reach[0] = 1.0
             for layer in range(self.depth, 1, -1):
-                branch = circular_mean(reach, *net.outer_filter(layer))
+                branch = circular_mean(reach, *self.outer_filter(layer))
                 weights = np.maximum(weights, branch)
                 reach = (1 - share) * reach + share * circular_mean(
-                    branch, *net.inner_filter(layer)
+                    branch, *self.inner_filter(layer)
                 )
         return np.ceil(weights * 1024.0) / 1024.0
 
@@ -423,5 +437,5 @@ class Scaling:
 
     def bytes_per_case(self, n_channels: int) -> int:
         """Return the memory of one signal's tables."""
-        per_pixel = 2 * (self.depth + 1) + n_channels * self.network.input_filter_size
+        per_pixel = 2 * (self.depth + 1) + n_channels * self.input_filter.n_taps
         return per_pixel * self.d * self.dtype.itemsize

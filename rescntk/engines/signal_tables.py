@@ -113,11 +113,11 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
 
     Without `windows`, windows of the input filter are not made channels: there are no vectors.
     """
-    xp, net = array_module(X), scaling.network
+    xp, net, window = array_module(X), scaling.network, scaling.input_filter
     homogeneous = scaling.activation.homogeneous
     X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
     if scaling.equivariant:  # other pixels may be larger by any factor
-        reached = receptive_field(net, scaling.depth, scaling.d)
+        reached = receptive_field(net, scaling.depth, scaling.d, scaling.width)
         X = xp.where(xp.asarray(reached)[:, None], X, 0.0)
     # max |x| < 2^peak. The scale is a power of two, at most 2^1023: squares stay within float64.
     peak = xp.frexp(xp.abs(X).max(axis=(0, 1)))[1]
@@ -129,20 +129,24 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         means = math.sqrt(scaling.input_scale) * mean(xp, X.swapaxes(0, 1))
     mean_parts = X[:0]
     if scaling.adds_mean and scaling.shares:
-        factor = math.sqrt(scaling.input_scale) / (net.input_filter_size * scaling.d)
-        mean_parts = factor * circular_sum(X.swapaxes(0, 1), *net.input_filter).swapaxes(0, 1)
+        factor = math.sqrt(scaling.input_scale) / (window.n_taps * scaling.d)
+        mean_parts = factor * circular_sum(X.swapaxes(0, 1), *window).swapaxes(0, 1)
     if windows:
-        if net.input_filter_size > 1:
-            X = xp.concatenate([xp.roll(X, -tap, axis=1) for tap in net.input_filter.taps])
+        if window.size > 1:
+            lines = X.reshape(len(X), -1, window.width, X.shape[2])
+            for axis in (1,) if window.width == 1 else (1, 2):
+                taps = [xp.roll(lines, -tap, axis=axis) for tap in window.taps]
+                lines = xp.concatenate(taps)
+            X = lines.reshape(len(lines), *X.shape[1:])
         energy = _energy(X)
     else:
-        energy = circular_sum(_energy(X), net.input_filter_size)
+        energy = circular_sum(_energy(X), *window)
         X = X[:0]
     if not (homogeneous or bool(xp.isfinite(energy).all())):
         raise OverflowError("the signals are too large: their squares exceed float64")
     norm = xp.sqrt(energy)
     unit_vectors = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=scaling.dtype)
-    variance = energy * (scaling.input_scale / net.input_filter_size)
+    variance = energy * (scaling.input_scale / window.n_taps)
     if homogeneous:
         size = xp.sqrt(_squared_size(scaling, xp, variance))
         divisor = xp.where(size > 0, size, 1.0)
@@ -205,7 +209,7 @@ def _linear_exponent(scaling: Scaling, xp: ModuleType, peak: Array, n_channels: 
     by 2^e, the variances stay at most 2^_LINEAR_BITS in all layers, but above the smallest ones of
     float64.
     """
-    net, terms = scaling.network, n_channels * scaling.network.input_filter_size
+    net, terms = scaling.network, n_channels * scaling.input_filter.n_taps
     slope = net.alpha**2 * net.c_v * net.c_w * 4.0 / math.pi  # of a branch, as a share of F
     growth = scaling.depth * math.log2(max(1.0, net.skip + slope)) + math.log2(max(1.0, net.c_w))
     growth += math.log2(max(1.0, scaling.input_scale * terms))

@@ -81,10 +81,12 @@ class Kernel:
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints)
-            Signals, NumPy or CuPy. The result is of the same library. For the head "gap" also a
+            Signals, NumPy or CuPy. The result is of the same library. Images have the shape
+            (n_cases, n_channels, height, width), and filters q × q taps. For the head "gap" also a
             list or tuple of arrays (n_channels, n_timepoints_i) of different lengths.
         Z : array, (m_cases, n_channels, n_timepoints), optional
-            Signals, or a list. Without Z, or with `X` itself, the result is exactly symmetric.
+            Signals, images, or a list. Without Z, or with `X` itself, the result is exactly
+            symmetric.
         engine : str, default "auto"
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}

@@ -18,7 +18,17 @@ import numpy as np
 
 from .. import engines
 from ..activations import activation_of
-from ..arrays import Array, ArrayT, Batch, SignalList, array_module, channels_and_length, library
+from ..arrays import (
+    Array,
+    ArrayT,
+    Batch,
+    SignalList,
+    array_module,
+    as_signals,
+    channels_and_length,
+    library,
+    pixel_axes,
+)
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import Network, check_network
 from ..progress import progress_bar
@@ -54,9 +64,10 @@ def default_errors() -> Iterator[None]:
 class KernelCall:
     """A checked call for the kernels of one network, with one head, on some signals.
 
-    `depths` are in the caller's order; `order` has their places among the depths that the engine
-    computes. `in_place` tells whether its values have the depths and the dtype asked for.
-    With `shares` (`Request.shares`), Z is given where it is X, too.
+    Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
+    pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
+    places among the depths that the engine computes. `in_place` tells whether its values have the
+    depths and the dtype asked for. With `shares` (`Request.shares`), Z is given where it is X, too.
     """
 
     def __init__(
@@ -79,7 +90,9 @@ class KernelCall:
         self.depths = (network.depth,) if depths is None else check_depths(depths)
         self.dtype = np.dtype(check_dtype(dtype))
         self._check_network()
-        self.X, self.Z = check_batches(X, Z, head)
+        batches = check_batches(X, Z, head)
+        self.axes = pixel_axes(batches[0])
+        self.X, self.Z = map(as_signals, batches)
         if shares and self.Z is None:
             self.Z = self.X
         threads = None if threads is None else check_depth(threads, "threads")
@@ -90,7 +103,11 @@ class KernelCall:
         # Networks that are not homogeneous lose digits of small and of deep kernels: their rows
         # are float64 always (docs/theory/erf.md).
         working = self.dtype.name if activation_of(network).homogeneous else "float64"
-        self.request = Request(network, head, self.kinds, ladder, working, threads, copied, shares)
+        # An image of one line, or of one column, is a signal.
+        width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
+        self.request = Request(
+            network, head, self.kinds, ladder, working, threads, copied, shares, width
+        )
         self.progress = check_flag(progress, "progress")
         # Engines hold two numbers for each pixel and layer of a left and of a right signal
         # (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.

@@ -27,8 +27,8 @@ def pixel_pairs(
     """Return the equivariant kernel at every pair of pixels, (n_cases, m_cases, d, d).
 
     ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal of the last two axes is
-    "trace", the mean over both axes is "gap". Rounding errors are relative to the mean energy of
-    the signals, not to the energy of the two pixels.
+    "trace", the mean over both axes is "gap". Of images the axes are (h, w, h, w). Rounding errors
+    are relative to the mean energy of the signals, not to the energy of the two pixels.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ def pixel_pairs(
     call.check_memory()
     scaled = call.gram()
     left = scaled.left[:, None, None, None]
-    return call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
+    kernel = call.unscale(scaled, kind, left, scaled.right[None, :, None, None])[0]
+    return kernel.reshape(*kernel.shape[:2], *call.axes, *call.axes)
 
 
 @default_errors()
@@ -83,10 +84,10 @@ def pixel_shares(
     network : Network
         The infinitely wide network.
     X : array, (n_cases, n_channels, n_timepoints)
-        The signals whose time points have shares, NumPy or CuPy. For the head "gap" also a list
-        or tuple of arrays (n_channels, n_timepoints_i).
+        The signals whose time points have shares, NumPy or CuPy, or images with an axis (width,)
+        more. For the head "gap" also a list or tuple of arrays (n_channels, n_timepoints_i).
     Z : array, (m_cases, n_channels, n_timepoints), optional
-        Signals, or a list; `X` by default.
+        Signals, images, or a list; `X` by default.
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
     head : {"gap", "trace"}, default "gap"
@@ -100,7 +101,8 @@ def pixel_shares(
     Returns
     -------
     array, (n_cases, m_cases, n_timepoints)
-        Or, where X came as a list, a list of arrays (m_cases, n_timepoints_i).
+        Of images (n_cases, m_cases, height, width). Where X came as a list, a list of arrays
+        (m_cases, n_timepoints_i).
 
     Raises
     ------
@@ -124,7 +126,8 @@ def pixel_shares(
     shares = gram_shares(network, X, Z, head, (kind,), None, *options)[0][0]
     if isinstance(X, (list, tuple, SignalList)):
         return [share[:, : x.shape[1]] for share, x in zip(shares, X, strict=True)]
-    return shares
+    images: Any = X
+    return shares.reshape(*shares.shape[:2], *images.shape[2:])
 
 
 def gram_shares(

@@ -48,7 +48,7 @@ def project(X: np.ndarray | list[np.ndarray]) -> Any:
     >>> multisphere.project([[[3.0], [4.0]]]).ravel().round(4)
     array([0.8485, 1.1314])
     """
-    batch = check_batch(X, "X")
+    batch = check_batch(X, "X", images=False)
     if isinstance(batch, SignalList):
         return [_on_sphere(signal[None], f"X[{k}]")[0] for k, signal in enumerate(batch)]
     return _on_sphere(batch, "X")

@@ -7,6 +7,7 @@ digits, which leaves enough.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -52,14 +53,26 @@ def _once(dual):
     return look_up
 
 
-def _box(A, q, step=1):
-    """Mean over taps k of A[…, j + step k, j' + step k], indices modulo d."""
-    taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
-    return sum(np.roll(A, (-k, -k), (2, 3)) for k in taps) / mp.mpf(q)
+def _box(A, sides, q, step=1):
+    """Mean over taps k of A[…, j + step k, j' + step k], indices modulo d; on each axis of images.
+
+    `sides` are the pixels on each axis: (d,), or (h, w) of images with d = h·w pixels.
+    """
+    shape, axes = A.shape, len(sides)
+    A = A.reshape(*shape[:2], *sides, *sides)
+    for axis in range(2, 2 + axes):
+        taps = [step * k for k in range(-(q // 2), q // 2 + 1)]
+        A = sum(np.roll(A, (-k, -k), (axis, axis + axes)) for k in taps) / mp.mpf(q)
+    return A.reshape(shape)
 
 
 def pixel_pairs(X, network):
-    """Return {depth: (gpk, ntk)} for depths 1 … network.depth, each (n, n, d, d) of mpf."""
+    """Return {depth: (gpk, ntk)} for depths 1 … network.depth, each (n, n, d, d) of mpf.
+
+    Of images, (n, channels, h, w), pixels are numbered line by line.
+    """
+    box = partial(_box, sides=X.shape[2:])
+    X = X.reshape(*X.shape[:2], -1)
     n, channels, d = X.shape
     dual = np.frompyfunc(_once(dual_of(network)), 3, 2)
     alpha, c_v, c_w, readout = (
@@ -72,7 +85,7 @@ def pixel_pairs(X, network):
     for i in range(n):
         for k in range(n):
             F[i, k] = np.dot(X[i].T, X[k]) * scale
-    F = _box(F, network.input_filter_size)
+    F = box(F, q=network.input_filter_size)
     T = F * (1 if "input" in network.trained else 0)
     results = {}
     for layer in range(1, network.depth + 1):
@@ -80,13 +93,14 @@ def pixel_pairs(X, network):
         step = (
             network.dilation if isinstance(network.dilation, int) else network.dilation[layer - 1]
         )
-        S = c_w * _box(F, q, step)
+        S = c_w * box(F, q=q, step=step)
         variance = np.array([S[i, i].diagonal() for i in range(n)])
         K, K_dot = dual(S, variance[:, None, :, None], variance[None, :, None, :])
-        T_g = c_w * _box(T, q, step) + (S if "inner" in network.trained else 0)
+        T_g = c_w * box(T, q=q, step=step) + (S if "inner" in network.trained else 0)
         source = K_dot * T_g + (K if "outer" in network.trained else 0)
-        T = (T if network.skip else 0) + strength * _box(source, network.outer_filter_size, step)
-        F = (F if network.skip else 0) + strength * _box(K, network.outer_filter_size, step)
+        outer = {"q": network.outer_filter_size, "step": step}
+        T = (T if network.skip else 0) + strength * box(source, **outer)
+        F = (F if network.skip else 0) + strength * box(K, **outer)
         ntk = T + F if "readout" in network.trained else T
         results[layer] = F * readout, ntk * readout
     return results

@@ -22,8 +22,8 @@ class FlatTables(NamedTuple):
 
     Axes are (case, segment, table, pixel) on the left side of `rows.compute`; open rows have the
     margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets, where the
-    first d' − 1 pixels of a case follow once more behind its d' pixels. For other heads they are
-    (table, pixel, case): rows of neighbouring cases are copied together.
+    first d' − 1 pixels of a case follow once more behind its d' pixels, of images on both axes. For
+    other heads they are (table, pixel, case): rows of neighbouring cases are copied together.
     """
 
     units: np.ndarray
@@ -41,12 +41,15 @@ class FlatTables(NamedTuple):
 class FilterSum(NamedTuple):
     """The additions that sum a filter's taps, in steps (`sums.filter_sum`)."""
 
-    size: int  # taps of the filter
+    size: int  # taps of the filter on an axis
+    n_taps: int  # all taps
+    line_steps: int  # the first steps, which sum along the lines of images; 0 for signals
     pieces: int  # sums of fewer taps than the filter has: those of all steps but the last
 
     steps: np.ndarray
     """(pieces + 1, 5): a step adds two pieces to the sum so far. Of each, the number (0: single
-    taps; k: 3^k taps) and its first tap; then the taps read beyond the last pixel."""
+    taps, or whole lines of taps; else the step that made it) and its first tap; then the taps read
+    beyond the last pixel."""
 
 
 class Constants(NamedTuple):
@@ -87,14 +90,17 @@ class LeftCases(NamedTuple):
 class RowPlaces(NamedTuple):
     """The places of rows in flat tables: arrays (rows,), int.
 
-    Pixel j is at `begin` + ((`offset` + j) mod `period`) `stride`. The last row fills groups.
+    Pixel x of line y is at `begin` + (((`offset` + y) mod `period`) · `line` + `across` + x) ·
+    `stride`. The lines of signals are pixels, and x is 0. The last row fills groups.
     """
 
     number: int  # rows before the last one is repeated
     case: np.ndarray  # the right case of a row
     begin: np.ndarray  # where the case of the row begins in a table
-    offset: np.ndarray  # the first pixel: the offset δ (0 on the left side) minus the margin
-    period: np.ndarray  # the length of the signal
+    offset: np.ndarray  # the first line: the offset δ (0 on the left side) minus the margin
+    across: np.ndarray  # the first pixel of a line, δ_x
+    period: np.ndarray  # the lines of the signal or image
+    line: int  # pixels of a line in a table, with those that follow once more
     stride: int  # the distance of neighbouring pixels in a table
 
 
@@ -161,6 +167,7 @@ class RowGroup(NamedTuple):
     start: int  # place of the first pixel in a ring: halo · rows, or more in `shortened` rows
     size: int  # d · rows, rounded up to whole vectors: the numbers that loops pass
     closed: bool  # whether rows close in themselves: all signals have one length, and none is cut
+    width: int  # pixels of a line of images; 1 for signals
 
 
 class LeftPixels(NamedTuple):

@@ -164,7 +164,7 @@ def write_results(
             continue
         ring = group.places.features if kind == 0 else group.places.tangent
         pixels = ring + group.start
-        factor = constants.outer.size if kind == 0 and constants.summed else 1
+        factor = constants.outer.n_taps if kind == 0 and constants.summed else 1
         if constants.skip and not constants.adds_mean:
             share = constants.initial if kind == 1 else 1.0 / factor
             pixels = add_linear(group, pixels, share * scale)
@@ -185,6 +185,8 @@ def write_results(
             for row in range(rows.number):
                 right = results.first_right + rows.case[row]
                 for j in range(group.d):
-                    other = (j + rows.offset[row]) % group.d
+                    pixel = (j % group.width + rows.across[row]) % group.width
+                    line = (j // group.width + rows.offset[row]) * group.width % group.d
+                    other = line + pixel
                     value = group.memory[pixels + j * group.rows + row]
                     results.pixels[stored, slot, left, right, j, other] = value

@@ -203,24 +203,29 @@ class Plan:
         self.results_of_pair = self.n_depths * (-(-self.longest // 2) if request.shares else 1)
         self.dtype = np.dtype(request.dtype)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
-        size = net.input_filter_size
-        sums = size > 1 and n_channels * size > CHANNELS and head in ("trace", "gap")
-        self.window = size if sums else 0  # pixels' distances are summed over the input's window
+        self.width, n_axes = request.width, 1 if request.width == 1 else 2
+        window = net.input_filter_size
+        self.taps = window**n_axes
+        sums = window > 1 and n_channels * self.taps > CHANNELS and head in ("trace", "gap")
+        self.window = window if sums else 0  # pixels' distances are summed over the input's window
         reach = self.window // 2
         # The pixel pairs of two lengths lie on rings whose length divides this one.
         self.ring = math.lcm(*{*self.rows.tolist(), *self.columns.tolist()})
         margin = receptive_reach(net, self.depth, self.ring) + reach
         wanted = max(_SEGMENT, _SEGMENT_OF_MARGIN * margin)
-        number = round(self.longest / wanted) if head in ("trace", "gap") else 1
+        cuts = head in ("trace", "gap") and self.width == 1  # images have wide margins
+        number = round(self.longest / wanted) if cuts else 1
         self.segment = -(-self.longest // max(1, number))
         self.closed_rows = closed and self.longest <= self.segment
         self.margin = 0 if self.closed_rows else margin
         self.halo = 0  # the longest reach of a filter in pixels
         if self.closed_rows:
-            longest = longest_reach(net, self.depth, self.ring)
-            self.halo = max(reach, net.filter_size // 2, longest)
-        self.inner, self.outer = filter_sum(net.filter_size), filter_sum(net.outer_filter_size)
-        self.window_sum = filter_sum(self.window or 1)
+            longest = longest_reach(net, self.depth, self.ring // self.width)
+            self.halo = max(reach, net.filter_size // 2, longest) * self.width
+        self.inner, self.outer, self.window_sum = (
+            filter_sum(size, n_axes)
+            for size in (net.filter_size, net.outer_filter_size, self.window or 1)
+        )
         self._scalings = {self.longest: Scaling(request, n_channels, self.longest)}
         offsets = self.offsets(self.columns)
         pairs = rows * offsets if columns is None else rows.sum() * offsets
@@ -424,9 +429,9 @@ class Plan:
         The memory begins on a cache line: a vector of 64 bytes that straddles two lines takes two
         loads. No vector does where all rows of a pixel fill whole lines.
         """
-        itemsize, window = self.dtype.itemsize, self.request.network.input_filter_size
+        itemsize = self.dtype.itemsize
         vector, line = VECTOR_BYTES // itemsize, LINE_BYTES // itemsize
-        channels = self.n_channels * (1 if self.window and not in_deficits else window)
+        channels = self.n_channels * (1 if self.window and not in_deficits else self.taps)
         several = 0
         if not in_deficits:
             many = self.window > 0 or channels >= _MANY_CHANNELS
@@ -446,5 +451,6 @@ class Plan:
         skip = -memory.ctypes.data % LINE_BYTES // itemsize
         memory = memory[skip : skip + total]
         return RowGroup(
-            memory, places, length, pixels, rows, self.halo, start, size, self.closed_rows
-        )
+            memory, places, length, pixels, rows, self.halo, start, size, self.closed_rows,
+            self.width,
+        )  # fmt: skip

@@ -180,7 +180,8 @@ def rows_of_group(rows: RowPlaces, first: int, number: int) -> RowPlaces:
     last = first + number
     places = RowPlaces(
         min(number, rows.number - first), rows.case[first:last], rows.begin[first:last],
-        rows.offset[first:last], rows.period[first:last], rows.stride,
+        rows.offset[first:last], rows.across[first:last], rows.period[first:last], rows.line,
+        rows.stride,
     )  # fmt: skip
     return addresses(places)
 

@@ -42,8 +42,9 @@ def resized(group: RowGroup, d: int, start: int) -> RowGroup:
     memory, rows, width = group.memory, group.rows, group.memory.per_vector
     size = (d * rows + width - 1) // width * width
     return RowGroup(
-        memory, group.places, group.length, d, rows, group.halo, start, size, group.closed
-    )
+        memory, group.places, group.length, d, rows, group.halo, start, size, group.closed,
+        group.width,
+    )  # fmt: skip
 
 
 @compiled
@@ -82,21 +83,26 @@ def gather_rows(
     """Copy the right table at `table` to the rows of a group."""
     memory, line, number, row = group.memory, group.memory.per_line, group.rows, 0
     while row < number:
-        period, start = rows.period[row], rows.begin[row] + rows.offset[row]
+        period, start = rows.period[row], first_place(rows, row)
         end, step = row + 1, 1  # neighbours in the table, or equal rows, are copied together
         if end < number:
-            step = rows.begin[end] + rows.offset[end] - start
+            step = first_place(rows, end) - start
         while (
             end < number
             and 0 <= step <= 1
             and rows.period[end] == period
-            and rows.begin[end] + rows.offset[end] == start + (end - row) * step
+            and first_place(rows, end) == start + (end - row) * step
         ):
             end += 1
         whole = (end - row) // line * line
-        pixel = rows.offset[row]
+        if rows.line > 1 and rows.stride == 1 and step == 1:
+            # Images have short runs. A last vector reaches into the table's next line, and into
+            # rows that are copied later.
+            whole = min(-(-(end - row) // line), (number - row) // line) * line
+        line_number, pixel = rows.offset[row], 0
         for j in range(group.d):
-            source = table + rows.begin[row] + pixel * rows.stride
+            source = line_number * rows.line + rows.across[row] + pixel
+            source = table + rows.begin[row] + source * rows.stride
             target = out + j * number + row
             if step == 0:
                 value = values[source]
@@ -111,9 +117,17 @@ def gather_rows(
                 for at in range(whole, end - row):
                     memory[target + at] = values[source + at]
             pixel += 1
-            if pixel == period:
-                pixel = 0
+            if pixel == group.width:
+                line_number, pixel = line_number + 1, 0
+                if line_number == period:
+                    line_number = 0
         row = end
+
+
+@compiled
+def first_place(rows: RowPlaces, row: int) -> int:
+    """Return the place of a row's first pixel, but for the stride: where rows lie side by side."""
+    return rows.begin[row] + rows.offset[row] * rows.line + rows.across[row]
 
 
 @compiled
@@ -150,12 +164,15 @@ def add_compensated(total: Vector, lost: Vector, term: Vector) -> tuple[Vector, 
     return new, (new - total) - term
 
 
-def filter_sum(size: int) -> FilterSum:
-    """Return how the taps of a filter of an odd `size` are added.
+def filter_sum(size: int, n_axes: int = 1) -> FilterSum:
+    """Return how the taps of a filter of an odd `size` are added; on two axes for images.
 
     The first pieces have 3, 9, 27, … taps, each three times the one before. The widest one begins
     the window, and pairs of pieces fill up the rest. The additions are the same at every pixel
     and for both signals: a kernel does not change with the pixel that counts as first.
+
+    Images are summed along lines first, a pair of taps at a time, from the middle to the ends. The
+    sums along lines then take the place of single taps.
     """
     steps: list[tuple[int, ...]] = []
     width = 1
@@ -168,8 +185,11 @@ def filter_sum(size: int) -> FilterSum:
         third = _widest_piece(size - reached)
         steps.append((second, width, third, reached, 0))
         width = reached + 3**third
-    table = np.array(steps, np.int64).reshape(-1, 5)
-    return FilterSum(size, max(0, len(table) - 1), table)
+    line_steps = size // 2 if n_axes == 2 else 0
+    lines = [(0, -k, 0, k, 0) for k in range(1, line_steps + 1)]
+    table = np.array([*lines, *steps], np.int64).reshape(-1, 5)
+    table[line_steps:, :4:2] += np.where(table[line_steps:, :4:2] > 0, line_steps, 0)
+    return FilterSum(size, size**n_axes, line_steps, max(0, len(table) - 1), table)
 
 
 def _widest_piece(size: int) -> int:
@@ -190,6 +210,10 @@ def moving_sum(
     last = ring + group.start
     if window.size == 1:
         return Taps(last, last, last, True)
+    if window.line_steps > 0:
+        sum_lines(group, ring, window, step, room, masses)
+        ring = room + (window.line_steps - 1) * group.length
+        step = ((step - 1) % (group.d // group.width) + 1) * group.width
     fill_halo(group, ring, step * (window.size // 2))
     if masses is not None:
         fill_halo(group, ring + masses.opposite, step * (window.size // 2))
@@ -197,7 +221,7 @@ def moving_sum(
     begin = group.start - window.size // 2 * rows
     first = last = ring + begin
     room += begin
-    number = 0
+    number = window.line_steps
     while True:
         at, steps = 5 * number, window.steps
         second = first if steps[at] == 0 else room + (steps[at] - 1) * length
@@ -208,6 +232,53 @@ def moving_sum(
         last = room + number * length
         write_box(group.memory, taps, last, group.size + steps[at + 4] * rows, masses)
         number += 1
+
+
+@compiled
+def sum_lines(
+    group: RowGroup, ring: int, window: FilterSum, step: int, room: int, masses: Masses | None
+) -> None:  # fmt: skip
+    """Write sums along lines, closed to rings, to the place of the last of these steps in `room`.
+
+    With `masses`, the sums of the other steps are written too.
+    """
+    memory, rows, width, last = group.memory, group.rows, group.width, window.line_steps
+    ring, room, step = ring + group.start, room + group.start, step % width
+    for line in range(0, group.d, width):
+        x = 0
+        while x < width:
+            # Pixels between the line's ends have all taps on the line, and are passed at once.
+            inside = last * step <= x < width - last * step
+            size = (width - 2 * last * step if inside else 1) * rows
+            begin, out = ring + line * rows, room + (line + x) * rows
+            middle = begin + x * rows
+            if masses is None:
+                for at in range(0, size, memory.per_vector):
+                    total = load(memory, middle + at)
+                    for k in range(1, last + 1):
+                        one = around(x - k * step, width) * rows
+                        two = around(x + k * step, width) * rows
+                        pair = load(memory, begin + one + at) + load(memory, begin + two + at)
+                        total = total + pair
+                    store(memory, out + (last - 1) * group.length + at, total)
+            else:
+                for k in range(1, last + 1):
+                    one = around(x - k * step, width) * rows
+                    two = around(x + k * step, width) * rows
+                    taps = Taps(middle, begin + one, begin + two, False)
+                    middle = out + (k - 1) * group.length
+                    write_box(memory, taps, middle, size, masses)
+            x += size // rows
+
+
+@compiled
+def around(x: int, width: int) -> int:
+    """Return x modulo `width`; x is near, and a division would take longer than the sums."""
+    while x < 0:
+        x += width
+    while x >= width:
+        x -= width
+    return x
 
 
 @compiled

@@ -151,13 +151,18 @@ class SignalBlock:
         filled = np.minimum(np.arange(-(-number // group_rows) * group_rows), number - 1)
         row_case, offset = row_case[filled], offset[filled] * right
         whole, places = self._whole, self.here.start + cases[row_case]
-        if self._plan.all_offsets:
-            begins, stride = first_places(whole.lengths + whole.offsets - 1), 1
+        width = self._plan.width
+        lines, line = whole.lengths // width, width
+        if self._plan.all_offsets:  # pixels follow once more
+            line = 2 * width - 1
+            begins, stride = first_places((2 * lines - 1) * line), 1
         else:  # cases lie side by side
             begins, stride = np.arange(len(whole)), len(whole)
-        lengths = whole.lengths[places]
-        first = (start + offset - self._plan.margin) % lengths
-        return RowPlaces(number, row_case, begins[places], first, lengths, stride)
+        periods = lines[places]
+        first = (start + offset // width - self._plan.margin) % periods
+        return RowPlaces(
+            number, row_case, begins[places], first, offset % width, periods, line, stride
+        )
 
     def packed(self, layout: str) -> FlatTables:
         """Return the tables "left", "right" or "masses", which the first thread to ask makes.
@@ -182,7 +187,7 @@ class SignalBlock:
             return [tables.unit_vectors for tables in self.tables]
         found: list[Array] = []
         for (scaling, signals), tables in zip(self._each_length, self.tables, strict=True):
-            factor = np.sqrt(0.5 * scaling.input_scale / self._plan.window)
+            factor = np.sqrt(0.5 * scaling.input_scale / self._plan.taps)
             scale = np.asarray(tables.scale)
             divisors = np.where((scale > 0) & np.isfinite(scale), scale, np.inf)
             vectors = np.asarray(signals, np.float64).transpose(1, 2, 0) / divisors
@@ -201,25 +206,27 @@ class SignalBlock:
 
     def _right_layout(self, table: np.ndarray) -> np.ndarray:
         if self._plan.all_offsets:
-            d = table.shape[1]
-            table = table[:, np.arange(2 * d - 1) % d].swapaxes(1, 2)
+            width, d = self._plan.width, table.shape[1]
+            lines = np.arange(2 * (d // width) - 1) * width % d
+            pixels = np.add.outer(lines, np.arange(2 * width - 1) % width).ravel()
+            table = table[:, pixels].swapaxes(1, 2)
         return table.reshape(len(table), table.shape[1] * table.shape[2])
 
     def _masses(self) -> Iterator[tuple[Array, ...]]:
         """Return û, √(F/2), and √(m/2) of the inner and of the outer pieces, of each length."""
         parts: list[tuple[Array, ...]] = []
         for scaling, signals in self._each_length:
-            pixels, net, d = read_input(scaling, signals), scaling.network, scaling.d
+            pixels, d = read_input(scaling, signals), scaling.d
             layers = list(scaling.variances(np, pixels.variance, with_tangent=False))
             inner = [
                 piece
                 for number, before in enumerate(layers[1:-1], start=2)
-                for piece in pieces(before.features, *on_ring(net.inner_filter(number), d))
+                for piece in pieces(before.features, *on_ring(scaling.inner_filter(number), d))
             ]
             outer = [
                 piece
                 for number, at in enumerate(layers[1:], start=1)
-                for piece in pieces(at.window, *on_ring(net.outer_filter(number), d))
+                for piece in pieces(at.window, *on_ring(scaling.outer_filter(number), d))
             ]
             shape = -1, d, len(signals)
             masses = [at.features for at in layers], inner, outer
@@ -243,15 +250,20 @@ class SignalBlock:
         return FlatTables(join(units), half_root, inverse, *of_masses)
 
 
-def pieces(mass: Array, size: int, step: int = 1) -> list[np.ndarray]:
+def pieces(mass: Array, size: int, step: int = 1, width: int = 1) -> list[np.ndarray]:
     """Return the sums of `mass`, (d, cases), over the pieces of a filter (`sums.filter_sum`).
 
-    Taps are `step` pixels apart. Each piece lies at its first pixel.
+    Taps are `step` pixels apart. Each piece lies at its first pixel, and sums along the lines of
+    images, which have `width` pixels, at the middle one.
     """
-    window = filter_sum(size)
-    found = [np.asarray(mass)]
-    for second, second_tap, third, third_tap, _ in window.steps[: window.pieces].tolist():
-        parts = (found[second], second_tap), (found[third], third_tap)
-        one, other = (np.roll(part, -tap * step, axis=0) for part, tap in parts)
-        found.append(found[-1] + (one + other))
-    return found[1:]
+    window = filter_sum(size, 1 if width == 1 else 2)
+    found = [np.asarray(mass).reshape(-1, width, mass.shape[1])]
+    for number, taps in enumerate(window.steps[: window.pieces].tolist()):
+        along = number < window.line_steps
+        single = 0 if along else window.line_steps  # the place of single taps, or of whole lines
+        places = (number, 0), (taps[0] or single, taps[1]), (taps[2] or single, taps[3])
+        last, one, other = (
+            np.roll(found[place], -tap * step, axis=int(along)) for place, tap in places
+        )
+        found.append(last + (one + other))
+    return [piece.reshape(mass.shape) for piece in found[1:]]

@@ -1,0 +1,141 @@
+"""Images: right on both axes, equal to signals where they are signals, and what is refused."""
+
+import json
+from itertools import product
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rescntk as rk
+from rescntk.validation import DTYPES, HEADS, KINDS
+from tests import tolerances
+from tests.engine_names import CPU, skip_unless_taken, takes
+from tests.oracles import definition
+from tests.strategies import kinds, networks, values
+
+pytestmark = pytest.mark.slow
+
+GOLDEN = Path(__file__).parents[1] / "data" / "neural_tangents_images.npz"
+NETWORKS = {
+    "default": rk.Network(3),
+    "wraps several times": rk.Network(2, 9, outer_filter_size=5, input_filter_size=3),
+    "dilated": rk.Network(3, 5, outer_filter_size=3, dilation=(1, 2, 10**12 + 1)),
+    "no skip": rk.Network(3, 3, skip=False, input_filter_size=5, c_w=0.7),
+    "leaky, frozen": rk.Network(3, 3, negative_slope=0.2, trained=("inner",), alpha=0.3),
+    "small alpha": rk.Network(3, alpha=1e-5),
+    "erf": rk.Network(2, 3, activation="erf", trained=("input", "inner", "outer", "readout")),
+}
+
+
+def assert_right(network, X):
+    """Compare every engine and head with the definition in 40 digits."""
+    exact = definition.pixel_pairs(X, network)[network.depth]
+    for engine, (dtype, bar) in product(CPU, tolerances.KERNEL.items()):
+        if not takes(engine, network):
+            continue
+        for head in HEADS:
+            computed = rk.gram(network, X, head=head, engine=engine, dtype=dtype)
+            for K, pairs in zip(computed, exact, strict=True):
+                expected = definition.head(pairs, head)
+                # erf is odd: the terms of GAP cancel, and errors are those of the terms.
+                odd = network.activation == "erf" and head == "gap"
+                own = definition.head(pairs, "trace") if odd else expected
+                assert definition.errors(K, expected, own.diagonal()) <= bar
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("size", [(3, 4), (2, 1)], ids=str)
+def test_against_the_definition(name, size, rng):
+    X = rng.standard_normal((3, 2, *size))
+    if name == "small alpha":  # F⁰ averages to 0, and the digits of the branch stay
+        X -= X.mean(axis=(2, 3), keepdims=True)
+    elif NETWORKS[name].activation == "relu":  # nearly parallel windows of other amplitudes
+        X[1] = 2 * X[0] * np.linspace(1, 3, size[0])[:, None] + 1e-7 * X[1]
+        X[2] = -np.roll(X[0], 1, axis=-1)
+    assert_right(NETWORKS[name], X)
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_against_neural_tangents(engine):
+    """Values of neural-tangents 0.6.5; its own accuracy is the bar."""
+    golden = np.load(GOLDEN)
+    for case, options in enumerate(json.loads(str(golden["meta"]))):
+        head, network = options.pop("head"), rk.Network(**options)
+        X, Z = golden[f"X{case}"], golden[f"Z{case}"]
+        computed = rk.gram(network, X, Z, head=head, engine=engine)
+        for kind, K in zip(KINDS, computed, strict=True):
+            own, other = (rk.Kernel(network, kind, head).diag(each) for each in (X, Z))
+            error = np.abs(K - golden[f"{kind}{case}"]) / np.sqrt(np.outer(own, other))
+            assert error.max() <= tolerances.PEER[kind]
+
+
+@st.composite
+def images(draw):
+    shape = tuple(draw(st.integers(1, most)) for most in (3, 2, 4, 5))
+    flat = draw(st.lists(values, min_size=prod(shape), max_size=prod(shape)))
+    return np.array(flat).reshape(shape)
+
+
+@pytest.mark.parametrize("engine", CPU)
+@given(
+    networks(activations=("relu",), max_depth=3, dilated="freely"),
+    images(),
+    kinds,
+    st.sampled_from(DTYPES),
+)
+def test_bits(engine, network, X, kind, dtype):
+    """A pair's bits are its own; GAP's do not see shifts; an image of one line is a signal."""
+    skip_unless_taken(engine, network)
+    options = {"kinds": (kind,), "engine": engine, "dtype": dtype}
+    for head in HEADS:
+        (K,) = rk.gram(network, X, head=head, **options)
+        (alone,) = rk.gram(network, X[:1], X[-1:], head=head, **options)
+        assert (K == K.T).all() and K[0, -1] == alone[0, 0]
+        assert (
+            rk.Kernel(network, kind, head).diag(X, engine=engine, dtype=dtype) == K.diagonal()
+        ).all()
+        lines = X.reshape(*X.shape[:2], -1)
+        for line in (lines[:, :, None], lines[..., None]):
+            one = rk.gram(network, line, head=head, **options)[0]
+            assert (one == rk.gram(network, lines, head=head, **options)[0]).all()
+        if head != "equivariant":
+            moved = np.roll(X, (1, 2), axis=(2, 3))
+            both = moved if head == "trace" else X
+            assert (rk.gram(network, both, moved, head=head, **options)[0] == K).all()
+            turned = rk.gram(network, X.swapaxes(2, 3), head=head, **options)[0]
+            size = np.sqrt(np.outer(K.diagonal(), K.diagonal()))
+            assert (np.abs(turned - K) <= tolerances.KERNEL[dtype] * size).all()
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_pixel_pairs_and_shares(engine, rng):
+    X, Z = rng.standard_normal((3, 2, 4, 5)), rng.standard_normal((2, 2, 4, 5))
+    network = rk.Network(3, 3, outer_filter_size=5)
+    for kind in KINDS:
+        pairs = rk.pixel_pairs(network, X, Z, kind=kind, engine=engine)
+        assert pairs.shape == (3, 2, 4, 5, 4, 5)
+        by_head = {
+            "gap": pairs.mean(axis=(4, 5)) / 20,
+            "trace": np.einsum("nmhwhw->nmhw", pairs) / 20,
+        }
+        for head, expected in by_head.items():
+            shares = rk.pixel_shares(network, X, Z, kind=kind, head=head, engine=engine)
+            K = rk.Kernel(network, kind, head)(X, Z, engine=engine)
+            for error, size in ((shares - expected, expected), (shares.sum(axis=(2, 3)) - K, K)):
+                assert np.abs(error).max() <= tolerances.ROUTES * np.abs(size).max()
+        first = rk.Kernel(network, kind, "equivariant")(X, Z, engine=engine)
+        assert np.abs(pairs[:, :, 0, 0, 0, 0] - first).max() <= tolerances.ROUTES * first.max()
+
+
+def test_refusals(rng):
+    X = rng.standard_normal((2, 3, 4, 5))
+    with pytest.raises(ValueError, match=r"expected images of the same height and width"):
+        rk.ResCNTK(3)(X, X.swapaxes(2, 3))
+    with pytest.raises(ValueError, match=r"images of one call have one size"):
+        rk.ResCNTK(3)([X[0], X[1, :, :2]])
+    with pytest.raises(ValueError, match=r"is about signals, and does not take images"):
+        rk.theory.multisphere.normalize(X)
