@@ -138,4 +138,4 @@ def test_refusals(rng):
     with pytest.raises(ValueError, match=r"images of one call have one size"):
         rk.ResCNTK(3)([X[0], X[1, :, :2]])
     with pytest.raises(ValueError, match=r"is about signals, and does not take images"):
-        rk.theory.multisphere.normalize(X)
+        rk.theory.multisphere.project(X)
