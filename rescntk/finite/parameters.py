@@ -28,19 +28,27 @@ INITIALIZATIONS = ("ntk", "pytorch", "xavier")
 
 @dataclass(frozen=True)
 class Convolution:
-    """Sizes and variance of a convolution y_j = factor · Σ_k W_k x_{j + step·k}."""
+    """Sizes and variance of a convolution y_j = factor · Σ_k W_k x_{j + step·k}.
 
-    taps: int  # filter size q, odd: k = −(q−1)/2 … (q−1)/2
+    Images have two axes of pixels, and q × q taps.
+    """
+
+    size: int  # filter size q, odd: k = −(q−1)/2 … (q−1)/2, on each axis
     inputs: int
     outputs: int
     # Of the output for inputs of unit mean square: c_w, c_v or the input's scale. None for weights
     # that carry their scale themselves.
     variance: float | None
     step: int = 1  # pixels from one tap to the next: more than 1 in a dilated filter
+    axes: int = 1  # of pixels: 2 for images
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.taps, self.inputs, self.outputs
+    def shape(self) -> tuple[int, ...]:
+        return *(self.size,) * self.axes, self.inputs, self.outputs
+
+    @property
+    def taps(self) -> int:
+        return self.size**self.axes
 
     @property
     def fan_in(self) -> int:
@@ -53,7 +61,7 @@ class Convolution:
 
 
 def layout(
-    network: Network, n_channels: int, width: int, *, factors: bool = True
+    network: Network, n_channels: int, width: int, axes: int = 1, *, factors: bool = True
 ) -> dict[str, tuple[Convolution, ...]]:
     """Return the convolutions of `network`, by the name of their part.
 
@@ -83,8 +91,9 @@ def layout(
         "inner": [first, *inner],
         "outer": outer if has_outer else [],
     }
+    changes: dict[str, Any] = {"axes": axes} if factors else {"axes": axes, "variance": None}
     return {
-        part: tuple(each if factors else replace(each, variance=None) for each in convolutions)
+        part: tuple(replace(each, **changes) for each in convolutions)
         for part, convolutions in parts.items()
     }
 
@@ -93,7 +102,7 @@ class Layer(NamedTuple):
     """Weights of one layer, and its biases where the network has them."""
 
     weights: jax.Array
-    """(taps, inputs, outputs) of a convolution."""
+    """(q, inputs, outputs) of a convolution, (q, q, inputs, outputs) for images."""
     biases: jax.Array | None = None
     """(outputs,)"""
 
@@ -133,7 +142,12 @@ class Parameters:
     def n_channels(self) -> int:
         """Channels of the signals that the network takes."""
         first = self.inner[0] if self.input is None else self.input
-        return int(first.weights.shape[1])
+        return int(first.weights.shape[-2])
+
+    @property
+    def axes(self) -> int:
+        """Axes of pixels that the filters have: 1 for signals, 2 for images."""
+        return self.inner[0].weights.ndim - 2
 
     @property
     def n_outputs(self) -> int | None:
@@ -165,6 +179,7 @@ def init(
     *,
     n_outputs: int | None = None,
     n_timepoints: int | None = None,
+    images: bool = False,
     initialization: str = "ntk",
     biases: bool = False,
     dtype: str = "float64",
@@ -186,8 +201,10 @@ def init(
     n_outputs : int, optional
         Number of outputs; by default one output without an axis.
     n_timepoints : int, optional
-        Length of the signals, for the head "trace", which has weights for every pixel. Without
-        it the parameters serve the heads "equivariant" and "gap".
+        Length of the signals, or pixels h·w of the images, for the head "trace", which has
+        weights for every pixel. Without it the parameters serve "equivariant" and "gap".
+    images : bool, default False
+        Whether the network takes images: its filters then have q × q taps.
     initialization : {"ntk", "pytorch", "xavier"}, default "ntk"
         "pytorch": PyTorch's default, uniform on ±1/√fan_in. "xavier": N(0, 2/(fan_in + fan_out)).
         Both drop every factor of the network except α.
@@ -216,7 +233,7 @@ def init(
     check_choice(initialization, "initialization", INITIALIZATIONS)
     check_flag(biases, "biases")
     dtype = check_dtype(dtype)
-    plan = layout(network, n_channels, width)
+    plan = layout(network, n_channels, width, 1 + check_flag(images, "images"))
     shapes = [convolution.shape for part in plan.values() for convolution in part]
     readout = (*pixels, width, *outputs)
     n_parameters = sum(map(math.prod, [*shapes, readout]))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..arrays import channels_and_length
 from ..kernels import gram
 from ..network import Network
 from ..report_table import ReportTable
@@ -116,11 +117,13 @@ def draws(
     key: Any, network: Network, X: Any, width: int, n_samples: int, head: str, dtype: str
 ) -> Iterator[Parameters]:
     """Yield the parameters of `n_samples` networks that take the signals `X`."""
-    batch = as_batch(X, "X", dtype)
-    _, n_channels, length = batch.arrays[0].shape
-    pixels = length if head == "trace" else None
+    signals = as_batch(X, "X", dtype).arrays[0]
+    n_channels, length = channels_and_length(signals)
+    pixels, images = length if head == "trace" else None, signals.ndim == 4
     for own_key in jax.random.split(as_key(key), n_samples):
-        yield init(own_key, network, n_channels, width, n_timepoints=pixels, dtype=dtype)
+        yield init(
+            own_key, network, n_channels, width, n_timepoints=pixels, images=images, dtype=dtype
+        )
 
 
 def features_kernel(network: Network, params: Parameters, X: Any, head: str = "gap") -> np.ndarray:

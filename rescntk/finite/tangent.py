@@ -111,6 +111,7 @@ def ntk_of_batches(
 class _Notes(NamedTuple):
     """Inputs and derivatives of all trained convolutions for a block of signals."""
 
+    # Of images, with the axes (h, w) instead of (d,):
     inputs: tuple[jax.Array, ...]  # u, (n, d, inputs) of each trained convolution
     derivatives: tuple[jax.Array, ...]  # δ, (n_outputs, n, d, outputs) of each
     pooled: jax.Array  # (n, …), what the readout's weights multiply
@@ -118,7 +119,7 @@ class _Notes(NamedTuple):
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _take_notes(network: Network, head: str, params: Parameters, signals: jax.Array) -> _Notes:
-    n, _, d = signals.shape
+    n, _, *sides = signals.shape
 
     def outputs(nudges: list[jax.Array]) -> tuple[jax.Array, tuple[tuple[jax.Array, ...], Any]]:
         seen: list[jax.Array] = []
@@ -133,7 +134,8 @@ def _take_notes(network: Network, head: str, params: Parameters, signals: jax.Ar
         f = features(network, params, signals, call)
         return read(network, head, params, f), (tuple(seen), pool(f, head))
 
-    zeros = [jnp.zeros((n, d, conv.outputs), params.dtype) for conv, _ in _trained(network, params)]
+    layers = _trained(network, params)
+    zeros = [jnp.zeros((n, *sides, conv.outputs), params.dtype) for conv, _ in layers]
     result, pull_back, (inputs, pooled) = jax.vjp(outputs, zeros, has_aux=True)
     of_outputs = jnp.eye(params.n_outputs or 1, dtype=params.dtype)
 
@@ -165,7 +167,9 @@ def _contract_layer(
 ) -> jax.Array:
     """Return the share of one convolution and its biases, (n, m, n_outputs, n_outputs)."""
     product = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
-    windows = box_sum(product("njc,mic->nmji", u, v), conv.taps, conv.step)
+    sides = u.shape[1:-1], v.shape[1:-1]
+    u, v, du, dv = (a.reshape(*a.shape[: -1 - conv.axes], -1, a.shape[-1]) for a in (u, v, du, dv))
+    windows = box_sum(product("njc,mic->nmji", u, v), conv.size, conv.step, sides)
     pairs = product("anjc,bmic->nmabji", du, dv)
     result = conv.factor**2 * product("nmabji,nmji->nmab", pairs, windows)
     if biases:
@@ -173,10 +177,16 @@ def _contract_layer(
     return result
 
 
-def box_sum(A: jax.Array, size: int, step: int = 1) -> jax.Array:
-    """Return Σ_k A[…, j + step·k, j' + step·k], indices modulo the lengths, over `size` taps."""
-    taps = Filter(size, step).taps
-    return sum((jnp.roll(A, (-k, -k), (-2, -1)) for k in taps), jnp.zeros_like(A))
+def box_sum(A: jax.Array, size: int, step: int, sides: tuple[tuple[int, ...], ...]) -> jax.Array:
+    """Return Σ_k A[…, j + step·k, j' + step·k], indices modulo the lengths, over `size` taps.
+
+    `sides` are the axes of the pixels j and j': (d,) each, or (h, w) of images, with taps on both.
+    """
+    result, axes = A.reshape(*A.shape[:-2], *sides[0], *sides[1]), len(sides[0])
+    for axis in range(-2 * axes, -axes):
+        moved = (jnp.roll(result, (-k, -k), (axis, axis + axes)) for k in Filter(size, step).taps)
+        result = sum(moved, jnp.zeros_like(result))
+    return result.reshape(A.shape)
 
 
 def pooled_products(x: jax.Array, z: jax.Array) -> jax.Array:

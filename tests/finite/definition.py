@@ -7,21 +7,25 @@ import scipy.special
 
 
 def convolve(weights, signal, step=1):
-    """Return y[:, j] = Σ_k W_k x[:, j + step·k]; weights (taps, in, out), signal (in, d)."""
-    taps, _, outputs = weights.shape
-    d = signal.shape[1]
-    result = np.zeros((outputs, d))
-    for j in range(d):
-        for index in range(taps):
-            k = step * (index - taps // 2)
-            result[:, j] += weights[index].T @ signal[:, (j + k) % d]
+    """Return y[:, j] = Σ_k W_k x[:, j + step·k]; weights (taps, in, out), signal (in, d).
+
+    Of images j and k are pairs of numbers: weights (taps, taps, in, out), an image (in, h, w).
+    """
+    *taps, _, outputs = weights.shape
+    q, sides = taps[0], np.array(signal.shape[1:])
+    result = np.zeros((outputs, *sides))
+    for j in np.ndindex(*sides):
+        for index in np.ndindex(*taps):
+            k = step * (np.array(index) - q // 2)
+            result[:, *j] += weights[index].T @ signal[:, *(j + k) % sides]
     return result
 
 
 def output(network, params, x, head):
     """Return f(x) of one signal (n_channels, d), eq. 1-3 of Barzilai et al. 2022."""
     f = features(network, params, x)
-    d, width, r = x.shape[1], len(f), network.readout_scale
+    f = f.reshape(len(f), -1)
+    (width, d), r = f.shape, network.readout_scale
     w = np.asarray(params.readout.weights)
     if head == "equivariant":
         return math.sqrt(r / width) * w.T @ f[:, 0]
@@ -31,10 +35,10 @@ def output(network, params, x, head):
 
 
 def features(network, params, x):
-    """Return f^L, (width, d)."""
+    """Return f^L, (width, d), or (width, h, w) of an image."""
     channels = len(x)
     scale = 1 / channels if network.input_scale is None else network.input_scale
-    window = network.input_filter_size
+    window = network.input_filter_size ** (x.ndim - 1)
     leaky = lambda g: np.where(g > 0, g, network.negative_slope * g)  # noqa: E731
     activation = {"relu": leaky, "erf": scipy.special.erf}[network.activation]
 
@@ -42,8 +46,8 @@ def features(network, params, x):
     steps = (steps,) * network.depth if isinstance(steps, int) else steps
 
     def layer(weights, signal, variance, step):
-        taps, inputs, _ = weights.shape
-        return math.sqrt(variance / (taps * inputs)) * convolve(np.asarray(weights), signal, step)
+        fan_in = math.prod(weights.shape[:-1])
+        return math.sqrt(variance / fan_in) * convolve(np.asarray(weights), signal, step)
 
     f = None
     if params.input is not None:

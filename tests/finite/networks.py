@@ -1,7 +1,9 @@
 """Networks that the tests of finite networks go through: every part of the description once."""
 
+import math
+
 import rescntk as rk
-from rescntk import literature
+from rescntk import finite, literature
 
 NETWORKS = {
     "resnet": rk.Network(3, 3, alpha=0.7),
@@ -21,3 +23,12 @@ NETWORKS = {
     "one convolution": literature.geifman_cnn(3),
     "one convolution and skips": literature.one_convolution_resnet(2, alpha=0.8),
 }
+
+IMAGES = [("resnet", "equivariant"), ("longer filter than signal", "gap"), ("window", "trace")]
+"""Networks and heads that go through images, of 3 × 4 pixels."""
+
+
+def parameters(network, width, head="gap", sides=(4,), **options):
+    """Return parameters for signals or images of 2 channels, with pixels (d,) or (h, w)."""
+    pixels = math.prod(sides) if head == "trace" else None
+    return finite.init(1, network, 2, width, n_timepoints=pixels, images=len(sides) == 2, **options)

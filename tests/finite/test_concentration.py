@@ -15,7 +15,7 @@ WIDTHS, SAMPLES = (16, 128), 36
 # Systems of the papers, heads and kinds: all rows are in benchmarks/finite_concentration.py.
 CASES = {
     "ResCNTK, dilated": (rk.Network(2, 3, alpha=0.8, dilation=(2, 3)), "ntk", "trace", 4),
-    "ResCGPK, of several lengths": (rk.Network(2, 5, readout_scale=0.5), "gpk", "gap", (4, 2, 4)),
+    "ResCGPK, of several lengths": (rk.Network(2, 5, readout_scale=0.5), "gpk", "gap", [4, 2, 4]),
     "CNTK, one convolution": (literature.geifman_cnn(2), "ntk", "equivariant", 4),
     "erf, window, frozen readout": (
         rk.Network(2, 3, activation="erf", input_filter_size=3, trained=("inner", "outer")),
@@ -23,14 +23,15 @@ CASES = {
         "gap",
         4,
     ),
+    "images": (rk.Network(2, 3, outer_filter_size=5, input_filter_size=3), "ntk", "gap", (2, 3)),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_finite_networks_concentrate_on_the_kernels(name, rng):
     network, kind, head, d = CASES[name]
-    lists = isinstance(d, tuple)
-    X = [rng.standard_normal((2, n)) for n in d] if lists else rng.standard_normal((3, 2, d))
+    lists, sides = isinstance(d, list), np.atleast_1d(d)
+    X = [rng.standard_normal((2, n)) for n in d] if lists else rng.standard_normal((3, 2, *sides))
     table = finite.concentration(1, network, X, WIDTHS, SAMPLES, head, kind)
     assert abs(table.slope + 0.5) <= tolerances.STANDARD_ERRORS * table.slope_error
     assert np.abs(table.deviations).max() <= tolerances.STANDARD_ERRORS

@@ -8,7 +8,7 @@ import rescntk as rk
 from rescntk import finite
 from tests import tolerances
 from tests.finite import definition
-from tests.finite.networks import NETWORKS
+from tests.finite.networks import IMAGES, NETWORKS, parameters
 
 pytestmark = pytest.mark.slow
 
@@ -16,8 +16,7 @@ WIDTH, D = 6, 4
 
 
 def make(network, head, **options):
-    pixels = D if head == "trace" else None
-    return finite.init(1, network, 2, WIDTH, n_timepoints=pixels, **options)
+    return parameters(network, WIDTH, head, **options)
 
 
 @pytest.fixture
@@ -33,12 +32,13 @@ def close(here, there):
 
 # Every network with the head "gap", which mixes all pixels; one with the other heads.
 CASES = [(name, "gap") for name in NETWORKS] + [("resnet", "equivariant"), ("window", "trace")]
+CASES = [(*case, (D,)) for case in CASES] + [(*case, (3, 4)) for case in IMAGES]
 
 
-@pytest.mark.parametrize(("name", "head"), CASES)
-def test_outputs_are_the_definition(name, head, X):
-    network = NETWORKS[name]
-    params = make(network, head, n_outputs=3 if head == "trace" else None)
+@pytest.mark.parametrize(("name", "head", "sides"), CASES)
+def test_outputs_are_the_definition(name, head, sides, rng):
+    network, X = NETWORKS[name], rng.standard_normal((3, 2, *sides))
+    params = make(network, head, sides=sides, n_outputs=3 if head == "trace" else None)
     expected = [definition.output(network, params, x, head) for x in X]
     computed = finite.apply(network, params, X, head)
     assert computed.dtype == np.float64
@@ -183,11 +183,13 @@ def test_apply_refuses(X):
         "X has signals of length 3, expected 4": (network, trace, X[:, :, :3], "trace"),
         "X has signals of 1 channels, expected 2": (network, params, X[:, :1]),
         "X has shape .*, expected": (network, params, X[0]),
+        "X has images, expected signals": (network, params, X[..., None]),
+        "X has signals, expected images": (network, make(network, "gap", sides=(2, 2)), X),
         "NaN or infinity": (network, params, X * np.nan),
         r"X has signals of lengths \[2, 4\]": (
             network, params, [X[0], X[1, :, :2]], "equivariant"),
         "X is empty": (network, params, []),
-        r"X\[1\] has shape": (network, params, [X[0], X]),
+        r"X\[1\] has shape": (network, params, [X[0], X[0, 0]]),
         r"X\[1\] has 1 channels, expected 2 as in X\[0\]": (network, params, [X[0], X[0, :1]]),
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=match):

@@ -9,7 +9,7 @@ from rescntk import finite
 from rescntk.finite import tangent
 from rescntk.finite.forward import as_batch
 from tests import tolerances
-from tests.finite.networks import NETWORKS
+from tests.finite.networks import IMAGES, NETWORKS, parameters
 
 pytestmark = pytest.mark.slow
 
@@ -40,14 +40,15 @@ def error(computed, exact):
 FORWARDS = {"no skip", "input trained, no skip", "one convolution and skips", "window", "erf"}
 CASES = [(name, "gap") for name in NETWORKS if name not in FORWARDS]
 CASES += [("resnet", "equivariant"), ("window", "trace")]
+CASES = [(*case, (D,)) for case in CASES] + [(*case, (3, 4)) for case in IMAGES]
 
 
-@pytest.mark.parametrize(("name", "head"), CASES)
-def test_the_contraction_is_exact(name, head, rng):
+@pytest.mark.parametrize(("name", "head", "sides"), CASES)
+def test_the_contraction_is_exact(name, head, sides, rng):
     network = NETWORKS[name]
-    X, Z = rng.standard_normal((2, 3, 2, D))  # of one shape: JAX compiles once for each
-    pixels, several = (D, {"n_outputs": 2, "biases": True}) if head == "trace" else (None, {})
-    params = finite.init(1, network, 2, WIDTH, n_timepoints=pixels, **several)
+    X, Z = rng.standard_normal((2, 3, 2, *sides))  # of one shape: JAX compiles once for each
+    several = {"n_outputs": 2, "biases": True} if head == "trace" else {}
+    params = parameters(network, WIDTH, head, sides, **several)
     of_both = jacobian(network, params, np.concatenate([X, Z]), head)
     for here, there in ((X, Z), (X, None)):
         of_Z = of_both[:3] if there is None else of_both[3:]
