@@ -13,7 +13,7 @@ import numpy as np
 from .._version import __version__
 from ..arrays import Batch, SignalList
 from ..network import Network
-from ..validation import HEADS, check_choice, check_flag
+from ..validation import HEADS, check_batches, check_choice, check_flag
 from .call import KernelCall
 
 RECURSION = 4
@@ -37,6 +37,7 @@ def describe(
 ) -> dict[str, Any]:
     """Return the checked description of a call of `gram`, of JSON's types alone."""
     check_choice(head, "head", HEADS)
+    X, Z = check_batches(X, Z, head)
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads=None)
     # Engines differ in their last bits. For NumPy's arrays "auto" is one of these two.
     module: Any = call.engine
@@ -51,8 +52,8 @@ def describe(
         "depths": None if depths is None else call.depths,
         "normalized": check_flag(normalized, "normalized"),
         "dtype": call.dtype.name,
-        "X": describe_signals(call.X),
-        "Z": None if call.Z is None else describe_signals(call.Z),
+        "X": describe_signals(X),
+        "Z": None if Z is None else describe_signals(Z),
     }
     return dict(json.loads(json.dumps(description)))  # as read from a file: tuples become lists
 

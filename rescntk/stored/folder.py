@@ -111,7 +111,7 @@ class Folder:
     def signals(self, name: str, rows: slice = slice(None)) -> Batch:
         """Return signals "X" or "Z", some rows or all."""
         array = self.group[name]
-        n, _, lengths = self.description[name]["shape"]
+        n, *_, lengths = self.description[name]["shape"]
         start, stop, _ = rows.indices(n)
         if not isinstance(lengths, list):
             return np.asarray(array[start:stop])
@@ -232,7 +232,7 @@ class Folder:
         """Append signals; the description, which is changed last, makes them valid."""
         signals = self.group["X"]
         values, axis = _pixels(X_new)
-        n, _, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
+        n, *_, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
         old = sum(lengths) if axis else n
         signals.resize((*signals.shape[:axis], old, *signals.shape[axis + 1 :]))
         signals.append(values, axis=axis)
@@ -318,7 +318,8 @@ def _store(group: Any, name: str, signals: Batch, **options: Any) -> None:
 def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
     """Return the array that holds signals, and the axis along which it grows.
 
-    An array is (case, channel, pixel). The signals of a list follow one another: (channel, pixel).
+    An array is (case, channel, pixel), of images (case, channel, line, pixel). The signals of a
+    list follow one another: (channel, pixel).
     """
     if isinstance(signals, SignalList):
         return np.concatenate(list(signals), axis=1), 1

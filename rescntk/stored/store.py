@@ -260,8 +260,8 @@ class StoredGram:
 
         A symmetric Gram gets new columns, too. After an interruption the signals are there, and
         `resume` goes on. Labels stay; `label` takes the labels of all signals. X_new is an array
-        (k_cases, n_channels, n_timepoints), or a list, if X is stored as a list of different
-        lengths. Options and errors are as for `gram`.
+        (k_cases, n_channels, n_timepoints), or of images, or a list, if X is stored as a list of
+        different lengths. Options and errors are as for `gram`.
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
         with locked(self.path):
@@ -271,10 +271,10 @@ class StoredGram:
             lists = isinstance(X, SignalList)
             if not lists:
                 check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
-                if new.shape[2] != X.shape[2]:
+                if new.shape[2:] != X.shape[2:]:
                     raise ValueError(
-                        f"X_new has signals of {new.shape[2]} timepoints, and X is stored with "
-                        f"{X.shape[2]}: signals of other lengths begin a new Gram"
+                        f"X_new has shape {new.shape}, and X is stored with {X.shape}: signals of "
+                        f"other lengths, or images of other sizes, begin a new Gram"
                     )
             check_match(X, new, lists, names=("X", "X_new"))
             both = SignalList([*X, *new]) if lists else np.concatenate([X, new])

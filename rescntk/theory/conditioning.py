@@ -236,7 +236,7 @@ class Comparison(ReportTable):
     n_cases: int
     n_channels: int
     n_timepoints: int
-    """Of the longest signal."""
+    """Of the longest signal; of images the number of pixels."""
     filter_size: int
     alpha: float
     head: str
@@ -273,8 +273,9 @@ def compare(
     Parameters
     ----------
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        At least two signals; on the multi-sphere for the theorem to apply. For the head "gap"
-        also a list of arrays (n_channels, n_timepoints_i).
+        At least two signals, or images (n_cases, n_channels, height, width); on the multi-sphere
+        for the theorem to apply. For the head "gap" also a list of arrays (n_channels,
+        n_timepoints_i).
     depths : iterable of int
     filter_size, alpha
         As for `Network`, `alpha` positive.
@@ -294,7 +295,7 @@ def compare(
     check_cases(signals, 2, "the bounds are about pairs of signals")
     options: dict[str, Any] = {"head": head, "engine": engine, "progress": progress}
     options |= {"kinds": ("gpk",), "depths": depths, "normalized": True}
-    lengths = [np.shape(signal)[-1] for signal in signals] if head == "gap" else 1
+    lengths = [math.prod(np.shape(signal)[1:]) for signal in signals] if head == "gap" else 1
     sides = []
     for skip in (False, True):
         matrices = gram(network.replace(skip=skip), signals, **options)[0]

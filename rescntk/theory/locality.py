@@ -44,7 +44,9 @@ def effective_receptive_field(
 
     :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2` with s the network's ``input_scale``: Barzilai et
     al. 2022, figure 2 (the kernels' half). Each weight keeps its digits at any depth. Entry 0 is
-    the output pixel, entries i and d − i the pixels i pixels away.
+    the output pixel, entries i and d − i the pixels i pixels away. Weights on an image add up to
+    these weights along either axis. Without skip connections the normalized weights on an image
+    are the outer product of those on its axes (``docs/theory/locality.md``).
 
     Parameters
     ----------

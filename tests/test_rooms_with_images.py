@@ -1,0 +1,141 @@
+"""Images in the rooms beyond the engines: equal to the plain Gram, or refused in one sentence."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import __main__ as cli
+from rescntk import regression, stored
+from rescntk.theory import (
+    conditioning,
+    degeneracy,
+    families,
+    flow,
+    locality,
+    multisphere,
+    smoothness,
+)
+from rescntk.theory import depth as depth_checker
+from tests import tolerances
+
+KERNEL = rk.ResCNTK(2, 3)
+SIDES = (3, 4)
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((9, 2, *SIDES))
+
+
+def of_lines(X, Z=None, **options):
+    """Return the kernel of images that come as signals of all their pixels."""
+    X, Z = (A if A is None else A.reshape(*A.shape[:2], *SIDES) for A in (X, Z))
+    return KERNEL(X, Z, **options)
+
+
+def test_stored_grams(tmp_path, X):
+    options = {"dtype": "float64", "progress": False}
+    K = stored.gram(tmp_path / "K.zarr", KERNEL.network, X[:5], kinds="ntk", **options)
+    assert K.description["X"]["shape"] == [5, 2, 3, 4]
+    K = stored.open(tmp_path / "K.zarr").append(X[5:], progress=False)
+    assert (K.ntk[...] == KERNEL(X)).all()
+    K = stored.gram(tmp_path / "Z.zarr", KERNEL.network, X, X[:2], kinds="ntk", **options)
+    assert (K.ntk[...] == KERNEL(X, X[:2])).all()
+    turned = X.swapaxes(2, 3)
+    with pytest.raises(ValueError, match="X has shape .* there, .* here"):
+        stored.gram(tmp_path / "Z.zarr", KERNEL.network, turned, turned[:2], kinds="ntk", **options)
+    with pytest.raises(ValueError, match="images of other sizes, begin a new Gram"):
+        K.append(turned)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda kernel, X: regression.pivoted_cholesky(kernel, X, 5).factor,
+        lambda kernel, X: regression.landmark_map(kernel, X, [1, 4])(X[3:]),
+        lambda kernel, X: regression.interpolate(kernel, X[2:], np.arange(7.0), X[:2]),
+        lambda kernel, X: regression.restricted_ridge(
+            kernel, X, np.arange(9.0), [2, 3], 0.1
+        ).predict(X),
+    ],
+)
+def test_regression_sees_the_kernel_alone(function, X):
+    lines = X.reshape(*X.shape[:2], -1)
+    computed, expected = function(KERNEL, X), function(of_lines, lines)
+    assert np.abs(computed - expected).max() <= tolerances.ROUTES * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_condition_numbers(head, X):
+    for row in conditioning.compare(X, (1, 4), head=head):
+        K = rk.ResCGPK(row.depth, head=head, normalized=True)(X)
+        assert row.rescgpk == conditioning.condition_number(K)
+    # Filters of one tap see no neighbours: images are signals of all their pixels.
+    lines = X.reshape(*X.shape[:2], -1)
+    tables = [conditioning.compare(A, (1, 50), 1, head=head) for A in (X, lines)]
+    assert tables[0] == tables[1] and tables[0].n_timepoints == 12
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_receptive_fields_of_images(kind):
+    """Weights are K(x, x) of images with one pixel of energy 1."""
+    impulses = np.eye(35).reshape(35, 1, 5, 7)
+    network = rk.Network(2, 3, outer_filter_size=5, input_filter_size=3, dilation=(1, 2))
+    for net in (network, network.replace(skip=False)):
+        weights = rk.Kernel(net, kind, "equivariant").diag(impulses).reshape(5, 7)
+        fields = [locality.effective_receptive_field(net, d, kind) for d in (5, 7)]
+        # Each line of weights has the rounding errors of the whole field.
+        bar = tolerances.KERNEL["float64"] * weights.sum()
+        for axis, field in enumerate(fields):
+            assert np.abs(weights.sum(axis=1 - axis) - field).max() <= bar
+        outer = np.outer(*fields) / fields[0].sum()
+        assert bool(np.abs(weights - outer).max() <= bar) is not net.skip
+
+
+def test_path_counts_of_images():
+    """Paths of two layers, one by one: the input 5 × 5, two outer filters and an inner 3 × 3."""
+    ends = np.zeros((5, 7), dtype=int)
+    wide, taps = (list(product(range(-h, h + 1), repeat=2)) for h in (2, 1))
+    for steps in product(wide, taps, taps, taps):
+        y, x = np.sum(steps, axis=0)
+        ends[y % 5, x % 7] += 1
+    options = {"outer_filter_size": 3, "input_filter_size": 5}
+    counts = [locality.path_counts(2, 3, d, **options) for d in (5, 7)]
+    assert (np.outer(*counts) == ends).all()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        multisphere.project,
+        multisphere.dot_products,
+        degeneracy.kernels_over_depth,
+        smoothness.gaussian_kernel,
+        lambda X: locality.kernel_responses(KERNEL, X, X),
+        lambda X: depth_checker.check(families.resnet(1.0), X),
+        lambda X: flow.complements(KERNEL.network, "ntk", X, "trace"),
+    ],
+)
+def test_rooms_of_one_axis(function, X):
+    with pytest.raises(ValueError, match="this is about signals, and does not take images"):
+        function(X)
+
+
+def test_commands(tmp_path, monkeypatch, capsys, X):
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", X)
+    np.savez("Z.npz", Z=X[:2])
+    assert cli.main(["gram", "X.npy", "Z.npz", "--depth", "2", "-o", "K.npy"]) == 0
+    assert (np.load("K.npy") == KERNEL(X, X[:2])).all()
+    for raw in ("", "--raw"):
+        assert cli.main(f"compare X.npy --depths 1,4 --filter-size 1 {raw}".split()) == 0
+        printed = capsys.readouterr().out
+        assert "X.npy: 9 images, 2 channels, 3 × 4 pixels" in printed
+        lines = X.reshape(*X.shape[:2], -1)
+        lines = lines if raw else multisphere.project(lines)
+        assert str(conditioning.compare(lines, (1, 4), 1)) in printed
+    for command in ("limits X.npy", "limits X.npy --raw"):
+        assert cli.main(command.split()) == 2
+        assert "this is about signals, and does not take images" in capsys.readouterr().err
