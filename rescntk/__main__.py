@@ -22,6 +22,7 @@ import numpy as np
 
 from . import datasets, kernels, plots
 from ._version import __version__
+from .arrays import as_signals
 from .engines import available
 from .kernels.description import describe
 from .network import Network
@@ -118,9 +119,12 @@ def _parser() -> argparse.ArgumentParser:
         return f"{', '.join(names[:-1])} or {names[-1]}"
 
     signals = "a .npy, .npz, .ts or .csv file of signals (n_cases, n_channels, n_timepoints)"
+    images = f"{signals}; .npy or .npz also of images, with an axis (width,) more"
     add("predict", "model", "made by `rescntk fit`; open trusted files alone", type=Path)
-    add("gram fit predict", "signals", signals, type=Path, metavar="SIGNALS")
-    add("compare limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
+    add("fit predict", "signals", signals, type=Path, metavar="SIGNALS")
+    add("gram", "signals", images, type=Path, metavar="SIGNALS")
+    add("limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
+    add("compare", "signals", images, type=Path, nargs="?", metavar="SIGNALS")
     columns = "signals of the matrix's columns"
     add("gram", "others", columns, type=Path, nargs="?", metavar="OTHERS")
     add("compare limits gram fit predict", "--array", "which array of a .npz file", metavar="NAME")
@@ -211,7 +215,10 @@ def compare(options: Namespace) -> None:
         X = datasets.load(name)
     lengths = sorted({signal.shape[1] for signal in X})
     steps = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
-    print(f"{name}: {len(X)} signals, {len(X[0])} channels, {steps} time steps")
+    counted = "signals", f"{steps} time steps"
+    if X[0].ndim == 3:
+        counted = "images", f"{steps} × {X[0].shape[2]} pixels"
+    print(f"{name}: {len(X)} {counted[0]}, {len(X[0])} channels, {counted[1]}")
     table = conditioning.compare(
         _projected(X, name, options),
         options.depths,
@@ -363,7 +370,11 @@ def _projected(X: Any, name: str, options: Namespace) -> Any:
             f"{name} has one channel, of which scaling each pixel to one norm leaves the "
             f"sign: expected more, or --raw"
         )
-    return X if options.raw else multisphere.project(X)
+    if options.raw:
+        return X
+    if X[0].ndim == 3:  # images, pixel by pixel
+        return multisphere.project(as_signals(X)).reshape(X.shape)
+    return multisphere.project(X)
 
 
 def _write(table: Any, picture: Any, path: Path) -> None:

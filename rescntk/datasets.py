@@ -30,8 +30,9 @@ _COLUMNS = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
 def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
     """Return the signals in a file, (n_cases, n_channels, n_timepoints) in float64.
 
-    They are a list of arrays (n_channels, n_timepoints_i) where lengths differ. A ``.csv`` file has
-    the columns case, time and value, and optionally channel and label.
+    They are a list of arrays (n_channels, n_timepoints_i) where lengths differ. A ``.npy`` or
+    ``.npz`` file may have images, (n_cases, n_channels, height, width). A ``.csv`` file has the
+    columns case, time and value, and optionally channel and label.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def read_labelled(
             name = check_choice(names[0] if array is None else array, "array", names)
             with readable(path):
                 content = content[name]
-    return check_signals(content, f"the array in {path.name}"), None
+    return check_signals(content, f"the array in {path.name}", images=True), None
 
 
 def read_labels(path: Path, array: str | None = None) -> np.ndarray:
