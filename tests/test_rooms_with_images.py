@@ -8,16 +8,7 @@ import pytest
 import rescntk as rk
 from rescntk import __main__ as cli
 from rescntk import regression, stored
-from rescntk.theory import (
-    conditioning,
-    degeneracy,
-    families,
-    flow,
-    locality,
-    multisphere,
-    smoothness,
-)
-from rescntk.theory import depth as depth_checker
+from rescntk.theory import conditioning, locality, multisphere
 from tests import tolerances
 
 KERNEL = rk.ResCNTK(2, 3)
@@ -50,21 +41,16 @@ def test_stored_grams(tmp_path, X):
         K.append(turned)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
+def test_regression_sees_the_kernel_alone(X):
+    y, lines = np.arange(9.0), X.reshape(*X.shape[:2], -1)
+    for function in (
         lambda kernel, X: regression.pivoted_cholesky(kernel, X, 5).factor,
         lambda kernel, X: regression.landmark_map(kernel, X, [1, 4])(X[3:]),
-        lambda kernel, X: regression.interpolate(kernel, X[2:], np.arange(7.0), X[:2]),
-        lambda kernel, X: regression.restricted_ridge(
-            kernel, X, np.arange(9.0), [2, 3], 0.1
-        ).predict(X),
-    ],
-)
-def test_regression_sees_the_kernel_alone(function, X):
-    lines = X.reshape(*X.shape[:2], -1)
-    computed, expected = function(KERNEL, X), function(of_lines, lines)
-    assert np.abs(computed - expected).max() <= tolerances.ROUTES * np.abs(expected).max()
+        lambda kernel, X: regression.interpolate(kernel, X[2:], y[2:], X[:2]),
+        lambda kernel, X: regression.restricted_ridge(kernel, X, y, [2, 3], 0.1).predict(X),
+    ):
+        computed, expected = function(KERNEL, X), function(of_lines, lines)
+        assert np.abs(computed - expected).max() <= tolerances.ROUTES * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("head", ["trace", "gap"])
@@ -106,21 +92,19 @@ def test_path_counts_of_images():
     assert (np.outer(*counts) == ends).all()
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
+def test_rooms_of_one_axis(X):
+    theory = rk.theory
+    for function in (
         multisphere.project,
         multisphere.dot_products,
-        degeneracy.kernels_over_depth,
-        smoothness.gaussian_kernel,
+        theory.degeneracy.kernels_over_depth,
+        theory.smoothness.gaussian_kernel,
         lambda X: locality.kernel_responses(KERNEL, X, X),
-        lambda X: depth_checker.check(families.resnet(1.0), X),
-        lambda X: flow.complements(KERNEL.network, "ntk", X, "trace"),
-    ],
-)
-def test_rooms_of_one_axis(function, X):
-    with pytest.raises(ValueError, match="this is about signals, and does not take images"):
-        function(X)
+        lambda X: theory.depth.check(theory.families.resnet(1.0), X),
+        lambda X: theory.flow.complements(KERNEL.network, "ntk", X, "trace"),
+    ):
+        with pytest.raises(ValueError, match="this is about signals, and does not take images"):
+            function(X)
 
 
 def test_commands(tmp_path, monkeypatch, capsys, X):
