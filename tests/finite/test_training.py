@@ -48,7 +48,9 @@ def same(here, there):
 )
 def test_gradient_descent(task, trained, biases):
     _, X, y = task
-    params = finite.init(0, NETWORK, 2, 6, initialization="pytorch", biases=biases)
+    X = X if biases else X.reshape(3, 2, 2, 2)  # images
+    options = {"initialization": "pytorch", "biases": biases, "images": not biases}
+    params = finite.init(0, NETWORK, 2, 6, **options)
     network = NETWORK.replace(trained=trained)
     expected = steps_written_out(network, params, X, y, 0.1, [range(3)] * 3)
     found = finite.train(network, params, X, y, 0.1, 3)
