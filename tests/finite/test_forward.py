@@ -1,5 +1,7 @@
 """Outputs of finite networks against their definition, parameters, and what is refused."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -13,10 +15,7 @@ from tests.finite.networks import IMAGES, NETWORKS, parameters
 pytestmark = pytest.mark.slow
 
 WIDTH, D = 6, 4
-
-
-def make(network, head, **options):
-    return parameters(network, WIDTH, head, **options)
+make = partial(parameters, WIDTH)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_the_contraction_is_exact(name, head, sides, rng):
     network = NETWORKS[name]
     X, Z = rng.standard_normal((2, 3, 2, *sides))  # of one shape: JAX compiles once for each
     several = {"n_outputs": 2, "biases": True} if head == "trace" else {}
-    params = parameters(network, WIDTH, head, sides, **several)
+    params = parameters(WIDTH, network, head, sides, **several)
     of_both = jacobian(network, params, np.concatenate([X, Z]), head)
     for here, there in ((X, Z), (X, None)):
         of_Z = of_both[:3] if there is None else of_both[3:]
