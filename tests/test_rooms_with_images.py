@@ -8,6 +8,7 @@ from rescntk import __main__ as cli
 from rescntk import regression, stored
 from rescntk.theory import conditioning, locality, multisphere
 from tests import tolerances
+from tests.regression.test_pivoted_cholesky import MatrixKernel, indices
 
 KERNEL = rk.ResCNTK(2, 3)
 
@@ -15,12 +16,6 @@ KERNEL = rk.ResCNTK(2, 3)
 @pytest.fixture
 def X(rng):
     return rng.standard_normal((9, 2, 3, 4))
-
-
-def of_lines(X, Z=None, **options):
-    """Return the kernel of images that come as signals of all their pixels."""
-    X, Z = (A if A is None else A.reshape(*A.shape[:2], 3, 4) for A in (X, Z))
-    return KERNEL(X, Z, **options)
 
 
 def test_stored_grams(tmp_path, X):
@@ -39,14 +34,14 @@ def test_stored_grams(tmp_path, X):
 
 
 def test_regression_sees_the_kernel_alone(X):
-    y, lines = np.arange(9.0), X.reshape(*X.shape[:2], -1)
+    y, of_matrix = np.arange(9.0), MatrixKernel(KERNEL(X))
     for function in (
         lambda kernel, X: regression.pivoted_cholesky(kernel, X, 5).factor,
         lambda kernel, X: regression.landmark_map(kernel, X, [1, 4])(X[3:]),
         lambda kernel, X: regression.interpolate(kernel, X[2:], y[2:], X[:2]),
         lambda kernel, X: regression.restricted_ridge(kernel, X, y, [2, 3], 0.1).predict(X),
     ):
-        computed, expected = function(KERNEL, X), function(of_lines, lines)
+        computed, expected = function(KERNEL, X), function(of_matrix, indices(9))
         assert np.abs(computed - expected).max() <= tolerances.ROUTES * np.abs(expected).max()
 
 
@@ -56,8 +51,7 @@ def test_condition_numbers(head, X):
         K = rk.ResCGPK(row.depth, head=head, normalized=True)(X)
         assert row.rescgpk == conditioning.condition_number(K)
     # Filters of one tap see no neighbours: images are signals of all their pixels.
-    lines = X.reshape(*X.shape[:2], -1)
-    tables = [conditioning.compare(A, (1, 50), 1, head=head) for A in (X, lines)]
+    tables = [conditioning.compare(A, (1, 50), 1, head=head) for A in (X, X.reshape(9, 2, 12))]
     assert tables[0] == tables[1] and tables[0].n_timepoints == 12
 
 
