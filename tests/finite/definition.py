@@ -7,10 +7,7 @@ import scipy.special
 
 
 def convolve(weights, signal, step=1):
-    """Return y[:, j] = Σ_k W_k x[:, j + step·k]; weights (taps, in, out), signal (in, d).
-
-    Of images j and k are pairs of numbers: weights (taps, taps, in, out), an image (in, h, w).
-    """
+    """Return y[:, j] = Σ_k W_k x[:, j + step·k]; j and k are pairs for an image (in, h, w)."""
     *taps, _, outputs = weights.shape
     q, sides = taps[0], np.array(signal.shape[1:])
     result = np.zeros((outputs, *sides))
