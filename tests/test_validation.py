@@ -23,7 +23,7 @@ def with_value(value):
     ("bad", "says"),
     [
         (X[0], r"\(3, 4\), expected \(n_cases, n_channels, n_timepoints\)"),
-        (X[None], r"\(1, 2, 3, 4\)"),
+        (X[None, None], r"\(1, 1, 2, 3, 4\)"),
         (np.float64(3.0), r"\(\)"),
         (X[:0], r"\(0, 3, 4\) with an empty axis"),
         (X[:, :0], r"\(2, 0, 4\) with an empty axis"),
