@@ -252,9 +252,9 @@ def _check_list(X: Any, name: str) -> SignalList:
     if not X:
         raise ValueError(f"{name} is empty, expected at least one signal {expected}")
     check_unmasked(X, name, expected)
-    if any(getattr(x, "ndim", 0) == 3 for x in X):
+    if all(getattr(x, "ndim", 0) == 3 for x in X):
         raise ValueError(
-            f"{name} is a list with images in it, expected an array (n_cases, n_channels, height, "
+            f"{name} is a list of images, expected an array (n_cases, n_channels, height, "
             f"width): images of one call have one size"
         )
     signals = [check_real(x, f"{name}[{k}]", expected) for k, x in enumerate(X)]

@@ -182,8 +182,7 @@ class Plan:
     `columns`, (cases,), are the lengths of X and of Z, from the longest to the shortest. They are
     the same array for a symmetric Gram. The diagonal has no columns.
 
-    `margin`, `inner`, `outer` and `window_sum` are as in `arguments.Constants`; the last one is its
-    `window`.
+    `margin`, `inner`, `outer` and `window_sum` are as in `arguments.Constants` (its `window`).
     """
 
     def __init__(
@@ -204,17 +203,16 @@ class Plan:
         self.dtype = np.dtype(request.dtype)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
         self.width, n_axes = request.width, 1 if request.width == 1 else 2
-        window = net.input_filter_size
-        self.taps = window**n_axes
-        sums = window > 1 and n_channels * self.taps > CHANNELS and head in ("trace", "gap")
-        self.window = window if sums else 0  # pixels' distances are summed over the input's window
+        self.taps = net.input_filter_size**n_axes
+        sums = self.taps > 1 and n_channels * self.taps > CHANNELS and head in ("trace", "gap")
+        self.window = net.input_filter_size if sums else 0  # over which distances are summed
         reach = self.window // 2
         # The pixel pairs of two lengths lie on rings whose length divides this one.
         self.ring = math.lcm(*{*self.rows.tolist(), *self.columns.tolist()})
         margin = receptive_reach(net, self.depth, self.ring) + reach
-        wanted = max(_SEGMENT, _SEGMENT_OF_MARGIN * margin)
-        cuts = head in ("trace", "gap") and self.width == 1  # images have wide margins
-        number = round(self.longest / wanted) if cuts else 1
+        wanted = max(_SEGMENT, margin * _SEGMENT_OF_MARGIN)
+        in_segments = head in ("trace", "gap") and self.width == 1  # images have wide margins
+        number = round(self.longest / wanted) if in_segments else 1
         self.segment = -(-self.longest // max(1, number))
         self.closed_rows = closed and self.longest <= self.segment
         self.margin = 0 if self.closed_rows else margin
@@ -222,10 +220,9 @@ class Plan:
         if self.closed_rows:
             longest = longest_reach(net, self.depth, self.ring // self.width)
             self.halo = max(reach, net.filter_size // 2, longest) * self.width
-        self.inner, self.outer, self.window_sum = (
-            filter_sum(size, n_axes)
-            for size in (net.filter_size, net.outer_filter_size, self.window or 1)
-        )
+        self.inner = filter_sum(net.filter_size, n_axes)
+        self.outer = filter_sum(net.outer_filter_size, n_axes)
+        self.window_sum = filter_sum(self.window or 1, n_axes)
         self._scalings = {self.longest: Scaling(request, n_channels, self.longest)}
         offsets = self.offsets(self.columns)
         pairs = rows * offsets if columns is None else rows.sum() * offsets
@@ -448,9 +445,6 @@ class Plan:
             tables = 3 * sum(numbers[:5]) + 1
         total = places.tables + tables * length
         memory = np.zeros(total + line, self.dtype)
-        skip = -memory.ctypes.data % LINE_BYTES // itemsize
-        memory = memory[skip : skip + total]
-        return RowGroup(
-            memory, places, length, pixels, rows, self.halo, start, size, self.closed_rows,
-            self.width,
-        )  # fmt: skip
+        memory = memory[-memory.ctypes.data % LINE_BYTES // itemsize :][:total]
+        shape = length, pixels, rows, self.halo, start, size, self.closed_rows, self.width
+        return RowGroup(memory, places, *shape)
