@@ -80,12 +80,9 @@ class Rows(NamedTuple):
     def pixels(self, xp: ModuleType = np) -> Array:
         """Return the right pixel of each pixel pair, (d, rows), among all right signals' pixels."""
         length, first = self.rights[self.case], first_places(self.rights)[self.case]
-        (line, pixel), (lines, across) = (
-            divmod(xp.asarray(each), self.width) for each in (np.arange(self.left), self.offset)
-        )
-        line, pixel = line[:, None] + lines, pixel[:, None] + across
-        inside = line * self.width % xp.asarray(length) + pixel % self.width
-        pixels: Array = inside + xp.asarray(first)
+        left, offset, width = xp.arange(self.left)[:, None], xp.asarray(self.offset), self.width
+        line, pixel = left // width + offset // width, left % width + offset % width
+        pixels: Array = line * width % xp.asarray(length) + pixel % width + xp.asarray(first)
         return pixels
 
     def seam(self, xp: ModuleType) -> Seam | None:
