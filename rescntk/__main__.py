@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     signals = "a .npy, .npz, .ts or .csv file of signals (n_cases, n_channels, n_timepoints)"
     images = f"{signals}; .npy or .npz also of images, with an axis (width,) more"
     add("predict", "model", "made by `rescntk fit`; open trusted files alone", type=Path)
-    add("fit predict", "signals", signals, type=Path, metavar="SIGNALS")
+    add("fit predict", "signals", images, type=Path, metavar="SIGNALS")
     add("gram", "signals", images, type=Path, metavar="SIGNALS")
     add("limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
     add("compare", "signals", images, type=Path, nargs="?", metavar="SIGNALS")

@@ -102,8 +102,8 @@ class FittedPass:
                 found[rows, :, : shares.shape[2]] += coefficients[:, columns] @ shares
         counts = lengths(points)
         found += ((sums - found.sum(axis=2)) / counts[:, None])[..., None]
-        parts = zip(found, counts, lengths(X), strict=True)
-        return [view.to_time(part[:, :count], length) for part, count, length in parts]
+        parts = zip(found, counts, X, strict=True)
+        return [view.to_time(part[:, :count], x.shape[1:]) for part, count, x in parts]
 
 
 def fit_pass(

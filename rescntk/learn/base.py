@@ -146,7 +146,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """Return signals, targets and weights of the cases of positive weight."""
         check_unmasked(y, "y", "or labels, one a case,")
         y = validate_data(self, y=y, **of_targets)
-        signals = read_signals(self, X, reset=True, n_channels=self.n_channels)
+        signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
         check_consistent_length(signals, y)
         return of_positive_weight(signals, y, sample_weight)
 
@@ -169,9 +169,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         passes, limit = self._plan(checked, X, m)
         unseen = unseen_share(passes, X)
         if unseen > _UNSEEN:
+            remedy = "max_length=32" if X[0].ndim == 3 else "spectra=(False, True)"
             warnings.warn(
                 f"{unseen:.0%} of the signals' energy is in changes faster than the blocks that "
-                f"passes average: no pass sees it; spectra=(False, True) adds passes that do",
+                f"passes average: no pass sees it; {remedy} has passes that see more",
                 stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
@@ -252,7 +253,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """Yield each pass, and the kernel matrix of X with its signals."""
         check_is_fitted(self)
         options = self._options()
-        signals = read_signals(self, X, reset=False, n_channels=self.n_channels)
+        signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         return ((fitted, fitted.matrix(signals, options)) for fitted in self._fitted)
 
     def _at(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -287,13 +288,14 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Or a list of signals of different lengths, if `fit` had such a list.
+            Or a list of signals of different lengths, or images, if `fit` had them.
 
         Returns
         -------
         ndarray, (n_cases, n_outputs, n_timepoints)
-            n_outputs is the number of targets, or of classes: 1 for two classes, of which it is the
-            second. For lists, a list of arrays (n_outputs, n_timepoints_i).
+            Of images (n_cases, n_outputs, height, width). n_outputs is the number of targets, or of
+            classes: 1 for two classes, of which it is the second. For lists, a list of arrays
+            (n_outputs, n_timepoints_i).
 
         Raises
         ------
@@ -303,7 +305,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """
         check_is_fitted(self)
         options = self._options()
-        signals = read_signals(self, X, reset=False, n_channels=self.n_channels)
+        signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         novelties, parts = [], []
         for fitted, K in self._matrices(X):
             novelties.append(fitted.novelty(K))

@@ -136,8 +136,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         The part of decisions that no time point has (`contributions`), with the offsets.
     classes_ : ndarray
     n_channels_ : int
-    n_timepoints_ : int or None
-        None for signals of different lengths.
+    n_timepoints_ : int, (int, int) or None
+        (height, width) of images; None for signals of different lengths.
     fit_seconds_ : float
 
     Examples
@@ -158,7 +158,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Or a list of signals of different lengths, (n_channels, n_timepoints) each.
+            Or a list of signals of different lengths, (n_channels, n_timepoints) each; or images,
+            (n_cases, n_channels, height, width), which have passes of their own.
         y : array, (n_cases,)
             Labels of any kind.
         sample_weight : array, (n_cases,), optional

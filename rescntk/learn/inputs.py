@@ -59,15 +59,19 @@ class SignalEstimator(BaseEstimator):
         return tags
 
 
-def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) -> Any:
+def read_signals(
+    estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, images: bool = False
+) -> Any:
     """Return `X` as signals, or say what is wrong with it and what to do.
 
     X has three axes; or two, (n_cases, n_channels · n_timepoints), with one channel after the
     other; or is a list of signals of different lengths. With `reset`, in an `atomic` fit, the
     estimator remembers ``n_channels_`` and ``n_timepoints_``, which is None for different lengths.
-    Elsewhere signals must have the remembered shape.
+    Elsewhere signals must have the remembered shape. With `images`, X may have four axes, and
+    ``n_timepoints_`` is (height, width).
     """
-    signals: Any = as_signals(X, "X", lists=reset or estimator.n_timepoints_ is None)
+    lists = reset or estimator.n_timepoints_ is None
+    signals: Any = as_signals(X, "X", lists=lists, images=images)
     if signals is None:
         options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": False}
         try:
@@ -79,7 +83,8 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
             message = f"{error}: signals of other lengths can be resampled ({RESIZE})"
             raise ValueError(message) from None
         signals = split_channels(flat, n_channels, "X")
-    channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2]
+    channels, length = len(signals[0]), getattr(signals, "shape", (0, 0, None))[2:]
+    length = length if len(length) == 2 else length[0]
     if reset:
         estimator.n_channels_, estimator.n_timepoints_ = channels, length
     elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
@@ -91,15 +96,18 @@ def read_signals(estimator: Any, X: Any, *, reset: bool, n_channels: int = 1) ->
     return signals
 
 
-def _in_words(channels: int, length: int | None) -> str:
+def _in_words(channels: int, length: Any) -> str:
     number = "any number of" if length is None else length
+    if isinstance(length, tuple):
+        return f"images of {channels} channel{'s' * (channels != 1)} × {length} pixels"
     return f"signals of {channels} channel{'s' * (channels != 1)} × {number} time points"
 
 
-def as_signals(X: Any, name: str, *, lists: bool) -> Signals | None:
+def as_signals(X: Any, name: str, *, lists: bool, images: bool = False) -> Signals | None:
     """Return `X` as checked signals; None if it has fewer than three axes.
 
-    With `lists`, signals of different lengths are returned as a list.
+    With `lists`, signals of different lengths are returned as a list. With `images`, X may have
+    four axes.
     """
     if hasattr(X, "iloc") and np.ndim(X) == 2 and 0 not in X.shape:
         cell = X.iloc[0, 0]
@@ -141,7 +149,7 @@ def as_signals(X: Any, name: str, *, lists: bool) -> Signals | None:
     if axes < 3:
         return None
     array = _numbers(X, name)
-    if axes > 3:
+    if axes > 3 + images:
         raise ValueError(f"{name} has shape {array.shape}, expected {_SHAPES}")
     return _checked(array, name)
 
@@ -180,7 +188,7 @@ def _checked(array: np.ndarray, name: str, case: int | None = None) -> np.ndarra
             f"{name} contains NaN or infinity (first in case {first}), expected finite numbers: "
             f"fill in missing values first ({IMPUTE})"
         )
-    return check_signals(array, name if case is None else f"{name}[{case}]")
+    return check_signals(array, name if case is None else f"{name}[{case}]", array.ndim == 4)
 
 
 class DistinctCases(NamedTuple):

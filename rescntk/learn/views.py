@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals of one length, (n_cases, n_channels, n_timepoints), or a list of signals of different
-lengths, (n_channels, n_timepoints) each."""
+lengths, (n_channels, n_timepoints) each. Or images, (n_cases, n_channels, height, width)."""
 
 ONLY = "only"
 """Value of `first_differences` that drops the signals themselves."""
@@ -39,10 +40,15 @@ def take(X: Signals, cases: np.ndarray) -> Signals:
 
 
 def lengths(X: Signals) -> np.ndarray:
-    """Return the number of time points of each signal, (n_cases,)."""
+    """Return the number of time points of each signal, or of an image's pixels, (n_cases,)."""
     if isinstance(X, np.ndarray):
-        return np.full(len(X), X.shape[2])
+        return np.full(len(X), math.prod(X.shape[2:]))
     return np.array([x.shape[1] for x in X])
+
+
+def longest_side(X: Signals) -> int:
+    """Return the number of time points of the longest signal, or of pixels on an image's side."""
+    return max(max(x.shape[1:]) for x in X)
 
 
 def moderate_exponent(X: Signals) -> int:
@@ -80,7 +86,8 @@ class View:
     The longest training signal decides the length of a block. First differences, central inside a
     signal, are scaled to the standard deviation of their channel. The constant channel has the root
     mean square r of the signals. The channels of time are s·r·√C·cos(π j/d) and s·r·√C·sin(π j/d)
-    at time point j of d, for C channels and the `time_scale` s.
+    at time point j of d, for C channels and the `time_scale` s. Images have blocks, differences and
+    channels of place on both axes, and neither block statistics nor spectra.
     """
 
     max_length: int | None = None
@@ -106,7 +113,7 @@ class View:
     def fit(self, X: Signals, case_weights: np.ndarray | None = None) -> View:
         """Return the view with the scales of training signals X, whose weights are 1 by default."""
         weights = np.ones(len(X)) if case_weights is None else case_weights
-        block = block_size(int(lengths(X).max()), self.max_length)
+        block = block_size(longest_side(X), self.max_length)
         view = replace(self, block=block, exponent=moderate_exponent(X))
         shortened = each(view._scaled, X)
         mean, scale = np.zeros(len(shortened[0])), np.ones(len(shortened[0]))
@@ -120,7 +127,8 @@ class View:
         scaled, rise = each(view._scaled, X), np.zeros(len(mean))
         if self.first_differences:
             rise = standard_scale(each(_first_differences, scaled), weights)[1]
-        ratio = standard_scale(scaled, weights)[1] / np.where(rise > 0, rise, 1)
+        deviation = standard_scale(scaled, weights)[1]
+        ratio = np.resize(deviation, len(rise)) / np.where(rise > 0, rise, 1)  # for each axis
         view = replace(view, difference_scale=np.where(rise > 0, ratio, 0.0))
         squares = _root_mean_square(each(view._with_differences, scaled), weights) ** 2
         return replace(view, level=float(np.sqrt(np.mean(squares))) or 1.0)
@@ -134,16 +142,21 @@ class View:
             raise ValueError(f"X has values up to {largest:.3g}, too large beside those of fit")
         return views
 
-    def to_time(self, shares: np.ndarray, length: int) -> np.ndarray:
+    def to_time(self, shares: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         """Return shares of time points, (…, length), from shares of the view's points.
 
-        A block's share goes to its time points in equal parts, the share of a spectrum by the
-        weights of its window.
+        `axes` are (length,), or (height, width) of images. A block's share goes to its time points
+        in equal parts, the share of a spectrum by the weights of its window.
         """
-        starts = np.arange(0, length, self.block)
         if self.block == 1 or not self.spectra:
-            sizes = np.minimum(self.block, length - starts)
-            return np.repeat(shares / sizes, sizes, axis=-1)
+            shares = shares.reshape(*shares.shape[:-1], *(-(-d // self.block) for d in axes))
+            for axis in range(-len(axes), 0):
+                sizes = _block_sizes(axes[axis], self.block)
+                parts = np.moveaxis(shares, axis, -1) / sizes
+                shares = np.moveaxis(np.repeat(parts, sizes, axis=-1), -1, axis)
+            return shares
+        (length,) = axes
+        starts = np.arange(0, length, self.block)
         place = np.arange(length) - starts[:, None] + self.block // 2  # in the block's window
         inside = (place >= 0) & (place < 2 * self.block)
         weights = np.where(inside, _hann_window(self.block)[place * inside], 0.0)
@@ -151,14 +164,15 @@ class View:
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
         X = self._with_differences(self._scaled(X))
-        parts, (n, channels, length) = [X], X.shape
+        parts, (n, channels, *axes) = [X], X.shape
         if self.constant:
-            parts.append(np.full((n, 1, length), self.level))
-        if self.time_scale:
+            parts.append(np.full((n, 1, *axes), self.level))
+        for axis, length in enumerate(axes if self.time_scale else ()):
             angle = np.pi * np.arange(length) / length
             circle = np.stack([np.cos(angle), np.sin(angle)])
             time = self.time_scale * self.level * np.sqrt(channels) * circle
-            parts.append(np.broadcast_to(time, (n, 2, length)))
+            time = time.reshape(2, *(length if k == axis else 1 for k in range(len(axes))))
+            parts.append(np.broadcast_to(time, (n, 2, *axes)))
         return np.concatenate(parts, axis=1)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
@@ -169,12 +183,13 @@ class View:
             X = short_time_spectra(X, self.block)
         else:
             X = shorten(X, self.block, self.block_statistics)
-        return (X - self.mean[:, None]) / self.scale[:, None]
+        return (X - _by_channel(self.mean, X)) / _by_channel(self.scale, X)
 
     def _with_differences(self, X: np.ndarray) -> np.ndarray:
         if not self.first_differences:
             return X
-        differences = _first_differences(X) * self.difference_scale[:, None]
+        differences = _first_differences(X)
+        differences = differences * _by_channel(self.difference_scale, X)
         only = self.first_differences == ONLY
         return differences if only else np.concatenate([X, differences], axis=1)
 
@@ -184,20 +199,33 @@ def block_size(length: int, max_length: int | None) -> int:
     return 1 if max_length is None else -(-length // max_length)
 
 
+def _by_channel(values: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Return a number for each channel with the axes of the signals or images X of a case."""
+    return values.reshape(-1, *[1] * (X.ndim - 2))
+
+
+def _block_sizes(length: int, block: int) -> np.ndarray:
+    return np.minimum(block, length - np.arange(0, length, block))
+
+
 def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.ndarray:
     """Return means over blocks of time points, (n_cases, n_channels, n_blocks).
 
-    The last block may be smaller. `block_statistics` appends the standard deviations, then the
-    minima, then the maxima of the blocks as channels. Blocks of 1 leave the signals unchanged.
+    Blocks of images have two axes. The last block may be smaller. `block_statistics` appends the
+    standard deviations, then the minima, then the maxima of the blocks as channels. Blocks of 1
+    leave the signals unchanged.
     """
     if block == 1:
         return X
-    length = X.shape[2]
-    starts = np.arange(0, length, block)
-    sizes = np.minimum(block, length - starts)
-    means = np.add.reduceat(X, starts, axis=2) / sizes
+    means = X
+    for axis in range(2, X.ndim):
+        sums = np.add.reduceat(means, np.arange(0, X.shape[axis], block), axis=axis)
+        means = np.moveaxis(
+            np.moveaxis(sums, axis, -1) / _block_sizes(X.shape[axis], block), -1, axis
+        )
     if not block_statistics:
         return means
+    starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)
     deviations = X - np.repeat(means, sizes, axis=2)
     variances = np.add.reduceat(deviations**2, starts, axis=2) / sizes
     least, most = (f.reduceat(X, starts, axis=2) for f in (np.minimum, np.maximum))
@@ -228,15 +256,16 @@ def _hann_window(block: int) -> np.ndarray:
 
 def _standardized(X: np.ndarray) -> np.ndarray:
     """Return signals less their own means, divided by their own deviations, channel by channel."""
-    deviation = X.std(axis=2, keepdims=True)
-    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max(axis=2, keepdims=True)
-    return (X - X.mean(axis=2, keepdims=True)) / np.where(deviation > rounding, deviation, 1.0)
+    over: Any = {"axis": tuple(range(2, X.ndim)), "keepdims": True}
+    deviation = X.std(**over)
+    rounding = _ROUNDING * np.finfo(np.float64).eps * np.abs(X).max(**over)
+    return (X - X.mean(**over)) / np.where(deviation > rounding, deviation, 1.0)
 
 
 def _weighted_points(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the time points of all signals, (n_channels, total number), and their weights."""
     if isinstance(X, np.ndarray):
-        points = X.transpose(1, 0, 2).reshape(X.shape[1], -1)
+        points = X.swapaxes(0, 1).reshape(X.shape[1], -1)
     else:
         points = np.concatenate(X, axis=1)
     return points, np.repeat(case_weights, lengths(X))
@@ -248,4 +277,7 @@ def _root_mean_square(X: Signals, case_weights: np.ndarray) -> np.ndarray:
 
 
 def _first_differences(X: np.ndarray) -> np.ndarray:
-    return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
+    """Return central differences along time, or along both axes of images, as channels."""
+    axes = range(2, X.ndim)
+    rises = [np.gradient(X, axis=k) if X.shape[k] > 1 else np.zeros(X.shape) for k in axes]
+    return np.concatenate(rises, axis=1)

@@ -47,21 +47,40 @@ def test_one_pass_has_the_shares_of_its_kernel(rng):
     assert np.abs(model.contributions(X[:3]) - expected).max() <= bar
 
 
-@pytest.mark.parametrize("length", [40, 37, 3])
-def test_views_hand_shares_back(length, rng):
+@pytest.mark.parametrize("axes", [(40,), (37,), (3,), (17, 20)])
+def test_views_hand_shares_back(axes, rng):
     """A view's point that has the only share hands it to the time points that it comes from."""
-    X = rng.standard_normal((1, 1, length))
-    for view in (views.View(8), views.View(8, spectra=True), views.View(8, True, "each", True)):
-        view = view.fit(np.ones((2, 1, 40)))
-        points = view(X).shape[2]
-        parts = view.to_time(np.eye(points), length)
+    X = rng.standard_normal((1, 1, *axes))
+    several = views.View(8), views.View(8, spectra=True), views.View(8, True, "each", True)
+    for view in several if len(axes) == 1 else several[:1]:
+        view = view.fit(np.ones((2, 1, 40, *axes[1:])))
+        parts = view.to_time(np.eye(view(X)[0, 0].size), axes).reshape(-1, X.size)
         np.testing.assert_allclose(parts.sum(axis=1), 1)
         assert (parts >= 0).all()
-        for j in range(length) if not (view.first_differences or view.standardize) else ():
+        for j in range(X.size) if not (view.first_differences or view.standardize) else ():
             changed = X.copy()
-            changed[0, 0, j] += 1
-            assert ((view(changed) != view(X))[0].any(axis=0) == (parts[:, j] > 0)).all()
-    assert (views.View().fit(X).to_time(X, length) == X).all()
+            changed.flat[j] += 1
+            differs = (view(changed) != view(X))[0].any(axis=0)
+            assert (differs.ravel() == (parts[:, j] > 0)).all()
+    assert (views.View().fit(X).to_time(X.reshape(1, -1), axes) == X[0]).all()
+
+
+def test_images(rng):
+    """A bright square tells the classes apart by its place."""
+    X, y = 0.2 * rng.standard_normal((40, 1, 6, 9)), np.arange(40) % 2
+    X[::2, :, 1:4, :3] += 1
+    X[1::2, :, 1:4, 5:8] += 1
+    model = ResidualKernelClassifier(effort="fast").fit(X[:24], y[:24])
+    shares = model.contributions(X[24:])
+    assert model.n_timepoints_ == (6, 9) and model.score(X[24:], y[24:]) == 1
+    decisions = shares.sum(axis=(2, 3))[:, 0] + model.intercept_
+    np.testing.assert_allclose(decisions, model.decision_function(X[24:]), rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match=r"images of 1 channel × \(9, 6\) pixels, expected"):
+        model.predict(X.swapaxes(2, 3))
+    with pytest.raises(ValueError, match="spectra is True, expected False for images"):
+        ResidualKernelClassifier(spectra=True).fit(X, y)
+    with pytest.warns(UserWarning, match="no pass sees it; max_length=32"):
+        ResidualKernelClassifier(max_length=3).fit(X, y)
 
 
 def test_refusals(rng):

@@ -116,8 +116,7 @@ def test_other_shapes(model, X):
     for i, case in enumerate(ragged):
         channels[i] = [np.array(channel) for channel in case]
     for bad, message in (
-        (X[..., None], rf"X has shape \(8, 2, 12, 1\), {shapes}"),
-        (X[..., None].tolist(), rf"X has shape \(8, 2, 12, 1\), {shapes}"),
+        (X[..., None, None].tolist(), rf"X has shape \(8, 2, 12, 1, 1\), {shapes}"),
         ([X[0, 0], *X[1:]], rf"cases of shapes \[\(2, 12\), \(12,\)\], {shapes}"),
         ([X[0, :1], *X[1:]], r"\[1, 2\] channels, expected one number"),
         (ragged, rf"unequal length \(first in case 3\).*{RESIZED}"),

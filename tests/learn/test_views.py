@@ -70,9 +70,8 @@ def test_time_has_its_share_of_the_energy(rng):
     energy = (seen[:, 6:] ** 2).sum(axis=1)
     np.testing.assert_allclose(energy, 0.25 * (seen[:, :6] ** 2).sum(axis=1).mean())
     angles = np.arctan2(seen[:, 7], seen[:, 6])
-    np.testing.assert_allclose(
-        angles, np.broadcast_to(np.pi * np.arange(40) / 40, (6, 40)), atol=1e-12
-    )
+    turns = np.broadcast_to(np.pi * np.arange(40) / 40, (6, 40))
+    np.testing.assert_allclose(angles, turns, atol=1e-12)
 
 
 @pytest.mark.parametrize(
