@@ -84,7 +84,7 @@ def plan(sizes: Sizes) -> list[Row]:
         *rows("large", OURS, sizes.large, centre),
         *(
             row
-            for d, q in sizes.swept  # about as many pixel pairs at every length
+            for d, q in sizes.swept  # nearly the same number of pixel pairs at every length
             for threads in sizes.threads
             for row in rows("sweep", f"{threads} threads", 4 + sizes.layer * sizes.d // d, (d, q))
         ),

@@ -22,7 +22,7 @@ import numpy as np
 
 from . import datasets, kernels, plots
 from ._version import __version__
-from .arrays import as_signals
+from .arrays import images_as_signals
 from .engines import available
 from .kernels.description import describe
 from .network import Network
@@ -121,8 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     signals = "a .npy, .npz, .ts or .csv file of signals (n_cases, n_channels, n_timepoints)"
     images = f"{signals}; .npy or .npz also of images, with an axis (width,) more"
     add("predict", "model", "made by `rescntk fit`; open trusted files alone", type=Path)
-    add("fit predict", "signals", images, type=Path, metavar="SIGNALS")
-    add("gram", "signals", images, type=Path, metavar="SIGNALS")
+    add("gram fit predict", "signals", images, type=Path, metavar="SIGNALS")
     add("limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
     add("compare", "signals", images, type=Path, nargs="?", metavar="SIGNALS")
     columns = "signals of the matrix's columns"
@@ -373,7 +372,7 @@ def _projected(X: Any, name: str, options: Namespace) -> Any:
     if options.raw:
         return X
     if X[0].ndim == 3:  # images, pixel by pixel
-        return multisphere.project(as_signals(X)).reshape(X.shape)
+        return multisphere.project(images_as_signals(X)).reshape(X.shape)
     return multisphere.project(X)
 
 

@@ -186,7 +186,7 @@ Images are an array (n_cases, n_channels, height, width), which engines take as 
 
 
 def channels_and_length(X: Batch) -> tuple[int, int]:
-    """Return the number of channels, and of pixels: those of an image, or of the longest signal."""
+    """Return the number of channels, and of an image's or the longest signal's pixels."""
     if isinstance(X, SignalList):
         return X.n_channels, X.longest
     return X.shape[1], math.prod(X.shape[2:])
@@ -197,8 +197,8 @@ def pixel_axes(X: Batch) -> tuple[int, ...]:
     return (X.longest,) if isinstance(X, SignalList) else X.shape[2:]
 
 
-def as_signals(X: Any) -> Any:
-    """Return images as signals of their pixels, line by line, and signals (or None) as they are."""
+def images_as_signals(X: Any) -> Any:
+    """Return images as signals of their pixels, line by line; signals and None are unchanged."""
     images = X is not None and not isinstance(X, SignalList) and X.ndim == 4
     return X.reshape(*X.shape[:2], -1) if images else X
 

@@ -57,9 +57,14 @@ class Filter(NamedTuple):
     """Pixels of a line of images, whose filters have `size` taps on both axes; 1 for signals."""
 
     @property
+    def n_axes(self) -> int:
+        """The number of axes that the taps lie on: 1 of signals, 2 of images."""
+        return 1 if self.width == 1 else 2
+
+    @property
     def n_taps(self) -> int:
         """The number of taps: q of signals, q² of images."""
-        return self.size if self.width == 1 else self.size**2
+        return self.size**self.n_axes
 
     @property
     def reach(self) -> int:

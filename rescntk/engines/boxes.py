@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from ..arrays import Array, ArrayT, array_module
+from ..network import Filter
 
 T = TypeVar("T")
 
@@ -108,8 +109,8 @@ def merged(
 
 def circular_mean(pixels: np.ndarray, size: int, step: int = 1, width: int = 1) -> np.ndarray:
     """Return `circular_sum` divided by the number of taps."""
-    taps = size if width == 1 else size**2
-    return circular_sum(pixels, size, step, width) / taps if size > 1 else pixels
+    window = Filter(size, step, width)
+    return circular_sum(pixels, *window) / window.n_taps if size > 1 else pixels
 
 
 def step_on_ring(step: int, length: int) -> int:

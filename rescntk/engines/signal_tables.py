@@ -134,7 +134,7 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     if windows:
         if window.size > 1:
             lines = X.reshape(len(X), -1, window.width, X.shape[2])
-            for axis in (1,) if window.width == 1 else (1, 2):
+            for axis in range(1, 1 + window.n_axes):
                 taps = [xp.roll(lines, -tap, axis=axis) for tap in window.taps]
                 lines = xp.concatenate(taps)
             X = lines.reshape(len(lines), *X.shape[1:])

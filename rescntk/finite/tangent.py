@@ -111,7 +111,7 @@ def ntk_of_batches(
 class _Notes(NamedTuple):
     """Inputs and derivatives of all trained convolutions for a block of signals."""
 
-    # Of images, with the axes (h, w) instead of (d,):
+    # Images have the axes (h, w) instead of (d,).
     inputs: tuple[jax.Array, ...]  # u, (n, d, inputs) of each trained convolution
     derivatives: tuple[jax.Array, ...]  # δ, (n_outputs, n, d, outputs) of each
     pooled: jax.Array  # (n, …), what the readout's weights multiply

@@ -24,8 +24,8 @@ from ..arrays import (
     Batch,
     SignalList,
     array_module,
-    as_signals,
     channels_and_length,
+    images_as_signals,
     library,
     pixel_axes,
 )
@@ -92,7 +92,7 @@ class KernelCall:
         self._check_network()
         batches = check_batches(X, Z, head)
         self.axes = pixel_axes(batches[0])
-        self.X, self.Z = map(as_signals, batches)
+        self.X, self.Z = map(images_as_signals, batches)
         if shares and self.Z is None:
             self.Z = self.X
         threads = None if threads is None else check_depth(threads, "threads")

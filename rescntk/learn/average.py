@@ -222,9 +222,9 @@ def out_of_fold(
 ) -> np.ndarray:
     """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
 
-    At a case of a fold, the decision is the mean of the passes' leave-one-out decisions, with
-    the penalties and the weights that the other folds give (`weigh`), and with the `novelties` of
-    the cases, (n_passes, n_cases).
+    At a case of a fold, the decision is the mean of the passes' leave-one-out decisions. The other
+    folds give the penalties and the weights (`weigh`). The `novelties` of the cases, (n_passes,
+    n_cases), change the weights (`weights_at`).
     """
     decisions = Y.copy()
     for fold in np.unique(folds):

@@ -150,10 +150,10 @@ class View:
         """
         if self.block == 1 or not self.spectra:
             shares = shares.reshape(*shares.shape[:-1], *(-(-d // self.block) for d in axes))
-            for axis in range(-len(axes), 0):
-                sizes = _block_sizes(axes[axis], self.block)
-                parts = np.moveaxis(shares, axis, -1) / sizes
-                shares = np.moveaxis(np.repeat(parts, sizes, axis=-1), -1, axis)
+            for length in reversed(axes):  # the last axis; it becomes the first one of pixels
+                sizes = _block_sizes(length, self.block)
+                parts = np.repeat(shares / sizes, sizes, axis=-1)
+                shares = np.moveaxis(parts, -1, -len(axes))
             return shares
         (length,) = axes
         starts = np.arange(0, length, self.block)
@@ -218,11 +218,9 @@ def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.nda
     if block == 1:
         return X
     means = X
-    for axis in range(2, X.ndim):
-        sums = np.add.reduceat(means, np.arange(0, X.shape[axis], block), axis=axis)
-        means = np.moveaxis(
-            np.moveaxis(sums, axis, -1) / _block_sizes(X.shape[axis], block), -1, axis
-        )
+    for length in reversed(X.shape[2:]):  # the last axis; it becomes the first one of pixels
+        sums = np.add.reduceat(means, np.arange(0, length, block), axis=-1)
+        means = np.moveaxis(sums / _block_sizes(length, block), -1, 2)
     if not block_statistics:
         return means
     starts, sizes = np.arange(0, X.shape[2], block), _block_sizes(X.shape[2], block)

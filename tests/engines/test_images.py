@@ -40,7 +40,7 @@ def assert_right(network, X):
             computed = rk.gram(network, X, head=head, engine=engine, dtype=dtype)
             for K, pairs in zip(computed, exact, strict=True):
                 expected = definition.head(pairs, head)
-                # erf is odd: the terms of GAP cancel, and errors are those of the terms.
+                # erf is odd: the terms of GAP cancel, and GAP has the errors of the terms.
                 odd = network.activation == "erf" and head == "gap"
                 own = definition.head(pairs, "trace") if odd else expected
                 assert definition.errors(K, expected, own.diagonal()) <= bar
