@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload, register_jitable
 
 from ... import arrays
 from ...activations import _add_linear_part, _last_step, arc
@@ -18,7 +17,7 @@ from .. import polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from . import vectors
 from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
-from .compilation import compiled, inlined_by_llvm
+from .compilation import compiled, inlined_by_llvm, standing_in
 from .sums import Masses, add_compensated, box, merged_box
 from .vectors import (
     Numbers,
@@ -42,23 +41,19 @@ positive terms lose at most 16 rounding units, and mostly two.
 """
 
 
-_p32, _p64 = map(register_jitable, (polynomials.p32, polynomials.p64))
-_r32, _r64 = map(register_jitable, (polynomials.r32, polynomials.r64))
+_p32, _p64 = map(inlined_by_llvm, (polynomials.p32, polynomials.p64))
+_r32, _r64 = map(inlined_by_llvm, (polynomials.r32, polynomials.r64))
 for _function in (dual, correlate, tangent_g, tangent_branch, add):
-    register_jitable(_function)
+    standing_in(_function)(lambda *args, _function=_function: _function)
 
 
-overload(arrays.sqrt, strict=False)(lambda x: lambda x: vectors.sqrt(x))
-overload(arrays.smaller, strict=False)(lambda a, b: lambda a, b: vectors.where_less(a, b, a, b))
-overload(arrays.where_less, strict=False)(
-    lambda a, b, x, y: lambda a, b, x, y: vectors.where_less(a, b, x, y)
-)
-overload(arrays.rounded_product, strict=False)(
-    lambda a, b: lambda a, b: vectors.rounded_product(a, b)
-)
+standing_in(arrays.sqrt)(lambda x: lambda x: vectors.sqrt(x))
+standing_in(arrays.smaller)(lambda a, b: lambda a, b: vectors.where_less(a, b, a, b))
+standing_in(arrays.where_less)(lambda a, b, x, y: lambda a, b, x, y: vectors.where_less(a, b, x, y))
+standing_in(arrays.rounded_product)(lambda a, b: lambda a, b: vectors.rounded_product(a, b))
 
 
-@overload(arrays.within, strict=False)
+@standing_in(arrays.within)
 def _choose_within(x: Any, least: Any, most: Any) -> Any:
     def within(x: Any, least: Any, most: Any) -> Any:
         x = vectors.where_less(least, x, x, least)
@@ -67,10 +62,10 @@ def _choose_within(x: Any, least: Any, most: Any) -> Any:
     return within
 
 
-overload(_add_linear_part, strict=False)(lambda parts, w, v, layer: _last_step(layer.fields))
+standing_in(_add_linear_part)(lambda parts, w, v, layer: _last_step(layer.fields))
 
 
-@overload(arc, strict=False)
+@standing_in(arc)
 def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
     """Return √a p(a) and √a a r(a), in the precision of `a` (polynomials.py)."""
     p, r = (_p32, _r32) if a.scalar == types.float32 else (_p64, _r64)

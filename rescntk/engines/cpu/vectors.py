@@ -18,6 +18,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import llvmlite.binding
@@ -25,7 +26,19 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed
-from numba.extending import intrinsic, models, overload, overload_attribute, register_model
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_getattr,
+    infer_global,
+)
+from numba.extending import (
+    intrinsic,
+    lower_builtin,
+    lower_getattr,
+    models,
+    register_model,
+)
 
 LINE_BYTES = 64
 """Bytes of a cache line, and of a short vector (`load_line`)."""
@@ -101,13 +114,22 @@ def _addresses(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
+@infer_getattr
+class _Counts(AttributeTemplate):
+    """The types of the attributes of addresses."""
+
+    key = types.CPointer
+
+    def generic_resolve(self, numbers: Any, name: str) -> Any:
+        return types.intp if name in ("per_vector", "per_line") else None
+
+
 def _attribute(name: str, size: int) -> None:
     """Define an attribute of addresses: the numbers in `size` bytes."""
 
-    @overload_attribute(types.CPointer, name, strict=False)
-    def choose(numbers: Any) -> Any:
-        count = size * 8 // numbers.dtype.bitwidth
-        return lambda numbers: count
+    @lower_getattr(types.CPointer, name)
+    def count(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        return context.get_constant(types.intp, size * 8 // kind.dtype.bitwidth)
 
 
 _attribute("per_vector", VECTOR_BYTES)
@@ -159,14 +181,18 @@ def _elementwise(build: Callable[..., Any], *kinds: Any, result: Any = None) -> 
 def _operator(symbol: Callable[..., Any], instruction: str) -> None:
     """Define an operator of two vectors, or of a vector and a number, by LLVM's instruction."""
 
-    def build(builder: Any, a: Any, b: Any) -> Any:
+    @infer_global(symbol)
+    class _Result(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            vector = _common(*args)
+            return vector(*args) if vector else None
+
+    def compute(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        a, b = _vectors(context, builder, sig.return_type, sig.args, args)
         return getattr(builder, instruction)(a, b, flags=("contract",))
 
-    compute = intrinsic(lambda typing, a, b: _elementwise(build, a, b))
-
-    @overload(symbol, strict=False)
-    def choose(a: Any, b: Any) -> Any:
-        return (lambda a, b: compute(a, b)) if _common(a, b) else None
+    for kinds in permutations((VectorType, VectorType, types.Number), 2):
+        lower_builtin(symbol, *kinds)(compute)
 
 
 _operator(operator.add, "fadd")
@@ -254,6 +280,17 @@ def sum_numbers(typing: Any, a: Any) -> Any:
         return builder.call(add, [ir.Constant(number, -0.0), vector], fastmath=("reassoc",))
 
     return _elementwise(build, a, result=a.scalar)
+
+
+@intrinsic
+def stay_apart(typing: Any) -> Any:
+    """Keep LLVM from copying the calling function into its callers."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 @intrinsic
