@@ -1,6 +1,6 @@
 """Accuracy and time of our classifier, with its defaults, beside other classifiers.
 
-    python benchmarks/classification.py [--curves | --design] [--quick]
+    python benchmarks/classification.py [--curves] [--quick]
 
 Eight sets of equal length that aeon brings along, with their official splits; one setting for all.
 Methods that draw random numbers run with three seeds. MultiRocketHydra needs torch.
@@ -9,8 +9,7 @@ Seconds are of fitting and predicting. warm: the second time in a process. cold:
 imports included, with numba's compiled code on disk. first: cold with an empty cache, on two small
 sets. Reading signals does not count.
 
---curves: accuracy with few training signals. --design: what the plan of our passes rests on. Rows
-that a file has are kept.
+--curves: accuracy with few training signals. Rows that a file has are kept.
 """
 
 import importlib.util
@@ -98,15 +97,8 @@ def gather(
 
 
 def main() -> None:
-    others = {"curves": "learning curves", "design": "what our plan rests on"}
-    flags = {name: {"action": "store_true", "help": what} for name, what in others.items()}
-    options = harness.options(__doc__, **flags)
+    options = harness.options(__doc__, curves={"action": "store_true", "help": "learning curves"})
     sets = (CURVE_SETS if options.curves else SETS)[: 2 if options.quick else None]
-    if options.design:
-        import classification_design
-
-        classification_design.main(options.out, sets)
-        return
     methods = list(METHODS)
     if importlib.util.find_spec("torch") is None:
         harness.say("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")

@@ -25,23 +25,26 @@ CURVE_TEST = 200  # most test signals of a draw
 JOBS = int(os.environ.get("NUMBA_NUM_THREADS", os.cpu_count() or 1))
 
 
-def on_flat(model: Any) -> Any:
-    """Return a model of standardized time points, whatever their channel."""
+def on_flat(model: Any, standardize: bool = True) -> Any:
+    """Return a model of all time points, or pixels, standardized each by itself or left alone."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     flat = FunctionTransformer(lambda X: X.reshape(len(X), -1))
-    return make_pipeline(flat, StandardScaler(), model)
+    return make_pipeline(flat, StandardScaler() if standardize else None, model)
 
 
 class RadialSVM:
     """Support vector machine; C and γ by cross-validation in 5 folds, fewer for small classes."""
 
+    def __init__(self, standardize: bool = True) -> None:
+        self.standardize = standardize
+
     def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
         from sklearn.model_selection import GridSearchCV, StratifiedKFold
         from sklearn.svm import SVC
 
-        self.model = on_flat(SVC(C=10.0))
+        self.model = on_flat(SVC(C=10.0), self.standardize)
         folds = min(5, np.unique(y, return_counts=True)[1].min())
         if folds > 1:
             gamma = np.logspace(-2, 2, 5) / X[0].size

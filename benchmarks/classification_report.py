@@ -6,11 +6,8 @@ from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import CURVE_DRAWS, CURVE_SIZES, FAST, METHODS, OURS, ROCKETS, SETS
+from classification_methods import CURVE_DRAWS, CURVE_SIZES, METHODS, OURS, SETS
 from harness import Row
-
-BARS = {OURS: (0.95, 60.0), FAST: (0.93, 10.0)}
-"""The mean accuracy and the warm seconds on all sets that are asked of our classifier."""
 
 # Of Okabe and Ito.
 PALETTE = ("0.55", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#CC79A7", "#8C510A", "#D55E00")
@@ -32,15 +29,14 @@ def table(rows: list[Row]) -> str:
         accuracies = [value[m, s]["accuracy"] if (m, s) in value else None for m in methods]
         texts = ["–" if x is None else f"{x:.3f}" for x in accuracies]
         cells.append((s, *harness.bold(accuracies, texts)))
-    mean, warm, last = {}, {}, {}  # the last rows of the table: texts by method
+    last = {}  # rows of the table: texts by method
     for m in complete(rows, sets):
         own = [value[m, s] for s in sets]
-        mean[m] = float(np.mean([row["accuracy"] for row in own]))
-        warm[m] = sum(row["warm_seconds"] for row in own)
+        mean = np.mean([row["accuracy"] for row in own])
         first = [row for row in own if row["first_seconds"] is not None]
         more = max((row["first_seconds"] - row["cold_seconds"] for row in first), default=0.0)
-        seconds = (warm[m], sum(row["cold_seconds"] for row in own), max(more, 0.0))
-        last[m] = (f"{mean[m]:.3f}", *map(duration, seconds))
+        warm, cold = (sum(row[f"{kind}_seconds"] for row in own) for kind in ("warm", "cold"))
+        last[m] = (f"{mean:.3f}", *map(duration, (warm, cold, max(more, 0.0))))
     titles = ("**mean**", "warm, all sets", "cold, all sets", "compiling, once on a machine")
     for k, title in enumerate(titles):
         cells.append((title, *(last[m][k] if m in last else "–" for m in methods)))
@@ -51,7 +47,6 @@ def table(rows: list[Row]) -> str:
         "process; cold, in a new process. Compiling: how much longer without numba's cache. "
         "rescntk: half the processor seconds, on an Intel Xeon; cold and compiling with the "
         "start-up of an earlier version. Others: AMD EPYC.",
-        verdicts(mean, warm, value) if OURS in mean and len(sets) == len(SETS) else [],
     )
 
 
@@ -62,40 +57,6 @@ def complete(rows: list[Row], sets: Sequence[str]) -> list[str]:
 
 def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.2g} s"
-
-
-def verdicts(mean: Mapping[str, float], warm: Mapping[str, float], value: Mapping) -> list[str]:
-    def judged(margin: float, form: str) -> str:
-        return "met" if margin > -1e-9 else f"missed by {form.format(-margin)}"
-
-    lines = []
-    for method, (accuracy, seconds) in BARS.items():
-        if method in mean:
-            lines.append(
-                f"* {method}: mean accuracy {mean[method]:.3f}, asked {accuracy:.3f}: "
-                f"{judged(round(mean[method], 3) - accuracy, '{:.3f}')}; "
-                f"{duration(warm[method])}, asked {seconds:.0f} s: "
-                f"{judged(seconds - warm[method], '{:.0f} s')}."
-            )
-    others = {m: v for m, v in mean.items() if m not in (*ROCKETS, OURS, FAST)}
-    if others:
-        best = max(others, key=others.__getitem__)
-        lines.append(
-            f"* Best other method that is no ROCKET: {best}, {others[best]:.3f}, asked below "
-            f"ours: {judged(mean[OURS] - others[best], '{:.3f}')}."
-        )
-    rocket = ROCKETS[0]
-    if rocket in mean:
-        ahead = {s: value[OURS, s]["accuracy"] - value[rocket, s]["accuracy"] for s in SETS}
-        # Files have six digits, of which a tie loses the last; a test signal is far more.
-        wins = sum(gain > -1e-5 for gain in ahead.values())
-        text = f"* At least as good as {rocket} on {wins} of {len(SETS)} sets, asked 7"
-        lines.append(f"{text}: {judged(wins - 7, '{:g}')}.")
-        behind = [f"{s} by {-gain:.3f}" for s, gain in ahead.items() if gain < -0.01]
-        if behind:
-            text = f"* Behind {rocket} by more than 0.01, so take that one"
-            lines.append(f"{text}: {', '.join(behind)}.")
-    return lines
 
 
 def draw(rows: list[Row]) -> Any:

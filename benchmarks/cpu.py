@@ -12,7 +12,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -50,6 +50,17 @@ def peers() -> dict[str, harness.Worker]:
     words = [python, here / "peers.py", "neural-tangents", "cpu"]
     environment = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
     return {dtype: harness.Worker(words, PEER_SECONDS, **environment) for dtype in DTYPES}
+
+
+def contestants(
+    workers: dict[str, harness.Worker], engines: Sequence[str]
+) -> dict[str, Contestant]:
+    found: dict[str, Contestant] = {
+        f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
+        for dtype, worker in workers.items()
+    }
+    pairs = product(engines, DTYPES)
+    return found | {f"{e} {dtype}": partial(ours, e, trained=PARTS) for e, dtype in pairs}
 
 
 def ours(engine: str, r: Row, **trained: Any) -> Row:
@@ -219,20 +230,28 @@ def draw(report: Row) -> Any:
 # -- the report
 
 
-def table(report: Row) -> str:
-    m, rows = report["machine"], []
-    for row in report["cases"]:
+def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
+    """Return a table of microseconds, and of gains over the better peer."""
+    rows = []
+    for row in races:
         ns = row["ns_per_pair"]
         peers = [ns[f"peer {dtype}"] for dtype in DTYPES]
-        for engine in report["engines"]:
+        for engine in engines:
             times = [ns[f"{engine} {dtype}"] for dtype in DTYPES]
             microseconds = [[f"{value / 1e3:.4g}" for value in who] for who in (peers, times)]
             gains = (f"{min(peers) / value:.2f}" for value in times)
-            rows.append((*row["case"].values(), *microseconds[0], engine, *microseconds[1], *gains))
+            head, d, q = row["case"].values()
+            size = " × ".join(map(str, np.atleast_1d(d)))
+            rows.append((head, size, q, *microseconds[0], engine, *microseconds[1], *gains))
     header = (
         "head", "d", "q", "peer float64", "peer float32", "engine", *DTYPES,
         "gain float64", "gain float32",
     )  # fmt: skip
+    return harness.table(header, rows, left=(0, 5))
+
+
+def table(report: Row) -> str:
+    m = report["machine"]
     peaks = ", ".join(f"{engine} {peak:.0f} MB" for engine, peak in report["peak_mb"].items())
     return harness.page(
         "# Speed on the CPU against neural-tangents",
@@ -241,7 +260,7 @@ def table(report: Row) -> str:
         f"neural-tangents 0.6.5 on JAX {report['jax']}. Medians of {report['rounds']} interleaved "
         f"rounds, each at its best batch; {m['date']}.",
         "Columns: microseconds; gain: how many times faster than the better peer.",
-        harness.table(header, rows, left=(0, 5)),
+        race_table(report["cases"], report["engines"]),
         cost_lines(report),
         f"Peak memory above the imports, 500 × 500 GAP Gram, d = 100: {peaks}.",
     )
@@ -252,13 +271,7 @@ def main() -> None:
     rounds = 2 if options.quick else 5
     engines = [name for name, state in rk.engines.available().items() if state is True]
     workers = peers()
-    contestants: dict[str, Contestant] = {
-        f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
-        for dtype, worker in workers.items()
-    }
-    contestants |= {
-        f"{e} {dtype}": partial(ours, e, trained=PARTS) for e in engines for dtype in DTYPES
-    }
+    all_of_them = contestants(workers, engines)
     today = {"system": platform.system(), "date": datetime.date.today().isoformat()}
     report = {
         "machine": harness.machine() | today,
@@ -270,7 +283,7 @@ def main() -> None:
         "cases": [],
     }
     for case in CASES[:1] if options.quick else CASES:
-        report["cases"].append(race(contestants, case, rounds))
+        report["cases"].append(race(all_of_them, case, rounds))
         harness.say(report["cases"][-1])
     report["peak_mb"] = {e: harness.apart(peak_memory, {"engine": e}) for e in engines}
     report |= costs(engines, options.quick)

@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,17 @@ def interleaved(calls: dict[Any, Callable[[], float]], rounds: int) -> dict[Any,
         for name, call in calls.items():
             measured[name].append(call())
     return measured
+
+
+def entry_costs(gram: Callable, batches: Sequence, rounds: int, head: str = "gap") -> np.ndarray:
+    """Return nanoseconds of an entry, a pixel pair, in Grams of batches, (n_batches, rounds)."""
+    sizes = [np.array([x[0].size for x in X]) for X in batches]
+    pairs = [s.sum() ** 2 if head == "gap" else len(s) * s.sum() for s in sizes]
+    own = [(s ** (1 + (head == "gap"))).sum() for s in sizes]
+    entries = np.add(pairs, own)[:, None] / 2  # half of a symmetric Gram is computed
+    gram = partial(gram, head=head)
+    calls = {k: partial(processor_seconds, partial(gram, X)) for k, X in enumerate(batches)}
+    return 1e9 * np.array([*interleaved(calls, rounds).values()]) / entries
 
 
 def median_ratio(above: list[float], below: list[float]) -> float:
@@ -248,10 +260,6 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Return a mean and its standard error, NaN for a single value."""
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return float(np.mean(values)), float(error)
-
-
-def verdict(is_met: bool) -> str:
-    return "met" if is_met else "missed"
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ import numpy as np
 Kernels = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def signals(n: int, channels: int, d: int, seed: int = 0) -> list[np.ndarray]:
-    """Return two batches of n random signals: X and Z."""
+def signals(n: int, channels: int, d: int | tuple[int, ...], seed: int = 0) -> list[np.ndarray]:
+    """Return two batches of n random signals, or images of d = (height, width): X and Z."""
     rng = np.random.default_rng(seed)
-    return [rng.standard_normal((n, channels, d)) for _ in range(2)]
+    return [rng.standard_normal((n, channels, *np.atleast_1d(d))) for _ in range(2)]
 
 
 def neural_tangents(head: str, depth: int, q: int) -> Kernels:
@@ -31,18 +31,22 @@ def neural_tangents(head: str, depth: int, q: int) -> Kernels:
     import jax
     from neural_tangents import stax
 
-    def conv(size: int, std: float) -> Any:
-        return stax.Conv(1, (size,), padding="CIRCULAR", W_std=std, b_std=None)
+    def kernels(X: Any, Z: Any) -> tuple[Any, Any]:
+        axes = X.ndim - 2
 
-    layers = [conv(1, 1.0)]
-    for layer in range(depth):
-        branch = stax.serial(conv(q if layer else 1, 1.0), stax.Relu(), conv(q, 2**0.5))
-        layers += [stax.FanOut(2), stax.parallel(stax.Identity(), branch), stax.FanInSum()]
-    layers.append(stax.GlobalAvgPool() if head == "gap" else stax.Flatten())
-    layers.append(stax.Dense(1, W_std=1.0, b_std=None))
-    kernel = stax.serial(*layers)[2]
-    both = {"get": ("nngp", "ntk")}
-    return jax.jit(lambda X, Z: kernel(X.swapaxes(1, 2), Z.swapaxes(1, 2), **both))
+        def conv(size: int, std: float) -> Any:
+            return stax.Conv(1, (size,) * axes, padding="CIRCULAR", W_std=std, b_std=None)
+
+        layers = [conv(1, 1.0)]
+        for layer in range(depth):
+            branch = stax.serial(conv(q if layer else 1, 1.0), stax.Relu(), conv(q, 2**0.5))
+            layers += [stax.FanOut(2), stax.parallel(stax.Identity(), branch), stax.FanInSum()]
+        layers.append(stax.GlobalAvgPool() if head == "gap" else stax.Flatten())
+        layers.append(stax.Dense(1, W_std=1.0, b_std=None))
+        kernel = stax.serial(*layers)[2]
+        return kernel(*(jax.numpy.moveaxis(A, 1, -1) for A in (X, Z)), get=("nngp", "ntk"))
+
+    return jax.jit(kernels)
 
 
 def plain_jax(head: str, depth: int, q: int) -> Kernels:

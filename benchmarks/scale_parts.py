@@ -57,6 +57,13 @@ def targets(labels: np.ndarray) -> np.ndarray:
     return 2.0 * (labels[:, None] == np.arange(labels.max() + 1)) - 1.0
 
 
+def ridge(K: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients and intercepts, with the penalty of the least leave-one-out error."""
+    fitted, Y = regression.decompose(K), targets(labels)
+    errors = fitted.leave_one_out(Y, RIDGES, intercept=True)
+    return fitted.with_intercept(Y, float(RIDGES[(errors**2).mean(axis=(1, 2)).argmin()]))
+
+
 def outcome(predicted: np.ndarray, truth: np.ndarray) -> Row:
     return {"megabytes": peak_megabytes(), "accuracy": float((predicted == truth).mean())}
 
@@ -97,10 +104,7 @@ def full(kernel: list[Any], n: int, n_test: int) -> Row:
     X, y, Z, truth = problem(n, n_test)
     k(X[:2], X[:2])
     start = clock()
-    ladder = regression.decompose(k(X))
-    errors = ladder.leave_one_out(targets(y), RIDGES, intercept=True)
-    best = int((errors**2).mean(axis=(1, 2)).argmin())
-    beta, b = ladder.with_intercept(targets(y), float(RIDGES[best]))
+    beta, b = ridge(k(X), y)
     seconds = clock() - start
     decisions = k(Z, X, **DTYPE) @ beta + b
     return {"seconds": seconds} | outcome(decisions.argmax(axis=1), truth)

@@ -6,41 +6,12 @@ import harness
 from harness import Row
 
 NAMES = {"landmarks": "landmarks", "full": "full kernel", "minirocket": "MiniRocket"}
-LEAST_SHARE, MOST_SECONDS = 0.99, 600.0
-"""Bars of our classifier: landmarks' share of all signals' accuracy; 20 000 signals, two cores."""
 
 
 def rows(report: Row, part: str) -> list[Row]:
     """Return the measurements of a part, by their number of signals."""
     found = [row for row in report["rows"] if "error" not in row and row["part"] == part]
     return sorted(found, key=lambda row: row["n"])
-
-
-def bars(report: Row) -> Iterator[tuple[str, str, str]]:
-    of = {(row["part"], row["n"]): row for row in report["rows"] if "error" not in row}
-    large, small = (of.get(("landmarks", n), {}) for n in (50_000, 5000))
-    exact, solved = of.get(("full", 5000), {}), of.get(("conjugate_gradients", 10_000), {})
-    spread = of.get(("overhead", 5000), {})
-
-    def less(above: Row, below: Row) -> float | None:
-        return above["accuracy"] - below["accuracy"] if above and below else None
-
-    for name, value, form, bar, is_least in (
-        ("features and ridge, n = 50 000, over the pairs' time (at most 1.15)",
-         large.get("times_the_pairs"), ".4g", 1.15, False),
-        ("memory there, MB (at most 3000)", large.get("megabytes"), ".4g", 3000, False),
-        ("accuracy below the full kernel's, n = 5000", less(exact, small), ".4f", 0.01, False),
-        ("accuracy gained from n = 5000 to 50 000", less(large, small), ".4f", 0.0, True),
-        ("iterations to 1e-6, n = 10 000 (at most 50)", solved.get("iterations"), ".4g", 50, False),
-        ("iterations without landmarks", solved.get("iterations_without"), ".4g", 99, True),
-        ("stored Gram on two workers, over memory (at most 0.05)",
-         spread.get("overhead_on_workers"), ".4g", 0.05, False),
-    ):  # fmt: skip
-        if value is None:
-            yield name, "–", "not measured"
-        else:
-            met = value > bar if is_least else value <= bar
-            yield name, f"{value:{form}}", harness.verdict(met)
 
 
 def text(report: Row) -> str:
@@ -63,7 +34,6 @@ def text(report: Row) -> str:
         "# Large Grams",
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}. "
         "Seconds (s) are processor seconds of all threads.",
-        harness.table(("bar", "measured", ""), bars(report), left=(0, 2)),
         harness.table(methods, cells),
         list(sentences(report)),
     )
@@ -103,19 +73,4 @@ def thousands(rows: list[Row]) -> str:
     for size, row in by_size.items():
         numbers = (f"{row[name]:.0f}" for name in ("fit_seconds", "predict_seconds", "megabytes"))
         cells.append((*size, *numbers, f"{row['accuracy']:.3f}"))
-    lines = []
-    for n in (1000, 2000):
-        if {(n, "all"), (n, 500)} <= set(by_size):
-            share = by_size[n, 500]["accuracy"] / by_size[n, "all"]["accuracy"]
-            lines.append(
-                f"* {n} signals, landmarks' accuracy over all signals': {share:.3f}, asked "
-                f"{LEAST_SHARE}: {harness.verdict(share >= LEAST_SHARE)}."
-            )
-    if (20_000, 500) in by_size:
-        seconds = by_size[20_000, 500]["fit_seconds"] / 2
-        lines.append(
-            f"* 20 000 signals on two cores, half the processor seconds: {seconds:.0f} s, asked "
-            f"{MOST_SECONDS:.0f} s: {harness.verdict(seconds <= MOST_SECONDS)}."
-        )
-    table = harness.table(header, cells, left=())
-    return harness.page("# Thousands of signals", table, lines)
+    return harness.page("# Thousands of signals", harness.table(header, cells, left=()))

@@ -9,7 +9,6 @@ in turn. Accuracies on aeon's two sets: own lengths, padded, resampled, and othe
 import datetime
 import time
 from functools import partial
-from typing import Any
 
 import harness
 import numpy as np
@@ -38,12 +37,6 @@ RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 # -- costs
 
 
-def entries(X: Any) -> int:
-    """Return the entries of a symmetric Gram, of which half are computed."""
-    lengths = np.array([x.shape[1] for x in X])
-    return int((lengths.sum() ** 2 + (lengths**2).sum()) // 2)
-
-
 def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
     """Return the nanoseconds of an entry of a list and of an array, and the median of ratios."""
     name, lengths, d, q, bar = case
@@ -53,9 +46,7 @@ def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
     X, network = [rng.standard_normal((4, length)) for length in drawn], rk.Network(DEPTH, q)
     Z = rng.standard_normal((len(X), 4, d))
     gram = partial(rk.gram, network, engine="numba", dtype=dtype, threads=1)
-    calls = {k: partial(harness.processor_seconds, partial(gram, A)) for k, A in enumerate((X, Z))}
-    seconds = np.array(list(harness.interleaved(calls, rounds).values()))
-    ns = 1e9 * seconds / np.array([[entries(X)], [entries(Z)]])
+    ns = harness.entry_costs(gram, (X, Z), rounds)
     of_list, of_array = np.median(ns, axis=1).tolist()
     return {
         "lengths": name, "filter_size": q, "dtype": dtype, "list_ns": of_list,

@@ -45,6 +45,7 @@ SMALL: dict[str, dict[str, Any]] = {
         },
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
+    "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},
     "infinite_depth": {
         "deepest": 12,
         "resolved": 0.1,

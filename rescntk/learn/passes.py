@@ -55,7 +55,7 @@ PLAN: tuple[dict[str, Any], ...] = (
 """Passes by value for time. Settings that a pass does not name are in `COMMON`.
 
 Accuracies are means on random parts of the training sets of benchmarks/classification.py, clean and
-with noise of .1 (classification_design.md). Of 35 passes, one after another was added for the
+with noise of .1 (classification_tried.md). Of 35 passes, one after another was added for the
 greatest gain for its time, with noise and without, and the later five were exchanged as long as it
 helped. The first seven have .869 and .793, the first 12 .878 and .790. Later passes were not
 measured."""

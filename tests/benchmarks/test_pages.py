@@ -2,7 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
+
+import rescntk as rk
 
 pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
@@ -11,6 +14,8 @@ import classification_methods
 import classification_report
 import cpu
 import finite_concentration
+import harness
+import images
 import ratios
 import regression
 import scale_report
@@ -31,6 +36,7 @@ PAGES = {
     "classification_curves.csv": curves,
     "cpu.json": cpu.table,
     "finite_concentration.json": finite_concentration.table,
+    "images.json": images.text,
     "many_signals.json": scale_report.thousands,
     "regression.csv": regression.report,
     "scale.json": scale_report.text,
@@ -50,6 +56,19 @@ def test_the_table_of_ratios_has_the_cases_of_the_script():
     lines = (RESULTS / "ratios.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("| ")][1:]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(ratios.cases())
+
+
+def test_neural_tangents_agrees_on_images():
+    for race in json.loads((RESULTS / "images.json").read_text())["peers"]:
+        assert race["relative_difference"]["numba float64"] < 1e-12
+
+
+def test_entries_are_pixel_pairs_of_half_a_gram(monkeypatch):
+    monkeypatch.setattr(harness, "processor_seconds", lambda call: 1.0)
+    signals, images = [np.ones((1, 3)), np.ones((1, 2))], np.ones((2, 1, 2, 4))
+    entries = 1e9 / harness.entry_costs(rk.gram, (signals, images), 2)
+    assert entries == pytest.approx(np.array([[3 * 3 + 3 * 2 + 2 * 2] * 2, [3 * 8 * 8] * 2]))
+    assert 1e9 / harness.entry_costs(rk.gram, (images,), 1, "trace") == pytest.approx(3 * 8)
 
 
 def test_the_first_split_is_the_official_one():
