@@ -56,6 +56,7 @@ static unsigned first;             // the first one's number in its block
 static unsigned running;
 static ucontext_t home;
 static bool parted;
+static int checked;       // meetings of the group that all have come to
 static double *memory;    // shared by a block
 static long long blocks;  // begun so far
 static void (*body)();
@@ -97,12 +98,10 @@ static int meet(char kind, double value)
     fiber.kind = kind;
     const int meeting = fiber.meetings++;
     resume((own + step) % count);
-    for (unsigned k = 0; k < count; ++k) {
-        const Fiber &other = fibers[k];
-        // Those who have run already may be one meeting ahead.
-        if (other.meetings < meeting + 1 || other.meetings > meeting + 2
-            || (other.meetings == meeting + 1 && other.kind != kind))
-            parted = true;
+    if (meeting == checked) {  // the first that goes on: all others wait at the same place
+        ++checked;
+        for (unsigned k = 0; k < count; ++k)
+            parted = parted || fibers[k].meetings != meeting + 1 || fibers[k].kind != kind;
     }
     return meeting;
 }
@@ -148,6 +147,7 @@ static int run(long long wanted, int threads, int together, size_t shared, void 
                 fiber.context.uc_link = nullptr;
                 makecontext(&fiber.context, finish, 0);
             }
+            checked = 0;
             running = number % 2 ? count - 1 : 0;
             thread.x = first + running;
             fibers[running].begun = true;
