@@ -29,11 +29,12 @@ from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array, array_module
 from ..network import Filter
 from .boxes import circular_sum
+from .doubt import DOUBTFUL, counted_doubt
 from .exact_sum import pairwise
 from .geometry import Rows
 from .layer import add, correlate, tangent_branch, tangent_g
 from .protocol import Request
-from .scaling import DOUBTFUL, MOST_E, NEARLY_OPPOSITE, Scaling
+from .scaling import NEARLY_OPPOSITE, Scaling
 from .signal_tables import SignalTables
 
 _CHANNELS = 16
@@ -193,18 +194,20 @@ class Recursion:
         return DualInput(w, v, half_g, z, covariance)
 
     def _add_doubt(self, layer: int, total: Array, w: Array, v: Array, half_g: Array) -> None:
-        """Add E = (D + |q1 − q2|/2)/√a of doubtful pixel pairs to `doubt`, in whole numbers.
+        """Add what E = (D + |q1 − q2|/2)/√a of doubtful pixel pairs counts to `doubt`.
 
-        `total` is D + |q1 − q2|/2, and a is min(w, v).
+        `total` is D + |q1 − q2|/2, and a is min(w, v). Sums are of whole numbers.
         """
         xp, mean = self.xp, self.scaling.mean_variances[layer]
+        constants = self.constants[layer]
         root = xp.sqrt(xp.minimum(w, v))
         doubtful = (total > (DOUBTFUL * mean) * root) & (half_g > 0)
         if not doubtful.any():
             return
         total = xp.where(doubtful, total, 0.0).astype(np.float64)
-        least = xp.maximum(total / MOST_E, np.finfo(np.float64).tiny)
-        E = xp.floor(total / xp.maximum(mean * root.astype(np.float64), least))
+        least = xp.maximum(total / constants.most_E, np.finfo(np.float64).tiny)
+        E = total / xp.maximum(mean * root.astype(np.float64), least)
+        E = xp.floor(counted_doubt(E, constants))
         self.doubt = self.doubt + self.rows.total((self._doubt_weights * E).sum(axis=0))
 
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:

@@ -22,6 +22,7 @@ from ..activations import activation_of
 from ..arrays import Array
 from ..network import Filter
 from .boxes import circular_mean, circular_sum
+from .doubt import DOUBTFUL, LONE_E, MOST_CANCELLED, MOST_DOUBT, MOST_E
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -36,37 +37,6 @@ _MOST_BITS = 90
 
 More bits would let products within one layer leave the range of float32. Chosen by reasoning:
 _RESCALE_BITS + _MOST_BITS = 122 is below 126.
-"""
-
-DOUBTFUL = 8.0
-"""The E = (D + |q1 − q2|/2)/√a, in mean variances of the layer, that makes a pixel pair doubtful.
-
-a = min(w, 2 − w). D − z has a rounding error of about eps (D + |q1 − q2|/2), the second term
-from the roots in z = (√q1 − √q2)²/2. κ0 turns it into eps E. A larger number overlooks errors of
-up to this many rounding units. A smaller one makes the compiled loops leave their vectors more
-often: of vectors of 32 pixel pairs (Gaussian signals, q = 3 and 9, 1 and 4 channels) at most
-0.3 % have an E above 8, 10 % above 4 and 66 % above 2. The mean E is about 1 there.
-"""
-
-MOST_DOUBT = {"float64": 16.0, "float32": 8.0}
-"""The mean of E over pixel pairs, doubtful ones alone, that a layer of a kernel may have.
-
-All layers together may have it twice. Kernels above are computed again from deficits
-(deficits.py). A larger number leaves larger errors; a smaller one repeats more kernels. Errors of
-layers add up: of 1200 networks and pairs of near-parallel signals (depth 2 to 50), 99 % err by at
-most 1.3 eps for each unit of E, summed over layers, in float64, and by 0.6 in float32. Hill
-climbing (depth 20, filters of one pixel) ends at 21 and 9 eps; with 16 and 8 in every layer it
-reached 199 and 17. With q = 3 and 9, Gaussian signals and random walks of 60 pixels have at most
-0.1 in all layers of any depth up to 50.
-"""
-
-MOST_E = 2.0**27
-"""The largest E that is added up. Exactly parallel pixels have an infinite one.
-
-Their w is a rounding error of some eps, and κ0 errs by √eps: 2^26 rounding units in float64. Sums
-of whole numbers are exact up to 2^53, far above every limit, so that they do not depend on the
-order. A larger number doubts pairs that are right; a smaller one may overlook few pixel pairs
-among very many.
 """
 
 _MOST_AMPLIFICATION = 2.0**200
@@ -95,6 +65,8 @@ _CONSTANTS = (
     "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`)
     "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful
     "most_E",  # `MOST_E`
+    "per_lone_E",  # 1/`LONE_E`
+    "most_cancelled",  # `MOST_CANCELLED`
     "tiny",  # the smallest normal number
     "one",  # a literal 1 would make LLVM round another product of the first layer
 )
@@ -222,7 +194,9 @@ class Scaling:
         for name, value in self.activation.constants.items():
             layers[name] = value
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
-        layers["most_E"] = MOST_E
+        layers["most_E"] = MOST_E[self.dtype.name]
+        layers["per_lone_E"] = 1.0 / LONE_E[self.dtype.name]
+        layers["most_cancelled"] = MOST_CANCELLED
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1
         return layers
@@ -355,7 +329,7 @@ class Scaling:
     # -- doubt
 
     def allowed_doubt(self, pixel_pairs: Array | int) -> Any:
-        """Return the weighted sum of E over pixel pairs and layers that kernels may have."""
+        """Return the sum of E over pixel pairs and layers for errors that do not cancel."""
         if self.request_head not in ("trace", "gap"):
             pixel_pairs = 1
         return MOST_DOUBT[self.dtype.name] * min(self.depth - 1, 2) * pixel_pairs

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from .boxes import circular_sum
+from .doubt import cancelled
 from .exact_sum import mean, pairwise
 from .geometry import receptive_field
 from .scaling import Scaling
@@ -57,6 +58,9 @@ class SignalTables(NamedTuple):
 
     # (cases,), the number by which each signal was divided.
     scale: Array
+    # (cases,), by how much rounding errors at different pixels cancel (doubt.py); 1 for
+    # heads that are no mean over pixel pairs.
+    cancelled: Array
     # (channels, cases), means of the channels over pixels, times √input_scale: F⁰ averages to their
     # products over all pixel pairs. 0 unless `Scaling.adds_mean`.
     means: Array
@@ -196,9 +200,11 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
         vectors = vectors[:0]
     else:
         scaling.check_peaks(xp, peaks)
+    mean_of_pixels = scaling.request_head in ("trace", "gap") and not scaling.shares
     return SignalTables(
-        unit_vectors, layers, vectors, mean_parts, scale, means, bounds, exponents, sizes,
-        amplification,
+        unit_vectors, layers, vectors, mean_parts, scale,
+        cancelled(layers[0, 0]) if mean_of_pixels else xp.ones(n),
+        means, bounds, exponents, sizes, amplification,
     )  # fmt: skip
 
 

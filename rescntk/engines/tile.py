@@ -92,7 +92,8 @@ class Tile:
             mean.write()
         if self.scaling.adds_mean:
             self._add_mean(out, sides)
-        doubtful: Array = doubt > self.scaling.allowed_doubt(self._pixel_pairs)
+        cancelled = xp.minimum(*(side.cases(side.tables.cancelled) for side in sides))
+        doubtful: Array = doubt > cancelled * self.scaling.allowed_doubt(self._pixel_pairs)
         return doubtful
 
     def _sides(self, rows: Rows) -> tuple[Side, Side]:

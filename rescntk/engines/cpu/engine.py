@@ -172,23 +172,24 @@ class NumbaRun:
         lengths = left.lengths[np.unique(number, return_index=True)[1]]
         pixels = self.values if self.has_pixels else np.zeros((0,) * 6)
         first = (left.cases.start, right.cases.start) if self.has_pixels else (0, 0)
-        results = self._results(n, lengths, right.lengths, group_rows, pixels, *first)
+        length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
+        pairs = self._pixel_pairs(lengths, right.lengths)[length]
+        most = np.minimum(left.cancelled[:, None], right.cancelled)
+        most = most * self.scaling.allowed_doubt(pairs)
+        results = self._results(n, lengths, right.lengths, group_rows, most, pixels, *first)
         for part in segments:
             rights = right.rows(np.arange(m), offsets, group_rows, part.start)
             compute(
                 left.packed("left"), right.packed("right"), left.left_cases(part), rights, None,
                 shift, only_diagonal, group, self.constants, self._of_segment(results, part),
             )  # fmt: skip
-        length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         if self.has_pixels:
             kernels = self.values[:, :, left.cases, right.cases]
         else:
             means = left.means_or_parts[:, :, None], right.means[:, None]
-            pairs = self._pixel_pairs(lengths, right.lengths)[length]
             kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
-        doubtful = results.doubt > results.most_doubt[length]
-        rows, columns = np.nonzero(doubtful & needed)
+        rows, columns = np.nonzero((results.doubt > most) & needed)
         for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
             here, there = rows[some], columns[some]
             repeated = self.in_deficits(left, right, here, there)
@@ -208,7 +209,8 @@ class NumbaRun:
         )
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         pixels = np.empty((len(self.kinds), self.plan.n_depths, *shape))
-        results = self._results(1, left_length, lengths, group_rows, pixels, 0, 0)
+        none = np.zeros((1, len(rows)))
+        results = self._results(1, left_length, lengths, group_rows, none, pixels, 0, 0)
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
@@ -225,8 +227,9 @@ class NumbaRun:
         return self._kernels(results, counts, *means)[:, :, 0]
 
     def _results(
-        self, n: int, left: np.ndarray, right: np.ndarray, rows: int, pixels: np.ndarray, *at: int
-    ) -> Results:
+        self, n: int, left: np.ndarray, right: np.ndarray, rows: int, most_doubt: np.ndarray,
+        pixels: np.ndarray, *at: int,
+    ) -> Results:  # fmt: skip
         """Return arrays for `n` left cases, of the different lengths `left`, with right cases.
 
         `right` are the lengths of all right cases, and `rows` the rows of a group. `at` are the
@@ -249,7 +252,6 @@ class NumbaRun:
             pixels = np.zeros((*shape, int(left[0]), sums))
         if self.has_pixels or self.shares:
             shape = (0,) * 4
-        most = self.scaling.allowed_doubt(self._pixel_pairs(left, right))
         padded = rows + LINE_BYTES
         return Results(
             sums=np.zeros((len(grids), *shape)),
@@ -260,7 +262,7 @@ class NumbaRun:
             doubt=np.zeros((n, m)),
             grids=np.take(grids, places, axis=-1),
             weights=self._weights,
-            most_doubt=np.broadcast_to(most, (len(left), m)).astype(np.float64),
+            most_doubt=most_doubt,
             row_grids=np.zeros((2, depths, len(grids), padded)),
             row_sums=np.zeros((len(grids), padded)),
         )

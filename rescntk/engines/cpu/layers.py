@@ -14,6 +14,7 @@ from numba import types
 from ... import arrays
 from ...activations import _add_linear_part, _last_step, arc
 from .. import polynomials
+from ..doubt import counted_doubt
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from . import vectors
 from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
@@ -43,7 +44,7 @@ positive terms lose at most 16 rounding units, and mostly two.
 
 _p32, _p64 = map(inlined_by_llvm, (polynomials.p32, polynomials.p64))
 _r32, _r64 = map(inlined_by_llvm, (polynomials.r32, polynomials.r64))
-for _function in (dual, correlate, tangent_g, tangent_branch, add):
+for _function in (dual, correlate, counted_doubt, tangent_g, tangent_branch, add):
     standing_in(_function)(lambda *args, _function=_function: _function)
 
 
@@ -87,14 +88,13 @@ def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 def add_doubt(
     memory: Numbers, doubt: int, total: Vector, root: Vector, half_g: Vector, layer: Any
 ) -> bool:
-    """Add E of doubtful pixel pairs to the place `doubt`, in whole numbers.
+    """Add what E of doubtful pixel pairs counts to the place `doubt`, in whole numbers.
 
     `total` is D + |q1 − q2|/2, and `root` is √a.
 
     Returns whether there were any.
     """
-    E = floor(total / (layer.mean * root))
-    E = where_less(E, layer.most_E, E, layer.most_E)
+    E = floor(counted_doubt(total / (layer.mean * root), layer))
     E = where_less(layer.doubtful * root, total, E, 0.0)
     E = where_less(0.0, half_g, E, 0.0)
     store(memory, doubt, load(memory, doubt) + E)

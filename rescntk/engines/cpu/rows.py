@@ -198,11 +198,11 @@ def gather_tables(
 
 
 @compiled
-def all_doubtful(rows: RowPlaces, case: int, length: int, results: Results) -> bool:
+def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
     """Return whether all pairs of a left case with a group have more doubt than allowed."""
     for row in range(rows.number):
         right = rows.case[row]
-        if not results.doubt[case, right] > results.most_doubt[length, right]:
+        if not results.doubt[case, right] > results.most_doubt[case, right]:
             return False
     return True
 
@@ -255,5 +255,5 @@ def compute(
                 find_grids(rows, left_length, results)
             if several > 1 and case % several == 0:
                 write_squares(group, left.units, lefts, case, last - 1)
-            if case >= least and not all_doubtful(rows, case, left_length, results):
+            if case >= least and not all_doubtful(rows, case, results):
                 pass_layers(group, rows, left, lefts, case, None, constants, results)

@@ -104,6 +104,13 @@ class SignalBlock:
             return self._tables
 
     @cached_property
+    def cancelled(self) -> np.ndarray:
+        """(cases,), `SignalTables.cancelled`."""
+        if self._whole is not self:
+            return self._whole.cancelled[self.here]
+        return np.concatenate([each.cancelled for each in self.tables])
+
+    @cached_property
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
         if self._whole is not self:

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .. import polynomials, scaling
+from .. import doubt, polynomials
 from .launch_plan import DeviceLimits
 
 FILES = (
@@ -32,8 +32,8 @@ def source() -> str:
         numbers = getattr(polynomials, name)
         values = ", ".join(float(number).hex() + end for number in numbers)
         lines.append(f"__constant__ {real} {name}[{len(numbers)}] = {{{values}}};")
-    for name in ("DOUBTFUL", "MOST_E"):
-        lines.append(f"constexpr double {name} = {getattr(scaling, name)!r};")
+    for name, value in (("DOUBTFUL", doubt.DOUBTFUL), ("MOST_E", doubt.MOST_E["float64"])):
+        lines.append(f"constexpr double {name} = {value!r};")
     # One text, because CuPy tells compiled kernels apart by their text and not by included files.
     for name in FILES:
         text = (Path(__file__).parent / name).read_text(encoding="utf-8")

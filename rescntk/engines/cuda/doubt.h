@@ -1,7 +1,7 @@
 // The doubt about a pair of signals: where the distance form may have lost digits.
 //
 // A pixel pair's E = (D + |q1 − q2|/2)/√a, in mean variances of the layer, a = min(w, 2 − w), is
-// the error of κ0 in rounding units (scaling.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
+// the error of κ0 in rounding units (doubt.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
 // so that it is 0 for pixel pairs without doubt, and sums have no order. The pair of signals is
 // computed again from deficits where the sum is too large (engine.py).
 //
@@ -11,7 +11,7 @@
 #include "rows.h"
 
 // The sum of E / DOUBTFUL of a segment's pixel pairs, times the pixels' weights. `scale` is
-// 1 / (DOUBTFUL · mean variance). No E exceeds MOST_E (scaling.py) or 2^23, so that single precision
+// 1 / (DOUBTFUL · mean variance). No E exceeds MOST_E (doubt.py) or 2^23, so that single precision
 // adds up E of 12 pixel pairs exactly. Pixel pairs with g = 0 have no angle and count nothing.
 template <int N, class real>
 HD double doubt_of(

@@ -7,7 +7,7 @@ activation is ReLU. A run has three acts: ::
     tables   of a tile's signals, made and packed on the device (signal_tables.py, structs.py)
     launch   one kernel for each tile, whatever the depth
 
-A pair of signals whose distances may have lost digits (scaling.DOUBTFUL) is computed again by the
+A pair of signals whose distances may have lost digits (doubt.DOUBTFUL) is computed again by the
 reference engine's array code, on the device: a Gram waits for it once a tile, to read which.
 
 The current device computes. Signals of another device were copied to it when they were checked.
@@ -27,10 +27,11 @@ import numpy as np
 
 from ...arrays import Array, array_module
 from ...validation import KINDS
+from ..doubt import DOUBTFUL
 from ..exact_sum import pairwise, total
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
 from ..reference import in_deficits
-from ..scaling import DOUBTFUL, NEARLY_OPPOSITE, Scaling
+from ..scaling import NEARLY_OPPOSITE, Scaling
 from ..signal_tables import signal_tables
 from . import compiler, selfcheck
 from .launch_plan import WHOLE_SHARE, LaunchPlan, PairTile, layers_seen

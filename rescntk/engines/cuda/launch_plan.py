@@ -91,7 +91,7 @@ merge. A smaller number may run out of memory."""
 FIRST_SEEN, NEXT_SEEN = 2, 4
 """The layers whose E the kernels look at: 2, 2 · 4, 2 · 4², …
 
-E (scaling.DOUBTFUL) changes slowly from layer to layer: angles contract like 1/l, and windows grow
+E (doubt.DOUBTFUL) changes slowly from layer to layer: angles contract like 1/l, and windows grow
 by a few pixels. A layer stands for layers between half and twice its number. A smaller NEXT_SEEN
 follows E more closely; looking at E takes a third of a layer's issue slots in float32. A branch
 around pixel pairs without doubt saves nothing: 88 to 100 % of rows have a doubtful one."""

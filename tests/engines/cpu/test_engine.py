@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.engines import signal_tables
 from rescntk.engines.cpu import plan as sizes
+from rescntk.engines.cpu.engine import NumbaRun
 from rescntk.engines.scaling import Scaling
 from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
@@ -44,6 +46,27 @@ def test_threads_follow_the_environment_and_the_caller():
         "import numba; print(pools, numba.get_num_threads())"
     )
     assert run(code, NUMBA_NUM_THREADS="3") == "[3, 5, 2, 3] 3"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_errors_of_different_pixels_cancel(dtype, rng, monkeypatch):
+    """Windows of smooth signals are nearly parallel, and most kernels keep their digits."""
+    phases, levels = rng.random((16, 1, 1)), rng.standard_normal((16, 1, 1))
+    X = np.sin(2 * np.pi * (np.arange(150) / 75 + phases)) + levels
+    X += 1e-3 * rng.standard_normal(X.shape)
+    repeated, in_deficits = [], NumbaRun.in_deficits
+    monkeypatch.setattr(
+        NumbaRun, "in_deficits", lambda *args: repeated.append(len(args[3])) or in_deficits(*args)
+    )
+    kernels = rk.gram(rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
+    few = sum(repeated)
+    monkeypatch.setattr(signal_tables, "cancelled", lambda roots: np.ones(roots.shape[1]))
+    rk.gram(rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
+    assert 2 * few < sum(repeated) - few
+    with all_pairs_in_deficits():
+        expected = rk.gram(rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
+    for K, other in zip(kernels, expected, strict=True):
+        assert np.abs(K / other - 1).max() <= tolerances.KERNEL[dtype]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 150])

@@ -49,7 +49,7 @@ extern "C" int run(long long blocks, int threads, int together, size_t shared, v
 FUNCTIONS = (
     "abs add arange arctan argmin ascontiguousarray broadcast_to clip concatenate empty floor "
     "floor_divide frexp full full_like isfinite ldexp maximum minimum nonzero ones ones_like roll "
-    "moveaxis sqrt stack take where zeros zeros_like"
+    "moveaxis sort sqrt stack take where zeros zeros_like"
 )
 OPERATORS = (
     "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv pow neg abs lt le gt ge "
