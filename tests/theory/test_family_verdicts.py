@@ -62,11 +62,11 @@ def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
     assert (agreeing, telling) == (AGREEING, TELLING)
 
 
-@pytest.mark.parametrize("ratio", [1.3, 1.5, 3.0])
-def test_any_ladder_and_any_signals(ratio):
+@pytest.mark.parametrize(("k", "ratio"), enumerate([1.3, 1.5, 3.0]))
+def test_any_ladder_and_any_signals(k, ratio):
     """No right prediction is contradicted on ladders that are denser, or wider."""
     ladder = sorted({round(8 * ratio**k) for k in range(24) if k < 6 or 8 * ratio**k <= 1000})
-    for seed, (family, kind, head) in enumerate(CASES[::3]):
+    for seed, (family, kind, head) in enumerate(CASES[k::6]):
         report = depth.check(family, kind=kind, head=head, depths=ladder, rng=seed)
         assert report.verdict != depth.CONTRADICTS
 
