@@ -77,7 +77,7 @@ def test_a_share_depends_on_its_pair_alone(network, deficits, rng):
 
 
 def test_long_and_constant_signals(rng):
-    network, x, z = rk.Network(2), rng.standard_normal((1, 1, 1000)), np.ones((1, 1, 1000))
+    network, x, z = rk.Network(2), rng.standard_normal((1, 1, 400)), np.ones((1, 1, 400))
     for engine, kind in product(CPU, ("gpk", "ntk")):
         kernel = rk.Kernel(network, kind, normalized=True)
         S = rk.pixel_shares(network, x, z, kind=kind, normalized=True, engine=engine)
