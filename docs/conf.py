@@ -49,7 +49,7 @@ autosummary_generate = ["api/index.md"]
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
 
-# numpydoc would compile its template anew for each docstring: an eighth of the build.
+# numpydoc would compile its template anew for each docstring.
 TEMPLATES = Path(docscrape_sphinx.__file__).parent / "templates"
 ENVIRONMENT = SandboxedEnvironment(loader=FileSystemLoader(TEMPLATES))
 docscrape_sphinx.SandboxedEnvironment = lambda loader: ENVIRONMENT
