@@ -51,9 +51,6 @@ def test_given_settings_take_the_place_of_the_plans():
     assert alone[0].describe() == "signals, time 0.5, filters 1 and 23, dilation 2, gap"
 
 
-# -- time
-
-
 def test_a_limit_in_seconds(rng, monkeypatch):
     """Passes are skipped whose expected end is beyond the limit; cheap ones may still follow."""
     X = rng.standard_normal((10, 1, 20))

@@ -1,6 +1,7 @@
 """The engine "numba" against the reference engine, with and without deficits; its threads."""
 
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -51,22 +52,20 @@ def test_threads_follow_the_environment_and_the_caller():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_of_different_pixels_cancel(dtype, rng, monkeypatch):
     """Windows of smooth signals are nearly parallel, and most kernels keep their digits."""
-    phases, levels = rng.random((16, 1, 1)), rng.standard_normal((16, 1, 1))
-    X = np.sin(2 * np.pi * (np.arange(150) / 75 + phases)) + levels
-    X += 1e-3 * rng.standard_normal(X.shape)
+    shifts, levels, noise = rng.random((16, 1, 1)), *rng.standard_normal((2, 16, 1, 150))
+    X = np.sin(2 * np.pi * (np.arange(150) / 75 + shifts)) + levels[..., :1] + 1e-3 * noise
     repeated, in_deficits = [], NumbaRun.in_deficits
     monkeypatch.setattr(
         NumbaRun, "in_deficits", lambda *args: repeated.append(len(args[3])) or in_deficits(*args)
     )
-    kernels = rk.gram(rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
-    few = sum(repeated)
+    gram = partial(rk.gram, rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
+    kernels, few = gram(), sum(repeated)
     monkeypatch.setattr(signal_tables, "cancelled", lambda roots: np.ones(roots.shape[1]))
-    rk.gram(rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
+    gram()
     assert 2 * few < sum(repeated) - few
     with all_pairs_in_deficits():
-        expected = rk.gram(rk.Network(5), X[:8], X[8:], dtype=dtype, engine="numba")
-    for K, other in zip(kernels, expected, strict=True):
-        assert np.abs(K / other - 1).max() <= tolerances.KERNEL[dtype]
+        for K, other in zip(kernels, gram(), strict=True):
+            assert np.abs(K / other - 1).max() <= tolerances.KERNEL[dtype]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 150])
