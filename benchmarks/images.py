@@ -141,7 +141,7 @@ def text(report: dict[str, Any]) -> str:
     return harness.page(
         "# Images",
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}. "
-        "The machine had other work: look at ratios.",
+        "Other work of the machine changes times: look at ratios.",
         f"Accuracies on the last {TEST} of scikit-learn's digits (8 × 8), by the number of images "
         f"that train, drawn from all others; means of {', '.join(map(str, DRAWS.values()))} draws "
         f"± standard errors. Kernels: normalized, depth {NETWORK.depth}, filters of "

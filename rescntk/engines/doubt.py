@@ -36,8 +36,8 @@ MOST_CANCELLED = 12.0
 """φ: two signals of d' different pixels may have min(φ, √d') times as much doubt as equal pixels.
 
 Rounding errors at different pixels cancel (docs/theory/deficits.md). A larger number repeats fewer
-kernels and leaves larger errors. With 12, kernels of GunPoint (150 time points) err by at most
-2e-15 and 3e-7: see `LONE_E`.
+kernels and leaves larger errors. With 12, kernels of GunPoint (150 time points, filters of 3,
+depths 5 and 20) differ from deficits by at most 7e-16 in float64 and 1.2e-7 in float32.
 """
 
 LONE_E = {"float64": 128.0, "float32": 24.0}

@@ -123,7 +123,7 @@ class Results(NamedTuple):
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)
     weights: np.ndarray  # weights of a row's pixels in `doubt` (`Scaling.doubt_weights`), or more
-    most_doubt: np.ndarray  # (left case, right case): pairs with more are computed again
+    most_doubt: np.ndarray  # (left case, right case). Pairs with more are computed again.
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group
     row_sums: np.ndarray  # (grid, rows and more): scratch space
 

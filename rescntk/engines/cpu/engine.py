@@ -209,8 +209,8 @@ class NumbaRun:
         )
         shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
         pixels = np.empty((len(self.kinds), self.plan.n_depths, *shape))
-        none = np.zeros((1, len(rows)))
-        results = self._results(1, left_length, lengths, group_rows, none, pixels, 0, 0)
+        unread = np.zeros((1, len(rows)))
+        results = self._results(1, left_length, lengths, group_rows, unread, pixels, 0, 0)
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
