@@ -2,15 +2,13 @@
 
     python benchmarks/regression.py [--quick]
 
-All three sets come with libraries, and have one setting. They have official splits, and five random
-splits in the same proportion, because test sets of 33 to 61 signals say little.
+One setting for all sets. They have official splits, and five random splits in the same proportion,
+because test sets of 33 to 61 signals say little.
 """
 
 import time
 import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import harness
@@ -18,21 +16,17 @@ import numpy as np
 from classification_methods import on_flat
 from harness import Row, make
 
-SETS = {"Covid3Month": "aeon", "CardanoSentiment": "aeon", "Tecator": "sktime"}
+SETS = ("Covid3Month", "CardanoSentiment", "Tecator")
 DRAWS = 5
 
 
 def signals(name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the signals of a set, training signals first, their targets, and their number."""
-    from rescntk.datasets import read_labelled
+    from rescntk.datasets import load_labelled
 
-    library = find_spec(SETS[name])
-    if library is None or library.origin is None:
-        raise SystemExit(f"{name} comes with {SETS[name]}, which is not installed")
-    folder = Path(library.origin).parent / "datasets" / "data" / name
-    parts = [read_labelled(folder / f"{name}_{split}.ts") for split in ("TRAIN", "TEST")]
+    parts = [load_labelled(name, split) for split in ("train", "test")]
     X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return X, y.astype(float), len(parts[0][1])
+    return X, y, len(parts[0][1])
 
 
 def splits(n: int, n_train: int, draws: int) -> list[tuple[np.ndarray, np.ndarray]]:

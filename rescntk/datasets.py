@@ -1,4 +1,4 @@
-"""Read signals from files, and from the data sets that are part of aeon; write files safely."""
+"""Read signals from files, and from data sets that come along; write files safely."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_la
 SUFFIXES = (".npy", ".npz", ".ts", ".csv")
 """Kinds of files: one NumPy array, several named arrays, the time-series format of aeon, a table of
 one row for each case, channel and time point."""
+
+_TECATOR_TRAIN = 172
+"""Training signals in Tecator's file, which come first; the split is that of sktime."""
 
 _COLUMNS = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
 """Names of sktime for columns of a long table."""
@@ -76,10 +79,10 @@ def read_labelled(
         raise FileNotFoundError(f"no such file: {path}")
     if array is not None and path.suffix != ".npz":
         raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
-    if path.suffix == ".ts":
-        return _read_ts(path)
-    if path.suffix == ".csv":
-        return _read_long(path)
+    if path.suffix in (".ts", ".csv"):
+        signals, labels = _read_ts(path) if path.suffix == ".ts" else _read_long(path)
+        X = check_batch(signals, f"the signals in {path.name}")
+        return list(X) if isinstance(X, SignalList) else X, labels
     with readable(path):
         content = np.load(path, allow_pickle=False)
     if path.suffix == ".npz":
@@ -114,7 +117,7 @@ def read_labels(path: Path, array: str | None = None) -> np.ndarray:
         return content if array is None else content[array]
 
 
-def _read_long(path: Path) -> tuple[Any, Any]:
+def _read_long(path: Path) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Return the signals of a table with a row for each value, and their labels or None."""
     with readable(path), open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
@@ -131,14 +134,10 @@ def _read_long(path: Path) -> tuple[Any, Any]:
             channel[float(row["time"])] = float(row["value"])
             labels[row["case"]] = row.get("label")
         signals = [
-            np.array(
-                [[channel[time] for time in sorted(channel)] for _, channel in sorted(x.items())]
-            )
+            np.array([[value for _, value in sorted(row.items())] for _, row in sorted(x.items())])
             for x in cases.values()
         ]
-    X = check_batch(signals, f"the table in {path.name}")
-    given = None if None in labels.values() else np.array(list(labels.values()))
-    return list(X) if isinstance(X, SignalList) else X, given
+    return signals, None if None in labels.values() else np.array(list(labels.values()))
 
 
 @contextmanager
@@ -156,7 +155,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def bundled() -> list[str]:
-    """Return the names of aeon's data sets whose signals have equal length.
+    """Return the names of Tecator and of aeon's data sets whose signals have equal length.
 
     Examples
     --------
@@ -164,20 +163,19 @@ def bundled() -> list[str]:
     >>> "JapaneseVowels" in datasets.bundled()
     True
     """
-    folders = (Path(_aeon_datasets().__path__[0]) / "data").iterdir()
-    return sorted(folder.name for folder in folders if _equal_length(folder.name))
+    names = (folder.name for folder in (Path(_aeon_datasets().__path__[0]) / "data").iterdir())
+    return sorted(["Tecator", *filter(_equal_length, names)])
 
 
 def load(name: str, split: str = "train") -> np.ndarray:
-    """Return the signals of a data set of aeon, (n_cases, n_channels, n_timepoints) in float64.
+    """Return the signals of a data set, (n_cases, n_channels, n_timepoints) in float64.
 
-    Nothing is downloaded.
+    Nothing is downloaded. Tecator is part of this package, all other sets are part of aeon.
 
     Parameters
     ----------
     name : str
-        One of `bundled`. Some data sets have signals of several lengths; aeon's version of
-        equal length is taken.
+        One of `bundled`. Signals of several lengths come in aeon's version of equal length.
     split : {"train", "test"}
 
     Examples
@@ -190,7 +188,11 @@ def load(name: str, split: str = "train") -> np.ndarray:
 
 
 def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Return the signals of one of aeon's data sets as `load`, and its class labels as strings.
+    """Return the signals of a data set as `load`, and what is to be predicted, (n_cases,).
+
+    Class labels are strings, other targets float64. Tecator's spectra of minced meat come from a
+    Tecator Infratec Food and Feed Analyzer; the target is the fat content in percent. The first
+    lines of Tecator.csv.gz are Tecator's permission to redistribute it.
 
     Parameters
     ----------
@@ -205,8 +207,12 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
     ((50, 1, 150), ['1', '2'])
     """
     check_choice(split, "split", ("train", "test"))
+    if name == "Tecator":
+        table = np.loadtxt(Path(__file__).with_name("Tecator.csv.gz"), delimiter=",")
+        table = table[:_TECATOR_TRAIN] if split == "train" else table[_TECATOR_TRAIN:]
+        return table[:, None, :-1], table[:, -1]
     check_choice(name, "data", bundled())
-    return _read_ts(_ts_file(name, split))
+    return read_labelled(_ts_file(name, split))  # type: ignore[return-value]  # not unequal
 
 
 def _ts_file(name: str, split: str) -> Path:
@@ -221,7 +227,8 @@ def _equal_length(name: str) -> bool:
     if not all(_ts_file(name, split).is_file() for split in ("train", "test")):
         return False
     header = _header(_ts_file(name, "train"))
-    return header.get("@equallength", "true").strip() == "true" and "@classlabel" in header
+    labelled = not header.keys().isdisjoint(("@classlabel", "@targetlabel"))
+    return labelled and header.get("@equallength", "true").strip() == "true"
 
 
 def _header(path: Path) -> dict[str, str]:
@@ -243,13 +250,9 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
     datasets = _aeon_datasets()
     with readable(path):
         _header(path)
-        signals = datasets.load_from_ts_file(str(path))
-    labels = None
-    if isinstance(signals, tuple):
-        signals, labels = signals[:2]
-        labels = labels if len(labels) else None
-    X = check_batch(signals, f"the array in {path.name}")
-    return list(X) if isinstance(X, SignalList) else X, labels
+        found = datasets.load_from_ts_file(str(path))
+    signals, labels = found[:2] if isinstance(found, tuple) else (found, ())
+    return signals, labels if len(labels) else None
 
 
 def _aeon_datasets() -> ModuleType:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -230,23 +231,15 @@ def test_as_a_module():
 
 def test_data_sets_of_equal_length(tmp_path):
     pytest.importorskip("aeon")
-    names = datasets.bundled()
-    assert {"JapaneseVowels", "BasicMotions", "GunPoint", "PickupGestureWiimoteZ"} <= set(names)
+    assert {"JapaneseVowels", "BasicMotions", "GunPoint", "Tecator"} <= set(datasets.bundled())
     assert datasets.load("JapaneseVowels").shape == (270, 12, 25)
     assert datasets.load("JapaneseVowels", "test").shape == (370, 12, 25)
-    assert datasets.load("BasicMotions").shape == (40, 6, 100)
+    assert datasets.load_labelled("Covid3Month")[1].dtype == np.float64
     assert datasets.load("PickupGestureWiimoteZ").ndim == 3
     with pytest.raises(ValueError, match="data is 'Vowels', expected one of"):
         datasets.load("Vowels")
     with pytest.raises(ValueError, match="split is 'all'"):
         datasets.load("GunPoint", "all")
-    bundled = datasets._ts_file("BasicMotions", "train")
-    assert (datasets.read(bundled) == datasets.load("BasicMotions")).all()
-    unequal = bundled.parent.parent / "JapaneseVowels" / "JapaneseVowels_TRAIN.ts"
-    signals = datasets.read(unequal)
-    assert isinstance(signals, list) and len(signals) == 270
-    assert {signal.shape[0] for signal in signals} == {12}
-    assert (min(s.shape[1] for s in signals), max(s.shape[1] for s in signals)) == (7, 26)
     bad, header = tmp_path / "bad.ts", "@problemName bad\n@classLabel false\n"
     for text in ("", "1,2,3:a\n4,5,6:b\n", f"{header}1,2,3\n@data\n4,5,6\n"):
         bad.write_text(text)
@@ -255,6 +248,13 @@ def test_data_sets_of_equal_length(tmp_path):
     bad.write_text(f"{header}@data\n1,2,3\n4,5,6\n")
     X, y = datasets.read_labelled(bad)
     assert X.shape == (2, 1, 3) and y is None
+
+
+def test_tecator_needs_no_other_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aeon", None)
+    arrays = [*datasets.load_labelled("Tecator"), *datasets.load_labelled("Tecator", "test")]
+    assert [a.shape for a in arrays] == [(172, 1, 100), (172,), (43, 1, 100), (43,)]
+    assert zlib.crc32(b"".join(a.tobytes() for a in arrays)) == 1601897762
 
 
 UNEQUAL = """@problemName Unequal

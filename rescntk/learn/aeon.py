@@ -7,7 +7,7 @@ attribute `model_`. By aeon's convention there is one thread unless `n_jobs` say
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 try:
     from aeon.classification.base import BaseClassifier
@@ -22,17 +22,14 @@ from .base import QUICK, ClassifierParameters, EstimatorParameters, Wrapper
 __all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
-_TAGS = {
-    "capability:multivariate": True,
-    "capability:multithreading": True,
-    "capability:unequal_length": True,
-    "X_inner_type": ["np-list", "numpy3D"],
-    "algorithm_type": "distance",
-}
-
-
 class _AeonWrapper(Wrapper):
-    _tags = _TAGS
+    _tags: ClassVar = {
+        "capability:multivariate": True,
+        "capability:multithreading": True,
+        "capability:unequal_length": True,
+        "X_inner_type": ["np-list", "numpy3D"],
+        "algorithm_type": "distance",
+    }
 
     def _check_X(self, X: Any) -> dict[str, Any]:
         get_type(X)  # refuses containers that aeon does not know

@@ -18,7 +18,7 @@ import run  # noqa: E402
 pytestmark = pytest.mark.slow
 
 NEEDED = {
-    "gaussian_process": "sktime",
+    "gaussian_process": "sklearn",
     "finite_networks": "jax",
     "beyond_the_kernel_regime": "jax",
     "large_gram": "zarr",
