@@ -29,6 +29,7 @@ LOOKED_AT = (
     "api/generated/rescntk",
     "api/generated/rescntk.theory.spectrum",
     "guide/classification",
+    "guide/explanation",
     "guide/speed",
     "theory/recursion",
     "theory/deficits",

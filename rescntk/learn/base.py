@@ -282,7 +282,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         A decision is ``intercept_`` plus the sum of its shares, up to rounding errors. A share has
         the unit of the decision: positive shares speak for the class, or raise the prediction. It
         tells of the network's view of the time point, which sees its neighbourhood, too
-        (docs/guide/classification.md). Channels have no shares: layers after the first are not
+        (docs/guide/explanation.md). Channels have no shares: layers after the first are not
         linear in them.
 
         Parameters

@@ -77,13 +77,13 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     weights, errors = passes["weight"], passes["error"]
     names = [_name_of_pass(passes, row) for row in range(len(weights))]
     places = np.arange(len(names))
-    ax = axes(ax, (9.5, 0.8 + 0.32 * len(names)))  # names take half of it
-    bars = ax.barh(places, weights, color=BLUE, height=0.7)
-    ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4, fontsize=8)
-    ax.set(xlabel="weight", xlim=(0, 1.3 * weights.max()))
-    ax.set_yticks(places, names, fontsize=8)
+    ax = axes(ax, (6.4, 0.8 + 0.5 * len(names)))
+    bars = ax.barh(places, weights, color=BLUE, height=0.4)
+    ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4)
+    ax.set(xlabel="weight", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
+    ax.set_yticks(places - 0.4, names, ha="left")  # a pass's name is above its bar
+    ax.tick_params(axis="y", length=0, pad=-4)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.invert_yaxis()
     return ax
 
 

@@ -252,9 +252,8 @@ class Comparison(ReportTable):
         for cells in self._cells(header):
             lines.append(" | ".join("  ".join(cells[k] for k in group) for group in groups))
         head, *body = lines
-        first, second, third = (i for i, c in enumerate(head) if c == "|")
-        names = "CGPK".center(second - first - 1), "ResCGPK".center(third - second - 1)
-        top = " " * first + "|" + names[0] + "|" + names[1] + "|" + " CGPK / ResCGPK"
+        names = "", "CGPK", "ResCGPK", "CGPK / ResCGPK"
+        top = " | ".join(map(str.center, names, map(len, head.split(" | "))))
         body += ["left out: upper bounds, inf: entries differ too much (ε ≥ 1 − b)"] * bool(silent)
         return "\n".join([top, head, "-" * len(head), *body])
 

@@ -22,11 +22,6 @@ class Block(NamedTuple):
     output: str | None
     """What the page says that the block prints: a block of text below it."""
 
-    @property
-    def runs(self):
-        """False if the first line is a comment that says why the block must not run."""
-        return re.match(r"# not run: \S", self.code) is None
-
 
 def pages():
     """Return the texts of README.md and docs/ by name, without pages that a build makes."""
