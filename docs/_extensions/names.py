@@ -123,7 +123,9 @@ def _docs_of_constant(name: str) -> list[str]:
 
 def skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what Python and scikit-learn say of members that say nothing themselves."""
-    if GENERATED.fullmatch(name) or (getattr(obj, "__doc__", None) or "").startswith(FIELD):
+    theirs = (getattr(obj, "__module__", None) or "").startswith("sklearn.")
+    is_field = (getattr(obj, "__doc__", None) or "").startswith(FIELD)
+    if theirs or is_field or GENERATED.fullmatch(name):
         return True
     return None
 

@@ -1,6 +1,6 @@
 """Draw the figures of the guide: ``python docs/figures/draw.py`` writes them beside this file.
 
-The code on README.md and the guide's pages that saves figures is run here as it stands. The other
+The code on pages that saves figures is run here as it stands. The other
 figures are functions of this script: their signals are aeon's bundled training sets, no test signal
 is seen. The script takes about two minutes of processor time; names draw some figures or pages.
 """
@@ -192,6 +192,6 @@ if __name__ == "__main__":
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
     os.chdir(HERE)
-    for path in (HERE.parents[1] / "README.md", *sorted((HERE.parent / "guide").glob("*.md"))):
+    for path in (HERE.parents[1] / "README.md", *sorted(HERE.parent.glob("[ag]*/*.md"))):
         if path.stem in chosen or (not chosen and ".savefig(" in path.read_text("utf-8")):
             run_page(path)

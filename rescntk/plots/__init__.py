@@ -1,4 +1,4 @@
-"""Pictures of the theory's results. Matplotlib is imported when one is drawn."""
+"""Pictures of kernels, decisions and the theory. Matplotlib is imported when one is drawn."""
 
 from .curves import (
     eigenvalue_decay,
