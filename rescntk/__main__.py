@@ -124,8 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     add("gram fit predict", "signals", images, type=Path, metavar="SIGNALS")
     add("limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
     add("compare", "signals", images, type=Path, nargs="?", metavar="SIGNALS")
-    columns = "signals of the matrix's columns"
-    add("gram", "others", columns, type=Path, nargs="?", metavar="OTHERS")
+    add("gram", "others", "signals of the matrix's columns", type=Path, nargs="?", metavar="OTHERS")
     add("compare limits gram fit predict", "--array", "which array of a .npz file", metavar="NAME")
     add("gram", "--others-array", "which array of a .npz file", metavar="NAME")
     where = "where the matrix goes: a name in .npy, .npz or .zarr"
@@ -133,9 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     add("fit", "-o --output", "where the model goes", type=Path, required=True, metavar="M.joblib")
     add("predict", "-o --output", "a .csv file (default: the screen)", type=Path, metavar="Y.csv")
     add("gram fit predict", "--overwrite", "replace an output that is there", action="store_true")
-    add(
-        "fit predict", "--labels", "a .npy file, or text: a label a line", type=Path, metavar="FILE"
-    )
+    add("fit predict", "--labels", "a .npy file, or a label a line", type=Path, metavar="FILE")
     add("fit predict", "--labels-array", "which array of SIGNALS, a .npz file", metavar="NAME")
     add("fit", "--regression", "labels are numbers to predict", action="store_true")
     add("fit", "--effort", "fast, default, thorough or seconds", "default")
@@ -173,8 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     add("compare limits", "--out", "where the files go", Path(), metavar="FOLDER")
     add("gram", "--block", "rows and columns of a block of .zarr (default: 1024)", type=int)
     add("gram", "--workers", "compute .zarr in N processes", type=int, metavar="N")
-    scheduler = "compute .zarr on the workers of a dask scheduler"
-    add("gram", "--scheduler", scheduler, metavar="ADDRESS")
+    add("gram", "--scheduler", "compute .zarr on a dask scheduler's workers", metavar="ADDRESS")
     return parser
 
 
@@ -310,7 +306,7 @@ def gram(options: Namespace) -> None:
         if suffix == ".npy":
             with datasets.replacing(output.with_suffix(".json")) as file:
                 file.write(f"{json.dumps(parameters, indent=1)}\n".encode())
-    print(f"written: {output}, {K.shape[0]} × {K.shape[1]} {call['dtype']}, of {network!r}")
+    print(f"written: {output}, {K.shape[0]} × {K.shape[1]} {call['dtype']}")
 
 
 def fit(options: Namespace) -> None:

@@ -129,6 +129,7 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
     names = getattr(model, "classes_", None)
     decisions = [shares.sum(axis=1) + intercepts for shares in found]
     single = names is None or len(intercepts) == 1
+    titles = ["prediction"] if names is None else [f"decision for class {c}:" for c in names]
     columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
     panels = figure((7.0, 0.6 + 1.5 * len(found))).subplots(len(found), squeeze=False)[:, 0]
     most = max(abs(shares[k]).max() for shares, k in zip(found, columns, strict=True)) or 1.0
@@ -149,13 +150,8 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
             segments.set_clim(-most, most)
             ax.add_collection(segments)
         ax.autoscale_view()
-        name = (
-            "prediction"
-            if names is None
-            else f"class {names[-1] if single else names[k]}: decision"
-        )
         terms = f"{decision[k]:.3g} = shares {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
-        ax.set_title(f"{name} {terms}", fontsize="small")
+        ax.set_title(f"{titles[-1 if single else k]} {terms}", fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
     panels[0].figure.colorbar(

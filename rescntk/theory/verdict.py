@@ -18,7 +18,12 @@ from .extrapolation import UNKNOWN, Corrections, Estimate, estimate, root_mean_s
 from .limits import Prediction
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
-VERDICTS = (AGREES, CONTRADICTS, OPEN)
+VERDICTS = {
+    AGREES: "each prediction is inside its error bar ±, and each bar is short enough to tell",
+    CONTRADICTS: "a prediction is outside its error bar ±",
+    OPEN: "a bar is too long to tell, or nothing is predicted; deeper networks shorten bars",
+}
+"""Verdicts with their meanings."""
 
 TOLERANCE = 0.1
 """Longest error bar that tells an exponent or a constant, relative to the prediction."""
@@ -38,7 +43,7 @@ class Finding(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """One of `VERDICTS`."""
+        """A key of `VERDICTS`."""
         if not self.found.admits(self.predicted) and math.isfinite(self.found.uncertainty):
             return CONTRADICTS
         return AGREES if self.found.uncertainty <= self.resolution else OPEN
@@ -161,10 +166,11 @@ class Report(ReportTable):
                 table[0],
                 "-" * len(table[0]),
                 *table[1:],
-                f"steps: exponent {self.step_exponent}",
-                f"spread: {self.spread_remainder} left; limit forgets the signals: {forgets}",
+                f"steps: exponent {self.step_exponent}; above 0 the kernels converge",
+                f"spread: {self.spread_remainder} left; all pairs have the same limit: {forgets}",
+                "fits of the distance: its limit, and exponent and constant of its rate",
                 self.reason,
-                f"verdict: {self.verdict}",
+                f"verdict: {self.verdict}: {VERDICTS[self.verdict]}",
             ]
         )
 

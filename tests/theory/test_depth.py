@@ -87,7 +87,7 @@ def test_reports_are_reproducible_and_complete(tmp_path):
         column = [float(row[name]) for row in rows]
         assert np.array_equal(column, report.column(name), equal_nan=True)
     text = str(report)
-    assert text.endswith(f"{report.reason}\nverdict: {report.verdict}")
+    assert f"{report.reason}\nverdict: {report.verdict}: " in text
     assert f"exponent {report.exponent}, predicted 0.5: agrees; an error of up to" in text
     table = text.splitlines()[2 : 4 + len(SHORT)]
     assert len({len(line) for line in table}) == 1
