@@ -58,6 +58,108 @@ class RadialSVM:
         return self.model.predict(X)
 
 
+LONGEST = 500
+"""Most points of a signal for the kernels below, means of blocks as in the passes of rescntk.
+Raising it takes time with its square: half an hour for all 1460 points of ACSF1."""
+
+
+class KernelRidge:
+    """Ridge regression on a kernel; its scale and the penalty by leave-one-out errors."""
+
+    def __init__(self, gram: Callable, *scales: float) -> None:
+        self.gram, self.scales = gram, scales
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
+        from sklearn.linear_model import RidgeClassifierCV
+
+        self.mean, self.deviation = (f(X, axis=(0, 2), keepdims=True) for f in (np.mean, np.std))
+        self.X, self.model = self._points(X), None
+        for scale in self.scales:
+            K = self.gram(self.X, self.X, scale)
+            values, vectors = np.linalg.eigh(K)
+            kept = values > 1e-10 * values.max()
+            root = vectors[:, kept] / np.sqrt(values[kept])
+            model = RidgeClassifierCV(np.logspace(-4, 1, 6)).fit(K @ root, y)
+            if self.model is None or model.best_score_ > self.model.best_score_:
+                self.model, self.scale, self.root = model, scale, root
+        return self
+
+    def predict(self, Z: np.ndarray) -> np.ndarray:
+        return self.model.predict(self.gram(self._points(Z), self.X, self.scale) @ self.root)
+
+    def _points(self, X: np.ndarray) -> np.ndarray:
+        """Return standardized signals, (n_cases, n_timepoints, n_channels), of LONGEST points."""
+        k = -(-X.shape[2] // LONGEST)
+        X = X[:, :, : X.shape[2] // k * k].reshape(*X.shape[:2], -1, k).mean(axis=3)
+        return np.ascontiguousarray(((X - self.mean) / self.deviation).transpose(0, 2, 1))
+
+
+def global_alignment(X: np.ndarray, Z: np.ndarray, scale: float) -> np.ndarray:
+    """Return the normalized kernel of Cuturi (2011), its width in units of tslearn's rule."""
+    points = np.random.default_rng(0).choice(Z.reshape(-1, Z.shape[2]), 1000)
+    width = scale * np.median(make("scipy.spatial.distance.pdist", X=points)) * Z.shape[1] ** 0.5
+    K, *own = pairs(alignment_logarithm, lambda x: x / width, X, Z)
+    return np.exp(K - np.add.outer(*own) / 2)
+
+
+def alignment_logarithm(x: np.ndarray, z: np.ndarray) -> float:
+    """Return the logarithm of the sum over all alignments of the products of local kernels."""
+    row, logarithm = np.zeros(len(z) + 1), 0.0
+    row[0] = 1.0
+    for i in range(len(x)):
+        local = np.exp(np.dot(z, x[i]) - ((x[i] ** 2).sum() + (z**2).sum(axis=1)) / 2)
+        local /= 2 - local
+        corner, left, row[0] = row[0], 0.0, 0.0
+        for j in range(len(z)):
+            left = (row[j + 1] + left + corner) * local[j]
+            corner, row[j + 1] = row[j + 1], left
+        largest = row.max()
+        row /= largest
+        logarithm += np.log(largest)
+    return logarithm + np.log(row[-1])
+
+
+COARSE = 0.125
+"""Longest step along a path in a cell of the PDE. With longer ones, norms come out negative."""
+
+
+def signature(X: np.ndarray, Z: np.ndarray, scale: float) -> np.ndarray:
+    """Return the normalized signature kernel; `scale` is the root of the squared variation."""
+
+    def path(x: np.ndarray) -> np.ndarray:
+        x = scale * x / np.sqrt((np.diff(x, axis=0) ** 2).sum())
+        steps = np.diff(np.column_stack([x, np.linspace(0, 1, len(x))]), axis=0)
+        parts = np.ceil(np.linalg.norm(steps, axis=1) / COARSE).astype(int)
+        return np.repeat(steps / parts[:, None], parts, axis=0)
+
+    K, *own = pairs(signature_kernel, path, X, Z)
+    return K / np.sqrt(np.multiply.outer(*own))
+
+
+def signature_kernel(x: np.ndarray, z: np.ndarray) -> float:
+    """Return the solution of the PDE of Salvi et al. (2021), one cell for two increments."""
+    row = np.ones(len(z) + 1)
+    for i in range(len(x)):
+        corner, left, products = 1.0, 1.0, np.dot(z, x[i])
+        for j in range(len(z)):
+            a = products[j]
+            left = (row[j + 1] + left) * (1 + a / 2 + a * a / 12) - corner * (1 - a * a / 12)
+            corner, row[j + 1] = row[j + 1], left
+    return row[-1]
+
+
+def pairs(
+    function: Callable, prepare: Callable, X: np.ndarray, Z: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return a function, compiled, of all pairs of prepared signals, and of each with itself."""
+    compiled = make("numba.njit", signature_or_function=function, cache=True)
+    ready = [[prepare(x) for x in batch] for batch in (X, Z)]
+    K, own = np.empty((len(X), len(Z))), (np.array([compiled(x, x) for x in b]) for b in ready)
+    for i, j in np.ndindex(K.shape):
+        K[i, j] = K[j, i] if X is Z and j < i else compiled(ready[0][i], ready[1][j])
+    return K, *own
+
+
 OURS, FAST = "rescntk", "rescntk, fast"
 OUR_CLASSIFIER = "rescntk.learn.ResidualKernelClassifier"
 NEIGHBOUR = "aeon.classification.distance_based.KNeighborsTimeSeriesClassifier"
@@ -76,6 +178,8 @@ METHODS: dict[str, Callable[[int], Any]] = {
         name: lambda seed, name=name: make(ROCKET.format(name), random_state=seed, n_jobs=JOBS)
         for name in ROCKETS
     },
+    "global alignment": lambda seed: KernelRidge(global_alignment, 0.3, 1.0, 3.0),
+    "signature": lambda seed: KernelRidge(signature, 0.5, 1.0, 2.0, 4.0),
     FAST: lambda seed: make(OUR_CLASSIFIER, effort="fast"),
     OURS: lambda seed: make(OUR_CLASSIFIER),
 }
@@ -86,11 +190,6 @@ def signals(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     from rescntk import datasets
 
     return (*datasets.load_labelled(name), *datasets.load_labelled(name, "test"))
-
-
-def load(path: str) -> tuple[np.ndarray, ...]:
-    with np.load(path) as file:
-        return tuple(file.values())
 
 
 # -- learning curves
@@ -121,8 +220,8 @@ def ceilings(name: str) -> dict[int, float]:
     return shares
 
 
-def curve(method: str, path: str) -> list[Row]:
-    X, y, Z, truth = load(path)
+def curve(method: str, name: str) -> list[Row]:
+    X, y, Z, truth = signals(name)
     X, y = np.concatenate([X, Z]), np.concatenate([y, truth])
     rows = []
     for size in CURVE_SIZES:

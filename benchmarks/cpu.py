@@ -121,15 +121,6 @@ def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
     }
 
 
-def peak_memory(engine: str) -> float:
-    """Return MB above the imports at the peak of a 500 x 500 GAP Gram, d = 100, GPK and NTK."""
-    X = np.random.default_rng(0).standard_normal((500, CHANNELS, 100))
-    rk.gram(rk.Network(DEPTH), X[:2, :, :4], engine=engine)  # imports what it needs
-    before = harness.peak_megabytes()
-    rk.gram(rk.Network(DEPTH), X, engine=engine)
-    return harness.peak_megabytes() - before
-
-
 # -- cost of a pixel pair and layer: against the limit, and at any size
 
 BASE = {"head": "gap", "d": 100, "n": 40, "depth": DEPTH, "filter_size": 3}
@@ -252,7 +243,6 @@ def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
 
 def table(report: Row) -> str:
     m = report["machine"]
-    peaks = ", ".join(f"{engine} {peak:.0f} MB" for engine, peak in report["peak_mb"].items())
     return harness.page(
         "# Speed on the CPU against neural-tangents",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
@@ -262,7 +252,6 @@ def table(report: Row) -> str:
         "Columns: microseconds; gain: how many times faster than the better peer.",
         race_table(report["cases"], report["engines"]),
         cost_lines(report),
-        f"Peak memory above the imports, 500 × 500 GAP Gram, d = 100: {peaks}.",
     )
 
 
@@ -285,7 +274,6 @@ def main() -> None:
     for case in CASES[:1] if options.quick else CASES:
         report["cases"].append(race(all_of_them, case, rounds))
         harness.say(report["cases"][-1])
-    report["peak_mb"] = {e: harness.apart(peak_memory, {"engine": e}) for e in engines}
     report |= costs(engines, options.quick)
     harness.save(options.out / "cpu.json", report)
     harness.publish(options.out / "cpu.md", table(report), draw(report))

@@ -105,12 +105,11 @@ def peak_megabytes() -> float:
     return next(int(x.split()[1]) / 1024 for x in lines if x.startswith("VmHWM"))
 
 
-def apart(function: Callable[..., Any], arguments: Row, **environment: str) -> Any:
+def apart(function: Callable[..., Any], arguments: Row) -> Any:
     """Call a benchmark's function in a process of its own; its result is what JSON can hold."""
     name = f"{Path(function.__code__.co_filename).stem}.{function.__name__}"
     command = [sys.executable, __file__, name, json.dumps(arguments)]
-    environment = os.environ | environment
-    run = subprocess.run(command, capture_output=True, text=True, env=environment)
+    run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(f"{name}: exit status {run.returncode}\n{run.stderr}")
     return json.loads(run.stdout.splitlines()[-1])

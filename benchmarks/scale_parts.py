@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import Row, make, peak_megabytes
+from classification_methods import METHODS
+from harness import Row, peak_megabytes
 
 import rescntk as rk
 from rescntk import regression
@@ -111,26 +112,17 @@ def full(kernel: list[Any], n: int, n_test: int) -> Row:
 
 
 def minirocket(n: int, n_test: int) -> Row:
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     X, y, Z, truth = problem(n, n_test)
-
-    def model() -> Any:
-        rocket = "aeon.transformations.collection.convolution_based.MiniRocket"
-        ridge = make("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
-        features = make(rocket, random_state=0, n_jobs=-1)
-        return make_pipeline(features, StandardScaler(with_mean=False), ridge)
-
-    model().fit(X[:50], y[:50])  # compiled before the clock runs
+    model = METHODS["MiniRocket"]
+    model(0).fit(X[:50], y[:50])  # compiled before the clock runs
     start = clock()
-    fitted = model().fit(X, y)
+    fitted = model(0).fit(X, y)
     seconds = clock() - start
     return {"seconds": seconds} | outcome(fitted.predict(Z), truth)
 
 
 def classifier(n: int, landmarks: int | str, n_test: int = 1000) -> Row:
-    """Our classifier with four passes, all that 20 000 signals get, on 100 time points."""
+    """Our classifier with effort "fast", on 100 time points."""
     from rescntk.learn import ResidualKernelClassifier
 
     X, y, Z, truth = problem(n, n_test)

@@ -110,7 +110,7 @@ def tables(report: Row) -> str:
         f"of processor time for an entry, a pixel pair of two signals; medians of "
         f"{report['rounds']} interleaved rounds.",
         harness.table(header, costs, left=(0, 2)),
-        "Accuracy on the test signals, and seconds of processor time to fit and to predict. "
+        "Accuracy on the test signals, and processor seconds to fit and to predict (Intel Xeon). "
         'rescntk: ResidualKernelClassifier(effort="fast", head="gap"), whose kernels leave-one-out '
         "errors weight. Other methods have own lengths.",
         harness.table(

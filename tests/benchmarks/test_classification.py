@@ -1,8 +1,4 @@
-"""The classification benchmark: equal signals for all methods, fair seconds."""
-
-import os
-import subprocess
-import sys
+"""The classification benchmark: equal signals for all methods, fair seconds, kernels of others."""
 
 import numpy as np
 import pytest
@@ -12,8 +8,6 @@ import classification
 import classification_methods
 import harness
 from classification_methods import draw_signals
-
-from tests.benchmarks.conftest import BENCHMARKS
 
 pytestmark = pytest.mark.slow
 
@@ -47,55 +41,21 @@ def test_results_survive_the_file(tmp_path):
     assert harness.read(tmp_path / "none.csv") == []
 
 
-SIGNALS = np.random.default_rng(0).standard_normal((12, 1, 20)), np.repeat(["a", "b"], 6)
+def test_seconds_and_rows_that_are_kept(tmp_path, monkeypatch):
+    pytest.importorskip("aeon")
+    given = classification.accuracy, ["ridge, flat"], ("GunPoint", "ACSF1")
+    rows = classification.gather(tmp_path / "results.csv", *given)
+    assert [row["set"] for row in rows] == ["GunPoint", "ACSF1"] and rows[0]["seconds"] > 0
+    monkeypatch.setattr(harness, "apart", None)  # what is in the file is kept
+    again = classification.gather(tmp_path / "results.csv", *given)
+    assert [row["set"] for row in again] == ["GunPoint", "ACSF1"]
 
 
-COMPILING = """
-import os, time, numpy as np
-from pathlib import Path
-
-def compiled():
-    code = Path(os.environ["NUMBA_CACHE_DIR"], "code")
-    if not code.exists():
-        time.sleep(2)
-        code.touch()
-
-class ResidualKernelClassifier:
-    def fit(self, X, y):
-        return self
-
-    def predict(self, Z):
-        compiled()
-        return np.array(["a" if z.mean() > 0.5 else "b" for z in Z])
-"""
-"""A stand-in for our classifier that seems to compile into the cache, and for seconds."""
-
-
-def test_the_first_process_alone_compiles(tmp_path, monkeypatch):
-    """The first process compiles into an empty cache; cold seconds come from the second one."""
-    package = tmp_path / "stand-in" / "rescntk"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "learn.py").write_text(COMPILING)
-    monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    monkeypatch.setattr(classification, "signals", lambda name: SIGNALS * 2)
-    path, sets = tmp_path / "results.csv", ("GunPoint", "ItalyPowerDemand")
-    one, two = classification.gather(str(tmp_path), path, False, ["rescntk"], sets)
-    assert one["first_seconds"] is None
-    assert two["first_seconds"] > two["cold_seconds"] > two["warm_seconds"] > 0
-    monkeypatch.setattr(classification, "measured", None)  # what is in the file is kept
-    again = classification.gather(str(tmp_path), path, False, ["rescntk"], sets)
-    assert [row["set"] for row in again] == list(sets)
-
-
-def test_workers_do_not_import_what_only_reads(tmp_path):
-    """Reading the sets takes aeon, whose import must not count as anybody's time."""
-    path = str(tmp_path / "set.npz")
-    np.savez(path, *SIGNALS * 2)
-    script = (
-        f"import sys, classification as c; c.cold('ridge, flat', {path!r}); "
-        "sys.exit(any(name.split('.')[0] in ('aeon', 'rescntk') for name in sys.modules))"
-    )
-    environment = dict(os.environ) | {"BENCHMARK_START": "0"}
-    run = subprocess.run([sys.executable, "-c", script], cwd=BENCHMARKS, env=environment)
-    assert run.returncode == 0
+def test_the_kernels_of_other_people():
+    """Equal points: the number of alignments. Steps along two axes, in one order or in two."""
+    points = np.zeros((5, 1))
+    alignments = np.exp(classification_methods.alignment_logarithm(points, points[:4]))
+    assert alignments == pytest.approx(129)  # Delannoy's number of 4 and 3
+    x, bessel = np.repeat(np.eye(2), 64, axis=0) / 64, np.i0(2.0)
+    for z, value in ((x, bessel**2), (x[::-1], 2 * bessel - 1)):  # of the series of signatures
+        assert classification_methods.signature_kernel(x, z) == pytest.approx(value, rel=1e-3)

@@ -9,19 +9,20 @@ for name in ("zarr", "distributed", "aeon", "sklearn"):
 import scale  # noqa: E402
 import scale_parts  # noqa: E402
 import scale_report  # noqa: E402
+from classification_methods import on_flat  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
 
 def flat(random_state, n_jobs):
     """Return a stand-in for MiniRocket, which takes 20 seconds to compile."""
-    from sklearn.preprocessing import FunctionTransformer
+    from sklearn.linear_model import RidgeClassifier
 
-    return FunctionTransformer(lambda X: X.reshape(len(X), -1))
+    return on_flat(RidgeClassifier())
 
 
 def test_every_part_runs_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("aeon.transformations.collection.convolution_based.MiniRocket", flat)
+    monkeypatch.setattr("aeon.classification.convolution_based.MiniRocketClassifier", flat)
     report = scale.main(["--quick", "--out", str(tmp_path)])
     assert {row["part"] for row in report["rows"]} == set(scale_parts.PARTS) - {"classifier"}
     assert not [row for row in report["rows"] if "error" in row]
