@@ -389,14 +389,17 @@ class Scaling:
             for kind, value in values.items():
                 value[t] += (scale if kind == "gpk" else tangent) * linear
 
-    def finish(self, value: Array, symmetric: bool) -> None:
-        """Correct results (depths, left, right case, …) in place; mirror them if symmetric."""
+    def finish(self, value: Array, symmetric: bool, terms: int = 1) -> None:
+        """Correct results (depths, left, right case, …) in place; mirror them if symmetric.
+
+        Results are divided by a number of `terms`.
+        """
         for i in range(1, value.shape[1] if symmetric else 0):
             column = value[:, :i, i]
             # For pixel pairs, (z, x) at (j', j) is (x, z) at (j, j').
             value[:, i, :i] = column.swapaxes(-1, -2) if value.ndim == 5 else column
         for t, depth in enumerate(self.depths):
-            value[t] *= self.correction(depth)
+            value[t] *= self.correction(depth) / terms
 
     def scaled(
         self,

@@ -195,7 +195,10 @@ class KernelCall:
             factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, *powers)]
             factor = factors[0] * factors[1] * self.network.readout_scale
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
-            return cast(Array, xp.ldexp(values * factor, exponents))
+            # One product for each number; `ldexp` costs ten, and is called for extreme scales.
+            power = xp.clip(exponents, -900, 900)
+            result, rest = values * xp.ldexp(factor, power), exponents - power
+            return cast(Array, xp.ldexp(result, rest) if xp is not np or rest.any() else result)
 
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 

@@ -113,8 +113,8 @@ class Results(NamedTuple):
 
     pixels: np.ndarray
     """(kind, depth, left case, right case, j, j'): the kernels of all signals at all pixel pairs,
-    for the head "pixels". For shares j' is the grid of the sums over rows, 0 at first; where each
-    case has one row there is no sum, and one number."""
+    for the head "pixels". For shares j' is the grid of the sums over rows, 0 at first, of the
+    cases of a task; where each case has one row there is no sum, but one number, of all signals."""
 
     first_left: int
     first_right: int  # where the first left and the first right case stand in `pixels`
@@ -147,6 +147,7 @@ class Places(NamedTuple):
     linear_box: int  # ring of F⁰, and its sums over the inner filter's windows
     doubt: int  # sums of E over the layers
     room2: int  # scratch space of another filter
+    lines: int  # D and the tangent kernel of some lines of a branch of images (`sums.sum_lines`)
     squares: int  # rings of the squared distances of the input's pixels, of `several` cases
     left_units: int
     right_units: int  # û of each channel of the left and of the right case
@@ -182,7 +183,7 @@ class LeftPixels(NamedTuple):
     input_inverse: int
     root: int
     inverse: int  # places of √(q/2) and 1/√q of the input, and of the layer
-    single: bool  # one number for a pixel: vectors then do not reach across pixels
+    pixels: int  # pixels of a vector, with one number each; 0 where tables have one for each row
 
 
 class Taps(NamedTuple):

@@ -80,6 +80,8 @@ class NumbaRun:
         net, head = request.network, request.head
         self.request, self.plan, self.scaling = request, plan, plan.scaling(plan.longest)
         self.has_pixels, self.shares = head == "pixels", request.shares
+        # The loops write to `values` themselves: pixel pairs, and shares that are no sums.
+        self.direct = self.has_pixels or (self.shares and not plan.all_offsets)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
         self.constants = Constants(
             self._layers(),
@@ -142,7 +144,7 @@ class NumbaRun:
             self.values[:, :, i, k] = kernels
             if plan.symmetric:
                 self.values[:, :, k, i] = kernels
-        elif not self.has_pixels:
+        elif not self.direct:
             self.values[:, :, left.cases, right.cases] = kernels
         return int(np.count_nonzero(needed))
 
@@ -160,7 +162,7 @@ class NumbaRun:
 
         With `shift`, the left case i with the right case k is needed where i ≤ k + shift alone;
         with `only_diagonal`, where i = k. Other pairs may be incomplete.
-        Kernels of all pixel pairs are written to `values`, and a view of it is returned.
+        If `direct`, kernels are written to `values`, and a view of it is returned.
         """
         n, m = len(left), len(right)
         shift = n if shift is None else shift
@@ -170,8 +172,10 @@ class NumbaRun:
         group = self.plan.row_group(longest, group_rows)
         number = left.left_cases(segments[0]).length
         lengths = left.lengths[np.unique(number, return_index=True)[1]]
-        pixels = self.values if self.has_pixels else np.zeros((0,) * 6)
-        first = (left.cases.start, right.cases.start) if self.has_pixels else (0, 0)
+        pixels, first = np.zeros((0,) * 6), (0, 0)
+        if self.direct:
+            pixels = self.values if self.has_pixels else self.values[..., None]
+            first = left.cases.start, right.cases.start
         length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
         most = np.minimum(left.cancelled[:, None], right.cancelled)
@@ -183,7 +187,7 @@ class NumbaRun:
                 left.packed("left"), right.packed("right"), left.left_cases(part), rights, None,
                 shift, only_diagonal, group, self.constants, self._of_segment(results, part),
             )  # fmt: skip
-        if self.has_pixels:
+        if self.direct:
             kernels = self.values[:, :, left.cases, right.cases]
         else:
             means = left.means_or_parts[:, :, None], right.means[:, None]
@@ -207,7 +211,7 @@ class NumbaRun:
         group_rows = self.plan.group_rows_of_deficits(
             int(offsets.sum()), segments[0].stop + margins
         )
-        shape = (1, len(rows), d, d) if self.has_pixels else (0,) * 4
+        shape = (1, len(rows), d, d if self.has_pixels else 1) if self.direct else (0,) * 4
         pixels = np.empty((len(self.kinds), self.plan.n_depths, *shape))
         unread = np.zeros((1, len(rows)))
         results = self._results(1, left_length, lengths, group_rows, unread, pixels, 0, 0)
@@ -220,8 +224,8 @@ class NumbaRun:
                 0, False, self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
             )  # fmt: skip
-        if self.has_pixels:
-            return pixels[:, :, 0]
+        if self.direct:
+            return pixels[:, :, 0] if self.has_pixels else pixels[:, :, 0, ..., 0]
         counts = self._pixel_pairs(left_length, lengths)
         means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
@@ -247,9 +251,8 @@ class NumbaRun:
             terms //= left[:, None]
         grids = np.array(exact_sum.grids(np, bounds, terms))
         shape = (len(self.kinds), depths, n, m)
-        if self.shares:
-            sums = len(grids) if self.plan.all_offsets else 1
-            pixels = np.zeros((*shape, int(left[0]), sums))
+        if self.shares and not self.direct:
+            pixels = np.zeros((*shape, int(left[0]), len(grids)))
         if self.has_pixels or self.shares:
             shape = (0,) * 4
         padded = rows + LINE_BYTES
@@ -298,8 +301,9 @@ class NumbaRun:
 
     def finish(self, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
         """Return the results with both triangles, and with constants corrected."""
+        terms = self.plan.longest if self.shares and self.direct else 1  # pixels of a mean
         for value in self.values:
-            self.scaling.finish(value, symmetric)
+            self.scaling.finish(value, symmetric, terms)
         by_kind = dict(zip(self.kinds, self.values, strict=True))
         ordered = {kind: by_kind[kind] for kind in self.request.kinds}
         return self.scaling.scaled(ordered, left, right)

@@ -90,7 +90,8 @@ def write_shares(
         stop = first + 1
         while stop < rows.number and rows.case[stop] == rows.case[first]:
             stop += 1
-        place = ((stored * depths + slot) * lefts + case) * rights + rows.case[first]
+        left, right = results.first_left + case, results.first_right + rows.case[first]
+        place = ((stored * depths + slot) * lefts + left) * rights + right
         place = (place * d + results.first_pixel) * parts
         if parts == 1:  # each case has one row
             for j in range(group.d):

@@ -437,7 +437,8 @@ class Plan:
         size, start = -(-pixels * rows // vector) * vector, self.halo * rows
         length = size + -(-2 * start // vector) * vector + 2 * vector
         room = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
-        numbers = [1, 1, 1, 1, room, 1, 1, 1, 1, 1, 1, room, several, channels, channels]
+        lines = 2 if self.width > 1 and not in_deficits else 0
+        numbers = [1, 1, 1, 1, room, *[1] * 6, room, lines, several, channels, channels]
         ends = np.cumsum([0, *numbers]) * length
         places = Places._make([*ends.tolist(), channels, several])
         tables = 2 * (self.depth + 1) + 4  # of the right cases in all layers, and of the left one

@@ -15,6 +15,7 @@ from ..signal_tables import SignalTables, read_input, signal_tables
 from .arguments import FlatTables, LeftCases, RowPlaces
 from .plan import Plan
 from .sums import filter_sum
+from .vectors import LINE_BYTES, VECTOR_BYTES
 
 Layout = Callable[[np.ndarray], np.ndarray]
 
@@ -185,8 +186,11 @@ class SignalBlock:
     def _pack(self, layout: str) -> FlatTables:
         if layout == "masses":
             return self._flat_tables(self._right_layout, *self._masses())
-        by_case = self._left_layout if layout == "left" else self._right_layout
-        return self._flat_tables(by_case, self._unit_vectors())
+        if layout == "right":
+            return self._flat_tables(self._right_layout, self._unit_vectors())
+        flat = self._flat_tables(self._left_layout, self._unit_vectors())
+        # The last vector of several pixels reaches beyond the last pixel.
+        return FlatTables(*[np.pad(table, (0, VECTOR_BYTES // LINE_BYTES)) for table in flat])
 
     def _unit_vectors(self) -> list[Array]:
         """Return û; or pixels' vectors, whose half squared distances are summed over a window."""

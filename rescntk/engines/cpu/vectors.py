@@ -366,3 +366,28 @@ def repeat_like(typing: Any, value: Any, kind: Any) -> Any:
         return _vectors(context, builder, kind, [sig.args[0]], args[:1])[0]
 
     return kind(value, kind), generate
+
+
+@intrinsic
+def repeat_each(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -> Any:
+    """Return a vector like `kind`, of equal stretches of `pixels` numbers from numbers[index:].
+
+    Each stretch fills whole lines.
+    """
+    lines = VECTOR_BYTES // LINE_BYTES
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        address, first, number = args[:3]
+        parts = []
+        for k in range(lines):
+            moved = builder.udiv(builder.mul(number, number.type(k)), number.type(lines))
+            value = builder.load(builder.gep(address, [builder.add(first, moved)]))
+            parts.append(_repeat(context, builder, VectorType(kind.scalar, LINE_BYTES), value))
+        while len(parts) > 1:
+            count = 2 * parts[0].type.count
+            both = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(count)))
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [builder.shuffle_vector(*pair, both) for pair in pairs]
+        return parts[0]
+
+    return kind(numbers, types.intp, types.intp, kind), generate
