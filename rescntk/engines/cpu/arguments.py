@@ -147,7 +147,6 @@ class Places(NamedTuple):
     linear_box: int  # ring of F⁰, and its sums over the inner filter's windows
     doubt: int  # sums of E over the layers
     room2: int  # scratch space of another filter
-    lines: int  # D and the tangent kernel of some lines of a branch of images (`sums.sum_lines`)
     squares: int  # rings of the squared distances of the input's pixels, of `several` cases
     left_units: int
     right_units: int  # û of each channel of the left and of the right case

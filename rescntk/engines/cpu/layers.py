@@ -17,9 +17,9 @@ from .. import polynomials
 from ..doubt import counted_doubt
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from . import vectors
-from .arguments import Constants, FilterSum, LeftCases, LeftPixels, RowGroup, Taps
+from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm, standing_in
-from .sums import Masses, add_compensated, box, merged_box, some_lines, sum_lines
+from .sums import Masses, add_compensated, box, merged_box
 from .vectors import (
     Numbers,
     Vector,
@@ -29,6 +29,7 @@ from .vectors import (
     floor,
     load,
     repeat_each,
+    repeat_each_half,
     repeat_like,
     sqrt,
     store,
@@ -110,6 +111,8 @@ def left_vector(
     numbers: Numbers, place: int, pixel: int, at: int, pixels: int, like: Vector
 ) -> Vector:
     """Return a vector of a left table (`LeftPixels`); `like` is any vector."""
+    if pixels > numbers.per_vector // numbers.per_line:
+        return repeat_each_half(numbers, place + pixel, pixels, like)
     if pixels > 0:
         return repeat_each(numbers, place + pixel, pixels, like)
     return load(numbers, place + at)
@@ -206,7 +209,7 @@ def add_square(total: Vector, unit: float, other: Vector) -> Vector:
 def write_own_squares(group: RowGroup, left: LeftPixels) -> None:
     """Write |u − v|² of the input's pixel vectors of one left case."""
     align_stack()
-    stretches, length, _ = pixel_loops(left, group)
+    stretches, length = pixel_loops(left, group)
     for stretch in range(stretches):
         for at in range(stretch * length, (stretch + 1) * length, group.memory.per_vector):
             half = half_square(group, left, -1.0, stretch * left.pixels, at)
@@ -217,44 +220,14 @@ def write_own_squares(group: RowGroup, left: LeftPixels) -> None:
 
 
 @compiled
-def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int, int]:
-    """Return the number of stretches of a quantity to pass, their length, and those of some lines.
+def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
+    """Return the number of stretches of a quantity to pass, and their length.
 
-    A stretch has the pixels of a vector, all of them where tables have one number for each row.
+    A stretch has the pixels of a vector, and all of them where tables have a number for each row.
     """
     if left.pixels == 0:
-        return 1, group.size, 1
-    length = left.pixels * group.rows
-    return -(-group.d // left.pixels), length, -(-some_lines(group) // length)
-
-
-@compiled
-def branch_places(
-    group: RowGroup, outer: FilterSum, at: int, masses: Masses | None
-) -> tuple[int, int]:  # fmt: skip
-    """Return the places of a branch's D and tangent kernel, before sums along lines, but for `at`.
-
-    Images have some lines at a time, which begin at the place `at` of a quantity.
-    """
-    places = group.places
-    if outer.line_steps == 0 or masses is not None:
-        return places.branch_distance + group.start, places.tangent_branch + group.start
-    return places.lines - at, places.lines + group.length - at
-
-
-@compiled
-def sum_branch_lines(
-    group: RowGroup, constants: Constants, layer: Any, begin: int, end: int, masses: Masses | None
-) -> None:  # fmt: skip
-    """Write a branch's sums along lines of images, those at the places `begin` … `end`."""
-    if masses is None:
-        places, outer, step = group.places, constants.outer, layer.outer_step
-        distance, tangent = branch_places(group, outer, 0, masses)
-        out = places.branch_distance + group.start
-        sum_lines(group, distance, out + begin, outer, step, end - begin)
-        if constants.ntk:
-            out = places.tangent_branch + group.start
-            sum_lines(group, tangent, out + begin, outer, step, end - begin)
+        return 1, group.size
+    return -(-group.d // left.pixels), left.pixels * group.rows
 
 
 @inlined_by_llvm
@@ -277,20 +250,20 @@ def correlate_distance(
 
 @inlined_by_llvm
 def write_branch(
-    memory: Numbers, place: int, K: int, features: Vector, root1: Vector, root2: Vector, w: Vector,
+    group: RowGroup, at: int, K: int, features: Vector, root1: Vector, root2: Vector, w: Vector,
     v: Vector, constants: Constants, layer: Any, masses: Masses | None,
 ) -> tuple[Vector, Vector]:  # fmt: skip
     """Write D_K (or u_K and u⁺_K), and K to the place `K` of `features`; return K and K̇."""
     half_g = root1 * root2
     branch = dual(half_g, w, v, layer, (constants.p, constants.r))
-    branch_distance = branch.deficit
+    branch_distance, place = branch.deficit, group.places.branch_distance + at
     if masses is None:
         h = root1 - root2
         branch_distance = layer.half_factor * (h * h) + branch_distance
     else:
-        store(memory, place + masses.opposite, branch.g * branch.one_plus_kappa1)
-    store(memory, place, branch_distance)
-    store(memory, K, layer.sum_scale * features + branch.K)
+        store(group.memory, place + masses.opposite, branch.g * branch.one_plus_kappa1)
+    store(group.memory, place, branch_distance)
+    store(group.memory, K, layer.sum_scale * features + branch.K)
     return branch.K, branch.K_dot
 
 
@@ -312,62 +285,57 @@ def first_layer(
     memory, places, layer = group.memory, group.places, constants.layers[1]
     K = places.features if constants.summed else places.K
     opposite, windowed, doubtful = constants.nearly_opposite, constants.window.size > 1, False
-    stretches, length, together = pixel_loops(left, group)
-    for first in range(0, stretches, together):
-        begin, last = first * length, min(first + together, stretches)
-        distance_out, tangent_out = branch_places(group, constants.outer, begin, masses)
-        for stretch in range(first, last):
-            pixel = stretch * left.pixels
-            for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
-                out = group.start + at
-                root2 = load(memory, right_input + at)
-                root1 = left_vector(left.roots, left.input, pixel, at, left.pixels, root2)
-                h = root1 - root2
-                if windowed:
-                    place = left.input_inverse
-                    inverse = left_vector(left.inverses, place, pixel, at, left.pixels, root2)
-                    inverse = inverse * load(memory, right_input + group.length + at)
-                    distance = box(memory, squares, at)
-                    w, v, some = correlate_distance(
-                        group, out, distance, root1, root2, inverse, layer
-                    )  # fmt: skip
-                    doubtful |= some
-                else:
-                    if places.several > 1:
-                        w = 0.5 * load(memory, squares.first + at)
-                    else:
-                        w = half_square(group, left, -1.0, pixel, at)
-                    v = 2.0 - w
-                    if any_negative(opposite - w):
-                        other = half_square(group, left, 1.0, pixel, at)
-                        v = where_less(opposite, w, other, v)
-                g = 2.0 * (root1 * root2)
-                gw = g * w
-                linear = g - gw
-                tangent = constants.initial * linear
-                features = 0.0 * w
-                if masses is None:
-                    store(memory, places.distance + out, h * h + gw)
-                else:
-                    store(memory, places.distance + out, gw)
-                    store(memory, places.distance + masses.opposite + out, g * v)
-                store(memory, places.linear + out, linear)
-                store(memory, places.features + out, features)
-                if constants.skip:
-                    store(memory, places.tangent + out, features)
-                else:
-                    store(memory, places.tangent + out, tangent)
-                root2 = load(memory, right_root + at)
-                root1 = left_vector(left.roots, left.root, pixel, at, left.pixels, root2)
-                rho = layer.one - w
-                K_value, K_dot = write_branch(
-                    memory, distance_out + at, K + out, features, root1, root2, w, v, constants,
-                    layer, masses,
+    stretches, length = pixel_loops(left, group)
+    for stretch in range(stretches):
+        pixel = stretch * left.pixels
+        for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
+            out = group.start + at
+            root2 = load(memory, right_input + at)
+            root1 = left_vector(left.roots, left.input, pixel, at, left.pixels, root2)
+            h = root1 - root2
+            if windowed:
+                place = left.input_inverse
+                inverse = left_vector(left.inverses, place, pixel, at, left.pixels, root2)
+                inverse = inverse * load(memory, right_input + group.length + at)
+                distance = box(memory, squares, at)
+                w, v, some = correlate_distance(
+                    group, out, distance, root1, root2, inverse, layer
                 )  # fmt: skip
-                tangent = tangent_g(tangent, root1 * root2, rho, layer)
-                tangent = tangent_branch(K_dot, K_value, tangent, layer)
-                store(memory, tangent_out + at, tangent)
-        sum_branch_lines(group, constants, layer, begin, last * length, masses)
+                doubtful |= some
+            else:
+                if places.several > 1:
+                    w = 0.5 * load(memory, squares.first + at)
+                else:
+                    w = half_square(group, left, -1.0, pixel, at)
+                v = 2.0 - w
+                if any_negative(opposite - w):
+                    other = half_square(group, left, 1.0, pixel, at)
+                    v = where_less(opposite, w, other, v)
+            g = 2.0 * (root1 * root2)
+            gw = g * w
+            linear = g - gw
+            tangent = constants.initial * linear
+            features = 0.0 * w
+            if masses is None:
+                store(memory, places.distance + out, h * h + gw)
+            else:
+                store(memory, places.distance + out, gw)
+                store(memory, places.distance + masses.opposite + out, g * v)
+            store(memory, places.linear + out, linear)
+            store(memory, places.features + out, features)
+            if constants.skip:
+                store(memory, places.tangent + out, features)
+            else:
+                store(memory, places.tangent + out, tangent)
+            root2 = load(memory, right_root + at)
+            root1 = left_vector(left.roots, left.root, pixel, at, left.pixels, root2)
+            rho = layer.one - w
+            K_value, K_dot = write_branch(
+                group, out, K + out, features, root1, root2, w, v, constants, layer, masses
+            )
+            tangent = tangent_g(tangent, root1 * root2, rho, layer)
+            tangent = tangent_branch(K_dot, K_value, tangent, layer)
+            store(memory, places.tangent_branch + out, tangent)
     return doubtful
 
 
@@ -388,41 +356,36 @@ def hidden_layer(
     ntk, with_linear = constants.ntk, constants.skip
     linear_scale = constants.initial * layer.linear_scale
     K = places.features if constants.summed else places.K
-    stretches, length, together = pixel_loops(left, group)
-    for first in range(0, stretches, together):
-        begin, last = first * length, min(first + together, stretches)
-        distance_out, tangent_out = branch_places(group, constants.outer, begin, masses)
-        for stretch in range(first, last):
-            pixel = stretch * left.pixels
-            for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
-                out = group.start + at
-                root2 = load(memory, right_root + at)
-                root1 = left_vector(left.roots, left.root, pixel, at, left.pixels, root2)
-                inverse = left_vector(left.inverses, left.inverse, pixel, at, left.pixels, root2)
-                inverse = inverse * load(memory, right_root + group.length + at)
-                if masses is None:
-                    distance = box(memory, distances, at)
-                    w, v, some = correlate_distance(
-                        group, out, distance, root1, root2, inverse, layer
-                    )  # fmt: skip
-                    doubtful |= some
-                else:
-                    merged = places.branch_distance + group.start
-                    deficit, opposite = merged_box(memory, distances, at, merged, masses)
-                    w, v = correlate(deficit, inverse), correlate(opposite, inverse)
-                rho = 1.0 - w
-                features = load(memory, K + out)
-                K_value, K_dot = write_branch(
-                    memory, distance_out + at, K + out, features, root1, root2, w, v, constants,
-                    layer, masses,
+    stretches, length = pixel_loops(left, group)
+    for stretch in range(stretches):
+        pixel = stretch * left.pixels
+        for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
+            out = group.start + at
+            root2 = load(memory, right_root + at)
+            root1 = left_vector(left.roots, left.root, pixel, at, left.pixels, root2)
+            inverse = left_vector(left.inverses, left.inverse, pixel, at, left.pixels, root2)
+            inverse = inverse * load(memory, right_root + group.length + at)
+            if masses is None:
+                distance = box(memory, distances, at)
+                w, v, some = correlate_distance(
+                    group, out, distance, root1, root2, inverse, layer
                 )  # fmt: skip
-                if ntk:
-                    tangent = box(memory, tangents, at)
-                    if with_linear:
-                        linear = load(memory, places.linear_box + out)
-                        tangent = linear_scale * linear + tangent
-                    tangent = tangent_g(tangent, root1 * root2, rho, layer)
-                    tangent = tangent_branch(K_dot, K_value, tangent, layer)
-                    store(memory, tangent_out + at, tangent)
-        sum_branch_lines(group, constants, layer, begin, last * length, masses)
+                doubtful |= some
+            else:
+                merged = places.branch_distance + group.start
+                deficit, opposite = merged_box(memory, distances, at, merged, masses)
+                w, v = correlate(deficit, inverse), correlate(opposite, inverse)
+            rho = 1.0 - w
+            features = load(memory, K + out)
+            K_value, K_dot = write_branch(
+                group, out, K + out, features, root1, root2, w, v, constants, layer, masses
+            )
+            if ntk:
+                tangent = box(memory, tangents, at)
+                if with_linear:
+                    linear = load(memory, places.linear_box + out)
+                    tangent = linear_scale * linear + tangent
+                tangent = tangent_g(tangent, root1 * root2, rho, layer)
+                tangent = tangent_branch(K_dot, K_value, tangent, layer)
+                store(memory, places.tangent_branch + out, tangent)
     return doubtful

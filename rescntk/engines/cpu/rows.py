@@ -17,7 +17,6 @@ from .sums import (
     Masses,
     add_branch,
     add_branch_deficit,
-    along_lines,
     fill_halo,
     gather_rows,
     moving_sum,
@@ -55,7 +54,7 @@ def left_pixels(
     table = lefts.first[case] * layers + first
     at = table + number * d
     pixels = max(1, memory.per_vector // group.rows)
-    if group.rows % memory.per_line == 0 and group.rows * pixels % memory.per_vector == 0:
+    if 2 * group.rows % memory.per_line == 0 and group.rows * pixels % memory.per_vector == 0:
         return LeftPixels(
             left.units, left.half_root, left.inverse, unit, d, table, table, at, at, pixels
         )
@@ -137,37 +136,28 @@ def pass_layers(
                 left_root + length, left_root, left_root + length, 0,
             )  # fmt: skip
         if number == 1:
-            squares = along_lines(group, squares, constants.window, 1, places.room1)
             taps = moving_sum(group, squares, constants.window, 1, places.room1)
             doubtful |= first_layer(
                 group, pixels, right_input, right_root, taps, constants, masses
             )  # fmt: skip
         else:
             if with_linear and step != boxed:
-                ring = along_lines(group, places.linear, inner, step, places.tangent_branch)
-                taps = moving_sum(group, ring, inner, step, places.room2)
+                taps = moving_sum(group, places.linear, inner, step, places.room2)
                 write_box(memory, taps, places.linear_box + group.start, group.size)
                 boxed = step
-            ring, tangent_ring = places.room1, places.room2
-            if sides is not None or inner.line_steps == 0:
-                ring = state
-                tangent_ring = along_lines(group, places.tangent, inner, step, places.room2)
-            taps = moving_sum(group, ring, inner, step, places.room1, masses)
+            taps = moving_sum(group, state, inner, step, places.room1, masses)
             tangents = taps
             if ntk:
-                tangents = moving_sum(group, tangent_ring, inner, step, places.room2)
+                tangents = moving_sum(group, places.tangent, inner, step, places.room2)
             doubtful |= hidden_layer(
                 group, pixels, right_root, taps, tangents, constants, layer, masses
             )  # fmt: skip
         group = shortened(group, layer.outer_step * (outer.size // 2))
-        step, next_step, branch = layer.outer_step, -1, places.tangent_branch
         if with_features and (constants.skip or slot >= 0):
-            ring = along_lines(group, places.K, outer, step, places.room1)
-            add_branch(group, places.features, ring, outer, layer, inner, -1, 0)
+            add_branch(group, places.features, places.K, outer, layer)
         if sides is None:
             if number < depth:
-                next_step, ring = constants.layers[number + 1].inner_step, places.branch_distance
-                add_branch(group, state, ring, outer, layer, inner, next_step, places.room1)
+                add_branch(group, state, places.branch_distance, outer, layer)
         else:
             for side in sides:
                 tables, first = side.tables, (number - 1) * outer.pieces
@@ -175,10 +165,8 @@ def pass_layers(
                 gather_masses(whole, other_state, tables.features, number, 1, side)
             add_branch_deficit(group, state, other_state, outer, layer, outer_masses)
             state, other_state = other_state, state
-            branch = along_lines(group, branch, outer, step, places.room2)
         if ntk:
-            room = places.room2
-            add_branch(group, places.tangent, branch, outer, layer, inner, next_step, room)
+            add_branch(group, places.tangent, places.tangent_branch, outer, layer)
         if slot >= 0:
             write_results(central, rows, case, slot, constants, results, layer)
     if doubtful:

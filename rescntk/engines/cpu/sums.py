@@ -204,17 +204,15 @@ def moving_sum(
 ) -> Taps:  # fmt: skip
     """Return three places whose sum is the sum over a filter's taps, `step` pixels apart.
 
-    `room` is scratch space of `pieces` quantities. Of images, the ring has sums along lines
-    (`sum_lines`), and `room` is used behind its first quantity. With `masses`, of the ring and of
-    the pieces in `room`, numbers are deficits, and sums are merges (`merged_box`).
+    `room` is scratch space of `pieces` quantities. With `masses`, of the ring and of the pieces
+    in `room`, numbers are deficits, and sums are merges (`merged_box`).
     """
     last = ring + group.start
     if window.size == 1:
         return Taps(last, last, last, True)
     if window.line_steps > 0:
-        if masses is not None:
-            merge_lines(group, ring + group.start, window, step, room + group.start, masses)
-            ring = room + (window.line_steps - 1) * group.length
+        sum_lines(group, ring, window, step, room, masses)
+        ring = room + (window.line_steps - 1) * group.length
         step = ((step - 1) % (group.d // group.width) + 1) * group.width
     fill_halo(group, ring, step * (window.size // 2))
     if masses is not None:
@@ -237,69 +235,40 @@ def moving_sum(
 
 
 @compiled
-def some_lines(group: RowGroup) -> int:
-    """Return the numbers of as few lines of images as fill vectors; of signals all numbers."""
-    line, vector = group.width * group.rows, group.memory.per_vector
-    several = line * (vector // group.memory.per_line)
-    while group.width > 1 and several // 2 >= line and several // 2 % vector == 0:
-        several //= 2
-    return several if group.width > 1 and several % vector == 0 else group.size
-
-
-@compiled
 def sum_lines(
-    group: RowGroup, lines: int, out: int, window: FilterSum, step: int, size: int
-) -> None:
-    """Write sums along lines of images, closed to rings, to `out`; the lines have `size` numbers.
+    group: RowGroup, ring: int, window: FilterSum, step: int, room: int, masses: Masses | None
+) -> None:  # fmt: skip
+    """Write sums along lines, closed to rings, to the place of the last of these steps in `room`.
 
-    Lines begin at the place `lines`. Written soon after the lines, sums find them in the
-    first-level cache.
+    With `masses`, the sums of the other steps are written too.
     """
     memory, rows, width, last = group.memory, group.rows, group.width, window.line_steps
-    step = step % width
-    number = size // (width * rows) if last > 0 else 0
-    for line in range(0, number * width * rows, width * rows):
+    ring, room, step = ring + group.start, room + group.start, step % width
+    for line in range(0, group.d, width):
         x = 0
         while x < width:
             # Pixels between the line's ends have all taps on the line, and are passed at once.
             inside = last * step <= x < width - last * step
-            pixels, begin = width - 2 * last * step if inside else 1, lines + line
-            for at in range(0, pixels * rows, memory.per_vector):
-                total = load(memory, begin + x * rows + at)
+            size = (width - 2 * last * step if inside else 1) * rows
+            begin, out = ring + line * rows, room + (line + x) * rows
+            middle = begin + x * rows
+            if masses is None:
+                for at in range(0, size, memory.per_vector):
+                    total = load(memory, middle + at)
+                    for k in range(1, last + 1):
+                        one = around(x - k * step, width) * rows
+                        two = around(x + k * step, width) * rows
+                        pair = load(memory, begin + one + at) + load(memory, begin + two + at)
+                        total = total + pair
+                    store(memory, out + (last - 1) * group.length + at, total)
+            else:
                 for k in range(1, last + 1):
                     one = around(x - k * step, width) * rows
                     two = around(x + k * step, width) * rows
-                    pair = load(memory, begin + one + at) + load(memory, begin + two + at)
-                    total = total + pair
-                store(memory, out + line + x * rows + at, total)
-            x += pixels
-
-
-@compiled
-def along_lines(group: RowGroup, ring: int, window: FilterSum, step: int, room: int) -> int:
-    """Return the place of a ring's sums along lines, at `room`; of signals the ring's own place."""
-    if window.line_steps == 0:
-        return ring
-    sum_lines(group, ring + group.start, room + group.start, window, step, group.size)
-    return room
-
-
-@compiled
-def merge_lines(
-    group: RowGroup, ring: int, window: FilterSum, step: int, room: int, masses: Masses
-) -> None:
-    """Write deficits merged along lines, closed to rings, to `room`, a quantity for each step."""
-    memory, rows, width, step = group.memory, group.rows, group.width, step % group.width
-    for line in range(0, group.d, width):
-        for x in range(width):
-            begin, out = ring + line * rows, room + (line + x) * rows
-            middle = begin + x * rows
-            for k in range(1, window.line_steps + 1):
-                one = around(x - k * step, width) * rows
-                two = around(x + k * step, width) * rows
-                taps = Taps(middle, begin + one, begin + two, False)
-                middle = out + (k - 1) * group.length
-                write_box(memory, taps, middle, rows, masses)
+                    taps = Taps(middle, begin + one, begin + two, False)
+                    middle = out + (k - 1) * group.length
+                    write_box(memory, taps, middle, size, masses)
+            x += size // rows
 
 
 @compiled
@@ -376,25 +345,13 @@ def load_taps(memory: Numbers, taps: Taps, at: int) -> tuple[Vector, Vector, Vec
 
 
 @inlined_by_llvm
-def add_branch(
-    group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any, inner: FilterSum,
-    next_step: int, room: int,
-) -> None:  # fmt: skip
-    """state ← skip_scale · state + box(branch), of two rings; the branch has sums along lines.
-
-    The state's sums along lines for the next layer's filter `inner`, of step `next_step`, are
-    written to `room`, unless the step is −1.
-    """
-    memory, state, room, size = group.memory, state + group.start, room + group.start, group.size
+def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any) -> None:
+    """state ← skip_scale · state + box(branch), of two rings."""
+    memory, state = group.memory, state + group.start
     taps = moving_sum(group, branch, outer, layer.outer_step, group.places.room1)
-    together = some_lines(group)
-    for begin in range(0, size, together):
-        end = min(begin + together, size)
-        for at in range(begin, end, memory.per_vector):
-            branch_sum = box(memory, taps, at)
-            store(memory, state + at, add(load(memory, state + at), branch_sum, layer.skip_scale))
-        if next_step >= 0:
-            sum_lines(group, state + begin, room + begin, inner, next_step, end - begin)
+    for at in range(0, group.size, memory.per_vector):
+        branch_sum = box(memory, taps, at)
+        store(memory, state + at, add(load(memory, state + at), branch_sum, layer.skip_scale))
 
 
 @compiled

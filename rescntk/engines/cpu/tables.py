@@ -189,8 +189,8 @@ class SignalBlock:
         if layout == "right":
             return self._flat_tables(self._right_layout, self._unit_vectors())
         flat = self._flat_tables(self._left_layout, self._unit_vectors())
-        # The last vector of several pixels reaches beyond the last pixel.
-        return FlatTables(*[np.pad(table, (0, VECTOR_BYTES // LINE_BYTES)) for table in flat])
+        behind = 2 * VECTOR_BYTES // LINE_BYTES  # vectors of several pixels go beyond the last one
+        return FlatTables(*[np.pad(table, (0, behind)) for table in flat])
 
     def _unit_vectors(self) -> list[Array]:
         """Return û; or pixels' vectors, whose half squared distances are summed over a window."""

@@ -368,26 +368,34 @@ def repeat_like(typing: Any, value: Any, kind: Any) -> Any:
     return kind(value, kind), generate
 
 
-@intrinsic
-def repeat_each(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -> Any:
-    """Return a vector like `kind`, of equal stretches of `pixels` numbers from numbers[index:].
-
-    Each stretch fills whole lines.
-    """
-    lines = VECTOR_BYTES // LINE_BYTES
+def _repeat_each(parts: int, numbers: Any, kind: Any) -> Any:
+    """Return the signature and the code of `repeat_each`, of stretches made of 1/`parts` vectors."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        address, first, number = args[:3]
-        parts = []
-        for k in range(lines):
-            moved = builder.udiv(builder.mul(number, number.type(k)), number.type(lines))
+        address, first, pixels = args[:3]
+        part = VectorType(kind.scalar, VECTOR_BYTES // parts)
+        found = []
+        for k in range(parts):
+            moved = builder.udiv(builder.mul(pixels, pixels.type(k)), pixels.type(parts))
             value = builder.load(builder.gep(address, [builder.add(first, moved)]))
-            parts.append(_repeat(context, builder, VectorType(kind.scalar, LINE_BYTES), value))
-        while len(parts) > 1:
-            count = 2 * parts[0].type.count
+            found.append(_repeat(context, builder, part, value))
+        while len(found) > 1:
+            count = 2 * found[0].type.count
             both = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(count)))
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [builder.shuffle_vector(*pair, both) for pair in pairs]
-        return parts[0]
+            pairs = zip(found[::2], found[1::2], strict=True)
+            found = [builder.shuffle_vector(*pair, both) for pair in pairs]
+        return found[0]
 
     return kind(numbers, types.intp, types.intp, kind), generate
+
+
+@intrinsic
+def repeat_each(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -> Any:
+    """Return a vector like `kind`: `pixels` numbers from numbers[index:], in stretches of lines."""
+    return _repeat_each(VECTOR_BYTES // LINE_BYTES, numbers, kind)
+
+
+@intrinsic
+def repeat_each_half(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -> Any:
+    """Return the same in stretches of half a line."""
+    return _repeat_each(2 * VECTOR_BYTES // LINE_BYTES, numbers, kind)
