@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -98,8 +98,9 @@ class KernelCall:
         threads = None if threads is None else check_depth(threads, "threads")
         ladder = tuple(sorted(set(self.depths)))
         self.order = [ladder.index(depth) for depth in self.depths]
-        self.in_place = self.depths == ladder and self.dtype == np.float64
-        copied = 0 if self.in_place else self.dtype.itemsize * len(self.order)
+        self.in_place = self.depths == ladder
+        as_float64 = self.in_place and self.dtype == np.float64
+        copied = 0 if as_float64 else self.dtype.itemsize * len(self.order)
         # Networks that are not homogeneous lose digits of small and of deep kernels: their rows
         # are float64 always (docs/theory/erf.md).
         working = self.dtype.name if activation_of(network).homogeneous else "float64"
@@ -187,7 +188,7 @@ class KernelCall:
         cases = (*shape[:2], *[1] * (len(shape) - 2))
         (a, a_power), (b, b_power) = xp.frexp(left), xp.frexp(right)
 
-        def scale(t: int, values: Array, piece: tuple[slice, ...]) -> Array:
+        def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             powers = [
                 power + (more if isinstance(more, int) else more.reshape(power.shape))
                 for power, more in zip((a_power, b_power), scaled.powers(kind, t), strict=True)
@@ -195,10 +196,11 @@ class KernelCall:
             factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, *powers)]
             factor = factors[0] * factors[1] * self.network.readout_scale
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
-            # One product for each number; `ldexp` costs ten, and is called for extreme scales.
-            power = xp.clip(exponents, -900, 900)
-            result, rest = values * xp.ldexp(factor, power), exponents - power
-            return cast(Array, xp.ldexp(result, rest) if xp is not np or rest.any() else result)
+            most = 0.8 * np.finfo(values.dtype).maxexp
+            if xp is np and abs(exponents).max() < most:  # `ldexp` takes the time of ten products
+                np.multiply(values, np.ldexp(factor, exponents).astype(values.dtype), out=out)
+            else:
+                out[...] = xp.ldexp(values * factor, exponents)
 
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
@@ -208,9 +210,9 @@ class KernelCall:
         `own` and `other` are the kernels K(x,x) and K(z,z) without their scales, (depths, cases).
         """
 
-        def correlate(t: int, values: Array, piece: tuple[slice, ...]) -> Array:
+        def correlate(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             rows, columns = (*piece, slice(None))[:2]  # shares have the axis (j,) behind
-            return correlation(values.T, other[t][columns], own[t][rows]).T
+            out[...] = correlation(values.T, other[t][columns], own[t][rows]).T
 
         xp = array_module(own)
         finite = xp.isfinite(own).all() & xp.isfinite(other).all()
@@ -220,18 +222,18 @@ class KernelCall:
         self,
         scaled: ScaledKernel,
         kind: str,
-        formula: Callable[[int, Array, tuple[slice, ...]], Array],
+        formula: Callable[[int, Array, tuple[slice, ...], Array], None],
         remedy: str = "",
         finite: Any = True,
     ) -> Array:
-        """Return a formula of depth, values and their index; `remedy` ends the OverflowError.
+        """Return what a formula of depth, values and index writes; `remedy` ends the OverflowError.
 
         The values leave `scaled`, and are changed in place where possible.
         """
         values = scaled.values.pop(kind)
         xp, shape = array_module(values), values.shape[1:]
         result = values
-        if not self.in_place:
+        if not self.in_place or values.dtype != self.dtype:
             result = xp.empty((len(self.order), *shape), dtype=self.dtype)
         # Each piece costs a device several launches of a kernel: it gets at most about 64 pieces.
         most = _PIECE if xp is np else max(_PIECE, math.prod(shape) // 64)
@@ -239,7 +241,7 @@ class KernelCall:
             for piece in _cut(shape, most):
                 new = result[k][piece]
                 with np.errstate(all="ignore"):  # infinite values are reported below
-                    new[...] = formula(t, values[t][piece], piece)
+                    formula(t, values[t][piece], piece, new)
                 finite = xp.isfinite(new).all() & finite
         if not bool(finite):
             raise OverflowError(

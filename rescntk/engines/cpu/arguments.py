@@ -105,20 +105,23 @@ class RowPlaces(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Arrays that the loops write to, and how they sum; float64."""
+    """Arrays that the loops write to, and how they sum; float64 but for `values`."""
 
     sums: np.ndarray
     """(grid, kind, depth, left case, right case): the parts of sums over pixels on each grid
     (exact_sum.py), 0 at first. For the head "equivariant" the first part is the kernel."""
 
-    pixels: np.ndarray
-    """(kind, depth, left case, right case, j, j'): the kernels of all signals at all pixel pairs,
-    for the head "pixels". For shares j' is the grid of the sums over rows, 0 at first, of the
-    cases of a task; where each case has one row there is no sum, but one number, of all signals."""
+    shares: np.ndarray
+    """(kind, depth, left case, right case, j, grid): sums over rows at each pixel, 0 at first."""
+
+    values: np.ndarray
+    """(kind, depth, left case, right case, j, j'), of all signals, in the working precision: the
+    kernels at all pixel pairs, for the head "pixels". The axis j' is 1 for shares of cases that
+    have one row each, which are no sums."""
 
     first_left: int
-    first_right: int  # where the first left and the first right case stand in `pixels`
-    first_pixel: int  # where the first pixel of a row stands in shares
+    first_right: int  # where the first left and the first right case stand in `values`
+    first_pixel: int  # where the first pixel of a row stands in `shares` and `values`
     doubt: np.ndarray  # (left case, right case): weighted sums of the E of doubtful pixel pairs
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)

@@ -102,9 +102,11 @@ class NumbaRun:
         # Windows are channels.
         self.constants_of_deficits = self.constants._replace(window=filter_sum(1))
         self._weights = self.scaling.doubt_weights()
+        self._no_values = np.zeros((0,) * 6, plan.dtype)
         shape = (len(self.kinds), plan.n_depths, n, m)
         axes = 2 if self.has_pixels else int(self.shares)
-        self.values = np.zeros((*shape, *[int(plan.rows[0])] * axes))
+        dtype = plan.dtype if self.direct else np.float64
+        self.values = np.zeros((*shape, *[int(plan.rows[0])] * axes), dtype)
 
     def _layers(self) -> np.ndarray:
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
@@ -172,15 +174,15 @@ class NumbaRun:
         group = self.plan.row_group(longest, group_rows)
         number = left.left_cases(segments[0]).length
         lengths = left.lengths[np.unique(number, return_index=True)[1]]
-        pixels, first = np.zeros((0,) * 6), (0, 0)
+        values, first = self._no_values, (0, 0)
         if self.direct:
-            pixels = self.values if self.has_pixels else self.values[..., None]
+            values = self.values if self.has_pixels else self.values[..., None]
             first = left.cases.start, right.cases.start
         length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
         most = np.minimum(left.cancelled[:, None], right.cancelled)
         most = most * self.scaling.allowed_doubt(pairs)
-        results = self._results(n, lengths, right.lengths, group_rows, most, pixels, *first)
+        results = self._results(n, lengths, right.lengths, group_rows, most, values, *first)
         for part in segments:
             rights = right.rows(np.arange(m), offsets, group_rows, part.start)
             compute(
@@ -211,10 +213,11 @@ class NumbaRun:
         group_rows = self.plan.group_rows_of_deficits(
             int(offsets.sum()), segments[0].stop + margins
         )
-        shape = (1, len(rows), d, d if self.has_pixels else 1) if self.direct else (0,) * 4
-        pixels = np.empty((len(self.kinds), self.plan.n_depths, *shape))
-        unread = np.zeros((1, len(rows)))
-        results = self._results(1, left_length, lengths, group_rows, unread, pixels, 0, 0)
+        values, unread = self._no_values, np.zeros((1, len(rows)))
+        if self.direct:
+            shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
+            values = np.empty((*shape, d if self.has_pixels else 1), self.plan.dtype)
+        results = self._results(1, left_length, lengths, group_rows, unread, values, 0, 0)
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
@@ -225,19 +228,19 @@ class NumbaRun:
                 self.constants_of_deficits, self._of_segment(results, part),
             )  # fmt: skip
         if self.direct:
-            return pixels[:, :, 0] if self.has_pixels else pixels[:, :, 0, ..., 0]
+            return values[:, :, 0] if self.has_pixels else values[:, :, 0, ..., 0]
         counts = self._pixel_pairs(left_length, lengths)
         means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
 
     def _results(
         self, n: int, left: np.ndarray, right: np.ndarray, rows: int, most_doubt: np.ndarray,
-        pixels: np.ndarray, *at: int,
+        values: np.ndarray, *at: int,
     ) -> Results:  # fmt: skip
         """Return arrays for `n` left cases, of the different lengths `left`, with right cases.
 
         `right` are the lengths of all right cases, and `rows` the rows of a group. `at` are the
-        places of the first left and the first right case in `pixels`.
+        places of the first left and the first right case in `values`.
         """
         m, depths = len(right), self.plan.n_depths
         lengths, places = np.unique(right, return_inverse=True)
@@ -251,14 +254,16 @@ class NumbaRun:
             terms //= left[:, None]
         grids = np.array(exact_sum.grids(np, bounds, terms))
         shape = (len(self.kinds), depths, n, m)
+        shares = np.zeros((0,) * 6)
         if self.shares and not self.direct:
-            pixels = np.zeros((*shape, int(left[0]), len(grids)))
+            shares = np.zeros((*shape, int(left[0]), len(grids)))
         if self.has_pixels or self.shares:
             shape = (0,) * 4
         padded = rows + LINE_BYTES
         return Results(
             sums=np.zeros((len(grids), *shape)),
-            pixels=pixels,
+            shares=shares,
+            values=values,
             first_left=at[0],
             first_right=at[1],
             first_pixel=0,
@@ -290,7 +295,7 @@ class NumbaRun:
         if self.request.head == "equivariant":
             return sums[0]
         if self.shares:
-            sums, pairs = np.moveaxis(results.pixels, -1, 0), pairs[..., None]
+            sums, pairs = np.moveaxis(results.shares, -1, 0), pairs[..., None]
             left, right = left[..., : sums.shape[-1]], right[..., None]
         kernels = np.asarray(exact_sum.total(list(sums))) / pairs.astype(np.float64)
         if not self.scaling.adds_mean:

@@ -80,24 +80,18 @@ def write_shares(
     group: RowGroup, pixels: int, rows: RowPlaces, case: int, kind: int, slot: int, stored: int,
     results: Results,
 ) -> None:  # fmt: skip
-    """Add the rows of each right case at each pixel, on each grid, to `results.pixels`."""
-    _, depths, lefts, rights, d, parts = results.pixels.shape
+    """Add the rows of each right case at each pixel, on each grid, to `results.shares`."""
+    _, depths, lefts, rights, d, _ = results.shares.shape
     _, _, number, padded = results.row_grids.shape
     grids, sums = addresses((results.row_grids, results.row_sums))
-    out, table = addresses(results.pixels), (kind * depths + slot) * number * padded
+    out, table = addresses(results.shares), (kind * depths + slot) * number * padded
     first = 0
     while first < rows.number:
         stop = first + 1
         while stop < rows.number and rows.case[stop] == rows.case[first]:
             stop += 1
-        left, right = results.first_left + case, results.first_right + rows.case[first]
-        place = ((stored * depths + slot) * lefts + left) * rights + right
-        place = (place * d + results.first_pixel) * parts
-        if parts == 1:  # each case has one row
-            for j in range(group.d):
-                out[place + j] = group.memory[pixels + j * group.rows + first]
-            first = stop
-            continue
+        place = ((stored * depths + slot) * lefts + case) * rights + rows.case[first]
+        place = (place * d + results.first_pixel) * number
         begin = first - first % sums.per_line
         for row in range(begin, stop + sums.per_line):  # whether rows are of the right case
             sums[padded + row] = 1.0 if first <= row < stop else 0.0
@@ -114,6 +108,25 @@ def write_shares(
                     line = line + part
                 out[place + j * number + grid] += sum_numbers(line)
         first = stop
+
+
+@compiled
+def write_values(
+    group: RowGroup, pixels: int, rows: RowPlaces, case: int, slot: int, stored: int,
+    results: Results,
+) -> None:  # fmt: skip
+    """Write the kernel at each pixel of each row to `results.values`."""
+    left, several = results.first_left + case, results.values.shape[5] > 1
+    for row in range(rows.number):
+        right = results.first_right + rows.case[row]
+        for j in range(group.d):
+            other = 0
+            if several:
+                pixel = (j % group.width + rows.across[row]) % group.width
+                line = (j // group.width + rows.offset[row]) * group.width % group.d
+                other = line + pixel
+            value = group.memory[pixels + j * group.rows + row]
+            results.values[stored, slot, left, right, results.first_pixel + j, other] = value
 
 
 @compiled
@@ -179,15 +192,7 @@ def write_results(
         elif constants.head == PIXEL_1:
             for row in range(rows.number):
                 results.sums[0, stored, slot, case, rows.case[row]] = group.memory[pixels + row]
-        elif constants.head == SHARES:
+        elif constants.head == SHARES and results.values.size == 0:
             write_shares(group, pixels, rows, case, kind, slot, stored, results)
         else:
-            left = results.first_left + case
-            for row in range(rows.number):
-                right = results.first_right + rows.case[row]
-                for j in range(group.d):
-                    pixel = (j % group.width + rows.across[row]) % group.width
-                    line = (j // group.width + rows.offset[row]) * group.width % group.d
-                    other = line + pixel
-                    value = group.memory[pixels + j * group.rows + row]
-                    results.pixels[stored, slot, left, right, j, other] = value
+            write_values(group, pixels, rows, case, slot, stored, results)

@@ -199,9 +199,10 @@ class Plan:
         self.symmetric = columns is rows
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
-        self.results_of_pair = self.n_depths * (-(-self.longest // 2) if request.shares else 1)
         self.dtype = np.dtype(request.dtype)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
+        sums = -(-self.longest // 2) if request.shares and self.all_offsets else 1
+        self.results_of_pair = self.n_depths * sums
         self.width, n_axes = request.width, 1 if request.width == 1 else 2
         self.taps = net.input_filter_size**n_axes
         sums = self.taps > 1 and n_channels * self.taps > CHANNELS and head in ("trace", "gap")
@@ -398,9 +399,8 @@ class Plan:
             return wanted
         groups = max(1, round(total * pixels / self._numbers_in_group))
         rows = -(-total // groups)
-        # Pixels begin on cache lines: twice as fast at d = 1000. Rows of large images fill half of
-        # a line, so that their quantities stay in a cache of 2 MiB (32 × 32 pixels, float32: 1.9
-        # times the time of signals, with half lines 1.25).
+        # Pixels begin on cache lines: twice as fast at d = 1000. Of large images they fill half of
+        # a line: 32 × 32 pixels in float32 then stay in 2 MiB of cache, and take .65 of the time.
         line //= 1 if self.width == 1 or 2 * rows > line else 2
         whole = -(-rows // line) * line
         few = total < 4 * line or whole * pixels > 2 * self._numbers_of_tables

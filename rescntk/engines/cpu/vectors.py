@@ -369,7 +369,7 @@ def repeat_like(typing: Any, value: Any, kind: Any) -> Any:
 
 
 def _repeat_each(parts: int, numbers: Any, kind: Any) -> Any:
-    """Return the signature and the code of `repeat_each`, of stretches made of 1/`parts` vectors."""
+    """Return the signature and the code of `repeat_each`, of stretches of 1/`parts` vectors."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address, first, pixels = args[:3]
