@@ -50,65 +50,32 @@ R32 = tuple(map(np.float32, (
 def p64(a: Array, c: Coefficients = P64) -> Array:
     """Return p(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
-    even = c[18] * b + c[16]
-    even = even * b + c[14]
-    even = even * b + c[12]
-    even = even * b + c[10]
-    even = even * b + c[8]
-    even = even * b + c[6]
-    even = even * b + c[4]
-    even = even * b + c[2]
-    even = even * b + c[0]
-    odd = c[17] * b + c[15]
-    odd = odd * b + c[13]
-    odd = odd * b + c[11]
-    odd = odd * b + c[9]
-    odd = odd * b + c[7]
-    odd = odd * b + c[5]
-    odd = odd * b + c[3]
-    odd = odd * b + c[1]
-    return odd * a + even
+    even, odd = c[18] * b + c[16], c[17] * b + c[15]
+    for k in range(14, 0, -2):
+        even, odd = even * b + c[k], odd * b + c[k - 1]
+    return odd * a + (even * b + c[0])
 
 
 def r64(a: Array, c: Coefficients = R64) -> Array:
     """Return r(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
-    even = c[16] * b + c[14]
-    even = even * b + c[12]
-    even = even * b + c[10]
-    even = even * b + c[8]
-    even = even * b + c[6]
-    even = even * b + c[4]
-    even = even * b + c[2]
-    even = even * b + c[0]
-    odd = c[15] * b + c[13]
-    odd = odd * b + c[11]
-    odd = odd * b + c[9]
-    odd = odd * b + c[7]
-    odd = odd * b + c[5]
-    odd = odd * b + c[3]
-    odd = odd * b + c[1]
-    return odd * a + even
+    even, odd = c[16] * b + c[14], c[15] * b + c[13]
+    for k in range(12, 0, -2):
+        even, odd = even * b + c[k], odd * b + c[k - 1]
+    return odd * a + (even * b + c[0])
 
 
 def p32(a: Array, c: Coefficients = P32) -> Array:
     """Return p(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
-    even = c[6] * b + c[4]
-    even = even * b + c[2]
-    even = even * b + c[0]
-    odd = c[7] * b + c[5]
-    odd = odd * b + c[3]
-    odd = odd * b + c[1]
+    even = ((c[6] * b + c[4]) * b + c[2]) * b + c[0]
+    odd = ((c[7] * b + c[5]) * b + c[3]) * b + c[1]
     return odd * a + even
 
 
 def r32(a: Array, c: Coefficients = R32) -> Array:
     """Return r(a) for float32 a in [0, 1], c the coefficients."""
     b = a * a
-    even = c[6] * b + c[4]
-    even = even * b + c[2]
-    even = even * b + c[0]
-    odd = c[5] * b + c[3]
-    odd = odd * b + c[1]
+    even = ((c[6] * b + c[4]) * b + c[2]) * b + c[0]
+    odd = (c[5] * b + c[3]) * b + c[1]
     return odd * a + even

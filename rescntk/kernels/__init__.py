@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..arrays import ArrayT
 from ..engines.errors import may_cancel
@@ -303,33 +304,11 @@ def gram(
     return _GRAMS[call.kinds](*results.values())
 
 
-class Gram(NamedTuple):
-    """The result of `gram` for both kinds."""
-
-    gpk: Any
-    ntk: Any
-
-
-class ReversedGram(NamedTuple):
-    """The result of `gram` for both kinds, the tangent kernel first."""
-
-    ntk: Any
-    gpk: Any
-
-
-class GpkGram(NamedTuple):
-    """The result of `gram` for the Gaussian process kernel alone."""
-
-    gpk: Any
-
-
-class NtkGram(NamedTuple):
-    """The result of `gram` for the neural tangent kernel alone."""
-
-    ntk: Any
-
-
+# The results of `gram`: classes of a module, which pickle finds by name.
+Gram = namedtuple("Gram", ("gpk", "ntk"))
+ReversedGram = namedtuple("ReversedGram", ("ntk", "gpk"))
+GpkGram = namedtuple("GpkGram", ("gpk",))
+NtkGram = namedtuple("NtkGram", ("ntk",))
 _GRAMS: dict[tuple[str, ...], Any] = {
     result._fields: result for result in (Gram, ReversedGram, GpkGram, NtkGram)
 }
-"""The named tuples by their fields: classes of a module, which pickle finds by name."""

@@ -29,7 +29,6 @@ from .vectors import (
     floor,
     load,
     repeat_each,
-    repeat_each_half,
     repeat_like,
     sqrt,
     store,
@@ -111,9 +110,9 @@ def left_vector(
     numbers: Numbers, place: int, pixel: int, at: int, pixels: int, like: Vector
 ) -> Vector:
     """Return a vector of a left table (`LeftPixels`); `like` is any vector."""
-    if pixels > numbers.per_vector // numbers.per_line:
-        return repeat_each_half(numbers, place + pixel, pixels, like)
-    if pixels > 0:
+    if pixels == 1:
+        return repeat_like(numbers[place + pixel], like)
+    if pixels > 1:
         return repeat_each(numbers, place + pixel, pixels, like)
     return load(numbers, place + at)
 

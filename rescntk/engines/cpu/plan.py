@@ -32,9 +32,8 @@ _GROUP_BYTES = 25600
 """Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
 
 With fewer bytes loops spend their time starting; with more they wait for the second-level cache.
-Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache): GAP in float64
-is flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; GAP in float32 is best at 25.6
-kB; trace gains up to 38 kB, and float32 with q = 9 loses 7 % at 12.8 kB.
+Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache): GAP in float64 is
+flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; in float32 it is best at 25.6 kB.
 """
 
 _LEAST_SHARE = 8
@@ -90,8 +89,8 @@ a pair takes 27 and 32 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4).
 _LONGEST_TASK = 2_000_000_000
 """Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES` left cases.
 
-They take about 3 s in float32 and 7 s in float64. More make tables of right cases less often;
-fewer show progress, and end an interrupted call, sooner. Chosen by reasoning.
+They take about 3 s (float32) or 7 s. More make tables of right cases less often; fewer show
+progress, and end an interrupted call, sooner. Chosen by reasoning.
 """
 
 _FEWEST_LEFT_CASES = 500
@@ -144,8 +143,7 @@ Each task of more right cases makes its own tables, so that all threads make tab
 _DIAGONAL_RESULTS = 64**2
 """Most pairs of cases times depths in a task that computes cases with themselves.
 
-With more, fewer tasks are started, at 0.5 ms of Python each; but each holds sums for all pairs of
-its cases. Chosen by reasoning.
+More start fewer tasks, at 0.5 ms of Python each, which hold more sums. Chosen by reasoning.
 """
 
 _SEVERAL = 4
@@ -161,8 +159,8 @@ channels save. Chosen by counting loads and stores: the costs are level at about
 _SIMILAR = 1.5
 """The longest of the left signals of a task has at most this many times the pixels of the last.
 
-More left signals share the right tables of a group; but the longest one decides how many rows it
-has. Chosen by reasoning: groups are flat in time over a factor 2 (`_GROUP_BYTES`).
+More left signals share the right tables of a group, whose rows the longest one decides. Chosen by
+reasoning: groups are flat in time over a factor 2 (`_GROUP_BYTES`).
 """
 
 
@@ -201,8 +199,8 @@ class Plan:
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
         self.dtype = np.dtype(request.dtype)
         self.all_offsets = head in ("gap", "pixels")  # else the offset 0 alone
-        sums = -(-self.longest // 2) if request.shares and self.all_offsets else 1
-        self.results_of_pair = self.n_depths * sums
+        sums = request.shares and self.all_offsets  # at each pixel
+        self.results_of_pair = self.n_depths * (-(-self.longest // 2) if sums else 1)
         self.width, n_axes = request.width, 1 if request.width == 1 else 2
         self.taps = net.input_filter_size**n_axes
         sums = self.taps > 1 and n_channels * self.taps > CHANNELS and head in ("trace", "gap")

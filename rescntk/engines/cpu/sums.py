@@ -64,16 +64,9 @@ def shortened(group: RowGroup, pixels: int) -> RowGroup:
 @compiled
 def repeat_over_rows(group: RowGroup, out: int, values: Numbers, table: int) -> None:
     """Copy the left table at `table`, (d,), to every row."""
-    memory, line, rows = group.memory, group.memory.per_line, group.rows
-    if rows % line == 0:
-        for j in range(group.d):
-            value = repeat_like(values[table + j], load_line(memory, out))
-            for at in range(j * rows, (j + 1) * rows, line):
-                store(memory, out + at, value)
-    else:
-        for j in range(group.d):
-            for at in range(j * rows, (j + 1) * rows):
-                memory[out + at] = values[table + j]
+    for j in range(group.d):
+        for at in range(j * group.rows, (j + 1) * group.rows):
+            group.memory[out + at] = values[table + j]
 
 
 @compiled

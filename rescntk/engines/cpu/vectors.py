@@ -283,17 +283,6 @@ def sum_numbers(typing: Any, a: Any) -> Any:
 
 
 @intrinsic
-def stay_apart(typing: Any) -> Any:
-    """Keep LLVM from copying the calling function into its callers."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@intrinsic
 def align_stack(typing: Any) -> Any:
     """Align the calling function's stack to cache lines.
 
@@ -368,15 +357,20 @@ def repeat_like(typing: Any, value: Any, kind: Any) -> Any:
     return kind(value, kind), generate
 
 
-def _repeat_each(parts: int, numbers: Any, kind: Any) -> Any:
-    """Return the signature and the code of `repeat_each`, of stretches of 1/`parts` vectors."""
+@intrinsic
+def repeat_each(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -> Any:
+    """Return a vector like `kind`: `pixels` numbers from numbers[index:], in equal stretches.
+
+    A stretch is at least half a line.
+    """
+    parts = 2 * VECTOR_BYTES // LINE_BYTES
+    part = VectorType(kind.scalar, LINE_BYTES // 2)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        address, first, pixels = args[:3]
-        part = VectorType(kind.scalar, VECTOR_BYTES // parts)
+        address, first, number = args[:3]
         found = []
         for k in range(parts):
-            moved = builder.udiv(builder.mul(pixels, pixels.type(k)), pixels.type(parts))
+            moved = builder.udiv(builder.mul(number, number.type(k)), number.type(parts))
             value = builder.load(builder.gep(address, [builder.add(first, moved)]))
             found.append(_repeat(context, builder, part, value))
         while len(found) > 1:
@@ -387,15 +381,3 @@ def _repeat_each(parts: int, numbers: Any, kind: Any) -> Any:
         return found[0]
 
     return kind(numbers, types.intp, types.intp, kind), generate
-
-
-@intrinsic
-def repeat_each(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -> Any:
-    """Return a vector like `kind`: `pixels` numbers from numbers[index:], in stretches of lines."""
-    return _repeat_each(VECTOR_BYTES // LINE_BYTES, numbers, kind)
-
-
-@intrinsic
-def repeat_each_half(typing: Any, numbers: Any, index: Any, pixels: Any, kind: Any) -> Any:
-    """Return the same in stretches of half a line."""
-    return _repeat_each(2 * VECTOR_BYTES // LINE_BYTES, numbers, kind)
