@@ -1,14 +1,12 @@
 """Engines for the CPU against neural-tangents, side by side in one run on the same inputs.
 
-    python benchmarks/cpu.py [--quick]
+    python benchmarks/cpu.py [--quick] [--part races|costs|real]
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
 fastest per pair. Then all contestants take turns, and medians over the turns are compared.
 """
 
-import datetime
-import platform
 import subprocess
 import sys
 import time
@@ -19,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import limit
+import numba
 import numpy as np
 from harness import Row
 from peers import signals
 
 import rescntk as rk
+from rescntk.datasets import load_labelled
 from rescntk.validation import KINDS, PARTS
 
 PEER = ["neural-tangents==0.6.5", "jax==0.4.35", "jaxlib==0.4.35", "tf2jax==0.3.6"]
@@ -31,6 +32,7 @@ DEPTH, CHANNELS, DTYPES = 5, 4, ("float64", "float32")
 CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q in (3, 9)]
 BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
 OUR_BATCHES = {"gap": (16, 32, 96, 256), "trace": (128, 512, 1024)}
+ROUNDS = 5
 LONGEST_CALL = 4.0
 """Longest expected seconds of a call. Chosen: larger batches are no faster per pair."""
 
@@ -123,11 +125,12 @@ def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
 
 # -- cost of a pixel pair and layer: against the limit, and at any size
 
+LENGTHS = (16, 32, 64, 128, 256)
 BASE = {"head": "gap", "d": 100, "n": 40, "depth": DEPTH, "filter_size": 3}
 SWEEPS = {
     "d": [
-        *({"head": "gap", "d": d, "n": max(6, 4000 // d)} for d in (16, 32, 64, 128, 256)),
-        *({"head": "trace", "d": d, "n": 400} for d in (16, 32, 64, 128, 256, 1024)),
+        *({"head": "gap", "d": d, "n": max(2, 4000 // d)} for d in (*LENGTHS, 1000, 2000, 5000)),
+        *({"head": "trace", "d": d, "n": 160} for d in (*LENGTHS, 1024, 4096)),
     ],
     "n": [{"n": n} for n in (5, 10, 20, 40, 80)],
     "depth": [{"depth": depth} for depth in (1, 2, 5, 10, 20, 50)],
@@ -143,40 +146,37 @@ def nanoseconds(engine: str, dtype: str, **sizes: Any) -> float:
     return 1e9 * min(ours(engine, s | request)["seconds"]) / entries
 
 
-def costs(engines: list[str], quick: bool) -> Row:
-    """Return costs of an entry, medians of 7 rounds; times the limit; and the sweeps."""
-    report: Row = {"limit_ns": {}, "per_entry": {}, "times_limit": {}, "sweeps": []}
-    for engine, dtype, (head, n) in product(engines, DTYPES, (("gap", 40), ("trace", 512))):
-        name = f"{engine} {dtype} {head}"
-        calls = {"spent": partial(nanoseconds, engine, dtype, head=head, n=n)}
-        if engine == "numba":
-            import limit
-            import numba
-
-            threads = numba.config.NUMBA_NUM_THREADS
-            calls["least"] = partial(limit.nanoseconds, dtype, threads)
-        ns = harness.interleaved(calls, 1 if quick else 7)
-        report["per_entry"][name] = float(np.median(ns["spent"]))
-        if engine == "numba":
-            report["limit_ns"][dtype] = float(np.median(ns["least"]))
-            report["times_limit"][name] = harness.median_ratio(ns["spent"], ns["least"])
-    for engine, (name, sizes) in product(engines, SWEEPS.items()):
+def costs(quick: bool) -> Row:
+    """Return costs of an entry beside the limit, medians of 7 rounds, and the sweeps."""
+    report: Row = {"limits": [], "sweeps": []}
+    for dtype, (head, n) in product(DTYPES, (("gap", 40), ("trace", 512))):
+        spent = partial(nanoseconds, "numba", dtype, head=head, n=n)
+        least = partial(limit.nanoseconds, dtype, numba.config.NUMBA_NUM_THREADS)
+        ns = harness.interleaved({"spent": spent, "least": least}, 1 if quick else 7)
+        times, medians = harness.median_ratio(*ns.values()), map(np.median, ns.values())
+        row = zip(("ns", "limit", "times the limit"), (*medians, times), strict=True)
+        report["limits"].append(
+            {"dtype": dtype, "head": head} | {name: f"{value:.2f}" for name, value in row}
+        )
+    for dtype, engine, (name, sizes) in product(DTYPES, found_engines(), SWEEPS.items()):
         for size in sizes[:2] if quick else sizes:
-            ns = nanoseconds(engine, "float64", **size)
-            report["sweeps"].append({"engine": engine, "sweep": name, **(BASE | size), "ns": ns})
+            row = {"engine": engine, "dtype": dtype, "sweep": name, **(BASE | size)}
+            report["sweeps"].append(row | {"ns": nanoseconds(engine, dtype, **size)})
     return report
 
 
-def cost_lines(report: Row) -> list[str]:
-    out = ["Nanoseconds per pixel pair and layer, all threads together, d = 100, q = 3:", ""]
-    for name, value in report["per_entry"].items():
-        engine, dtype, head = name.split()
-        text = f"* {engine}, {dtype}, {head}: {value:.2f}"
-        if engine == "numba":
-            bound, times = report["limit_ns"][dtype], report["times_limit"][name]
-            text += f"; {times:.1f} times the limit of {bound:.2f}"
-        out.append(text)
-    return out
+def real(quick: bool) -> list[Row]:
+    """Return costs of an entry of real signals, raw, in entries of random ones of their shape."""
+    X, rows = load_labelled("GunPoint")[0], []
+    random = np.random.default_rng(0).standard_normal(X.shape)
+    for dtype, q in product(DTYPES, (1, 3, 9)):
+        gram = partial(rk.gram, rk.Network(DEPTH, q), dtype=dtype, threads=1)
+        ns = harness.entry_costs(gram, (X, random), 1 if quick else 7)
+        rows.append({"dtype": dtype, "q": q, "ratio": f"{harness.median_ratio(*ns):.2f}"})
+    return rows
+
+
+LOOKS = {"float64": ("full", "-."), "float32": ("none", ":")}  # of markers and limits
 
 
 def draw(report: Row) -> Any:
@@ -184,37 +184,35 @@ def draw(report: Row) -> Any:
     from rescntk import plots
     from rescntk.plots import style
 
-    figure = plots.figure((9.0, 6.4))
+    figure, costs = plots.figure((9.0, 6.8)), report["costs"]
     axes = figure.subplots(2, 2, sharey=True)
     names = {"d": "length d", "n": "signals n", "depth": "depth", "filter_size": "filter size q"}
     for ax, (sweep, label) in zip(axes.flat, names.items(), strict=True):
-        looks = style.looks(report["engines"])
-        for (engine, colour, marker, _), (head, line) in product(
-            looks, (("gap", "-"), ("trace", "--"))
-        ):
+        looks = style.looks(sorted({row["engine"] for row in costs["sweeps"]}))
+        lines = product(looks, (("gap", "-"), ("trace", "--")), DTYPES)
+        for (engine, colour, marker, _), (head, line), dtype in lines:
             points = [
                 (p[sweep], p["ns"])
-                for p in report["sweeps"]
-                if (p["engine"], p["sweep"], p["head"]) == (engine, sweep, head)
+                for p in costs["sweeps"]
+                if (p["engine"], p["dtype"], p["sweep"], p["head"]) == (engine, dtype, sweep, head)
             ]
             if points:
-                ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
-                        markersize=4, label=f"{engine}, {head}")  # fmt: skip
-        if report["limit_ns"]:
-            ax.axhline(report["limit_ns"]["float64"], linestyle=":", color="black", label="limit")
+                ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker, markersize=4,
+                        fillstyle=LOOKS[dtype][0], label=f"{engine}, {head}, {dtype}")  # fmt: skip
+        for dtype in DTYPES:
+            ns = next(float(row["limit"]) for row in costs["limits"] if row["dtype"] == dtype)
+            ax.axhline(ns, linestyle=LOOKS[dtype][1], color="black", label=f"limit, {dtype}")
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
         ax.yaxis.set_major_formatter("{x:g}")
         style.tidy(ax)
     for ax in axes[:, 0]:
         ax.set_ylabel("ns per pixel pair and layer")
-    place = {"loc": "center", "bbox_to_anchor": (0.5, 0.6), "ncols": 2}  # between the curves
-    axes[0, 0].legend(fontsize="small", frameon=False, **place)
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     base = ", ".join(f"{key} = {value}" for key, value in BASE.items() if key != "head")
-    figure.suptitle(
-        f"GPK and NTK, float64, {report['machine']['cores']} cores; else GAP, {base}",
-        fontsize="medium",
-    )
+    cores = report["machines"]["costs"]["cores"]
+    figure.suptitle(f"GPK and NTK, {cores} cores; else GAP, {base}", fontsize="medium")
     return figure
 
 
@@ -242,41 +240,40 @@ def race_table(races: Sequence[Row], engines: Sequence[str]) -> list[str]:
 
 
 def table(report: Row) -> str:
-    m = report["machine"]
+    m, of_costs = (report["machines"][part] for part in ("races", "costs"))
+    engines = dict.fromkeys(who.split()[0] for who in report["races"][0]["batch"])
     return harness.page(
         "# Speed on the CPU against neural-tangents",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
         f"{m['processor']}, {m['cores']} cores; Python {m['python']}, NumPy {m['numpy']}; "
-        f"neural-tangents 0.6.5 on JAX {report['jax']}. Medians of {report['rounds']} interleaved "
-        f"rounds, each at its best batch; {m['date']}.",
+        f"neural-tangents 0.6.5 on JAX 0.4.35. Medians of {ROUNDS} interleaved rounds, each at "
+        "its best batch.",
         "Columns: microseconds; gain: how many times faster than the better peer.",
-        race_table(report["cases"], report["engines"]),
-        cost_lines(report),
+        race_table(report["races"], [name for name in engines if name != "peer"]),
+        f"{of_costs['processor']}, {of_costs['cores']} cores. Nanoseconds per pixel pair and "
+        "layer of numba, all threads together, d = 100, q = 3; the picture has other sizes:",
+        harness.rows_table(report["costs"]["limits"], left=(0, 1)),
+        "Entries of the 50 training signals of GunPoint, raw, in entries of random signals of "
+        f"their shape; GAP, depth {DEPTH}, one thread, processor time:",
+        harness.rows_table(report["real"], left=(0,)),
     )
 
 
+def found_engines() -> list[str]:
+    return [name for name, state in rk.engines.available().items() if state is True]
+
+
+def races(quick: bool) -> list[Row]:
+    all_of_them, rows = contestants(peers(), found_engines()), []
+    for case in CASES[:1] if quick else CASES:
+        rows.append(race(all_of_them, case, 2 if quick else ROUNDS))
+        harness.say(rows[-1])
+    return rows
+
+
 def main() -> None:
-    options = harness.options(__doc__)
-    rounds = 2 if options.quick else 5
-    engines = [name for name, state in rk.engines.available().items() if state is True]
-    workers = peers()
-    all_of_them = contestants(workers, engines)
-    today = {"system": platform.system(), "date": datetime.date.today().isoformat()}
-    report = {
-        "machine": harness.machine() | today,
-        "jax": workers["float64"].version,
-        "engines": engines,
-        "depth": DEPTH,
-        "channels": CHANNELS,
-        "rounds": rounds,
-        "cases": [],
-    }
-    for case in CASES[:1] if options.quick else CASES:
-        report["cases"].append(race(all_of_them, case, rounds))
-        harness.say(report["cases"][-1])
-    report |= costs(engines, options.quick)
-    harness.save(options.out / "cpu.json", report)
-    harness.publish(options.out / "cpu.md", table(report), draw(report))
+    path, report = harness.measured(__doc__, "cpu.json", races, costs, real)
+    harness.publish(path, table(report), draw(report))
 
 
 if __name__ == "__main__":

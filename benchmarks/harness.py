@@ -176,6 +176,22 @@ def save(path: Path, report: Any) -> None:
     new.replace(path)  # never half a file
 
 
+def measured(doc: str | None, name: str, *parts: Callable[[bool], Any]) -> tuple[Path, Row]:
+    """Return a file and its report, after all parts, or those of --part, were measured."""
+    functions = {part.__name__: part for part in parts}
+    several = {"action": "append", "choices": functions, "help": "only this (and this …)"}
+    asked = options(doc, part=several)
+    path = asked.out / name
+    report = load(path, {"machines": {}})
+    for part in asked.part or functions:
+        report[part] = functions[part](asked.quick)
+        report["machines"][part] = machine()
+        save(path, report)
+    if lacking := set(functions) - set(report):
+        sys.exit(f"{path} still lacks {', '.join(sorted(lacking))}: no page is written")
+    return path, report
+
+
 def begun(path: Path, machine: Row, same: Sequence[str]) -> Row:
     """Return a file's report, or a new one; one of another machine ends the script."""
     report = load(path, {"machine": machine, "rows": []})
@@ -238,6 +254,11 @@ def table(header: Sequence[str], rows: Iterable[Iterable[Any]], left: Sequence[i
     rule = "".join("---|" if k in left else "--:|" for k in range(len(header)))
     first, *others = (f"| {' | '.join(map(str, cells))} |" for cells in (header, *rows))
     return [first, f"|{rule}", *others]
+
+
+def rows_table(rows: Sequence[Row], left: Sequence[int]) -> list:
+    """Return the table of rows that have the same names."""
+    return table(tuple(rows[0]), map(dict.values, rows), left)
 
 
 def page(*parts: str | Sequence[str]) -> str:

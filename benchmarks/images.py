@@ -127,7 +127,7 @@ def large(quick: bool) -> list[Row]:
 
 
 def text(report: dict[str, Any]) -> str:
-    m, found = report["machine"], dict[str, dict[int, list[float]]]()
+    m, found = report["machines"]["curves"], dict[str, dict[int, list[float]]]()
     for row in report["curves"]:
         found.setdefault(row["method"], {}).setdefault(row["size"], []).append(row["accuracy"])
     cells = []
@@ -135,8 +135,7 @@ def text(report: dict[str, Any]) -> str:
         pairs = map(harness.mean_and_error, of_sizes.values())
         cells.append((name, *(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)))
     costs, hours = (
-        harness.table(tuple(rows[0]), map(dict.values, rows), left=(0, 1, 3))
-        for rows in (report["entries"], report["large"])
+        harness.rows_table(report[part], left=(0, 1, 3)) for part in ("entries", "large")
     )
     return harness.page(
         "# Images",
@@ -160,16 +159,8 @@ def text(report: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (curves, entries, peers, large)}
-    flag = {"action": "append", "choices": parts, "help": "only this (and this …)"}
-    options = harness.options(__doc__, part=flag)
-    path = options.out / "images.json"
-    report = harness.load(path, {}) | {"machine": harness.machine()}
-    for part in options.part or parts:
-        report[part] = parts[part](options.quick)
-        harness.save(path, report)
-    if set(parts) <= set(report):
-        harness.publish(path, text(report))
+    path, report = harness.measured(__doc__, "images.json", curves, entries, peers, large)
+    harness.publish(path, text(report))
 
 
 if __name__ == "__main__":

@@ -118,8 +118,14 @@ def source() -> str:
             ]
             for parity, half in enumerate(("even", "odd")):
                 powers = [k for k in range(degree, -1, -1) if k % 2 == parity]
-                functions.append(f"    {half} = c[{powers[0]}] * b + c[{powers[1]}]")
-                functions += [f"    {half} = {half} * b + c[{k}]" for k in powers[2:]]
+                sums, *rest = f"c[{powers[0]}] * b + c[{powers[1]}]", *powers[2:]
+                if bits == 32:
+                    for k in rest:
+                        sums = f"({sums}) * b + c[{k}]"
+                functions.append(f"    {half} = {sums}")
+                if bits == 64:
+                    functions.append(f"    for k in range({rest[0]}, {parity - 1}, -2):")
+                    functions.append(f"        {half} = {half} * b + c[k]")
             functions += ["    return odd * a + even", ""]
     alias = 'Coefficients = Sequence[np.floating[Any]]\n"""Coefficients, constant first."""'
     return "\n".join([HEADER, alias, "", *constants, *functions])

@@ -50,19 +50,25 @@ R32 = tuple(map(np.float32, (
 def p64(a: Array, c: Coefficients = P64) -> Array:
     """Return p(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
-    even, odd = c[18] * b + c[16], c[17] * b + c[15]
-    for k in range(14, 0, -2):
-        even, odd = even * b + c[k], odd * b + c[k - 1]
-    return odd * a + (even * b + c[0])
+    even = c[18] * b + c[16]
+    for k in range(14, -1, -2):
+        even = even * b + c[k]
+    odd = c[17] * b + c[15]
+    for k in range(13, 0, -2):
+        odd = odd * b + c[k]
+    return odd * a + even
 
 
 def r64(a: Array, c: Coefficients = R64) -> Array:
     """Return r(a) for float64 a in [0, 1], c the coefficients."""
     b = a * a
-    even, odd = c[16] * b + c[14], c[15] * b + c[13]
-    for k in range(12, 0, -2):
-        even, odd = even * b + c[k], odd * b + c[k - 1]
-    return odd * a + (even * b + c[0])
+    even = c[16] * b + c[14]
+    for k in range(12, -1, -2):
+        even = even * b + c[k]
+    odd = c[15] * b + c[13]
+    for k in range(11, 0, -2):
+        odd = odd * b + c[k]
+    return odd * a + even
 
 
 def p32(a: Array, c: Coefficients = P32) -> Array:

@@ -198,7 +198,7 @@ class KernelCall:
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
             most = 0.8 * np.finfo(values.dtype).maxexp
             if xp is np and abs(exponents).max() < most:  # `ldexp` takes the time of ten products
-                np.multiply(values, np.ldexp(factor, exponents).astype(values.dtype), out=out)
+                xp.multiply(values, xp.ldexp(factor, exponents).astype(values.dtype), out=out)
             else:
                 out[...] = xp.ldexp(values * factor, exponents)
 

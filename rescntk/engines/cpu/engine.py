@@ -104,9 +104,9 @@ class NumbaRun:
         self._weights = self.scaling.doubt_weights()
         self._no_values = np.zeros((0,) * 6, plan.dtype)
         shape = (len(self.kinds), plan.n_depths, n, m)
-        axes = 2 if self.has_pixels else int(self.shares)
-        dtype = plan.dtype if self.direct else np.float64
-        self.values = np.zeros((*shape, *[int(plan.rows[0])] * axes), dtype)
+        d = int(plan.rows[0])
+        axes = (d, d) if self.has_pixels else (d, 1) if self.direct else (d,) * self.shares
+        self.values = np.zeros((*shape, *axes), plan.dtype if self.direct else np.float64)
 
     def _layers(self) -> np.ndarray:
         net, shared, depths = self.request.network, self.scaling.constants, self.request.depths
@@ -176,8 +176,7 @@ class NumbaRun:
         lengths = left.lengths[np.unique(number, return_index=True)[1]]
         values, first = self._no_values, (0, 0)
         if self.direct:
-            values = self.values if self.has_pixels else self.values[..., None]
-            first = left.cases.start, right.cases.start
+            values, first = self.values, (left.cases.start, right.cases.start)
         length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
         most = np.minimum(left.cancelled[:, None], right.cancelled)
@@ -216,7 +215,7 @@ class NumbaRun:
         values, unread = self._no_values, np.zeros((1, len(rows)))
         if self.direct:
             shape = len(self.kinds), self.plan.n_depths, 1, len(rows), d
-            values = np.empty((*shape, d if self.has_pixels else 1), self.plan.dtype)
+            values = np.empty((*shape, self.values.shape[-1]), self.plan.dtype)
         results = self._results(1, left_length, lengths, group_rows, unread, values, 0, 0)
         for part in segments:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
@@ -228,7 +227,7 @@ class NumbaRun:
                 self.constants_of_deficits, self._of_segment(results, part),
             )  # fmt: skip
         if self.direct:
-            return values[:, :, 0] if self.has_pixels else values[:, :, 0, ..., 0]
+            return values[:, :, 0]
         counts = self._pixel_pairs(left_length, lengths)
         means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
@@ -306,9 +305,11 @@ class NumbaRun:
 
     def finish(self, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
         """Return the results with both triangles, and with constants corrected."""
-        terms = self.plan.longest if self.shares and self.direct else 1  # pixels of a mean
-        for value in self.values:
+        terms, values = 1, self.values
+        if self.direct and self.shares:
+            terms, values = self.plan.longest, self.values[..., 0]
+        for value in values:
             self.scaling.finish(value, symmetric, terms)
-        by_kind = dict(zip(self.kinds, self.values, strict=True))
+        by_kind = dict(zip(self.kinds, values, strict=True))
         ordered = {kind: by_kind[kind] for kind in self.request.kinds}
         return self.scaling.scaled(ordered, left, right)

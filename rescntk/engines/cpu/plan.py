@@ -60,8 +60,7 @@ pixels, and 1.2 with 270 and 400 (GAP, both precisions; Intel Xeon, 2 MiB of cac
 _SEGMENT_OF_MARGIN = 8
 """Least pixels of a segment, in margins.
 
-More pixels need more memory a row; fewer repeat the layers of the margins more often: one eighth
-costs about that much time. Chosen by reasoning.
+More need more memory a row; fewer repeat the layers of margins more often. Chosen by reasoning.
 """
 
 _GROUP_TABLE_BYTES = 16 * 2**20
@@ -89,8 +88,8 @@ a pair takes 27 and 32 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4).
 _LONGEST_TASK = 2_000_000_000
 """Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES` left cases.
 
-They take about 3 s (float32) or 7 s. More make tables of right cases less often; fewer show
-progress, and end an interrupted call, sooner. Chosen by reasoning.
+They take about 3 s (float32) or 7 s. More make tables of right cases less often; fewer end
+an interrupted call sooner. Chosen by reasoning.
 """
 
 _FEWEST_LEFT_CASES = 500
@@ -159,8 +158,7 @@ channels save. Chosen by counting loads and stores: the costs are level at about
 _SIMILAR = 1.5
 """The longest of the left signals of a task has at most this many times the pixels of the last.
 
-More left signals share the right tables of a group, whose rows the longest one decides. Chosen by
-reasoning: groups are flat in time over a factor 2 (`_GROUP_BYTES`).
+More signals share right tables, but the longest one decides about rows. Chosen by reasoning.
 """
 
 
