@@ -32,7 +32,7 @@ DEPTH, CHANNELS, DTYPES = 5, 4, ("float64", "float32")
 CASES = [(head, d, q) for head in ("gap", "trace") for d in (32, 100, 200) for q in (3, 9)]
 BATCHES = {"gap": (1, 2, 4, 8, 16, 32), "trace": (16, 64, 128, 256)}
 OUR_BATCHES = {"gap": (16, 32, 96, 256), "trace": (128, 512, 1024)}
-ROUNDS = 5
+ROUNDS = 3
 LONGEST_CALL = 4.0
 """Longest expected seconds of a call. Chosen: larger batches are no faster per pair."""
 
@@ -138,19 +138,19 @@ SWEEPS = {
 }
 
 
-def nanoseconds(engine: str, dtype: str, **sizes: Any) -> float:
+def nanoseconds(dtype: str, **sizes: Any) -> float:
     """Return the nanoseconds of a pixel pair and layer of a full Gram, the better of two."""
     s = BASE | sizes
     request = {"q": s["filter_size"], "channels": CHANNELS, "dtype": dtype, "seed": 0, "calls": 2}
     entries = s["n"] ** 2 * s["d"] ** (2 if s["head"] == "gap" else 1) * s["depth"]
-    return 1e9 * min(ours(engine, s | request)["seconds"]) / entries
+    return 1e9 * min(ours("numba", s | request)["seconds"]) / entries
 
 
 def costs(quick: bool) -> Row:
     """Return costs of an entry beside the limit, medians of 7 rounds, and the sweeps."""
     report: Row = {"limits": [], "sweeps": []}
     for dtype, (head, n) in product(DTYPES, (("gap", 40), ("trace", 512))):
-        spent = partial(nanoseconds, "numba", dtype, head=head, n=n)
+        spent = partial(nanoseconds, dtype, head=head, n=n)
         least = partial(limit.nanoseconds, dtype, numba.config.NUMBA_NUM_THREADS)
         ns = harness.interleaved({"spent": spent, "least": least}, 1 if quick else 7)
         times, medians = harness.median_ratio(*ns.values()), map(np.median, ns.values())
@@ -158,10 +158,10 @@ def costs(quick: bool) -> Row:
         report["limits"].append(
             {"dtype": dtype, "head": head} | {name: f"{value:.2f}" for name, value in row}
         )
-    for dtype, engine, (name, sizes) in product(DTYPES, found_engines(), SWEEPS.items()):
+    for dtype, (name, sizes) in product(DTYPES, SWEEPS.items()):
         for size in sizes[:2] if quick else sizes:
-            row = {"engine": engine, "dtype": dtype, "sweep": name, **(BASE | size)}
-            report["sweeps"].append(row | {"ns": nanoseconds(engine, dtype, **size)})
+            row = {"dtype": dtype, "sweep": name, **(BASE | size)}
+            report["sweeps"].append(row | {"ns": nanoseconds(dtype, **size)})
     return report
 
 
@@ -176,7 +176,7 @@ def real(quick: bool) -> list[Row]:
     return rows
 
 
-LOOKS = {"float64": ("full", "-."), "float32": ("none", ":")}  # of markers and limits
+HEADS = {"gap": "-", "trace": "--"}  # and how lines look
 
 
 def draw(report: Row) -> Any:
@@ -188,20 +188,19 @@ def draw(report: Row) -> Any:
     axes = figure.subplots(2, 2, sharey=True)
     names = {"d": "length d", "n": "signals n", "depth": "depth", "filter_size": "filter size q"}
     for ax, (sweep, label) in zip(axes.flat, names.items(), strict=True):
-        looks = style.looks(sorted({row["engine"] for row in costs["sweeps"]}))
-        lines = product(looks, (("gap", "-"), ("trace", "--")), DTYPES)
-        for (engine, colour, marker, _), (head, line), dtype in lines:
+        colours = list(style.looks(DTYPES))
+        for (dtype, colour, marker, _), (head, line) in product(colours, HEADS.items()):
             points = [
                 (p[sweep], p["ns"])
                 for p in costs["sweeps"]
-                if (p["engine"], p["dtype"], p["sweep"], p["head"]) == (engine, dtype, sweep, head)
+                if (p["dtype"], p["sweep"], p["head"]) == (dtype, sweep, head)
             ]
             if points:
-                ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker, markersize=4,
-                        fillstyle=LOOKS[dtype][0], label=f"{engine}, {head}, {dtype}")  # fmt: skip
-        for dtype in DTYPES:
+                ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
+                        markersize=4, label=f"{head}, {dtype}")  # fmt: skip
+        for dtype, colour, *_ in colours:
             ns = next(float(row["limit"]) for row in costs["limits"] if row["dtype"] == dtype)
-            ax.axhline(ns, linestyle=LOOKS[dtype][1], color="black", label=f"limit, {dtype}")
+            ax.axhline(ns, linestyle=":", color=colour, label=f"limit, {dtype}")
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
         ax.yaxis.set_major_formatter("{x:g}")
@@ -212,7 +211,7 @@ def draw(report: Row) -> Any:
     figure.legend(*handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     base = ", ".join(f"{key} = {value}" for key, value in BASE.items() if key != "head")
     cores = report["machines"]["costs"]["cores"]
-    figure.suptitle(f"GPK and NTK, {cores} cores; else GAP, {base}", fontsize="medium")
+    figure.suptitle(f"numba, GPK and NTK, {cores} cores; else GAP, {base}", fontsize="medium")
     return figure
 
 
