@@ -258,12 +258,9 @@ def table(report: Row) -> str:
     )
 
 
-def found_engines() -> list[str]:
-    return [name for name, state in rk.engines.available().items() if state is True]
-
-
 def races(quick: bool) -> list[Row]:
-    all_of_them, rows = contestants(peers(), found_engines()), []
+    engines = [name for name, state in rk.engines.available().items() if state is True]
+    all_of_them, rows = contestants(peers(), engines), []
     for case in CASES[:1] if quick else CASES:
         rows.append(race(all_of_them, case, 2 if quick else ROUNDS))
         harness.say(rows[-1])
