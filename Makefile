@@ -1,6 +1,6 @@
 # make demo: the main job on real signals, and a classification with its explanation.
 # make check: linters, types and the fast tests, for daily work; under 2 minutes on two cores.
-# make test: every check there is, notebooks included; about 15 minutes on two cores, with installation.
+# make test: every check there is, notebooks included; about 10 minutes on two cores, with installation.
 # Each needs nothing but Python (3.11 or later) and make, and sets up .venv itself.
 
 PYTHON ?= python3
