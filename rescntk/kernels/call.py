@@ -66,8 +66,8 @@ class KernelCall:
 
     Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
     pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
-    places among the depths that the engine computes. `in_place` tells whether its values have the
-    depths and the dtype asked for. With `shares` (`Request.shares`), Z is given where it is X, too.
+    places among the depths that the engine computes. `in_place` tells whether these are the depths
+    asked for, in their order. With `shares` (`Request.shares`), Z is given where it is X, too.
     """
 
     def __init__(
@@ -196,11 +196,12 @@ class KernelCall:
             factors = [xp.broadcast_to(v, cases)[piece[:2]] for v in (a, b, *powers)]
             factor = factors[0] * factors[1] * self.network.readout_scale
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
-            most = 0.8 * np.finfo(values.dtype).maxexp
-            if xp is np and abs(exponents).max() < most:  # `ldexp` takes the time of ten products
-                xp.multiply(values, xp.ldexp(factor, exponents).astype(values.dtype), out=out)
-            else:
-                out[...] = xp.ldexp(values * factor, exponents)
+            if xp is np:  # `ldexp` takes the time of ten products
+                whole, info = xp.ldexp(factor, exponents), np.finfo(values.dtype)
+                if info.tiny <= whole.min() and whole.max() <= info.max:
+                    xp.multiply(values, whole.astype(values.dtype), out=out)
+                    return
+            out[...] = xp.ldexp(values * factor, exponents)
 
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
