@@ -177,7 +177,7 @@ def save(path: Path, report: Any) -> None:
 
 
 def measured(doc: str | None, name: str, *parts: Callable[[bool], Any]) -> tuple[Path, Row]:
-    """Return a file and its report, after all parts, or those of --part, were measured."""
+    """Measure all parts of a report, or the parts named by --part; return its file and itself."""
     functions = {part.__name__: part for part in parts}
     several = {"action": "append", "choices": functions, "help": "only this (and this …)"}
     asked = options(doc, part=several)

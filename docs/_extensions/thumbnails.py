@@ -36,7 +36,7 @@ def draw(png: bytes, path: Path) -> None:
     """Write the upper left part of a figure, reduced to the size of a card."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     width, height = SIZE
-    # Of panels side by side as many as fill a card: what is smaller cannot be read.
+    # A card shows the first panels of a row. All panels together would be too small to read.
     image = image.crop((0, 0, min(image.width, image.height * width // height), image.height))
     image = image.resize((width, round(image.height * width / image.width)), Image.LANCZOS)
     card = Image.new("RGB", SIZE, "white")
