@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 FIGURES = {
     "deep_degeneracy": 2,
     "images": 2,
-    "time_series_classification": 1,
+    "time_series_classification": 2,
     "which_part_decides": 2,
 }
 """The number, from 0, of the figure that stands for a notebook; 0 for all other notebooks."""

@@ -59,13 +59,13 @@ def heads() -> Any:
     pixel = (np.arange(d) + d // 2) % d - d // 2  # distance from pixel 1 along the ring
     distance = (pixel - shifts[:, None] + d // 2) % d - d // 2
     X = np.exp(-0.5 * (distance / width) ** 2)[:, None]
-    figure = plots.figure((8.4, 3.4))
+    figure = plots.figure((8.4, 4.2))
     signals, kernels = figure.subplots(1, 2)
     for shift, colour, line in ((0, COLOURS[0], "-"), (12, COLOURS[1], "--")):
         bump = X[list(shifts).index(shift), 0]
         signals.plot(shifts, bump[shifts], line, color=colour, label=f"shifted by {shift}")
     signals.set(xlabel="distance from pixel 1 (time points)", ylabel="signal")
-    finish(signals, 2)
+    finish(signals, 2, "A bump, and the bump shifted by 12")
     for head, colour, marker in zip(HEADS, COLOURS, MARKERS, strict=False):
         kernel = rk.ResCNTK(5, input_filter_size=9, head=head, normalized=True)
         values = kernel(X[list(shifts).index(0)][None], X)[0]
@@ -73,7 +73,7 @@ def heads() -> Any:
         kernels.plot(shifts, values, color=colour, label=f'"{head}"', **style)
     kernels.set(xlabel="shift (time points)", ylabel="kernel of signal and shifted signal")
     kernels.set_ylim(-0.02, 1.05)
-    finish(kernels, 3)
+    finish(kernels, 3, 'The head "gap" sees no shift, "trace" does')
     return figure
 
 
@@ -94,6 +94,7 @@ def fields() -> Any:
         },
     }
     figure = plots.figure((8.4, 6.4))
+    figure.suptitle("How far a pixel of the output sees, for settings of a network")
     axes = figure.subplots(2, 2, sharey=True)
     for ax, (title, networks) in zip(axes.flat, panels.items(), strict=True):
         for (name, network), colour, line in zip(networks.items(), COLOURS, LINES, strict=False):
@@ -119,6 +120,7 @@ def settings() -> Any:
         "kind, head": ("", range(4)),
     }
     figure = plots.figure((8.4, 9.0))
+    figure.suptitle("Error at signals left out, as one setting changes")
     axes = figure.subplots(3, 2, sharey=True)
     for name, colour, marker in zip(SETS, COLOURS, MARKERS, strict=False):
         found = errors(name)

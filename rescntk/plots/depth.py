@@ -108,7 +108,7 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
     >>> axes = plots.kernels_over_depth(np.cos(angles), found)
     """
     if axes is None:
-        size = (2 * SIZE[0], 1.7 * SIZE[1])
+        size = (1.5 * SIZE[0], 1.5 * SIZE[1])
         axes = figure(size).subplots(2, 2, sharex=True, sharey="row")
     inside = np.linspace(-1, 1 - 1e-9, 400)
     order = np.argsort(t)

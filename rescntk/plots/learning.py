@@ -56,7 +56,7 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
 
 
 def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
-    """Draw the weight of each pass in an average as a bar, with its leave-one-out error.
+    """Draw the weight of each pass as a bar, the largest on top, with its leave-one-out error.
 
     Parameters
     ----------
@@ -72,15 +72,17 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     ...           "weight": np.array([0.2, 0.8]), "error": np.array([0.3, 0.2])}
     >>> ax = plots.pass_weights(passes)
     >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['filter size 3', 'filter size 9']
+    ['filter size 9', 'filter size 3']
     """
-    weights, errors = passes["weight"], passes["error"]
-    names = [_name_of_pass(passes, row) for row in range(len(weights))]
+    order = np.argsort(-passes["weight"], kind="stable")
+    weights, errors = passes["weight"][order], passes["error"][order]
+    names = [_name_of_pass(passes, row) for row in order]
     places = np.arange(len(names))
     ax = axes(ax, (6.4, 0.8 + 0.5 * len(names)))
     bars = ax.barh(places, weights, color=BLUE, height=0.4)
     ax.bar_label(bars, [f"error {error:.3g}" for error in errors], padding=4)
-    ax.set(xlabel="weight", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
+    ax.set_title("Passes by weight, with their errors at signals left out", fontsize="medium")
+    ax.set(xlabel="weight of a pass", xlim=(0, 1.3 * weights.max()), ylim=(len(names) - 0.6, -0.8))
     ax.set_yticks(places - 0.4, names, ha="left")  # a pass's name is above its bar
     ax.tick_params(axis="y", length=0, pad=-4)
     ax.spines[["top", "right"]].set_visible(False)
@@ -90,9 +92,9 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
 def contributions(model: Any, X: Any, output: int | None = None) -> Any:
     """Draw signals, coloured by the share of each time point in a decision.
 
-    Shares above 0, in red, speak for the class or raise the prediction. Shares below 0 are blue,
-    and 0 is grey. The colours of all signals have one scale. All channels of a signal have the
-    colours of its time points. Titles have the decision, the sum of the shares and the intercept.
+    Shares above 0, in orange, speak for the class or raise the prediction. Shares below 0 are
+    blue, and 0 is grey. The colours of all signals have one scale. All channels of a signal have
+    the colours of its time points. Titles have the decision, the sum of shares and the intercept.
 
     Parameters
     ----------
@@ -154,13 +156,11 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
         ax.set_title(f"{titles[-1 if single else k]} {terms}", fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
-    panels[0].figure.colorbar(
-        segments,
-        ax=list(panels),
-        label="share of the decision",
-        fraction=0.04,
-        aspect=15 * len(panels),
-    )
+    label = f"share of the {'prediction' if names is None else 'decision'}"
+    if names is not None and single:
+        label += f"\nblue: class {names[0]}, orange: class {names[1]}"
+    bar = {"fraction": 0.04, "aspect": 15 * len(panels)}
+    panels[0].figure.colorbar(segments, ax=list(panels), label=label, **bar)
     return panels
 
 

@@ -223,18 +223,18 @@ def test_pass_weights_names_what_differs():
         "depth": np.array([4, 4, 4]),
         "filter_size": np.array([9, 3, 9]),
         "first_differences": np.array([False, True, "only"], dtype=object),
-        "weight": np.array([0.5, 0.3, 0.2]),
+        "weight": np.array([0.3, 0.5, 0.2]),
         "error": np.array([0.1234, 0.2, 0.3]),
     }
     ax = plots.pass_weights(passes)
     assert [bar.get_width() for bar in ax.patches] == [0.5, 0.3, 0.2]
     assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "gap, filter size 9",
         "gap, filter size 3, first differences",
+        "gap, filter size 9",
         "trace, filter size 9, first differences only",
     ]
-    assert ax.texts[0].get_text() == "error 0.123"
-    assert ax.yaxis_inverted()  # the first pass is on top
+    assert ax.texts[1].get_text() == "error 0.123"
+    assert ax.yaxis_inverted()  # the greatest weight is on top
     alone = {name: column[:1] for name, column in passes.items()}
     assert plots.pass_weights(alone).get_yticklabels()[0].get_text() == "plain signals"
 
