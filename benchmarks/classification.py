@@ -1,43 +1,28 @@
 """Accuracy and time of our classifier, with its defaults, beside other classifiers.
 
-    python benchmarks/classification.py [--curves] [--quick]
+    python benchmarks/classification.py [--curves | --noise] [--quick]
 
 Eight sets of equal length that aeon brings along, with their official splits; one setting for all.
 Methods that draw random numbers run with three seeds. Seconds are of fitting and predicting for the
 second time in a process: imports do not count, nor compiling.
 
---curves: accuracy with few training signals. Rows that a file has are kept.
+--curves: accuracy with few training signals; --noise: with noise in the test signals. Rows that a
+file has are kept.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import harness
-import numpy as np
-from classification_methods import CURVE_SETS, METHODS, SEEDS, SETS, ceilings, curve, signals
-from classification_report import curve_table, draw, draw_curves, table
+from classification_methods import CURVE_SETS, METHODS, ROBUST, SETS, accuracy, curve, noisy
+from classification_report import curve_table, draw, draw_curves, noise_tables, table
 from harness import Row, read, write
-
-
-def accuracy(method: str, name: str) -> list[Row]:
-    """Return a row with the mean accuracy over the seeds, and the mean of the seconds."""
-    X, y, Z, truth = signals(name)
-    METHODS[method](0).fit(X, y).predict(Z)  # imported and compiled
-    accuracies, seconds = [], []
-    for seed in SEEDS.get(method, (0,)):
-        begin = time.perf_counter()
-        predicted = METHODS[method](seed).fit(X, y).predict(Z)
-        seconds.append(time.perf_counter() - begin)
-        accuracies.append(float(np.mean(predicted == truth)))
-    return [{"accuracy": float(np.mean(accuracies)), "seconds": float(np.mean(seconds))}]
 
 
 def gather(path: Path, work: Callable, methods: Sequence[str], sets: Sequence[str]) -> list[Row]:
     """Do the work that the file lacks, each in a process of its own; return all its rows."""
     rows = read(path)
-    place = {key: i for i, key in enumerate([*SETS, *METHODS])}
     for name in sets:
         for method in methods:
             key = {"method": method, "set": name}
@@ -45,15 +30,18 @@ def gather(path: Path, work: Callable, methods: Sequence[str], sets: Sequence[st
                 continue
             new = [key | row for row in harness.apart(work, {"method": method, "name": name})]
             rows += new
-            harness.say(f"{name}, {method}: {np.mean([row['accuracy'] for row in new]):.3f}")
-            rows.sort(key=lambda row: (place[row["set"]], place[row["method"]]))  # stable
+            harness.say(new[0])
             write(path, rows)
     return rows
 
 
 def main() -> None:
-    options = harness.options(__doc__, curves={"action": "store_true", "help": "learning curves"})
+    flags = {name: {"action": "store_true"} for name in ("curves", "noise")}
+    options = harness.options(__doc__, **flags)
     sets = (CURVE_SETS if options.curves else SETS)[: 2 if options.quick else None]
+    if options.noise:
+        path = options.out / "classification_noise.csv"
+        return harness.publish(path, noise_tables(gather(path, noisy, ROBUST, sets)))
     methods = list(METHODS)
     if find_spec("torch") is None:
         harness.say("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")
@@ -61,8 +49,7 @@ def main() -> None:
     path = options.out / f"classification{'_curves' * options.curves}.csv"
     rows = gather(path, curve if options.curves else accuracy, methods, sets)
     if options.curves:
-        bounds = {name: ceilings(name) for name in CURVE_SETS}
-        harness.publish(path, curve_table(rows, bounds), draw_curves(rows, bounds))
+        harness.publish(path, curve_table(rows, sets), draw_curves(rows, sets))
     else:
         harness.publish(path, table(rows), draw(rows))
 

@@ -1,11 +1,11 @@
 """Tables and pictures of the classification benchmark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import harness
 import numpy as np
-from classification_methods import CURVE_DRAWS, CURVE_SIZES, METHODS, OURS, SETS
+from classification_methods import CURVE_DRAWS, CURVE_SIZES, METHODS, OURS, SETS, ceilings
 from harness import Row
 
 # Of Okabe and Ito.
@@ -22,24 +22,39 @@ MARKS = {
 # -- accuracies on the official splits
 
 
-def table(rows: list[Row]) -> str:
-    methods = [m for m in METHODS if any(row["method"] == m for row in rows)]
+def accuracies(rows: list[Row], corner: str, methods: Sequence[str], *last: Sequence[str]) -> list:
+    """Return the table of accuracies by set, their means, and other rows."""
+    value = {(row["method"], row["set"]): row["accuracy"] for row in rows}
     sets = [s for s in SETS if any(row["set"] == s for row in rows)]
-    value = {(row["method"], row["set"]): row for row in rows}
-    cells = []
-    for s in sets:
-        accuracies = [value[m, s]["accuracy"] if (m, s) in value else None for m in methods]
-        texts = ["–" if x is None else f"{x:.3f}" for x in accuracies]
-        cells.append((s, *harness.bold(accuracies, texts)))
-    last = {}  # rows of the table: texts by method
-    for m in complete(rows, sets):
-        accuracies, seconds = ([value[m, s][x] for s in sets] for x in ("accuracy", "seconds"))
-        last[m] = f"{np.mean(accuracies):.3f}", f"{sum(seconds):.3g} s"
-    for k, title in enumerate(("**mean**", "all sets")):
-        cells.append((title, *(last[m][k] if m in last else "–" for m in methods)))
+    found = [[value.get((m, s)) for m in methods] for s in sets]
+    texts = [["–" if x is None else f"{x:.3f}" for x in of_set] for of_set in found]
+    cells = [(s, *harness.bold(*row)) for s, *row in zip(sets, found, texts, strict=True)]
+    columns = zip(*found, strict=True)
+    means = ["–" if None in column else f"{np.mean(column):.3f}" for column in columns]
+    return harness.table((corner, *methods), [*cells, ("**mean**", *means), *last])
+
+
+def noise_tables(rows: list[Row]) -> str:
+    tables, methods = [], complete(rows, {row["set"] for row in rows})
+    for level in sorted({row["noise"] for row in rows}):
+        own = [row for row in rows if row["noise"] == level]
+        tables.append(accuracies(own, f"noise {level:g}", methods))
+    return harness.page(
+        "# Accuracy of classifiers with noise in the test signals",
+        *tables,
+        "Noise is in units of the training signals' deviation, of each channel; training signals "
+        "have none. Means of three draws.",
+    )
+
+
+def table(rows: list[Row]) -> str:
+    methods, seconds = [m for m in METHODS if any(row["method"] == m for row in rows)], []
+    for m in methods:
+        own = [row["seconds"] for row in rows if row["method"] == m]
+        seconds.append(f"{sum(own):.3g} s" if m in complete(rows, SETS) else "–")
     return harness.page(
         "# Accuracy of classifiers on data sets that aeon brings along",
-        harness.table(("set", *methods), cells),
+        accuracies(rows, "set", methods, ("all sets", *seconds)),
         "Seconds of fitting and predicting on two cores of an AMD EPYC; of rescntk and the two "
         "kernels before it, half the processor seconds on an Intel Xeon.",
         "Kernels of global alignments and of signatures, with the time as a channel: standardized "
@@ -48,7 +63,7 @@ def table(rows: list[Row]) -> str:
     )
 
 
-def complete(rows: list[Row], sets: Sequence[str]) -> list[str]:
+def complete(rows: list[Row], sets: Collection[str]) -> list[str]:
     """Return the methods with results on all these sets, ours last."""
     return [m for m in METHODS if {row["set"] for row in rows if row["method"] == m} >= set(sets)]
 
@@ -81,12 +96,11 @@ def summaries(rows: list[Row], method: str, name: str) -> list[tuple[float, floa
     return [harness.mean_and_error(accuracies) for accuracies in by_size]
 
 
-def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> Any:
+def draw_curves(rows: list[Row], sets: Sequence[str]) -> Any:
     """Return a figure of accuracy against training signals. A bar marks a ceiling below 1."""
     from rescntk import plots
     from rescntk.plots.style import tidy
 
-    sets = [s for s in ceilings if any(row["set"] == s for row in rows)]
     figure = plots.figure((2.6 * len(sets) + 1.6, 4.2))
     axes = np.atleast_1d(figure.subplots(1, len(sets), sharey=True))
     for ax, name in zip(axes, sets, strict=True):
@@ -99,7 +113,7 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
                 line = {"linewidth": 1.0, "linestyle": "--"}
             label = method if ax is axes[0] else None
             ax.errorbar(sizes, means, errors, markersize=5, label=label, **line, **MARKS[method])
-        for size, bound in ceilings[name].items():
+        for size, bound in ceilings(name).items():
             if bound < 1:
                 ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.4)
                 ax.text(size / 1.25, bound + 0.008, "ceiling", fontsize="small")
@@ -112,17 +126,14 @@ def draw_curves(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) ->
     return figure
 
 
-def curve_table(rows: list[Row], ceilings: Mapping[str, Mapping[int, float]]) -> str:
+def curve_table(rows: list[Row], sets: Sequence[str]) -> str:
     tables = []
-    for name in ceilings:
-        methods = complete(rows, [name])
-        if not methods:
-            continue
-        cells = []
+    for name in sets:
+        cells, methods, bounds = [], complete(rows, [name]), ceilings(name)
         columns = [summaries(rows, method, name) for method in methods]
         for size, *pairs in zip(CURVE_SIZES, *columns, strict=True):
             texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in pairs]
-            cells.append((size, *texts, f"{ceilings[name][size]:.3f}"))
+            cells.append((size, *texts, f"{bounds[size]:.3f}"))
         header = (f"{name}, training signals", *methods, "ceiling")
         tables.append(harness.table(header, cells, left=()))
     return harness.page(

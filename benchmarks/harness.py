@@ -204,8 +204,7 @@ def begun(path: Path, machine: Row, same: Sequence[str]) -> Row:
 def resume(
     path: Path, report: Any, rows: list[Row], specs: Iterable[Row], measure: Callable[[Row], Row]
 ) -> None:
-    """Measure what the rows lack, and those with an error; save the report after each."""
-    rows[:] = [row for row in rows if "error" not in row]
+    """Measure what the rows lack; save the report after each."""
     for spec in specs:
         if not any(spec.items() <= row.items() for row in rows):
             say(spec)

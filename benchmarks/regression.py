@@ -7,12 +7,12 @@ because test sets of 33 to 61 signals say little.
 """
 
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import harness
 import numpy as np
+from classification import gather
 from classification_methods import on_flat
 from harness import Row, make
 
@@ -60,18 +60,18 @@ METHODS: dict[str, Callable[[], Any]] = {
 }
 
 
-def measure(method: str, name: str, draws: int) -> list[Row]:
+def measure(method: str, name: str) -> list[Row]:
     """Return R² and processor seconds of each split; split 0 is the official one."""
     from sklearn.metrics import r2_score
 
     X, y, n_train = signals(name)
     rows = []
-    for number, (train, test) in enumerate(splits(len(y), n_train, draws)):
+    for number, (train, test) in enumerate(splits(len(y), n_train, DRAWS)):
         start = time.process_time()
         predicted = METHODS[method]().fit(X[train], y[train]).predict(X[test])
         seconds = time.process_time() - start
-        rows.append({"method": method, "set": name, "split": number,
-                     "r2": float(r2_score(y[test], predicted)), "seconds": seconds})  # fmt: skip
+        r2 = float(r2_score(y[test], predicted))
+        rows.append({"split": number, "r2": r2, "seconds": seconds})
     return rows
 
 
@@ -87,24 +87,17 @@ def report(rows: list[Row]) -> str:
         means, errors = zip(*(harness.mean_and_error(x[1:]) for x in found), strict=True)
         texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
         random.append((f"{s}, random splits", *harness.bold(means, texts)))
-    draws = max(row["split"] for row in rows)
     return harness.page(
         "# Regression",
         harness.table(("R²", *METHODS), official + random),
-        f"Random splits: means over {draws} splits, ± standard errors.",
+        f"Random splits: means over {DRAWS} splits, ± standard errors.",
     )
 
 
 def main() -> None:
-    options, rows = harness.options(__doc__), []
-    path, draws = options.out / "regression.csv", 2 if options.quick else DRAWS
-    warnings.filterwarnings("ignore")
-    for name in SETS:
-        for method in METHODS:
-            new = measure(method, name, draws)
-            harness.say(f"{name}, {method}: R² {new[0]['r2']:.3f}")
-            rows += new
-    harness.write(path, rows)
+    options = harness.options(__doc__)
+    path = options.out / "regression.csv"
+    rows = gather(path, measure, list(METHODS), SETS[: 1 if options.quick else None])
     harness.publish(path, report(rows))
 
 

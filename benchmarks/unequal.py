@@ -6,9 +6,9 @@ An entry is a pixel pair of two signals. Costs are processor time on one thread,
 in turn. Accuracies on aeon's two sets: own lengths, padded, resampled, and other classifiers.
 """
 
-import datetime
 import time
 from functools import partial
+from itertools import product
 
 import harness
 import numpy as np
@@ -19,16 +19,16 @@ from scipy.signal import resample
 import rescntk as rk
 from rescntk import datasets
 
-DEPTH, ENTRIES = 5, 6e6
-"""Depth of the networks, and entries of a Gram whose time is taken."""
+DEPTH, ENTRIES, ROUNDS = 5, 6e6, 5
+"""Depth of the networks, entries of a Gram whose time is taken, and how often it is taken."""
 
 COSTS = [  # name, lengths of the list, length of the array, filter size, bar
-    ("about 18", (7, 29), 18, 3, None),
+    ("about 18", (7, 29), 18, 3, ""),
     ("about 100", (90, 110), 100, 3, 1.5),
     ("about 200", (180, 220), 200, 3, 1.5),
     ("about 1000", (900, 1100), 1000, 3, 2.5),
-    ("about 100", (90, 110), 100, 9, None),
-    ("about 1000", (900, 1100), 1000, 9, None),
+    ("about 100", (90, 110), 100, 9, ""),
+    ("about 1000", (900, 1100), 1000, 9, ""),
 ]
 RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 """The sets, and the length to which their signals are resampled."""
@@ -37,7 +37,13 @@ RESAMPLED = {"JapaneseVowels": 16, "PickupGestureWiimoteZ": 60}
 # -- costs
 
 
-def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
+def costs(quick: bool) -> list[Row]:
+    rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="numba")  # compiled before any time is taken
+    pairs = product(COSTS, ("float64", "float32"))
+    return [cost(*pair, ENTRIES / (10 if quick else 1)) for pair in pairs]
+
+
+def cost(case: tuple, dtype: str, total: float) -> Row:
     """Return the nanoseconds of an entry of a list and of an array, and the median of ratios."""
     name, lengths, d, q, bar = case
     rng = np.random.default_rng(0)
@@ -46,18 +52,22 @@ def cost(case: tuple, dtype: str, rounds: int, total: float) -> Row:
     X, network = [rng.standard_normal((4, length)) for length in drawn], rk.Network(DEPTH, q)
     Z = rng.standard_normal((len(X), 4, d))
     gram = partial(rk.gram, network, engine="numba", dtype=dtype, threads=1)
-    ns = harness.entry_costs(gram, (X, Z), rounds)
+    ns = harness.entry_costs(gram, (X, Z), ROUNDS)
     of_list, of_array = np.median(ns, axis=1).tolist()
     return {
-        "lengths": name, "filter_size": q, "dtype": dtype, "list_ns": of_list,
-        "array_ns": of_array, "ratio": harness.median_ratio(*ns), "bar": bar,
+        "lengths": name, "filter size": q, "dtype": dtype, "list, ns": f"{of_list:.1f}",
+        "array, ns": f"{of_array:.1f}", "ratio": f"{harness.median_ratio(*ns):.2f}", "bar": bar,
     }  # fmt: skip
 
 
 # -- accuracies
 
 
-def accuracies(name: str) -> list[Row]:
+def accuracies(quick: bool) -> list[list[Row]]:
+    return [accuracies_of(name) for name in RESAMPLED]
+
+
+def accuracies_of(name: str) -> list[Row]:
     """Return the accuracy of each method on a set: of ours in each version of the signals."""
     from aeon.datasets import load_classification
 
@@ -91,13 +101,7 @@ def accuracies(name: str) -> list[Row]:
 
 
 def tables(report: Row) -> str:
-    m, costs = report["machine"], []
-    for row in report["costs"]:
-        ns = (f"{row[name]:.1f}" for name in ("list_ns", "array_ns"))
-        which = (row[name] for name in ("lengths", "filter_size", "dtype"))
-        costs.append((*which, *ns, f"{row['ratio']:.2f}", row["bar"] or ""))
-    header = ("lengths", "filter size", "dtype", "list, ns", "array, ns", "ratio", "bar")
-    accuracies = []
+    m, accuracies = report["machines"]["costs"], []
     for of_sets in zip(*report["accuracies"], strict=True):
         cells = [of_sets[0]["method"].split(" to ")[0]]
         for row in of_sets:
@@ -106,10 +110,10 @@ def tables(report: Row) -> str:
     return harness.page(
         "# Signals of different lengths",
         f'GPK and NTK of a ResNet, depth {DEPTH}, head GAP, engine "numba", one thread. '
-        f"{m['processor']}; Python {m['python']}, NumPy {m['numpy']}; {m['date']}. Nanoseconds "
-        f"of processor time for an entry, a pixel pair of two signals; medians of "
-        f"{report['rounds']} interleaved rounds.",
-        harness.table(header, costs, left=(0, 2)),
+        f"{m['processor']}; Python {m['python']}, NumPy {m['numpy']}. Nanoseconds of "
+        f"processor time for an entry, a pixel pair of two signals; medians of {ROUNDS} "
+        f"interleaved rounds.",
+        harness.rows_table(report["costs"], left=(0, 2)),
         "Accuracy on the test signals, and processor seconds to fit and to predict (Intel Xeon). "
         'rescntk: ResidualKernelClassifier(effort="fast", head="gap"), whose kernels leave-one-out '
         "errors weight. Other methods have own lengths.",
@@ -121,18 +125,8 @@ def tables(report: Row) -> str:
 
 
 def main() -> None:
-    options = harness.options(__doc__)
-    rounds, total = (2, ENTRIES / 10) if options.quick else (5, ENTRIES)
-    rk.ResCGPK(1)(np.ones((1, 1, 1)), engine="numba")  # compiled before any time is taken
-    machine = harness.machine() | {"date": datetime.date.today().isoformat()}
-    report: Row = {"machine": machine, "rounds": rounds, "costs": []}
-    for case in COSTS:
-        for dtype in ("float64", "float32"):
-            report["costs"].append(cost(case, dtype, rounds, total))
-            harness.say(report["costs"][-1])
-    report["accuracies"] = [accuracies(name) for name in RESAMPLED]
-    harness.save(options.out / "unequal.json", report)
-    harness.publish(options.out / "unequal.md", tables(report))
+    path, report = harness.measured(__doc__, "unequal.json", costs, accuracies)
+    harness.publish(path, tables(report))
 
 
 if __name__ == "__main__":

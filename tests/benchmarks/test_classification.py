@@ -1,5 +1,7 @@
 """The classification benchmark: equal signals for all methods, fair seconds, kernels of others."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -32,13 +34,17 @@ def test_no_method_can_be_right_more_often_than_the_ceiling(monkeypatch):
     assert found == {5: pytest.approx(0.6), 10: 1.0, 20: 1.0, 50: 1.0}
 
 
-def test_results_survive_the_file(tmp_path):
-    path = tmp_path / "table.csv"
-    row = {"method": "1-NN DTW", "set": "GunPoint", "accuracy": 0.8125, "filter_size": 9}
-    row |= {"first_differences": "only", "block_statistics": False, "max_length": None}
-    harness.write(path, [row])
-    assert [list(there.items()) for there in harness.read(path)] == [list(row.items())]
-    assert harness.read(tmp_path / "none.csv") == []
+def test_noise_has_the_deviations_of_the_training_signals(monkeypatch):
+    seen, model = [], SimpleNamespace(fit=lambda X, y: model)
+    model.predict = lambda Z: seen.append(Z) or np.zeros(len(Z))
+    X, y = np.random.default_rng(9).standard_normal((50, 2, 40)) * [[1], [9]], np.arange(50) % 2
+    monkeypatch.setattr(classification_methods, "signals", lambda name: (X, None, 0 * X, y))
+    monkeypatch.setitem(classification_methods.METHODS, "constant", lambda seed: model)
+    rows = classification_methods.noisy("constant", "made up")
+    levels = [0.0, 0.02, 0.05, 0.1]
+    assert [(row["noise"], row["accuracy"]) for row in rows] == [(x, 0.5) for x in levels]
+    for Z, level in zip(seen, 3 * levels, strict=True):
+        assert Z.std(axis=(0, 2)) == pytest.approx([level, 9 * level], rel=0.1)
 
 
 def test_seconds_and_rows_that_are_kept(tmp_path, monkeypatch):
@@ -48,7 +54,7 @@ def test_seconds_and_rows_that_are_kept(tmp_path, monkeypatch):
     assert [row["set"] for row in rows] == ["GunPoint", "ACSF1"] and rows[0]["seconds"] > 0
     monkeypatch.setattr(harness, "apart", None)  # what is in the file is kept
     again = classification.gather(tmp_path / "results.csv", *given)
-    assert [row["set"] for row in again] == ["GunPoint", "ACSF1"]
+    assert [(row["set"], [*row]) for row in again] == [(row["set"], [*row]) for row in rows]
 
 
 def test_the_kernels_of_other_people():

@@ -10,7 +10,6 @@ import rescntk as rk
 pytest.importorskip("sklearn")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
-import classification_methods
 import classification_report
 import cpu
 import finite_concentration
@@ -20,20 +19,16 @@ import ratios
 import regression
 import scale_report
 import unequal
+from classification_methods import CURVE_SETS
 from harness import RESULTS, read
 
 pytestmark = pytest.mark.slow
 
 
-def curves(rows):
-    sets = classification_methods.CURVE_SETS
-    bounds = {name: classification_methods.ceilings(name) for name in sets}
-    return classification_report.curve_table(rows, bounds)
-
-
 PAGES = {
     "classification.csv": classification_report.table,
-    "classification_curves.csv": curves,
+    "classification_curves.csv": lambda rows: classification_report.curve_table(rows, CURVE_SETS),
+    "classification_noise.csv": classification_report.noise_tables,
     "cpu.json": cpu.table,
     "finite_concentration.json": finite_concentration.table,
     "images.json": images.text,
