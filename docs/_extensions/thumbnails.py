@@ -10,8 +10,11 @@ from PIL import Image
 from sphinx.application import Sphinx
 
 FIGURES = {
+    "beyond_the_kernel_regime": 1,
     "deep_degeneracy": 2,
+    "eigenvalue_decay": 1,
     "images": 2,
+    "smoothness": 4,
     "time_series_classification": 2,
     "which_part_decides": 2,
 }
