@@ -179,7 +179,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
         name: lambda seed, name=name: make(ROCKET.format(name), random_state=seed, n_jobs=JOBS)
         for name in ROCKETS
     },
-    "global alignment": lambda seed: KernelRidge(global_alignment, 0.3, 1.0, 3.0),
+    "global alignment": lambda seed: KernelRidge(global_alignment, 0.1, 0.2, 0.3, 1.0, 3.0),
     "signature": lambda seed: KernelRidge(signature, 0.5, 1.0, 2.0, 4.0),
     FAST: lambda seed: make(OUR_CLASSIFIER, effort="fast"),
     OURS: lambda seed: make(OUR_CLASSIFIER),
