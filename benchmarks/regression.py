@@ -13,20 +13,14 @@ from typing import Any
 import harness
 import numpy as np
 from classification import gather
-from classification_methods import on_flat
+from classification_methods import on_flat, signals
 from harness import Row, make
 
 SETS = ("Covid3Month", "CardanoSentiment", "Tecator")
 DRAWS = 5
 
-
-def signals(name: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the signals of a set, training signals first, their targets, and their number."""
-    from rescntk.datasets import load_labelled
-
-    parts = [load_labelled(name, split) for split in ("train", "test")]
-    X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return X, y, len(parts[0][1])
+OURS, INSIDE = ("rescntk, fast", "rescntk"), {"inside 68 %": 0.68, "inside 95 %": 0.95}
+"""Methods with intervals, and the shares of new targets that are to be inside."""
 
 
 def splits(n: int, n_train: int, draws: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -55,42 +49,49 @@ METHODS: dict[str, Callable[[], Any]] = {
     "MiniRocket": lambda: make(
         "aeon.regression.convolution_based.MiniRocketRegressor", random_state=0
     ),
-    "rescntk, fast": lambda: make("rescntk.learn.ResidualKernelRegressor", effort="fast"),
-    "rescntk": lambda: make("rescntk.learn.ResidualKernelRegressor"),
+    OURS[0]: lambda: make("rescntk.learn.ResidualKernelRegressor", effort="fast"),
+    OURS[1]: lambda: make("rescntk.learn.ResidualKernelRegressor"),
 }
 
 
 def measure(method: str, name: str) -> list[Row]:
-    """Return R² and processor seconds of each split; split 0 is the official one."""
+    """Return R², seconds and shares inside of each split; split 0 is the official one."""
     from sklearn.metrics import r2_score
 
-    X, y, n_train = signals(name)
-    rows = []
-    for number, (train, test) in enumerate(splits(len(y), n_train, DRAWS)):
+    X, y, Z, targets = signals(name)
+    of_splits, rows = splits(len(y) + len(targets), len(y), DRAWS), []
+    X, y = np.concatenate([X, Z]), np.concatenate([y, targets])
+    for number, (train, test) in enumerate(of_splits):
         start = time.process_time()
-        predicted = METHODS[method]().fit(X[train], y[train]).predict(X[test])
+        model = METHODS[method]().fit(X[train], y[train])
+        predicted = model.predict(X[test])
         seconds = time.process_time() - start
-        r2 = float(r2_score(y[test], predicted))
-        rows.append({"split": number, "r2": r2, "seconds": seconds})
+        row = {"split": number, "r2": float(r2_score(y[test], predicted)), "seconds": seconds}
+        rows.append(row | dict.fromkeys(INSIDE))
+        for title, share in INSIDE.items() if method in OURS else ():
+            low, high = model.predict_interval(X[test], share)
+            rows[-1][title] = float(np.mean((low <= y[test]) & (y[test] <= high)))
     return rows
 
 
 def report(rows: list[Row]) -> str:
-    official, random = [], []
+    official, random, inside = [], [], []
     for s in SETS:
-        found = [
-            [row["r2"] for row in rows if (row["method"], row["set"]) == (m, s)] for m in METHODS
-        ]
-        values = [of_splits[0] for of_splits in found]
-        texts = [f"{value:.3f}" for value in values]
-        official.append((f"{s}, official", *harness.bold(values, texts)))
-        means, errors = zip(*(harness.mean_and_error(x[1:]) for x in found), strict=True)
+        found = {m: [r for r in rows if (r["method"], r["set"]) == (m, s)] for m in METHODS}
+        r2 = [[row["r2"] for row in own] for own in found.values()]
+        first = [values[0] for values in r2]
+        official.append((f"{s}, official", *harness.bold(first, [f"{x:.3f}" for x in first])))
+        means, errors = zip(*(harness.mean_and_error(values[1:]) for values in r2), strict=True)
         texts = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
         random.append((f"{s}, random splits", *harness.bold(means, texts)))
+        shares = [np.mean([row[x] for row in found[m]]) for m in OURS for x in INSIDE]
+        inside.append((s, *(f"{100 * share:.0f} %" for share in shares)))
     return harness.page(
         "# Regression",
         harness.table(("R²", *METHODS), official + random),
         f"Random splits: means over {DRAWS} splits, ± standard errors.",
+        harness.table(("intervals", *(f"{m}: {x}" for m in OURS for x in INSIDE)), inside),
+        "Inside: share of the test targets in intervals for this coverage, mean of all splits.",
     )
 
 
