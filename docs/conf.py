@@ -38,6 +38,7 @@ exclude_patterns = ["_extensions", "_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"
+nb_render_markdown_format = "myst"  # tables among the outputs
 
 # The API reference. Docstrings have the types, so signatures are shown without them.
 templates_path = ["_templates"]
