@@ -66,8 +66,7 @@ def test_condition_numbers():
             assert (values == table.column(name + suffix)).all()
         improved = drawn["improved upper bound" + colour].get_ydata()
         expected = table.column(name + "_improved")
-        expected[~np.isfinite(expected)] = np.nan
-        np.testing.assert_array_equal(improved, expected)
+        np.testing.assert_array_equal(improved, np.where(np.isfinite(expected), expected, np.nan))
         law = drawn["asymptotic law" + colour].get_ydata()
         assert (law == table.column(name + "_asymptote")[2:]).all()
     assert len(ax.collections) == 2  # a band for each, where the upper bound exists
@@ -95,6 +94,9 @@ def test_contributions():
             assert f"{share[k].sum() + model.intercept_[k]:.3g} = shares " in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
         plots.contributions(model, X, 3)
+    model.contributions, model.intercept_, model.classes_ = lambda X: shares[:, :1], [0.0], "ab"
+    colours = plots.contributions(model, X)[0].figure.axes[-1]
+    assert colours.get_ylabel() == "share of the decision\nblue: class a, orange: class b"
 
 
 @pytest.mark.parametrize("signals", [[0, 1, 2, 3, 0], [0, 0, 0]])
