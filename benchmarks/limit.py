@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from rescntk.activations import arc
-from rescntk.engines.cpu.layers import coefficients
+from rescntk.engines.cpu.layers import coefficients_in
 from rescntk.engines.cpu.vectors import addresses, load, sqrt, store
 
 
@@ -36,7 +36,7 @@ def nanoseconds(dtype: str, threads: int, n: int = 1600, repeats: int = 40_000) 
         arrays = tuple(rng.random(n).astype(dtype) for _ in range(5))
         _limit(arrays, polynomials, repeats)
 
-    polynomials = coefficients(dtype)
+    polynomials = coefficients_in(dtype)
     _limit((np.ones(n, dtype),) * 5, polynomials, 1)
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()

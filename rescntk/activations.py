@@ -32,7 +32,8 @@ class Pixels(NamedTuple):
     """1/√q, 0 where q is 0."""
 
     extra: tuple[Array, ...]
-    """The tables of `Activation.extra`, in the unit 1."""
+    """The tables of `Activation.extra`, in the unit 1. Of ReLU in float32: what rounding took from
+    `half_root`."""
 
 
 class DualInput(NamedTuple):

@@ -78,31 +78,40 @@ def derive(function, dtype: type) -> tuple[list[float], float]:
 HEADER = """\
 \"\"\"The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
 
-tools/polynomials.py defines the polynomials and derives their coefficients; change the script,
-not this file. The functions take numbers or arrays; rescntk/engines/cpu/layers.py compiles them.
+tools/polynomials.py defines the polynomials and derives their coefficients, constant first; change
+the script, not this file.
 \"\"\"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+
+def polynomial(a: Any, c: Any, degree: int) -> Any:
+    \"\"\"Return the sum of c[k] a^k; rescntk/engines/cpu/layers.py compiles it for vectors.\"\"\"
+    b = a * a
+    first, second = c[degree] * b + c[degree - 2], c[degree - 1] * b + c[degree - 3]
+    for k in range(degree - 4, -1, -2):
+        first = first * b + c[k]
+    for k in range(degree - 5, -1, -2):
+        second = second * b + c[k]
+    return second * a + first if degree % 2 == 0 else first * a + second
+
 """
 
 
 def source() -> str:
     """Return the text of the file."""
-    constants, functions = [], []
+    lines = [HEADER]
     for dtype, bits in ((np.float64, 64), (np.float32, 32)):
-        for name, letter, function in (("p", "p", p), ("r", "r", r)):
+        for name, function in (("P", p), ("R", r)):
             coefficients, error = derive(function, dtype)
             degree = len(coefficients) - 1
-            constants += [
-                f"# Degree {degree}, constant first; truncated by {error:.1g}, relatively.",
-                f"{name.upper()}{bits} = tuple(map(np.float{bits}, (",
+            lines += [
+                f"# Degree {degree}; truncated by {error:.1g}, relatively.",
+                f"{name}{bits} = tuple(map(np.float{bits}, (",
                 *(
                     "    " + " ".join(f"{c!r}," for c in coefficients[first : first + 4])
                     for first in range(0, degree + 1, 4)
@@ -110,25 +119,7 @@ def source() -> str:
                 ")))  # fmt: skip",
                 "",
             ]
-            functions += [
-                "",
-                f"def {name}{bits}(a: Array, c: Coefficients = {name.upper()}{bits}) -> Array:",
-                f'    """Return {letter}(a) for float{bits} a in [0, 1], c the coefficients."""',
-                "    b = a * a",
-            ]
-            for parity, half in enumerate(("even", "odd")):
-                powers = [k for k in range(degree, -1, -1) if k % 2 == parity]
-                sums, *rest = f"c[{powers[0]}] * b + c[{powers[1]}]", *powers[2:]
-                if bits == 32:
-                    for k in rest:
-                        sums = f"({sums}) * b + c[{k}]"
-                functions.append(f"    {half} = {sums}")
-                if bits == 64:
-                    functions.append(f"    for k in range({rest[0]}, {parity - 1}, -2):")
-                    functions.append(f"        {half} = {half} * b + c[k]")
-            functions += ["    return odd * a + even", ""]
-    alias = 'Coefficients = Sequence[np.floating[Any]]\n"""Coefficients, constant first."""'
-    return "\n".join([HEADER, alias, "", *constants, *functions])
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

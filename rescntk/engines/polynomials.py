@@ -1,22 +1,28 @@
 """The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
 
-tools/polynomials.py defines the polynomials and derives their coefficients; change the script,
-not this file. The functions take numbers or arrays; rescntk/engines/cpu/layers.py compiles them.
+tools/polynomials.py defines the polynomials and derives their coefficients, constant first; change
+the script, not this file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
 
-Coefficients = Sequence[np.floating[Any]]
-"""Coefficients, constant first."""
+def polynomial(a: Any, c: Any, degree: int) -> Any:
+    """Return the sum of c[k] a^k; rescntk/engines/cpu/layers.py compiles it for vectors."""
+    b = a * a
+    first, second = c[degree] * b + c[degree - 2], c[degree - 1] * b + c[degree - 3]
+    for k in range(degree - 4, -1, -2):
+        first = first * b + c[k]
+    for k in range(degree - 5, -1, -2):
+        second = second * b + c[k]
+    return second * a + first if degree % 2 == 0 else first * a + second
 
-# Degree 18, constant first; truncated by 2e-17, relatively.
+
+# Degree 18; truncated by 2e-17, relatively.
 P64 = tuple(map(np.float64, (
     0.45015815807855303, 0.03751317983987564, 0.00844046546442507, 0.0025120432714529307,
     0.0008547930425932389, 0.00031471098117365757, 0.00012213551482788204, 4.8544795153372625e-05,
@@ -25,7 +31,7 @@ P64 = tuple(map(np.float64, (
     3.955053770370357e-05, -1.1261280138402475e-05, 1.527104740182858e-06,
 )))  # fmt: skip
 
-# Degree 16, constant first; truncated by 5e-17, relatively.
+# Degree 16; truncated by 5e-17, relatively.
 R64 = tuple(map(np.float64, (
     0.3001054387190354, 0.015005271935946796, 0.002411561561610428, 0.0005582318249220994,
     0.00015541717475577531, 4.841407302919641e-05, 1.6307253182092548e-05, 5.597039148010689e-06,
@@ -34,54 +40,14 @@ R64 = tuple(map(np.float64, (
     1.649376186704804e-07,
 )))  # fmt: skip
 
-# Degree 7, constant first; truncated by 2e-08, relatively.
+# Degree 7; truncated by 2e-08, relatively.
 P32 = tuple(map(np.float32, (
     0.45015814900398254, 0.03751382976770401, 0.0084270890802145, 0.0026154667139053345,
     0.0004707357147708535, 0.001062651164829731, -0.000633641320746392, 0.00038570811739191413,
 )))  # fmt: skip
 
-# Degree 6, constant first; truncated by 2e-08, relatively.
+# Degree 6; truncated by 2e-08, relatively.
 R32 = tuple(map(np.float32, (
     0.3001054525375366, 0.015004935674369335, 0.002416837029159069, 0.0005278484313748777,
     0.00023626931942999363, -5.608631545328535e-05, 7.463455403922126e-05,
 )))  # fmt: skip
-
-
-def p64(a: Array, c: Coefficients = P64) -> Array:
-    """Return p(a) for float64 a in [0, 1], c the coefficients."""
-    b = a * a
-    even = c[18] * b + c[16]
-    for k in range(14, -1, -2):
-        even = even * b + c[k]
-    odd = c[17] * b + c[15]
-    for k in range(13, 0, -2):
-        odd = odd * b + c[k]
-    return odd * a + even
-
-
-def r64(a: Array, c: Coefficients = R64) -> Array:
-    """Return r(a) for float64 a in [0, 1], c the coefficients."""
-    b = a * a
-    even = c[16] * b + c[14]
-    for k in range(12, -1, -2):
-        even = even * b + c[k]
-    odd = c[15] * b + c[13]
-    for k in range(11, 0, -2):
-        odd = odd * b + c[k]
-    return odd * a + even
-
-
-def p32(a: Array, c: Coefficients = P32) -> Array:
-    """Return p(a) for float32 a in [0, 1], c the coefficients."""
-    b = a * a
-    even = ((c[6] * b + c[4]) * b + c[2]) * b + c[0]
-    odd = ((c[7] * b + c[5]) * b + c[3]) * b + c[1]
-    return odd * a + even
-
-
-def r32(a: Array, c: Coefficients = R32) -> Array:
-    """Return r(a) for float32 a in [0, 1], c the coefficients."""
-    b = a * a
-    even = ((c[6] * b + c[4]) * b + c[2]) * b + c[0]
-    odd = (c[5] * b + c[3]) * b + c[1]
-    return odd * a + even

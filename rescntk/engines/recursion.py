@@ -29,7 +29,7 @@ from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array, array_module
 from ..network import Filter
 from .boxes import circular_sum
-from .doubt import DOUBTFUL, counted_doubt
+from .doubt import DOUBTFUL
 from .exact_sum import pairwise
 from .geometry import Rows
 from .layer import add, correlate, tangent_branch, tangent_g
@@ -87,9 +87,6 @@ class Recursion:
         skip connections, F and A are without the part of F⁰.
     opposite, covariance : array
         D⁺ and F, with the part of F⁰, for odd activations.
-    doubt : array, (left case, right case), float64
-        Weighted sum over pixels, offsets and layers of the E of doubtful pixel pairs
-        (`DOUBTFUL`).
     """
 
     features: Array
@@ -107,7 +104,7 @@ class Recursion:
         self.seam, self.odd = rows.seam(self.xp), not scaling.activation.homogeneous
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants, self._initial = scaling.layers, request.network.parts.initial
-        self.doubt: Array | float = 0.0
+        self._E: Array | float = 0.0  # of doubtful pixel pairs (`DOUBTFUL`), summed over layers
         self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
         self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
         self._linear_box: tuple[tuple[Filter, float], Array] | None = None
@@ -141,8 +138,8 @@ class Recursion:
 
     def _enter(self, w: Array, v: Array) -> None:
         """Set F, D, D⁺ and A of the input, from w and v of its pixels."""
-        left, right = (side.axes(side.tables.layers[0, 0]) for side in (self.left, self.right))
-        g, z = 2.0 * (left * right), (left - right) ** 2
+        left, right = (side.layer(0) for side in (self.left, self.right))
+        g, z = 2.0 * (left.half_root * right.half_root), self._root_difference(left, right) ** 2
         g_w = g * w
         self.features, self.distance = g - g_w, z + g_w
         if self.odd:
@@ -179,7 +176,7 @@ class Recursion:
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations of the pre-activations; layer 1 has w and v of the input."""
         window = self.scaling.inner_filter(layer)
-        half_g, difference = left.half_root * right.half_root, left.half_root - right.half_root
+        half_g, difference = left.half_root * right.half_root, self._root_difference(left, right)
         z = difference**2
         if layer > 1:
             distance, inverse = self._box(self.distance, window), left.inverse * right.inverse
@@ -188,16 +185,29 @@ class Recursion:
                 v = correlate(self._box(self.opposite, window) - z, inverse)
             else:
                 v = 2.0 - w
-                total = abs(difference) * (left.half_root + right.half_root) + distance
+                total = distance
+                if not self.scaling.keeps_root_errors:
+                    total = abs(difference) * (left.half_root + right.half_root) + distance
                 self._add_doubt(layer, total, w, v, half_g)
         covariance = self._box(self.covariance, window) if self.odd else None
         return DualInput(w, v, half_g, z, covariance)
 
-    def _add_doubt(self, layer: int, total: Array, w: Array, v: Array, half_g: Array) -> None:
-        """Add what E = (D + |q1 − q2|/2)/√a of doubtful pixel pairs counts to `doubt`.
+    def _root_difference(self, left: Pixels, right: Pixels) -> Any:
+        """Return √(q1/2) − √(q2/2), in float32 with what rounding took from the roots."""
+        difference = left.half_root - right.half_root
+        if self.scaling.keeps_root_errors:
+            difference = difference + (left.extra[0] - right.extra[0])
+        return difference
 
-        `total` is D + |q1 − q2|/2, and a is min(w, v). Sums are of whole numbers.
-        """
+    @property
+    def doubt(self) -> Array | float:
+        """The weighted sum of E² over pixels and offsets, (left case, right case), float64."""
+        if isinstance(self._E, float):
+            return 0.0
+        return self.rows.total(((self._doubt_weights * self._E) ** 2).sum(axis=0))
+
+    def _add_doubt(self, layer: int, total: Array, w: Array, v: Array, half_g: Array) -> None:
+        """Add the E of doubtful pixel pairs, whole numbers (doubt.py). a is min(w, v)."""
         xp, mean = self.xp, self.scaling.mean_variances[layer]
         constants = self.constants[layer]
         root = xp.sqrt(xp.minimum(w, v))
@@ -207,8 +217,7 @@ class Recursion:
         total = xp.where(doubtful, total, 0.0).astype(np.float64)
         least = xp.maximum(total / constants.most_E, np.finfo(np.float64).tiny)
         E = total / xp.maximum(mean * root.astype(np.float64), least)
-        E = xp.floor(counted_doubt(E, constants))
-        self.doubt = self.doubt + self.rows.total((self._doubt_weights * E).sum(axis=0))
+        self._E = self._E + xp.floor(xp.minimum(E, constants.most_E))
 
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A)."""

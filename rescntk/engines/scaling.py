@@ -22,7 +22,7 @@ from ..activations import activation_of
 from ..arrays import Array
 from ..network import Filter
 from .boxes import circular_mean, circular_sum
-from .doubt import DOUBTFUL, LONE_E, MOST_CANCELLED, MOST_DOUBT, MOST_E
+from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -65,8 +65,6 @@ _CONSTANTS = (
     "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`)
     "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful
     "most_E",  # `MOST_E`
-    "per_lone_E",  # 1/`LONE_E`
-    "most_cancelled",  # `MOST_CANCELLED`
     "tiny",  # the smallest normal number
     "one",  # a literal 1 would make LLVM round another product of the first layer
 )
@@ -195,8 +193,6 @@ class Scaling:
             layers[name] = value
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
         layers["most_E"] = MOST_E[self.dtype.name]
-        layers["per_lone_E"] = 1.0 / LONE_E[self.dtype.name]
-        layers["most_cancelled"] = MOST_CANCELLED
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1
         return layers
@@ -328,14 +324,24 @@ class Scaling:
 
     # -- doubt
 
-    def allowed_doubt(self, pixel_pairs: Array | int) -> Any:
-        """Return the sum of E over pixel pairs and layers for errors that do not cancel."""
+    @property
+    def keeps_root_errors(self) -> bool:
+        """Whether tables have what rounding took from √q, which no float64 has (doubt.py)."""
+        return self.activation.homogeneous and self.dtype == np.float32
+
+    @property
+    def allowed_E(self) -> float:
+        """The E of a pixel pair, summed over layers, that a kernel may have."""
+        return MOST_DOUBT[self.dtype.name] * min(max(self.depth - 1, 1), 2)
+
+    def allowed_doubt(self, pixel_pairs: Any, cancelled: Any = 1.0) -> Any:
+        """Return the sum of E² over pixel pairs that a kernel may have, E summed over layers."""
         if self.request_head not in ("trace", "gap"):
             pixel_pairs = 1
-        return MOST_DOUBT[self.dtype.name] * min(self.depth - 1, 2) * pixel_pairs
+        return (cancelled * self.allowed_E) ** 2 * pixel_pairs
 
     def doubt_weights(self) -> np.ndarray:
-        """Return the weights of pixels in the sum of E, (d,), in multiples of 2^-10.
+        """Return the weights of the E of pixels, (d,), in multiples of 2^-10.
 
         They are 1, and for the equivariant head the largest share, over all layers, that K at
         the pixel has in the kernel at pixel 1. Sums stay exact (`MOST_E`).

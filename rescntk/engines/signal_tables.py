@@ -177,13 +177,16 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     exponents = xp.zeros((number, n), dtype=np.int64)
     sizes, bounds = xp.zeros((2, len(depths), n)), xp.zeros((2, len(depths), n))
     amplification, peaks = xp.zeros(n), []
-    n_tables = 2 + len(activation.extra(xp, variance, 1.0))
+    n_tables = 2 + scaling.keeps_root_errors + len(activation.extra(xp, variance, 1.0))
     layers = xp.empty((n_tables, number, *variance.shape), dtype=scaling.dtype)
     recursion = scaling.variances(xp, variance, with_tangent=not activation.homogeneous)
     with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
         for layer, at in enumerate(recursion):
-            for k, table in enumerate(_pixels(scaling, xp, at.window, scaling.unit(layer))):
+            tables = _pixels(scaling, xp, at.window, scaling.unit(layer))
+            for k, table in enumerate(tables):
                 layers[k, layer] = table
+            if scaling.keeps_root_errors:
+                layers[2, layer] = tables[0] - layers[0, layer]
             if activation.homogeneous:
                 continue
             peaks.append(at.window.max())  # stays on its device
@@ -203,7 +206,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     mean_of_pixels = scaling.request_head in ("trace", "gap") and not scaling.shares
     return SignalTables(
         unit_vectors, layers, vectors, mean_parts, scale,
-        cancelled(layers[0, 0]) if mean_of_pixels else xp.ones(n),
+        cancelled(layers[0, 0], scaling.request_head == "gap") if mean_of_pixels else xp.ones(n),
         means, bounds, exponents, sizes, amplification,
     )  # fmt: skip
 

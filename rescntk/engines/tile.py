@@ -93,7 +93,7 @@ class Tile:
         if self.scaling.adds_mean:
             self._add_mean(out, sides)
         cancelled = xp.minimum(*(side.cases(side.tables.cancelled) for side in sides))
-        doubtful: Array = doubt > cancelled * self.scaling.allowed_doubt(self._pixel_pairs)
+        doubtful: Array = doubt > self.scaling.allowed_doubt(self._pixel_pairs, cancelled)
         return doubtful
 
     def _sides(self, rows: Rows) -> tuple[Side, Side]:

@@ -32,6 +32,7 @@ class FlatTables(NamedTuple):
 
     half_root: np.ndarray  # √(q/2) of each pixel's variance q; a table is a layer, 0 … L
     inverse: np.ndarray  # 1/√q, or 0 where q is 0; a table is a layer, 0 … L
+    lost: np.ndarray  # what rounding took from `half_root`; no numbers in float64
     features: np.ndarray  # √(F/2) at x = z, j = j'; like the next two for deficits alone
 
     inner_pieces: np.ndarray  # √(m/2), m the sums of F over the pieces of filters (`FilterSum`)
@@ -61,7 +62,7 @@ class Constants(NamedTuple):
     `outer_step` are the pixels from one tap of a filter to the next."""
 
     p: np.ndarray
-    r: np.ndarray  # coefficients of the polynomials p(a) and r(a) (`layers.coefficients`)
+    r: np.ndarray  # coefficients of the polynomials p(a) and r(a) (`layers.coefficients_in`)
     inner: FilterSum
     outer: FilterSum
     window: FilterSum  # over which pixels' distances are summed; of size 1 if it is channels
@@ -122,10 +123,10 @@ class Results(NamedTuple):
     first_left: int
     first_right: int  # where the first left and the first right case stand in `values`
     first_pixel: int  # where the first pixel of a row stands in `shares` and `values`
-    doubt: np.ndarray  # (left case, right case): weighted sums of the E of doubtful pixel pairs
+    doubt: np.ndarray  # (left case, right case): weighted sums of E² over doubtful pixel pairs
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)
-    weights: np.ndarray  # weights of a row's pixels in `doubt` (`Scaling.doubt_weights`), or more
+    weights: np.ndarray  # weights of the E of a row's pixels (`Scaling.doubt_weights`), or more
     most_doubt: np.ndarray  # (left case, right case). Pairs with more are computed again.
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group
     row_sums: np.ndarray  # (grid, rows and more): scratch space
@@ -178,13 +179,13 @@ class LeftPixels(NamedTuple):
 
     units: Numbers
     roots: Numbers
-    inverses: Numbers  # addresses of the tables of û, √(q/2) and 1/√q, or of `memory`
+    inverses: Numbers
+    lost: Numbers  # addresses of the tables of û, √(q/2), 1/√q, roots' errors; or of `memory`
     unit: int
     unit_step: int  # place of û of the first channel, and the distance to the next channel
     input: int
-    input_inverse: int
-    root: int
-    inverse: int  # places of √(q/2) and 1/√q of the input, and of the layer
+    root: int  # places of √(q/2) of the input, and of the layer
+    step: int  # from the place of √(q/2) to that of 1/√q, and again to that of its lost part
     pixels: int  # pixels of a vector, with one number each; 0 where tables have one for each row
 
 

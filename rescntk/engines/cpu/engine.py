@@ -24,7 +24,7 @@ from ..protocol import Request, ScaledKernel, Tick, pool_of
 from ..scaling import NEARLY_OPPOSITE
 from .arguments import Constants, Results
 from .heads import CODES, SHARES
-from .layers import coefficients
+from .layers import coefficients_in
 from .plan import Plan, TaskCases
 from .rows import compute
 from .sums import filter_sum
@@ -85,7 +85,7 @@ class NumbaRun:
         self.kinds = [kind for kind in KINDS if kind in request.kinds]
         self.constants = Constants(
             self._layers(),
-            *coefficients(request.dtype),
+            *coefficients_in(request.dtype),
             plan.inner,
             plan.outer,
             plan.window_sum,
@@ -179,8 +179,8 @@ class NumbaRun:
             values, first = self.values, (left.cases.start, right.cases.start)
         length = number if len(lengths) > 1 else slice(None)  # else the same for all cases
         pairs = self._pixel_pairs(lengths, right.lengths)[length]
-        most = np.minimum(left.cancelled[:, None], right.cancelled)
-        most = most * self.scaling.allowed_doubt(pairs)
+        cancelled = np.minimum(left.cancelled[:, None], right.cancelled)
+        most = self.scaling.allowed_doubt(pairs, cancelled)
         results = self._results(n, lengths, right.lengths, group_rows, most, values, *first)
         for part in segments:
             rights = right.rows(np.arange(m), offsets, group_rows, part.start)

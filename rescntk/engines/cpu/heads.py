@@ -143,13 +143,14 @@ def find_grids(rows: RowPlaces, length: int, results: Results) -> None:
 
 @compiled
 def take_doubts(group: RowGroup, rows: RowPlaces, case: int, results: Results) -> None:
-    """Add the weighted sums over each row of E to `results.doubt`."""
+    """Add the weighted sums over each row of E² to `results.doubt`."""
     sums = addresses(results.row_sums)
     for row in range(0, group.rows, sums.per_line):
         total = 0.0 * load_line(sums, 0)
         for j in range(group.d):
             place = group.places.doubt + group.start + j * group.rows + row
-            total = total + results.weights[j] * load_like(group.memory, place, total)
+            E = results.weights[j] * load_like(group.memory, place, total)
+            total = total + E * E
         store(sums, row, total)
     for row in range(rows.number):
         results.doubt[case, rows.case[row]] += sums[row]

@@ -9,18 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from ... import arrays
 from ...activations import _add_linear_part, _last_step, arc
 from .. import polynomials
-from ..doubt import counted_doubt
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from . import vectors
 from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm, standing_in
 from .sums import Masses, add_compensated, box, merged_box
 from .vectors import (
+    LINE_BYTES,
     Numbers,
     Vector,
     align_stack,
@@ -43,9 +42,8 @@ positive terms lose at most 16 rounding units, and mostly two.
 """
 
 
-_p32, _p64 = map(inlined_by_llvm, (polynomials.p32, polynomials.p64))
-_r32, _r64 = map(inlined_by_llvm, (polynomials.r32, polynomials.r64))
-for _function in (dual, correlate, counted_doubt, tangent_g, tangent_branch, add):
+_polynomial = inlined_by_llvm(polynomials.polynomial)
+for _function in (dual, correlate, tangent_g, tangent_branch, add):
     standing_in(_function)(lambda *args, _function=_function: _function)
 
 
@@ -70,18 +68,17 @@ standing_in(_add_linear_part)(lambda parts, w, v, layer: _last_step(layer.fields
 @standing_in(arc)
 def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
     """Return √a p(a) and √a a r(a), in the precision of `a` (polynomials.py)."""
-    p, r = (_p32, _r32) if a.scalar == types.float32 else (_p64, _r64)
+    p, r = (len(c) - 1 for c in coefficients_in(a.scalar.name))
     return lambda a, root, coefficients: (
-        root * p(a, coefficients[0]),
-        root * a * r(a, coefficients[1]),
+        root * _polynomial(a, coefficients[0], p),
+        root * a * _polynomial(a, coefficients[1], r),
     )
 
 
-def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+def coefficients_in(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the coefficients of the polynomials p(a) and r(a) in one precision."""
-    bits = np.dtype(dtype).itemsize * 8
-    names = f"P{bits}", f"R{bits}"
-    p, r = (np.array(getattr(polynomials, name), dtype) for name in names)
+    bits = dtype.removeprefix("float")
+    p, r = (np.array(getattr(polynomials, name + bits), dtype) for name in "PR")
     return p, r
 
 
@@ -89,13 +86,12 @@ def coefficients(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 def add_doubt(
     memory: Numbers, doubt: int, total: Vector, root: Vector, half_g: Vector, layer: Any
 ) -> bool:
-    """Add what E of doubtful pixel pairs counts to the place `doubt`, in whole numbers.
+    """Add the E of doubtful pixel pairs to the place `doubt`, in whole numbers.
 
-    `total` is D + |q1 − q2|/2, and `root` is √a.
-
-    Returns whether there were any.
+    E is `total` / √a in mean variances, and `root` is √a. Returns whether there were any.
     """
-    E = floor(counted_doubt(total / (layer.mean * root), layer))
+    E = total / (layer.mean * root)
+    E = floor(where_less(E, layer.most_E, E, layer.most_E))
     E = where_less(layer.doubtful * root, total, E, 0.0)
     E = where_less(0.0, half_g, E, 0.0)
     store(memory, doubt, load(memory, doubt) + E)
@@ -229,17 +225,39 @@ def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
     return -(-group.d // left.pixels), left.pixels * group.rows
 
 
+@compiled
+def loses_roots(numbers: Numbers) -> bool:
+    """Return whether tables have what rounding took from √(q/2): in float32."""
+    return numbers.per_line == LINE_BYTES // 4
+
+
+@inlined_by_llvm
+def load_roots(
+    group: RowGroup, left: LeftPixels, root: int, right: int, pixel: int, at: int
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return √(q1/2), √(q2/2), their difference and 1/g; tables begin at `root` and `right`."""
+    memory, step, length, pixels = group.memory, left.step, group.length, left.pixels
+    root2, inverse2 = load(memory, right + at), load(memory, right + length + at)
+    root1 = left_vector(left.roots, root, pixel, at, pixels, root2)
+    inverse = inverse2 * left_vector(left.inverses, root + step, pixel, at, pixels, root2)
+    h = root1 - root2
+    if loses_roots(memory):
+        lost = left_vector(left.lost, root + 2 * step, pixel, at, pixels, root2)
+        h = h + (lost - load(memory, right + 2 * length + at))
+    return root1, root2, h, inverse
+
+
 @inlined_by_llvm
 def correlate_distance(
-    group: RowGroup, at: int, distance: Vector, root1: Vector, root2: Vector, inverse: Vector,
-    layer: Any,
+    group: RowGroup, at: int, distance: Vector, h: Vector, root1: Vector, root2: Vector,
+    inverse: Vector, layer: Any,
 ) -> tuple[Vector, Vector, bool]:  # fmt: skip
     """Return w and v of distances, and whether some pixel pairs are doubtful (`add_doubt`)."""
-    h = root1 - root2
     w = correlate(distance - h * h, inverse)
     v = 2.0 - w
-    root = sqrt(where_less(w, v, w, v))
-    total = fabs(h) * (root1 + root2) + distance
+    root, total = sqrt(where_less(w, v, w, v)), distance
+    if not loses_roots(group.memory):
+        total = fabs(h) * (root1 + root2) + distance
     doubtful = False
     if any_negative(layer.doubtful * root - total):
         doubt = group.places.doubt + at
@@ -249,15 +267,13 @@ def correlate_distance(
 
 @inlined_by_llvm
 def write_branch(
-    group: RowGroup, at: int, K: int, features: Vector, root1: Vector, root2: Vector, w: Vector,
+    group: RowGroup, at: int, K: int, features: Vector, h: Vector, half_g: Vector, w: Vector,
     v: Vector, constants: Constants, layer: Any, masses: Masses | None,
 ) -> tuple[Vector, Vector]:  # fmt: skip
     """Write D_K (or u_K and u⁺_K), and K to the place `K` of `features`; return K and K̇."""
-    half_g = root1 * root2
     branch = dual(half_g, w, v, layer, (constants.p, constants.r))
     branch_distance, place = branch.deficit, group.places.branch_distance + at
     if masses is None:
-        h = root1 - root2
         branch_distance = layer.half_factor * (h * h) + branch_distance
     else:
         store(group.memory, place + masses.opposite, branch.g * branch.one_plus_kappa1)
@@ -277,8 +293,8 @@ def first_layer(
     `squares` for `several` cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
     the unit vectors too. With a `Constants.window`, D is the sum of `squares` over the window, and
     w = (D − z)/g as in other layers. `right_input` and `right_root` are the places of √(q/2) of
-    the right cases, of the input and of layer 1; 1/√q follows. Returns whether some pixel pairs are
-    doubtful.
+    the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. Returns
+    whether some pixel pairs are doubtful.
     """
     align_stack()
     memory, places, layer = group.memory, group.places, constants.layers[1]
@@ -289,16 +305,11 @@ def first_layer(
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            root2 = load(memory, right_input + at)
-            root1 = left_vector(left.roots, left.input, pixel, at, left.pixels, root2)
-            h = root1 - root2
+            root1, root2, h, inverse = load_roots(group, left, left.input, right_input, pixel, at)
             if windowed:
-                place = left.input_inverse
-                inverse = left_vector(left.inverses, place, pixel, at, left.pixels, root2)
-                inverse = inverse * load(memory, right_input + group.length + at)
                 distance = box(memory, squares, at)
                 w, v, some = correlate_distance(
-                    group, out, distance, root1, root2, inverse, layer
+                    group, out, distance, h, root1, root2, inverse, layer
                 )  # fmt: skip
                 doubtful |= some
             else:
@@ -326,13 +337,12 @@ def first_layer(
                 store(memory, places.tangent + out, features)
             else:
                 store(memory, places.tangent + out, tangent)
-            root2 = load(memory, right_root + at)
-            root1 = left_vector(left.roots, left.root, pixel, at, left.pixels, root2)
-            rho = layer.one - w
+            root1, root2, h, _ = load_roots(group, left, left.root, right_root, pixel, at)
+            half_g, rho = root1 * root2, layer.one - w
             K_value, K_dot = write_branch(
-                group, out, K + out, features, root1, root2, w, v, constants, layer, masses
+                group, out, K + out, features, h, half_g, w, v, constants, layer, masses
             )
-            tangent = tangent_g(tangent, root1 * root2, rho, layer)
+            tangent = tangent_g(tangent, half_g, rho, layer)
             tangent = tangent_branch(K_dot, K_value, tangent, layer)
             store(memory, places.tangent_branch + out, tangent)
     return doubtful
@@ -346,9 +356,9 @@ def hidden_layer(
     """Compute the branch of layer 2, 3, …, before its outer filter.
 
     `distances` and `tangents` are the taps of box D (or of the merged u, with `masses`) and of
-    box A. `right_root` is the place of √(q/2) of the right cases, and 1/√q follows. The branch
-    has three parts: its distance; K, added to `sum_scale` times what stood there; and
-    K̇ ⊙ ((i − r) Σ + box A) + (o + r) K. Returns whether some pixel pairs are doubtful.
+    box A. `right_root` is the place of √(q/2) of the right cases; 1/√q and the roots' lost parts
+    follow. The branch has three parts: its distance; K, added to `sum_scale` times what stood
+    there; and K̇ ⊙ ((i − r) Σ + box A) + (o + r) K. Returns whether some pixel pairs are doubtful.
     """
     align_stack()
     memory, places, doubtful = group.memory, group.places, False
@@ -360,31 +370,28 @@ def hidden_layer(
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            root2 = load(memory, right_root + at)
-            root1 = left_vector(left.roots, left.root, pixel, at, left.pixels, root2)
-            inverse = left_vector(left.inverses, left.inverse, pixel, at, left.pixels, root2)
-            inverse = inverse * load(memory, right_root + group.length + at)
+            root1, root2, h, inverse = load_roots(group, left, left.root, right_root, pixel, at)
             if masses is None:
                 distance = box(memory, distances, at)
                 w, v, some = correlate_distance(
-                    group, out, distance, root1, root2, inverse, layer
+                    group, out, distance, h, root1, root2, inverse, layer
                 )  # fmt: skip
                 doubtful |= some
             else:
                 merged = places.branch_distance + group.start
                 deficit, opposite = merged_box(memory, distances, at, merged, masses)
                 w, v = correlate(deficit, inverse), correlate(opposite, inverse)
-            rho = 1.0 - w
+            half_g, rho = root1 * root2, 1.0 - w
             features = load(memory, K + out)
             K_value, K_dot = write_branch(
-                group, out, K + out, features, root1, root2, w, v, constants, layer, masses
+                group, out, K + out, features, h, half_g, w, v, constants, layer, masses
             )
             if ntk:
                 tangent = box(memory, tangents, at)
                 if with_linear:
                     linear = load(memory, places.linear_box + out)
                     tangent = linear_scale * linear + tangent
-                tangent = tangent_g(tangent, root1 * root2, rho, layer)
+                tangent = tangent_g(tangent, half_g, rho, layer)
                 tangent = tangent_branch(K_dot, K_value, tangent, layer)
                 store(memory, places.tangent_branch + out, tangent)
     return doubtful

@@ -416,8 +416,8 @@ class Plan:
 
     @property
     def _numbers_of_tables(self) -> int:
-        """The most numbers of a table in a group, which copies 2 (L + 1 + C) tables."""
-        tables = 2 * (self.depth + 1 + self.n_channels)
+        """The most numbers of a table in a group, which copies 3 (L + 1) + 2 C tables."""
+        tables = 3 * (self.depth + 1) + 2 * self.n_channels
         return _GROUP_TABLE_BYTES // tables // self.dtype.itemsize
 
     def row_group(self, pixels: int, rows: int, in_deficits: bool = False) -> RowGroup:
@@ -440,7 +440,7 @@ class Plan:
         numbers = [1, 1, 1, 1, room, 1, 1, 1, 1, 1, 1, room, several, channels, channels]
         ends = np.cumsum([0, *numbers]) * length
         places = Places._make([*ends.tolist(), channels, several])
-        tables = 2 * (self.depth + 1) + 4  # of the right cases in all layers, and of the left one
+        tables = 3 * (self.depth + 1) + 6  # of the right cases in all layers, and of the left one
         if in_deficits:
             tables = 3 * sum(numbers[:5]) + 1
         total = places.tables + tables * length

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .arguments import Constants, FlatTables, LeftCases, LeftPixels, Results, RowGroup, RowPlaces
 from .compilation import compiled, compiled_on_disk, inlined, inlined_by_llvm, source_stamp
 from .heads import find_grids, take_doubts, write_results
-from .layers import first_layer, hidden_layer, write_own_squares, write_squares
+from .layers import first_layer, hidden_layer, loses_roots, write_own_squares, write_squares
 from .sums import (
     Masses,
     add_branch,
@@ -56,19 +56,21 @@ def left_pixels(
     pixels = max(1, memory.per_vector // group.rows)
     if 2 * group.rows % memory.per_line == 0 and group.rows * pixels % memory.per_vector == 0:
         return LeftPixels(
-            left.units, left.half_root, left.inverse, unit, d, table, table, at, at, pixels
+            left.units, left.half_root, left.inverse, left.lost, unit, d, table, at, 0, pixels
         )
     if number == 1:
         for channel in range(places.channels):
             ring = places.left_units + channel * length
             repeat_over_rows(group, ring, left.units, unit + channel * d)
-        repeat_over_rows(group, tables + 2 * length, left.half_root, table)
-        repeat_over_rows(group, tables + 3 * length, left.inverse, table)
-    repeat_over_rows(group, tables, left.half_root, at)
-    repeat_over_rows(group, tables + length, left.inverse, at)
+    for place, first_pixel in ((tables + 3 * length, table), (tables, at)):
+        if place == tables or number == 1:
+            repeat_over_rows(group, place, left.half_root, first_pixel)
+            repeat_over_rows(group, place + length, left.inverse, first_pixel)
+            if loses_roots(memory):
+                repeat_over_rows(group, place + 2 * length, left.lost, first_pixel)
     return LeftPixels(
-        memory, memory, memory, places.left_units, length, tables + 2 * length,
-        tables + 3 * length, tables, tables + length, 0,
+        memory, memory, memory, memory, places.left_units, length, tables + 3 * length, tables,
+        length, 0,
     )  # fmt: skip
 
 
@@ -115,8 +117,8 @@ def pass_layers(
         if sides is None:
             masses = outer_masses = None
             pixels = left_pixels(group, left, lefts, case, depth + 1, number)
-            right_input = places.tables + 4 * length + skipped(group) * group.rows
-            right_root = right_input + 2 * number * length
+            right_input = places.tables + 6 * length + skipped(group) * group.rows
+            right_root = right_input + 3 * number * length
         else:
             branch, pieces = places.branch_distance, inner.pieces
             for side in sides:
@@ -132,8 +134,8 @@ def pass_layers(
             right_input, right_root = state + group.start + two, branch + group.start + two
             left_root = branch + group.start + one
             pixels = LeftPixels(
-                memory, memory, memory, places.left_units, length, state + group.start + one,
-                left_root + length, left_root, left_root + length, 0,
+                memory, memory, memory, memory, places.left_units, length,
+                state + group.start + one, left_root, length, 0,
             )  # fmt: skip
         if number == 1:
             taps = moving_sum(group, squares, constants.window, 1, places.room1)
@@ -230,7 +232,7 @@ def compute(
     left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
     left, right, whole, constants = addresses((left, right, whole, constants))
     places, length, group_rows = whole.places, whole.length, whole.rows
-    channels, several, right_tables = places.channels, places.several, places.tables + 4 * length
+    channels, several, right_tables = places.channels, places.several, places.tables + 6 * length
     for first in range(0, rights.number, group_rows):
         rows = rows_of_group(rights, first, group_rows)
         gather_tables(whole, places.right_units, 1, right.units, channels, rows, right_table)
@@ -244,8 +246,11 @@ def compute(
             find_grids(rows, 0, results)
             pass_layers(whole, rows, left, lefts, 0, sides, constants, results)
             continue
-        gather_tables(whole, right_tables, 2, right.half_root, layers, rows, right_table)
-        gather_tables(whole, right_tables + length, 2, right.inverse, layers, rows, right_table)
+        gather_tables(whole, right_tables, 3, right.half_root, layers, rows, right_table)
+        gather_tables(whole, right_tables + length, 3, right.inverse, layers, rows, right_table)
+        if loses_roots(whole.memory):
+            lost = right_tables + 2 * length
+            gather_tables(whole, lost, 3, right.lost, layers, rows, right_table)
         last = min(len(lefts.first), rows.case[group_rows - 1] + diagonal_shift + 1)
         least = rows.case[0] if only_diagonal else 0
         left_length = -1

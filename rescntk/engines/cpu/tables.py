@@ -256,9 +256,11 @@ class SignalBlock:
             joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
             return np.ascontiguousarray(joined).ravel()
 
-        half_root, inverse = (join([each.layers[k] for each in self.tables]) for k in range(2))
-        of_masses = [join(parts) for parts in masses] or [np.empty(0, dtype)] * 3
-        return FlatTables(join(units), half_root, inverse, *of_masses)
+        none = np.empty(0, dtype)
+        layers = [join(parts) for parts in zip(*(each.layers for each in self.tables), strict=True)]
+        half_root, inverse, lost = [*layers, none][:3]
+        of_masses = [join(parts) for parts in masses] or [none] * 3
+        return FlatTables(join(units), half_root, inverse, lost, *of_masses)
 
 
 def pieces(mass: Array, size: int, step: int = 1, width: int = 1) -> list[np.ndarray]:

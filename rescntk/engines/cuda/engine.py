@@ -274,7 +274,7 @@ class CudaRun:
     ) -> None:
         """Compute the tile's doubtful pairs again, from deficits; waits for the device."""
         rows, columns = self.xp.nonzero(
-            doubt > self.scaling.allowed_doubt(self.d * self.plan.offsets)
+            doubt > self.scaling.allowed_doubt(self.d * self.plan.offsets) / self.scaling.allowed_E
         )
 
         def take(X: Array, cases: slice, numbers: Array) -> Array:

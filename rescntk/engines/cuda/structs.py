@@ -83,7 +83,7 @@ def pack(xp: Any, tables: SignalTables, plan: LaunchPlan, *, right: bool = False
     begin = segment * (plan.pixels - 1) + np.minimum(segment, whole)  # as in windows.h
     order = xp.asarray(((begin + registers[:, None]) % d).ravel())  # pixel of (register, segment)
     # (root or inverse, layer, pixel, case)
-    roots = xp.take(tables.layers, order, axis=2).transpose(3, 1, 2, 0)
+    roots = xp.take(tables.layers[:2], order, axis=2).transpose(3, 1, 2, 0)
     roots = xp.ascontiguousarray(roots)
     if not right:
         roots[..., 0] *= 2.0
