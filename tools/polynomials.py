@@ -1,4 +1,4 @@
-"""Derive the polynomials of the compiled engines, and write rescntk/engines/polynomials.py.
+"""Derive the polynomials of the compiled engines; write them to rescntk/engines/polynomials.py.
 
 With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functions:
 
@@ -75,36 +75,9 @@ def derive(function, dtype: type) -> tuple[list[float], float]:
     raise ArithmeticError("no degree suffices")
 
 
-HEADER = """\
-\"\"\"The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
-
-tools/polynomials.py defines the polynomials and derives their coefficients, constant first; change
-the script, not this file.
-\"\"\"
-
-from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
-
-
-def polynomial(a: Any, c: Any, degree: int) -> Any:
-    \"\"\"Return the sum of c[k] a^k; rescntk/engines/cpu/layers.py compiles it for vectors.\"\"\"
-    b = a * a
-    first, second = c[degree] * b + c[degree - 2], c[degree - 1] * b + c[degree - 3]
-    for k in range(degree - 4, -1, -2):
-        first = first * b + c[k]
-    for k in range(degree - 5, -1, -2):
-        second = second * b + c[k]
-    return second * a + first if degree % 2 == 0 else first * a + second
-
-"""
-
-
 def source() -> str:
-    """Return the text of the file."""
-    lines = [HEADER]
+    """Return the text of the file, whose text before the coefficients stays."""
+    lines = [TARGET.read_text().partition("# Degree")[0].removesuffix("\n")]
     for dtype, bits in ((np.float64, 64), (np.float32, 32)):
         for name, function in (("P", p), ("R", r)):
             coefficients, error = derive(function, dtype)

@@ -1,7 +1,7 @@
-"""The polynomials p(a) and r(a) of the compiled engines. Written by tools/polynomials.py.
+"""The polynomials p(a) and r(a) of the compiled engines.
 
-tools/polynomials.py defines the polynomials and derives their coefficients, constant first; change
-the script, not this file.
+tools/polynomials.py defines the polynomials, derives their coefficients, constant first, and writes
+them behind the function.
 """
 
 from __future__ import annotations

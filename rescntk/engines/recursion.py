@@ -217,7 +217,7 @@ class Recursion:
         total = xp.where(doubtful, total, 0.0).astype(np.float64)
         least = xp.maximum(total / constants.most_E, np.finfo(np.float64).tiny)
         E = total / xp.maximum(mean * root.astype(np.float64), least)
-        self._E = self._E + xp.floor(xp.minimum(E, constants.most_E))
+        self._E = self._E + xp.floor(E)
 
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A)."""

@@ -120,8 +120,8 @@ class Results(NamedTuple):
     kernels at all pixel pairs, for the head "pixels". The axis j' is 1 for shares of cases that
     have one row each, which are no sums."""
 
-    first_left: int
-    first_right: int  # where the first left and the first right case stand in `values`
+    first_left: int  # where the first left case stands in `values`
+    first_right: int  # where the first right case stands in `values`
     first_pixel: int  # where the first pixel of a row stands in `shares` and `values`
     doubt: np.ndarray  # (left case, right case): weighted sums of E² over doubtful pixel pairs
 
@@ -183,9 +183,9 @@ class LeftPixels(NamedTuple):
     lost: Numbers  # addresses of the tables of û, √(q/2), 1/√q, roots' errors; or of `memory`
     unit: int
     unit_step: int  # place of û of the first channel, and the distance to the next channel
-    input: int
-    root: int  # places of √(q/2) of the input, and of the layer
-    step: int  # from the place of √(q/2) to that of 1/√q, and again to that of its lost part
+    input: int  # place of √(q/2) of the input
+    root: int  # place of √(q/2) of the layer
+    step: int  # 1/√q is a step behind √(q/2), and the root's lost part two steps
     pixels: int  # pixels of a vector, with one number each; 0 where tables have one for each row
 
 

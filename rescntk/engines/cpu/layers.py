@@ -226,7 +226,7 @@ def pixel_loops(left: LeftPixels, group: RowGroup) -> tuple[int, int]:
 
 
 @compiled
-def loses_roots(numbers: Numbers) -> bool:
+def keeps_root_errors(numbers: Numbers) -> bool:
     """Return whether tables have what rounding took from √(q/2): in float32."""
     return numbers.per_line == LINE_BYTES // 4
 
@@ -241,7 +241,7 @@ def load_roots(
     root1 = left_vector(left.roots, root, pixel, at, pixels, root2)
     inverse = inverse2 * left_vector(left.inverses, root + step, pixel, at, pixels, root2)
     h = root1 - root2
-    if loses_roots(memory):
+    if keeps_root_errors(memory):
         lost = left_vector(left.lost, root + 2 * step, pixel, at, pixels, root2)
         h = h + (lost - load(memory, right + 2 * length + at))
     return root1, root2, h, inverse
@@ -256,7 +256,7 @@ def correlate_distance(
     w = correlate(distance - h * h, inverse)
     v = 2.0 - w
     root, total = sqrt(where_less(w, v, w, v)), distance
-    if not loses_roots(group.memory):
+    if not keeps_root_errors(group.memory):
         total = fabs(h) * (root1 + root2) + distance
     doubtful = False
     if any_negative(layer.doubtful * root - total):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .arguments import Constants, FlatTables, LeftCases, LeftPixels, Results, RowGroup, RowPlaces
 from .compilation import compiled, compiled_on_disk, inlined, inlined_by_llvm, source_stamp
 from .heads import find_grids, take_doubts, write_results
-from .layers import first_layer, hidden_layer, loses_roots, write_own_squares, write_squares
+from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
 from .sums import (
     Masses,
     add_branch,
@@ -66,7 +66,7 @@ def left_pixels(
         if place == tables or number == 1:
             repeat_over_rows(group, place, left.half_root, first_pixel)
             repeat_over_rows(group, place + length, left.inverse, first_pixel)
-            if loses_roots(memory):
+            if keeps_root_errors(memory):
                 repeat_over_rows(group, place + 2 * length, left.lost, first_pixel)
     return LeftPixels(
         memory, memory, memory, memory, places.left_units, length, tables + 3 * length, tables,
@@ -248,7 +248,7 @@ def compute(
             continue
         gather_tables(whole, right_tables, 3, right.half_root, layers, rows, right_table)
         gather_tables(whole, right_tables + length, 3, right.inverse, layers, rows, right_table)
-        if loses_roots(whole.memory):
+        if keeps_root_errors(whole.memory):
             lost = right_tables + 2 * length
             gather_tables(whole, lost, 3, right.lost, layers, rows, right_table)
         last = min(len(lefts.first), rows.case[group_rows - 1] + diagonal_shift + 1)
