@@ -138,19 +138,19 @@ def pass_layers(
                 state + group.start + one, left_root, length, 0,
             )  # fmt: skip
         if number == 1:
-            taps = moving_sum(group, squares, constants.window, 1, places.room1)
+            taps = moving_sum(group, squares, constants.window, 1, places.room1, None)
             doubtful |= first_layer(
                 group, pixels, right_input, right_root, taps, constants, masses
             )  # fmt: skip
         else:
             if with_linear and step != boxed:
-                taps = moving_sum(group, places.linear, inner, step, places.room2)
-                write_box(memory, taps, places.linear_box + group.start, group.size)
+                taps = moving_sum(group, places.linear, inner, step, places.room2, None)
+                write_box(memory, taps, places.linear_box + group.start, group.size, None)
                 boxed = step
             taps = moving_sum(group, state, inner, step, places.room1, masses)
             tangents = taps
             if ntk:
-                tangents = moving_sum(group, places.tangent, inner, step, places.room2)
+                tangents = moving_sum(group, places.tangent, inner, step, places.room2, None)
             doubtful |= hidden_layer(
                 group, pixels, right_root, taps, tangents, constants, layer, masses
             )  # fmt: skip

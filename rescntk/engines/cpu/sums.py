@@ -16,7 +16,7 @@ import numpy as np
 
 from ..layer import add
 from .arguments import FilterSum, RowGroup, RowPlaces, Taps
-from .compilation import compiled, inlined_by_llvm
+from .compilation import compiled
 from .vectors import Numbers, Vector, load, load_line, repeat_like, rounded_product, store
 
 
@@ -190,10 +190,10 @@ def _widest_piece(size: int) -> int:
     return max(k for k in range(size.bit_length()) if 3**k <= size)
 
 
-@inlined_by_llvm
+@compiled
 def moving_sum(
     group: RowGroup, ring: int, window: FilterSum, step: int, room: int,
-    masses: Masses | None = None,
+    masses: Masses | None,
 ) -> Taps:  # fmt: skip
     """Return three places whose sum is the sum over a filter's taps, `step` pixels apart.
 
@@ -276,7 +276,7 @@ def around(x: int, width: int) -> int:
 
 @compiled
 def write_box(
-    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None = None
+    memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None
 ) -> None:  # fmt: skip
     for at in range(0, size, memory.per_vector):
         if masses is None:
@@ -337,11 +337,11 @@ def load_taps(memory: Numbers, taps: Taps, at: int) -> tuple[Vector, Vector, Vec
 # -- the skip connection and the outer filter
 
 
-@inlined_by_llvm
+@compiled
 def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any) -> None:
     """state ← skip_scale · state + box(branch), of two rings."""
     memory, state = group.memory, state + group.start
-    taps = moving_sum(group, branch, outer, layer.outer_step, group.places.room1)
+    taps = moving_sum(group, branch, outer, layer.outer_step, group.places.room1, None)
     for at in range(0, group.size, memory.per_vector):
         branch_sum = box(memory, taps, at)
         store(memory, state + at, add(load(memory, state + at), branch_sum, layer.skip_scale))
