@@ -153,7 +153,7 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
             ax.add_collection(segments)
         ax.autoscale_view()
         terms = f"{decision[k]:.3g} = shares {shares[k].sum():.3g} + intercept {intercepts[k]:.3g}"
-        ax.set_title(f"{titles[-1 if single else k]} {terms}", fontsize="small")
+        ax.set_title(f"{titles[-1 if single else k]} {terms.replace('-', '−')}", fontsize="small")
         tidy(ax)
     panels[-1].set_xlabel("time point")
     label = f"share of the {'prediction' if names is None else 'decision'}"

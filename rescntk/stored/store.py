@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import SignalList, library
-from ..kernels.description import describe, describe_signals, differences, network_of
+from ..kernels.description import OPTIONS, describe, differences, network_of
 from ..network import Network
 from ..progress import progress_bar
 from ..validation import (
@@ -278,7 +278,10 @@ class StoredGram:
                     )
             check_match(X, new, lists, names=("X", "X_new"))
             both = SignalList([*X, *new]) if lists else np.concatenate([X, new])
-            folder.grow(SignalList.of(new) if lists else new, describe_signals(both))
+            Z = None if folder.is_symmetric else folder.signals("Z")
+            options = {name: folder.description[name] for name in OPTIONS}
+            grown = describe(network_of(folder.description), both, Z, **options)
+            folder.grow(SignalList.of(new) if lists else new, grown["X"])
         return self.resume(threads=threads, client=client, progress=progress)
 
     def resume(

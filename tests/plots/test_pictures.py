@@ -91,7 +91,8 @@ def test_contributions():
                 np.testing.assert_allclose(line.get_segments()[3][1], (2.0, channel[2]))
                 assert line.get_clim()[1] == -line.get_clim()[0] == abs(shares[:, k]).max()
             assert ax.get_title().startswith("prediction" if names is None else "decision for")
-            assert f"{share[k].sum() + model.intercept_[k]:.3g} = shares " in ax.get_title()
+            total = f"{share[k].sum() + model.intercept_[k]:.3g} = shares "
+            assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
         plots.contributions(model, X, 3)
     model.contributions, model.intercept_, model.classes_ = lambda X: shares[:, :1], [0.0], "ab"

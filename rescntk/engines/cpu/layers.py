@@ -166,13 +166,8 @@ def write_squares(
     `half_square`.
     """
     align_stack()
-    memory, places, length, vector = (
-        group.memory,
-        group.places,
-        group.length,
-        group.memory.per_vector,
-    )
-    channels = places.channels
+    memory, places, length = group.memory, group.places, group.length
+    channels, vector = places.channels, memory.per_vector
     for pixel in range(group.d):
         unit1, step1 = unit_of(lefts, case, last_case, channels, pixel)
         unit2, step2 = unit_of(lefts, case + 1, last_case, channels, pixel)
