@@ -101,8 +101,9 @@ def draw_curves(rows: list[Row], sets: Sequence[str]) -> Any:
     from rescntk import plots
     from rescntk.plots.style import tidy
 
-    figure = plots.figure((2.6 * len(sets) + 1.6, 4.2))
-    axes = np.atleast_1d(figure.subplots(1, len(sets), sharey=True))
+    figure = plots.figure((6.4, 0.9 + 2.7 * ((len(sets) + 1) // 2)))
+    axes = figure.subplots((len(sets) + 1) // 2, 2, sharex=True, sharey=True).ravel()
+    axes[0].set(ylabel="accuracy", xscale="log", xticks=CURVE_SIZES)
     for ax, name in zip(axes, sets, strict=True):
         methods = complete(rows, [name])
         for k, method in enumerate(methods):
@@ -116,12 +117,12 @@ def draw_curves(rows: list[Row], sets: Sequence[str]) -> Any:
         for size, bound in ceilings(name).items():
             if bound < 1:
                 ax.hlines(bound, size / 1.25, size * 1.25, color="black", linewidth=1.4)
-                ax.text(size / 1.25, bound + 0.008, "ceiling", fontsize="small")
-        ax.set(xscale="log", xlabel="training signals", title=name, xticks=CURVE_SIZES)
+                ax.text(size / 1.25, bound + 0.008, "at most", fontsize="small")
+        ax.set_title(name, fontsize="medium")
+        ax.set_xlabel("training signals" if ax in axes[-2:] else "")
         ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
         ax.tick_params(axis="x", which="minor", length=0)
         tidy(ax)
-    axes[0].set_ylabel(f"accuracy, mean of {CURVE_DRAWS} draws")
     figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     return figure
 
