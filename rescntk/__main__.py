@@ -387,9 +387,9 @@ def _check_output(options: Namespace) -> None:
     output, suffix = options.output, options.output.suffix
     if suffix not in (".npy", ".npz", ".zarr"):
         raise ValueError(f"output is {output}, expected a name that ends in .npy, .npz or .zarr")
-    if not output.parent.is_dir():
-        raise ValueError(f"output is {output}, expected a folder that is there")
     if suffix == ".zarr":
+        if not output.parent.is_dir():
+            raise ValueError(f"output is {output}, expected a folder that is there")
         return
     for name in ("block", "workers", "scheduler"):
         if getattr(options, name) is not None:

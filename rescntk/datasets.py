@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -56,8 +58,7 @@ def read_labelled(
 ) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | None]:
     """Return the signals in a file as `read` does, and their labels, (n_cases,).
 
-    Labels are the classes or values in a ``.ts`` file, or the labels in a ``.csv`` file; None where
-    the file has none.
+    Labels are classes or values in a ``.ts`` file, or labels in a ``.csv`` file, or else None.
 
     Parameters
     ----------
@@ -83,17 +84,7 @@ def read_labelled(
         signals, labels = _read_ts(path) if path.suffix == ".ts" else _read_long(path)
         X = check_batch(signals, f"the signals in {path.name}")
         return list(X) if isinstance(X, SignalList) else X, labels
-    with readable(path):
-        content = np.load(path, allow_pickle=False)
-    if path.suffix == ".npz":
-        with content:
-            names = content.files
-            if array is None and len(names) != 1:
-                raise ValueError(f"{path} holds the arrays {names}: say which one (--array NAME)")
-            name = check_choice(names[0] if array is None else array, "array", names)
-            with readable(path):
-                content = content[name]
-    return check_signals(content, f"the array in {path.name}", images=True), None
+    return check_signals(_load(path, array), f"the array in {path.name}", images=True), None
 
 
 def read_labels(path: Path, array: str | None = None) -> np.ndarray:
@@ -110,34 +101,73 @@ def read_labels(path: Path, array: str | None = None) -> np.ndarray:
     >>> from rescntk import datasets
     >>> datasets.read_labels("y.npy")  # doctest: +SKIP
     """
+    if array is not None and path.suffix != ".npz":
+        raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
+    if path.suffix in (".npy", ".npz"):
+        return _load(path, array)
     with readable(path):
-        if path.suffix not in (".npy", ".npz"):
-            return np.array(path.read_text(encoding="utf-8").splitlines())
+        text = path.read_text(encoding="utf-8-sig").rstrip()
+        return np.array([line.strip() for line in text.splitlines()])
+
+
+def _load(path: Path, array: str | None) -> np.ndarray:
+    """Return the array in a ``.npy`` file, or one of a ``.npz`` file."""
+    with readable(path):
         content = np.load(path, allow_pickle=False)
-        return content if array is None else content[array]
+    if isinstance(content, np.ndarray):
+        return content
+    with content:
+        names = content.files
+        if array is None and len(names) != 1:
+            raise ValueError(f"{path} holds the arrays {names}: say which one by its name")
+        name = check_choice(names[0] if array is None else array, "array", names)
+        with readable(path):
+            return content[name]
 
 
 def _read_long(path: Path) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Return the signals of a table with a row for each value, and their labels or None."""
-    with readable(path), open(path, newline="", encoding="utf-8") as file:
+    with readable(path), open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         reader.fieldnames = names = [_COLUMNS.get(name, name) for name in reader.fieldnames or ()]
-        if not {"case", "time", "value"} <= set(names):
+        if any(names.count(name) != 1 for name in ("case", "time", "value")):
             raise ValueError(
                 f"it has the columns {', '.join(names)}, expected a row for each value, with "
                 f"columns case, time, value, and channel and label where there are several"
             )
-        cases: dict[str, dict[str, dict[float, float]]] = {}
-        labels = {}
+        cases: dict[str, tuple[dict[tuple[str, float], float], set[str]]] = {}
         for row in reader:
-            channel = cases.setdefault(row["case"], {}).setdefault(row.get("channel", ""), {})
-            channel[float(row["time"])] = float(row["value"])
-            labels[row["case"]] = row.get("label")
-        signals = [
-            np.array([[value for _, value in sorted(row.items())] for _, row in sorted(x.items())])
-            for x in cases.values()
-        ]
-    return signals, None if None in labels.values() else np.array(list(labels.values()))
+            try:
+                time, value = float(row["time"]), float(row["value"])
+            except (TypeError, ValueError):
+                time = value = math.nan
+            values, labels = cases.setdefault(row["case"], ({}, set()))
+            place = row.get("channel", ""), time
+            finite = math.isfinite(time) and math.isfinite(value)
+            if None in row or not finite or place in values:
+                raise ValueError(
+                    f"line {reader.line_num} is {', '.join(map(str, row.values()))}, expected "
+                    f"{', '.join(names)}, with finite numbers and no time of a channel twice"
+                )
+            values[place] = value
+            labels |= {(row.get("label") or "").strip()} - {""}
+        channels = sorted({name for values, _ in cases.values() for name, _ in values})
+        labelled = any(labels for _, labels in cases.values())
+        signals = []
+        for case, (values, labels) in cases.items():
+            times = sorted({time for _, time in values})
+            if values.keys() != set(product(channels, times)):
+                raise ValueError(
+                    f"case {case} has {len(values)} values at {len(times)} times, expected one at "
+                    f"each time for each of the channels {', '.join(channels)}"
+                )
+            if len(labels) != labelled:
+                raise ValueError(
+                    f"case {case} has the labels {sorted(labels)}, expected one a case, or none"
+                )
+            signals.append(np.array([[values[name, time] for time in times] for name in channels]))
+        found = [label for _, labels in cases.values() for label in labels]
+    return signals, np.array(found) if found else None
 
 
 @contextmanager
@@ -270,11 +300,11 @@ def _aeon_datasets() -> ModuleType:
 
 
 def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
-    """Raise a ValueError if a file cannot be written, or is one of the files of signals."""
+    """Raise a ValueError if a file cannot be written, or is one of the command's inputs."""
     try:
-        for signals in inputs:
-            if signals and path.exists() and signals.exists() and path.samefile(signals):
-                raise ValueError(f"{name} is {path}, the file of signals, expected another file")
+        for given in inputs:
+            if given and path.exists() and given.exists() and path.samefile(given):
+                raise ValueError(f"{name} is {path}, an input, expected another file")
         target = path.resolve()  # a link to a file that is not there stays a link
         if target.exists():
             target.open("ab").close()
@@ -288,12 +318,14 @@ def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
 
 
 def check_output(path: Path, suffix: str, overwrite: bool, *inputs: Path | None) -> None:
-    """Raise a ValueError as `check_writable`, for another suffix, or if a file must stay.
+    """Raise a ValueError as `check_writable`, for a wrong suffix or folder, or if a file must stay.
 
     Without `overwrite` a person at a terminal is asked.
     """
     if path.suffix != suffix:
         raise ValueError(f"output is {path}, expected a name that ends in {suffix}")
+    if not path.parent.is_dir():
+        raise ValueError(f"output is {path}, expected a folder that is there")
     check_writable(path, "output", *inputs)
     if path.exists() and not overwrite:
         answer = ""

@@ -1,7 +1,6 @@
 """The kernels as scikit-learn estimators: signals in, predictions out.
 
-`rescntk.learn.aeon` and `rescntk.learn.sktime` wrap classifier and regressor for aeon and sktime.
-Both wrappers are imported by their own names.
+Import `rescntk.learn.aeon` or `rescntk.learn.sktime` for the estimators of these libraries.
 """
 
 from __future__ import annotations

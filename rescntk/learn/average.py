@@ -84,10 +84,9 @@ class FittedPass:
     ) -> list[np.ndarray]:
         """Return the shares of time points in decisions, (n_outputs, n_timepoints) for each signal.
 
-        The sum of shares and `intercepts` is the decision from the `matrix` K. Shares of kernels
-        are added up block by block: at most `_SHARES` are held. What they lack is shared out
-        evenly: other intercepts than the pass' own, and rounding errors. Coefficients are large,
-        and magnify the errors of kernels, to 1e-4 in float32.
+        The sum of shares and `intercepts` is the decision from the `matrix` K. What shares of
+        kernels lack is shared out evenly: other intercepts than the pass' own, and rounding
+        errors, which large coefficients magnify to 1e-4 in float32.
         """
         view, coefficients = self.source.view, self.coefficients.T
         points = view(X)
@@ -120,8 +119,7 @@ def fit_pass(
     Penalties are in units of the kernel's diagonal, which is 1. `landmarks` are indices of the
     signals to which the solution is restricted. The pass keeps the eigenvectors of its matrix, n²
     numbers. The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n`
-    of the Gaussian process maximizes the marginal likelihood of the targets; I/w takes the place
-    of I for cases of weights w.
+    of the Gaussian process maximizes the marginal likelihood; cases of weights w have I/w for I.
     """
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
@@ -191,8 +189,7 @@ def weigh(
 
     Leave-one-out residuals (n_penalties, n_cases, n_outputs) of a pass are targets minus decisions
     of the fit without each case. The choice is the place of the penalty with the least mean square
-    e, where cases count with `error_weights`. The weight is proportional to the power -4 of e; the
-    sum is 1.
+    e, where cases count with `error_weights`. Weights are proportional to e^-4; their sum is 1.
     """
     shares = error_weights / (error_weights.sum() or 1.0)
     means = np.array([(left_out**2).mean(axis=2) @ shares for left_out in residuals])
@@ -222,9 +219,8 @@ def out_of_fold(
 ) -> np.ndarray:
     """Return decisions (n_cases, n_outputs) at each fold by an average without the fold's part.
 
-    At a case of a fold, the decision is the mean of the passes' leave-one-out decisions. The other
-    folds give the penalties and the weights (`weigh`). The `novelties` of the cases, (n_passes,
-    n_cases), change the weights (`weights_at`).
+    A decision is the mean of leave-one-out decisions of passes. The other folds give penalties and
+    weights (`weigh`), which the `novelties`, (n_passes, n_cases), change (`weights_at`).
     """
     decisions = Y.copy()
     for fold in np.unique(folds):

@@ -60,7 +60,7 @@ AMD EPYC: two threads are no faster up to 270 signals, and a third faster at 500
 the two threads wait for each other, up to a hundred times as long."""
 
 
-def _check_flag_or(value: Any, name: str, word: str) -> bool | str:
+def _flag_or(word: str, value: Any, name: str) -> bool | str:
     if isinstance(value, str) and value == word:
         return value
     if isinstance(value, bool | np.bool_):
@@ -81,12 +81,8 @@ class EstimatorParameters:
     max_length: int | Iterable[int] | None = _several(check_depth)
     block_statistics: bool | Iterable[bool] | None = _several(check_flag)
     spectra: bool | Iterable[bool] | None = _several(check_flag)
-    standardize: bool | str | Iterable[bool | str] | None = _several(
-        partial(_check_flag_or, word=EACH)
-    )
-    first_differences: bool | str | Iterable[bool | str] | None = _several(
-        partial(_check_flag_or, word=ONLY)
-    )
+    standardize: bool | str | Iterable[bool | str] | None = _several(partial(_flag_or, EACH))
+    first_differences: bool | str | Iterable[bool | str] | None = _several(partial(_flag_or, ONLY))
     constant: bool | Iterable[bool] | None = _several(check_flag)
     time_scale: float | Iterable[float] | None = _several(check_constant)
     filter_size: int | Iterable[int] | None = _several(check_filter_size)
@@ -158,9 +154,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Fit the average to cases; return decisions out of fold, the fold of each case, a spread.
 
-        The spread is the passes' variance about their mean leave-one-out decision.
-
-        `penalties` are the default penalties beside the least one.
+        The spread is the passes' variance about their mean leave-one-out decision. `penalties` are
+        the default penalties beside the least one.
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
@@ -249,16 +244,16 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             threads = max(1, (os.cpu_count() or 1) + 1 + threads)
         return {"engine": self.engine, "dtype": self.dtype, "threads": threads}
 
-    def _matrices(self, X: Array) -> Iterator[tuple[FittedPass, np.ndarray]]:
-        """Yield each pass, and the kernel matrix of X with its signals."""
+    def _matrices(self, X: Array) -> tuple[Signals, Iterator[tuple[FittedPass, np.ndarray]]]:
+        """Return signals X; and each pass, with the kernel matrix of X with its signals."""
         check_is_fitted(self)
         options = self._options()
         signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
-        return ((fitted, fitted.matrix(signals, options)) for fitted in self._fitted)
+        return signals, ((each, each.matrix(signals, options)) for each in self._fitted)
 
     def _at(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return decisions (n_passes, n_cases, n_outputs), novelties and weights of the passes."""
-        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)]
+        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)[1]]
         decisions, novelties = (np.array(part) for part in zip(*parts, strict=True))
         return decisions, novelties, weights_at(self._weights, novelties)
 
@@ -283,12 +278,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         the unit of the decision: positive shares speak for the class, or raise the prediction. It
         tells of the network's view of the time point, which sees its neighbourhood, too
         (docs/guide/explanation.md). Channels have no shares: layers after the first are not
-        linear in them.
-
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Or a list of signals of different lengths, or images, if `fit` had them.
+        linear in them. X and errors are as for `predict`; ``head="equivariant"`` is refused, too.
 
         Returns
         -------
@@ -296,20 +286,12 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             Of images (n_cases, n_outputs, height, width). n_outputs is the number of targets, or of
             classes: 1 for two classes, of which it is the second. For lists, a list of arrays
             (n_outputs, n_timepoints_i).
-
-        Raises
-        ------
-        ValueError
-            For signals of another shape than the shape of `fit`, and for ``head="equivariant"``,
-            whose decisions are not sums over time points.
         """
-        check_is_fitted(self)
-        options = self._options()
-        signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
+        signals, matrices = self._matrices(X)
         novelties, parts = [], []
-        for fitted, K in self._matrices(X):
+        for fitted, K in matrices:
             novelties.append(fitted.novelty(K))
-            parts.append(fitted.contributions(signals, K, self._intercept, options))
+            parts.append(fitted.contributions(signals, K, self._intercept, self._options()))
         weights = weights_at(self._weights, np.array(novelties))
         pairs = zip(weights.T, zip(*parts, strict=True), strict=True)
         found = [np.tensordot(of_case, np.array(shares), 1) for of_case, shares in pairs]
@@ -328,7 +310,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals of `fit`, but for signals of weight 0, which have no column. With landmarks it is
         (m_cases, n_landmarks).
         """
-        matrices = self._matrices(X)
+        matrices = self._matrices(X)[1]
         pairs = zip(self._weights, matrices, strict=True)
         return sum(weight * K for weight, (_, K) in pairs)[:, self._places]
 

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..arrays import Array
@@ -62,8 +61,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     max_length : int or sequence, optional
         Longest signals that stay unchanged; longer ones are averaged over blocks of time points.
     block_statistics : bool or sequence, optional
-        Whether standard deviation, minimum and maximum of each block, where there are blocks, are
-        appended as channels.
+        Whether standard deviation, minimum and maximum of each block are appended as channels.
     spectra : bool or sequence, optional
         Whether short-time spectra take the place of the blocks' means: roots of the magnitudes of
         all frequencies, as channels, in Hann windows of two blocks.
@@ -110,7 +108,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     verbose : int, default 0
         Not 0: print how long the passes will take, show each pass' progress, and a line after it.
     class_weight : dict, "balanced" or None, default None
-        Weights of the classes, by label; "balanced" weighs them inversely to their numbers of
+        Weights of the classes, by label, else 1; "balanced" is inverse to their numbers of
         signals. They weigh the passes' errors, and move the borders between classes (`offsets_`).
         A weight of 0 leaves the signals of a class out.
 
@@ -155,6 +153,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     ) -> ResidualKernelClassifier:
         """Fit all passes, weigh them, and return the classifier itself.
 
+        A ValueError is raised for missing values, a single class and invalid parameters.
+
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
@@ -165,16 +165,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0. The fit is the same as with signals that are
             repeated as often. Borders between classes move with `class_weight` alone.
-
-        Raises
-        ------
-        ValueError
-            For signals with missing values, for a single class and for invalid parameters.
         """
         start = time.perf_counter()
+        given: Any = y
         signals, y, weights = self._read(X, y, sample_weight)
         check_classification_targets(y)
-        by_label = self._checked_class_weight()
+        by_label = self._checked_class_weight(np.unique(np.asarray(given)).tolist())
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
@@ -191,10 +187,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         counts = np.bincount(labels)
         # Without its only case a class is unknown: its errors say nothing about a kernel.
         counted = np.where(counts[labels] > 1, cases.weights, 0.0)
-        error_weights = self._class_weights(by_label, labels, cases.weights)[labels] * counted
+        of_classes = np.array([by_label.get(label, 1.0) for label in self.classes_.tolist()])
+        if self.class_weight == "balanced":
+            of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
+        error_weights = of_classes[labels] * counted
         decisions, folds, _ = self._average(cases, error_weights)
         shift = self.class_weight is not None
-        weights = self._class_weights(by_label, labels, cases.weights)[labels] * cases.weights
+        weights = of_classes[labels] * cases.weights
         self._shares = np.bincount(labels, weights) / weights.sum()
         novelties = self._mean_novelty([fitted.novelties for fitted in self._fitted])
         self.inverse_temperature_, self.offsets_ = calibrate(
@@ -210,6 +209,12 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             self.best_score_ = float(counted @ right / counted.sum())
         known = self.class_scores_[totals > 0]
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
+        if not counted.any():
+            warnings.warn(
+                "each class has one signal, so that nothing can be known of the accuracy; numbers "
+                "to predict want a ResidualKernelRegressor (rescntk fit --regression)",
+                stacklevel=3,
+            )
         forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
         forgotten &= counts < counts.max() / 2
         if forgotten.any() and not shift:
@@ -222,18 +227,13 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         self._finish("accuracy", right - self.best_score_, counted, start)
         return self
 
-    def _class_weights(
-        self, by_label: dict[Any, float], labels: np.ndarray, case_weights: np.ndarray
-    ) -> np.ndarray:
-        if self.class_weight == "balanced":
-            return len(labels) / np.bincount(labels, case_weights) / len(self.classes_)
-        given = {label: weight for label, weight in by_label.items() if weight}
-        return compute_class_weight(given, classes=self.classes_, y=self.classes_[labels])
-
-    def _checked_class_weight(self) -> dict[Any, float]:
+    def _checked_class_weight(self, classes: list[Any]) -> dict[Any, float]:
         """Return the weights of the classes that are given one by one."""
         given = self.class_weight
         if isinstance(given, Mapping):
+            for key in given:
+                if key not in classes:
+                    raise ValueError(f"class_weight has the key {key!r}, expected one of {classes}")
             name = "class_weight of {!r}".format
             return {label: check_constant(value, name(label)) for label, value in given.items()}
         if given is None or (isinstance(given, str) and given == "balanced"):
@@ -258,8 +258,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         """Return class probabilities, (n_cases, n_classes) in the order of `classes_`.
 
         They are the softmax of decisions times `inverse_temperature_`. Where the `novelty` exceeds
-        3 they tend to the shares of the classes in the training signals, as weighted. X and errors
-        are as for `decision_function`.
+        3 they tend to the classes' weighted shares. X and errors are as for `decision_function`.
         """
         return self._probabilities(*self._decide(X))
 
@@ -315,7 +314,6 @@ def calibrate(
     Log-probabilities are s · (decision + offset), up to a constant. s and offsets minimize the
     weighted mean cross-entropy, which is convex. Without offsets (`shift`) this is temperature
     scaling (Guo et al. 2017). The offsets move the borders towards classes of little weight.
-
     Labels are smoothed as by Platt (1999), which keeps the factor finite where all decisions are
     right: the class of a case gets the probability (n + 1)/(n + 2). Without any weight s is 1.
     """

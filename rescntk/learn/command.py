@@ -9,6 +9,7 @@ from argparse import Namespace
 from typing import Any
 
 import joblib
+import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
@@ -18,7 +19,8 @@ from .regressor import ResidualKernelRegressor
 
 def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
-    datasets.check_output(options.output, ".joblib", options.overwrite, options.signals)
+    inputs = options.signals, options.labels
+    datasets.check_output(options.output, ".joblib", options.overwrite, *inputs)
     X, y = _labelled(options)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
@@ -33,7 +35,8 @@ def fit(options: Namespace) -> None:
 def predict(options: Namespace) -> None:
     """Write a row for each signal: label or value, how sure it is, and its novelty."""
     if options.output is not None:
-        datasets.check_output(options.output, ".csv", options.overwrite, options.signals)
+        inputs = options.model, options.signals, options.labels
+        datasets.check_output(options.output, ".csv", options.overwrite, *inputs)
     with datasets.readable(options.model):
         model: Any = joblib.load(options.model)
     if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
@@ -44,16 +47,22 @@ def predict(options: Namespace) -> None:
     else:
         names, score = ("value", "deviation"), r2_score
         y = None if y is None else y.astype(float)
-    predicted, *others = model._answers(X)
+    found = model._answers(X)
+    predicted, n = found[0], found[1][0].size
+    ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
+    header = [name + end for name in names for end in ends]
+    columns = (column for values in found for column in np.atleast_2d(values.T).tolist())
     text = io.StringIO()
-    rows = zip(predicted.tolist(), *(column.tolist() for column in others), strict=True)
-    csv.writer(text, lineterminator="\n").writerows([(*names, "novelty"), *rows])
+    rows = zip(*columns, strict=True)
+    csv.writer(text, lineterminator="\n").writerows([(*header, "novelty"), *rows])
     if options.output is None:
         print(text.getvalue(), end="")
     else:
         with datasets.replacing(options.output) as file:
             file.write(text.getvalue().encode())
     if y is not None:
+        if {y.dtype.kind, predicted.dtype.kind} & set("UO"):  # the text "1" is the label 1
+            y, predicted = y.astype(str), predicted.astype(str)
         print(f"score {score(y, predicted):.3f} on {len(X)} signals", file=sys.stderr)
 
 
@@ -61,5 +70,10 @@ def _labelled(options: Namespace) -> tuple[Any, Any]:
     """Return signals, and labels or None; labels given apart take the place of the file's."""
     X, y = datasets.read_labelled(options.signals, options.array)
     if options.labels is not None or options.labels_array is not None:
-        y = datasets.read_labels(options.labels or options.signals, options.labels_array)
+        path = options.labels or options.signals
+        y = datasets.read_labels(path, options.labels_array)
+        if y.shape[:1] != (len(X),):
+            raise ValueError(
+                f"{path.name} has labels of shape {y.shape}, expected {len(X)}, one a signal"
+            )
     return X, y

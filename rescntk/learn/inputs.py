@@ -65,10 +65,9 @@ def read_signals(
     """Return `X` as signals, or say what is wrong with it and what to do.
 
     X has three axes; or two, (n_cases, n_channels · n_timepoints), with one channel after the
-    other; or is a list of signals of different lengths. With `reset`, in an `atomic` fit, the
-    estimator remembers ``n_channels_`` and ``n_timepoints_``, which is None for different lengths.
-    Elsewhere signals must have the remembered shape. With `images`, X may have four axes, and
-    ``n_timepoints_`` is (height, width).
+    other; or is a list of signals of different lengths; or, with `images`, has four axes. With
+    `reset`, in an `atomic` fit, the estimator remembers ``n_channels_`` and ``n_timepoints_``: None
+    for different lengths, (height, width) for images. Elsewhere signals must have this shape.
     """
     lists = reset or estimator.n_timepoints_ is None
     signals: Any = as_signals(X, "X", lists=lists, images=images)
@@ -106,8 +105,7 @@ def _in_words(channels: int, length: Any) -> str:
 def as_signals(X: Any, name: str, *, lists: bool, images: bool = False) -> Signals | None:
     """Return `X` as checked signals; None if it has fewer than three axes.
 
-    With `lists`, signals of different lengths are returned as a list. With `images`, X may have
-    four axes.
+    With `lists`, signals may differ in length, and are a list. With `images`, X may have four axes.
     """
     if hasattr(X, "iloc") and np.ndim(X) == 2 and 0 not in X.shape:
         cell = X.iloc[0, 0]

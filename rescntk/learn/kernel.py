@@ -122,6 +122,8 @@ class SignalKernel(SklearnKernel):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return the kernel matrix K and, if asked, its derivative ∂K/∂log α.
 
+        An OverflowError is raised if a value exceeds the dtype.
+
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
@@ -131,11 +133,6 @@ class SignalKernel(SklearnKernel):
             Whether to return the derivative as well, without `Y`: (n_cases, n_cases, 1), or
             (n_cases, n_cases, 0) if α is fixed. Where α is learned, both are of
             `rescntk.derivative.alpha_derivative`, in float64.
-
-        Raises
-        ------
-        ValueError, OverflowError
-            If an argument is not as described; if a value exceeds the dtype.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         others = None if Y is None or Y is X else self._signals(Y, "Y")

@@ -57,16 +57,14 @@ PLAN: tuple[dict[str, Any], ...] = (
 Accuracies are means on random parts of the training sets of benchmarks/classification.py, clean and
 with noise of .1 (classification_tried.md). Of 35 passes, one after another was added for the
 greatest gain for its time, with noise and without, and the later five were exchanged as long as it
-helped. The first seven have .869 and .793, the first 12 .878 and .790. Later passes were not
-measured."""
+helped. The first seven have .869 and .793, the first 12 .878 and .790. No later was measured."""
 
 IMAGE_PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "time_scale": 1.0},
     {},
     {"filter_size": 5},
 )
-"""Passes over images, by value for time. Settings that a pass does not name are in
-`_COMMON_OF_IMAGES`.
+"""Passes over images, by value for time. Other settings are in `_COMMON_OF_IMAGES`.
 
 Chosen as in `PLAN`, of 24 passes on three random halves of half of scikit-learn's digits (8 × 8,
 100 training images): mean accuracies .948, .950 and .953. Fourth passes took some back."""

@@ -30,8 +30,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Each pass is also a Gaussian process: its mean kernel times a scale σ², with noise of variance
     σ² times the penalty. The scale maximizes the marginal likelihood. `predict` returns mean and
-    standard deviation of the mixture of these processes. For the deviations each pass keeps the
-    eigenvectors of its matrix.
+    standard deviation of their mixture, for which each pass keeps the eigenvectors of its matrix.
 
     Parameters
     ----------
@@ -148,8 +147,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """Return the least and the largest value of intervals that cover new observations.
 
         An interval reaches a number of standard deviations from the mean. With this number, the
-        share `coverage` of the training targets, each left out, is inside. Errors need not be
-        normal. Mean and deviations are as by `predict`.
+        share `coverage` of the training targets, left out, is inside. Errors need not be normal.
 
         Parameters
         ----------

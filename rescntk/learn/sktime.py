@@ -1,7 +1,6 @@
 """The classifier and the regressor as sktime estimators.
 
-Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
-attribute `model_`.
+Each has the parameters of the estimator of `rescntk.learn` that does its work, its `model_`.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     """Standardize each channel: subtract its mean, divide by its standard deviation.
 
     Mean and standard deviation are taken over all cases and time points of the fitted signals,
-    so that differences of level and amplitude between cases remain. A constant channel is not
-    divided.
+    so that cases still differ in level and amplitude. A constant channel is not divided.
 
     Parameters
     ----------
@@ -94,8 +93,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns, (n_timepoints,), or else `input_features`.
 
-        Signals of three axes have no columns: they have no such method, and stay arrays whatever
-        container is set as output.
+        Signals of three axes have no columns, no such method, and stay arrays in any container.
         """
         return super().get_feature_names_out(input_features)
 
@@ -110,18 +108,15 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        The default is ``rescntk.ResCNTK(3, normalized=True)``. The parameters of a
-        `SignalKernel` can be searched, as ``kernel__depth`` and so on. Its ``n_channels`` is the
-        number of channels in arrays of two axes.
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. Parameters of a `SignalKernel`
+        can be searched, as ``kernel__depth`` and so on. Its ``n_channels`` is for flat arrays.
     engine, dtype, threads
         As for calling a `Kernel`. A `SignalKernel` has its own.
 
     Attributes
     ----------
     signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
-        The signals fitted.
     kernel_ : Kernel
-        The kernel in use.
     n_channels_, n_timepoints_ : int
 
     Examples
@@ -165,10 +160,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
         Raises
         ------
-        ValueError
-            If an argument is not as described, or the kernel is 0 at all landmarks.
-        OverflowError
-            If a value exceeds the dtype; a deep kernel wants ``normalized=True``.
+        ValueError, OverflowError
+            If the kernel is 0 at all landmarks, or exceeds the dtype: set ``normalized=True``.
         """
         self._fit(self._read(X))
         return self
@@ -184,8 +177,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     def transform(self, X: Array) -> np.ndarray:
         """Return the kernel with each fitted signal, or the features, (m_cases, n_features).
 
-        X has the numbers of channels and time points of `fit`, or is a list, if `fit` had one.
-        Errors are as for `fit`.
+        X, with the numbers of channels and time points of `fit`, and errors are as for `fit`.
         """
         check_is_fitted(self)
         channels = self._flat_channels
@@ -258,7 +250,6 @@ class LandmarkFeatures(KernelMatrix):
     residual_ : float
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1; nan for "uniform".
     kernel_ : Kernel
-        The kernel in use.
     n_channels_, n_timepoints_ : int
 
     Examples

@@ -54,8 +54,7 @@ def longest_side(X: Signals) -> int:
 def moderate_exponent(X: Signals) -> int:
     """Return the exponent of the power of two that numbers are divided by; 0 for ordinary numbers.
 
-    ReLU networks are homogeneous, and so are views: a power of two changes no digit. Squares of
-    the quotients stay within float64.
+    ReLU networks and views are homogeneous: powers of two change no digit, and squares are finite.
     """
     largest = np.abs(X).max() if isinstance(X, np.ndarray) else max(np.abs(x).max() for x in X)
     exponent = int(np.frexp(largest)[1])
@@ -65,8 +64,7 @@ def moderate_exponent(X: Signals) -> int:
 def standard_scale(X: Signals, case_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and the standard deviation of each channel, (n_channels,) each.
 
-    They are taken over all cases, with their weights, and time points. A constant channel gets
-    the deviation 0.
+    They are over all cases, with weights, and time points. A constant channel has deviation 0.
     """
     points, weights = _weighted_points(X, case_weights)
     mean = np.average(points, axis=1, weights=weights)
@@ -212,8 +210,7 @@ def shorten(X: np.ndarray, block: int, block_statistics: bool = False) -> np.nda
     """Return means over blocks of time points, (n_cases, n_channels, n_blocks).
 
     Blocks of images have two axes. The last block may be smaller. `block_statistics` appends the
-    standard deviations, then the minima, then the maxima of the blocks as channels. Blocks of 1
-    leave the signals unchanged.
+    standard deviations, then minima, then maxima as channels. Blocks of 1 leave signals unchanged.
     """
     if block == 1:
         return X

@@ -123,6 +123,8 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap
 
+    if isinstance(getattr(model, "n_timepoints_", None), tuple):
+        raise ValueError("X has images, expected signals: docs/guide/images.md draws images")
     found, intercepts = model.contributions(X), model.intercept_
     if output is not None and not (
         isinstance(output, int) and -len(intercepts) <= output < len(intercepts)

@@ -162,7 +162,7 @@ def test_a_mixture_is_wider_than_its_parts(rng):
     model = ResidualKernelRegressor(**QUICK).fit(X[:30], targets[:30])
     mean, deviation = model.predict(X[30:], return_std=True)
     assert mean.shape == deviation.shape == (10, 2)
-    pairs, mean, second = list(model._matrices(X[30:])), 0, 0
+    pairs, mean, second = list(model._matrices(X[30:])[1]), 0, 0
     novel = np.array([fitted.novelty(K) for fitted, K in pairs])
     weights = weights_at(model.passes_["error"], novel)[..., None]
     for (fitted, K), own, weight in zip(pairs, novel, weights, strict=True):

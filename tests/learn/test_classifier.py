@@ -117,7 +117,9 @@ def test_classes_of_one_case_do_not_count(rng):
     assert model.passes_["error"][0] == pytest.approx(np.mean(squares))
     assert np.isnan(model.class_scores_[2:]).all() and model.best_score_ > 0.9
 
-    alone = ResidualKernelClassifier(**QUICK).fit(X[:6], np.arange(6))
+    with pytest.warns(UserWarning, match="each class has one signal.*Regressor") as seen:
+        alone = ResidualKernelClassifier(**QUICK).fit(X[:6], np.arange(6))
+    assert [warning.filename for warning in seen] == [__file__]
     assert np.isnan([alone.best_score_, alone.balanced_score_, alone.best_score_error_]).all()
     assert alone.inverse_temperature_ == 1.0
     assert len(set(alone.passes_["weight"])) == 1  # no evidence
@@ -130,6 +132,11 @@ def test_refusals(rng):
         ResidualKernelClassifier(**ONE).fit(X, np.zeros(10))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         ResidualKernelClassifier(**ONE).fit(X, y[:-1])
+    for labels, key, weight in ((y.astype(str), 1, 0), (y, "1", 5), (y, 2, 5)):
+        with pytest.raises(ValueError, match=rf"class_weight has the key {key!r}, expected one "):
+            ResidualKernelClassifier(class_weight={key: weight}, **ONE).fit(X, labels)
+    given, same = (ResidualKernelClassifier(class_weight=w, **ONE) for w in ({"1": 9}, {1: 9}))
+    assert (given.fit(X, y.astype(str)).offsets_ == same.fit(X, y).offsets_).all()
 
 
 # -- calibration: drawn labels, weights, the rule of succession

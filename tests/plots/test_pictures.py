@@ -95,6 +95,8 @@ def test_contributions():
             assert total.replace("-", "−") in ax.get_title()
     with pytest.raises(ValueError, match="output is 3, expected an integer below 3"):
         plots.contributions(model, X, 3)
+    with pytest.raises(ValueError, match=r"X has images, expected signals"):
+        plots.contributions(SimpleNamespace(n_timepoints_=(2, 4)), X)
     model.contributions, model.intercept_, model.classes_ = lambda X: shares[:, :1], [0.0], "ab"
     colours = plots.contributions(model, X)[0].figure.axes[-1]
     assert colours.get_ylabel() == "share of the decision\nblue: class a, orange: class b"
