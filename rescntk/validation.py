@@ -113,9 +113,9 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     return value
 
 
-def check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+def check_kinds(kinds: Any) -> tuple[str, ...]:
     """Return one kind of kernel, or several different ones, as a tuple of names."""
-    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    kinds = tuple(kinds) if isinstance(kinds, Iterable) and not isinstance(kinds, str) else (kinds,)
     for kind in kinds:
         check_choice(kind, "kinds", KINDS)
     if not kinds or len(set(kinds)) < len(kinds):

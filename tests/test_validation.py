@@ -118,6 +118,7 @@ def test_networks(arguments, says):
         (lambda: rk.gram(KERNEL.network, X, kinds=("gpk", "cntk")), "kinds is 'cntk'"),
         (lambda: rk.gram(KERNEL.network, X, kinds=()), r"kinds is \(\), expected one or both"),
         (lambda: rk.gram(KERNEL.network, X, kinds=("gpk", "gpk")), "kinds is"),
+        (lambda: rk.gram(KERNEL.network, X, kinds=None), "kinds is None, expected one of 'gpk'"),
         (lambda: rk.gram(KERNEL.network, X, depths=()), "depths is empty"),
         (lambda: rk.gram(KERNEL.network, X, depths=(2, 0)), "depths is 0, expected an integer of"),
         (lambda: rk.gram(KERNEL.network, X, depths=3), "depths is 3, expected a sequence"),

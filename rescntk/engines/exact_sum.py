@@ -23,7 +23,6 @@ def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list
     """Return the constants whose addition rounds terms to the grids, coarse to fine.
 
     numbers.h of the CUDA engine computes the first three, number by number.
-
     `bound` is a bound on the magnitude of the terms, which they exceed by a factor 2 at most.
     `count`, of the host, is the number of terms and broadcasts with `bound`. Where a count needs
     fewer grids than another, terms are 0 on the rest.

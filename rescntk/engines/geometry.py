@@ -12,7 +12,6 @@ The second line says where row δ goes on after its last pixel: in the row whose
 further by the *seam* s. A halo is filled from there. A window that wraps around w times goes on
 w·s further. Signals of equal length have s = 0: each row closes in itself. In general the torus
 is gcd(d, d') closed rings of lcm(d, d') pixel pairs.
-
 Several right signals lie side by side. `Rows` numbers the rows of all of them, with one length d
 on the left.
 """

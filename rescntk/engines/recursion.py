@@ -29,7 +29,6 @@ from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array, array_module
 from ..network import Filter
 from .boxes import circular_sum
-from .doubt import DOUBTFUL
 from .exact_sum import pairwise
 from .geometry import Rows
 from .layer import add, correlate, tangent_branch, tangent_g
@@ -104,7 +103,7 @@ class Recursion:
         self.seam, self.odd = rows.seam(self.xp), not scaling.activation.homogeneous
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants, self._initial = scaling.layers, request.network.parts.initial
-        self._E: Array | float = 0.0  # of doubtful pixel pairs (`DOUBTFUL`), summed over layers
+        self._E: Array | float = 0.0  # of doubtful pixel pairs (doubt.py), summed over layers
         self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
         self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
         self._linear_box: tuple[tuple[Filter, float], Array] | None = None
@@ -208,15 +207,14 @@ class Recursion:
 
     def _add_doubt(self, layer: int, total: Array, w: Array, v: Array, half_g: Array) -> None:
         """Add the E of doubtful pixel pairs, whole numbers (doubt.py). a is min(w, v)."""
-        xp, mean = self.xp, self.scaling.mean_variances[layer]
-        constants = self.constants[layer]
+        xp, constants = self.xp, self.constants[layer]
         root = xp.sqrt(xp.minimum(w, v))
-        doubtful = (total > (DOUBTFUL * mean) * root) & (half_g > 0)
+        doubtful = (total > constants.doubtful * root) & (half_g > 0)
         if not doubtful.any():
             return
         total = xp.where(doubtful, total, 0.0).astype(np.float64)
         least = xp.maximum(total / constants.most_E, np.finfo(np.float64).tiny)
-        E = total / xp.maximum(mean * root.astype(np.float64), least)
+        E = total / xp.maximum(constants.mean * root.astype(np.float64), least)
         self._E = self._E + xp.floor(E)
 
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:

@@ -22,7 +22,7 @@ from ..activations import activation_of
 from ..arrays import Array
 from ..network import Filter
 from .boxes import circular_mean, circular_sum
-from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E
+from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, SHALLOW
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -187,7 +187,7 @@ class Scaling:
                 layer["linear_scale"] = 2.0 ** -self.exponents[number - 1]
             if self.mean_variances:
                 layer["mean"] = self.mean_variances[number]
-                layer["doubtful"] = DOUBTFUL * self.mean_variances[number]
+                layer["doubtful"] = self.doubtful * self.mean_variances[number]
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
         for name, value in self.activation.constants.items():
             layers[name] = value
@@ -328,6 +328,11 @@ class Scaling:
     def keeps_root_errors(self) -> bool:
         """Whether tables have what rounding took from √q: in float32 alone (doubt.py)."""
         return self.activation.homogeneous and self.dtype == np.float32
+
+    @property
+    def doubtful(self) -> float:
+        """The E that makes a pixel pair doubtful."""
+        return DOUBTFUL * min(1.0, SHALLOW / self.depth)
 
     @property
     def allowed_E(self) -> float:

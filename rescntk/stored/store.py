@@ -273,8 +273,8 @@ class StoredGram:
                 check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
                 if new.shape[2:] != X.shape[2:]:
                     raise ValueError(
-                        f"X_new has shape {new.shape}, and X is stored with {X.shape}: signals of "
-                        f"other lengths, or images of other sizes, begin a new Gram"
+                        f"X_new has shape {new.shape}, and X is stored with {X.shape}: signals or "
+                        f"images of another size begin a new Gram"
                     )
             check_match(X, new, lists, names=("X", "X_new"))
             both = SignalList([*X, *new]) if lists else np.concatenate([X, new])
@@ -356,6 +356,8 @@ class StoredMatrix:
         for block in self._folder.blocks():
             rows, columns = self._folder.region(block)
             values = np.asarray(self._array[(*self._depth, rows, columns)], dtype=np.float64)
+            if np.isnan(values).any():
+                raise ValueError(f"block {block[:2]} of {self._folder.path} is lost: resume it")
             result[rows] += values @ v[columns]
             if self._folder.is_symmetric and block.row != block.column:
                 result[columns] += values.T @ v[rows]

@@ -331,6 +331,9 @@ def test_products_of_one_kind_and_depth(path, rng):
         K.matrix("ntk")
     with pytest.raises(ValueError, match="v has shape"):
         K.matrix("ntk", 1) @ np.ones(4)
+    (path / "gpk" / "c" / "1" / "0" / "1").unlink()
+    with pytest.raises(ValueError, match=r"block \(0, 1\) of .*K.zarr is lost: resume it"):
+        stored.open(path).matrix("gpk", 3) @ v
 
 
 def test_threads_and_workers_share_the_cores():

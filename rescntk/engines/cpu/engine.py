@@ -5,8 +5,7 @@ A run has three acts:
 - plan.py: how the work is cut, from shapes alone.
 - tables.py: the numbers of the signals of one side.
 - `NumbaRun`: a task, which the loops of rows.py compute; doubtful pairs again, from deficits.
-
-Threads take tasks from a queue, so that no thread waits for another.
+  Threads take tasks from a queue, so that no thread waits for another.
 """
 
 from __future__ import annotations

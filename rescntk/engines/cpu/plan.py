@@ -80,9 +80,8 @@ the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to 38 
 _TASK_GROUPS = 20
 """Groups of rows that a task needs, so that few rows are repeated to fill the last group.
 
-Fewer make shorter tasks. With one right case of d = 100 (two groups in float32, four in float64)
-a pair takes 27 and 32 % more time than with 12 (depth 5, GAP; AMD EPYC, Zen 4). From 8 cases on,
-13 and 25 groups, times are level within 3 %.
+Fewer make shorter tasks. A pair of d = 100 (depth 5, GAP; AMD EPYC, Zen 4) takes 27 and 32 % more
+time with two and four groups. From 13 groups on, times are level within 3 %.
 """
 
 _LONGEST_TASK = 2_000_000_000
@@ -95,23 +94,22 @@ an interrupted call sooner. Chosen by reasoning.
 _FEWEST_LEFT_CASES = 500
 """Left cases of a block, whatever the length of their tasks.
 
-More make longer tasks; with fewer, tables of right cases are made again more often. Chosen by
-reasoning: these take 0.4 ms a case, and 500 pairs of d = 100 and depth 5 take 30 ms.
+More make longer tasks; fewer make tables of right cases more often. Chosen by reasoning: these take
+0.4 ms a case, and 500 pairs of d = 100 and depth 5 take 30 ms.
 """
 
 TASK_RESULTS = 400_000
 """Most pairs of cases times depths in a task, whose sums are held in four numbers a kernel.
 
 A pixel's share counts half: it has two numbers. More take more memory: 26 MB for each thread with
-both kernels. Fewer make more blocks of left cases, for each of which tables of right cases are made
-again. Chosen by reasoning.
+both kernels. Fewer make tables of right cases more often. Chosen by reasoning.
 """
 
 TABLE_BYTES = 64 * 2**20
 """Most bytes of the tables of all left signals of a block.
 
-More take more memory; with fewer, tables of right signals are made again for more blocks. On the
-same machine, for 256 signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
+More take more memory; fewer make tables of right signals more often. On the same machine, for 256
+signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
 """
 
 _ENTRIES_OF_ONE_THREAD = 200_000
@@ -124,9 +122,8 @@ _TASK_ENTRIES = 6_000_000
 """Pixel pairs times layers of a task, where this leaves each thread between one task and four.
 
 They take 20 ms. A task spends 0.7 ms in Python, where other threads wait; but fewer tasks let
-threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5, GAP) 12 × 12
-signals take 14.7 ms instead of 17.1 with four tasks a thread, and 20 × 20 signals 35.6 instead of
-41.3. With 3 million here, the latter take 43.4.
+threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5, GAP) 20 × 20
+signals take 35.6 ms, 41.3 with four tasks a thread, and 43.4 with 3 million here.
 """
 
 _TASKS_OF_A_THREAD = 4
@@ -135,8 +132,8 @@ _TASKS_OF_A_THREAD = 4
 FEW_CASES = 32
 """Most right cases whose tables are made at once, before the tasks, if X and Z differ.
 
-Each task of more right cases makes its own tables, so that all threads make tables. Fewer cost
-0.5 ms of Python for each task of a small Gram.
+Each task of more right cases makes its own tables, in all threads. Fewer cost 0.5 ms of Python for
+each task of a small Gram.
 """
 
 _DIAGONAL_RESULTS = 64**2
@@ -151,15 +148,13 @@ _SEVERAL = 4
 _MANY_CHANNELS = 8
 """Channels from which on squared distances are computed for several left cases at a time.
 
-With fewer channels, storing and loading the sums costs more than shared loads of the right cases'
-channels save. Chosen by counting loads and stores: the costs are level at about 5 channels.
+With fewer channels, storing and loading sums costs more than shared loads save. By a count of loads
+and stores, the costs are level at about 5 channels.
 """
 
 _SIMILAR = 1.5
-"""The longest of the left signals of a task has at most this many times the pixels of the last.
-
-More signals share right tables, but the longest one decides about rows. Chosen by reasoning.
-"""
+"""Most pixels of the longest left signal of a task, in pixels of the last. Chosen by reasoning:
+with more, more signals share right tables, but the longest one decides about rows."""
 
 
 class TaskCases(NamedTuple):

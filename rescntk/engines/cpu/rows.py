@@ -225,7 +225,6 @@ def compute(
     With `pairs`, kernels come from deficits, and each row has its own pair; `pairs` are the left
     cases' rows. Both sides' tables are laid out as right ones. The arrays of `results` have one
     left case, and the pairs in the place of right cases.
-
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
     layers = len(constants.layers)

@@ -147,17 +147,20 @@ def test_deficits_of_uneven_amplitudes(make, sizes, dtype, rng):
     assert_deficits_are_right(network, make(2, 11, rng), dtype)
 
 
-def test_few_large_pixels_keep_the_digits_of_float32(rng):
-    """Two of 60 pixels make up the kernel: their errors do not cancel."""
-    X = 1e-3 * rng.standard_normal((20, 1, 60))
-    X[:, :, ::30] = rng.standard_normal((20, 1, 2)) * [1, 10]
-    for depth in (2, 5):
-        computed = rk.gram(rk.Network(depth), X, engine="numba", dtype="float32")
+def test_float32_keeps_its_digits(rng):
+    """Few large pixels, whose errors do not cancel; and many layers, whose errors add up."""
+    few = 1e-3 * rng.standard_normal((20, 1, 60))
+    few[:, :, ::30] = rng.standard_normal((20, 1, 2)) * [1, 10]
+    deep = np.exp(4 * np.random.default_rng(10).standard_normal((5, 1, 2, 3)))
+    networks = rk.Network(2), rk.Network(5), rk.Network(50, 5, skip=False, dilation=2)
+    for X, network in zip((few, few, deep), networks, strict=True):
         with all_pairs_in_deficits():
-            exact = rk.gram(rk.Network(depth), X, engine="numba")
-        for K, P in zip(computed, exact, strict=True):
-            size = np.sqrt(np.outer(P.diagonal(), P.diagonal()))
-            assert (np.abs(K - P) <= tolerances.KERNEL["float32"] * size).all()
+            exact = rk.gram(network, X, engine="numba")
+        for engine in ("numba", "reference"):
+            computed = rk.gram(network, X, engine=engine, dtype="float32")
+            for K, P in zip(computed, exact, strict=True):
+                size = np.sqrt(np.outer(P.diagonal(), P.diagonal()))
+                assert (np.abs(K - P) <= tolerances.KERNEL["float32"] * size).all()
 
 
 @given(relu_networks, odd, odd, signals(batches=2), kinds, st.integers(-9, 9), st.integers(-9, 9))
