@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 .PHONY: demo check test lint test-gpu sanitize-gpu notebooks docs docs-look benchmark benchmark-gpu clean
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/rescntk compare --out demo
+	$(BIN)/rescntk compare --out demo --overwrite
 	$(BIN)/python tools/demo.py demo
 
 # pytest has a worker for each core: a worker's BLAS threads would only wait for each other.

@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     add("gram", "-o --output", where, type=Path, required=True, metavar="K.npy")
     add("fit", "-o --output", "where the model goes", type=Path, required=True, metavar="M.joblib")
     add("predict", "-o --output", "a .csv file (default: the screen)", type=Path, metavar="Y.csv")
-    add("gram fit predict", "--overwrite", "replace an output that is there", action="store_true")
+    add("compare limits gram fit predict", "--overwrite", "replace an output", action="store_true")
     add("fit predict", "--labels", "a .npy file, or a label a line", type=Path, metavar="FILE")
     add("fit predict", "--labels-array", "which array of SIGNALS, a .npz file", metavar="NAME")
     add("fit", "--regression", "labels are numbers to predict", action="store_true")
@@ -333,14 +333,15 @@ def predict(options: Namespace) -> None:
 
 
 def _picture(options: Namespace, name: str) -> Any:
-    """Return an empty figure, where the table and the picture can be written.
-
-    It is made before computing, so that a missing matplotlib is found then.
-    """
+    """Return an empty figure before the work, if matplotlib is there and files can be written."""
     if os.path.isfile(options.out):
         raise ValueError(f"out is {options.out}, which is a file, expected a folder")
     for suffix in (".csv", ".png"):
-        datasets.check_writable(options.out / f"{name}{suffix}", "out", options.signals)
+        path = options.out / f"{name}{suffix}"
+        if path.exists():
+            datasets.check_output(path, suffix, options.overwrite, options.signals)
+        else:
+            datasets.check_writable(path, "out", options.signals)
     return plots.figure(plots.SIZE)
 
 

@@ -92,7 +92,7 @@ def test_commands(tmp_path, monkeypatch, capsys, X):
     np.savez("Z.npz", Z=X[:2])
     assert cli.main(["gram", "X.npy", "Z.npz", "--depth", "2", "-o", "K.npy"]) == 0
     assert (np.load("K.npy") == KERNEL(X, X[:2])).all()
-    for raw in ("", "--raw"):
+    for raw in ("", "--raw --overwrite"):
         assert cli.main(f"compare X.npy --depths 1,4 --filter-size 1 {raw}".split()) == 0
         printed = capsys.readouterr().out
         assert "X.npy: 9 images, 2 channels, 3 × 4 pixels" in printed

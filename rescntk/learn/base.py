@@ -140,6 +140,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         self, X: Any, y: Any, sample_weight: Any, **of_targets: Any
     ) -> tuple[Signals, np.ndarray, np.ndarray]:
         """Return signals, targets and weights of the cases of positive weight."""
+        check_depth(self.n_channels, "n_channels")
+        if not isinstance(self.verbose, bool):
+            check_integer(self.verbose, "verbose", at_least=0)
         check_unmasked(y, "y", "or labels, one a case,")
         y = validate_data(self, y=y, **of_targets)
         signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)

@@ -270,10 +270,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         return self._answers(X)[0]
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return predicted classes, their probabilities and the `novelty`, (n_cases,) each.
-
-        Kernels are computed once for all three. X and errors are as for `decision_function`.
-        """
+        """Return predicted classes, their probabilities and the `novelty`, by the same kernels."""
         decisions, novelties = self._decide(X)
         places = margins(decisions).argmax(axis=1)
         chances = self._probabilities(decisions, novelties)

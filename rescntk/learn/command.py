@@ -51,9 +51,8 @@ def predict(options: Namespace) -> None:
     predicted, n = found[0], found[1][0].size
     ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
     header = [name + end for name in names for end in ends]
-    columns = (column for values in found for column in np.atleast_2d(values.T).tolist())
     text = io.StringIO()
-    rows = zip(*columns, strict=True)
+    rows = zip(*(c for values in found for c in np.atleast_2d(values.T).tolist()), strict=True)
     csv.writer(text, lineterminator="\n").writerows([(*header, "novelty"), *rows])
     if options.output is None:
         print(text.getvalue(), end="")

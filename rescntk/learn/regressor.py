@@ -127,10 +127,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         return (mean, deviation) if return_std else mean
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return predictions and their standard deviations, as `predict`, and the `novelty`.
-
-        Kernels are computed once for all three. X and errors are as for `predict`.
-        """
+        """Return predictions and deviations, as `predict`, and `novelty`, by the same kernels."""
         means, novelties, weights = self._at(X)
         mean = mean_at(weights, means)
         variance = self._variance(novelties, weights) + mean_at(weights, (means - mean) ** 2)
