@@ -119,7 +119,7 @@ def _load(path: Path, array: str | None) -> np.ndarray:
     with content:
         names = content.files
         if array is None and len(names) != 1:
-            raise ValueError(f"{path} holds the arrays {names}: say which one by its name")
+            raise ValueError(f"{path} holds the arrays {names}: say which one (as --array NAME)")
         name = check_choice(names[0] if array is None else array, "array", names)
         with readable(path):
             return content[name]
