@@ -135,9 +135,8 @@ def test_refusals(rng):
     for labels, key, weight in ((y.astype(str), 1, 0), (y, "1", 5), (y, 2, 5)):
         with pytest.raises(ValueError, match=rf"class_weight has keys \[{key!r}\], expected"):
             ResidualKernelClassifier(class_weight={key: weight}, **ONE).fit(X, labels)
-    given, same = (
-        ResidualKernelClassifier(class_weight=w, **ONE) for w in ({"1": 9}, {0: 1, 1: 9, 2: 5})
-    )
+    weights = {"1": 9}, {0: 1, 1: 9, 2: 5}
+    given, same = (ResidualKernelClassifier(class_weight=w, **ONE) for w in weights)
     assert (given.fit(X, y.astype(str)).offsets_ == same.fit(X, y).offsets_).all()
 
 

@@ -299,11 +299,10 @@ def test_signals_of_different_lengths(path, computed, rng):
     with pytest.raises(ValueError, match="head is 'trace', which takes signals of one length"):
         compute(path.with_name("trace.zarr"), X, head="trace")
     far, cases = rk.Network(1, 3, dilation=10**6), [np.ones((1, d)) for d in (4, 5, 997)]
-    place = path.with_name("far.zarr")
-    K = stored.gram(place, far, cases[:2], engine="numba", progress=False)
+    K = stored.gram(path.with_name("far.zarr"), far, cases[:2], engine="numba", progress=False)
     with pytest.raises(ValueError, match="'numba', which cannot serve here"):
         K.append(cases[2:])
-    assert stored.open(place).complete  # without the signal
+    assert stored.open(K.path).complete  # without the signal
 
 
 def test_products_and_regression(path, rng):
