@@ -16,7 +16,7 @@ from ..network import Network
 from ..validation import HEADS, check_batches, check_choice, check_flag
 from .call import KernelCall
 
-RECURSION = 4
+RECURSION = 5
 """Version of the arithmetic: with each change of a bit of a result raise it, to end old Grams."""
 
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
