@@ -338,10 +338,9 @@ def _picture(options: Namespace, name: str) -> Any:
         raise ValueError(f"out is {options.out}, which is a file, expected a folder")
     for suffix in (".csv", ".png"):
         path = options.out / f"{name}{suffix}"
+        datasets.check_writable(path, "out", options.signals)
         if path.exists():
-            datasets.check_output(path, suffix, options.overwrite, options.signals)
-        else:
-            datasets.check_writable(path, "out", options.signals)
+            datasets.check_output(path, suffix, options.overwrite)
     return plots.figure(plots.SIZE)
 
 

@@ -78,8 +78,7 @@ def read_labelled(
         raise IsADirectoryError(f"{path} is a folder, expected a {path.suffix} file")
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    if array is not None and path.suffix != ".npz":
-        raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
+    _check_named(path, array)
     if path.suffix in (".ts", ".csv"):
         signals, labels = _read_ts(path) if path.suffix == ".ts" else _read_long(path)
         X = check_batch(signals, f"the signals in {path.name}")
@@ -101,13 +100,18 @@ def read_labels(path: Path, array: str | None = None) -> np.ndarray:
     >>> from rescntk import datasets
     >>> datasets.read_labels("y.npy")  # doctest: +SKIP
     """
-    if array is not None and path.suffix != ".npz":
-        raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
+    _check_named(path, array)
     if path.suffix in (".npy", ".npz"):
         return _load(path, array)
     with readable(path):
         text = path.read_text(encoding="utf-8-sig").rstrip()
         return np.array([line.strip() for line in text.splitlines()])
+
+
+def _check_named(path: Path, array: str | None) -> None:
+    """Refuse the name of an array in a file that has no named arrays."""
+    if array is not None and path.suffix != ".npz":
+        raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
 
 
 def _load(path: Path, array: str | None) -> np.ndarray:

@@ -326,7 +326,7 @@ class Scaling:
 
     @property
     def keeps_root_errors(self) -> bool:
-        """Whether tables have what rounding took from √q: in float32 alone (doubt.py)."""
+        """Whether tables keep the rounding errors of √q, as in float32 alone (doubt.py)."""
         return self.activation.homogeneous and self.dtype == np.float32
 
     @property

@@ -93,7 +93,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns, (n_timepoints,), or else `input_features`.
 
-        Signals of three axes have no columns, no such method, and stay arrays in any container.
+        Signals of three axes have no columns: this method is missing then, and they stay arrays.
         """
         return super().get_feature_names_out(input_features)
 
