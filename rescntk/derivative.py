@@ -63,36 +63,29 @@ def alpha_derivative(
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
     net, step = kernel.network, STEPS[check_dtype(dtype)]
+    grows = not kernel.normalized and net.activation == "relu"
+    layers = net.depth if grows else 0  # that multiply the kernel by 1 + β
 
     def matrix(alpha: float) -> Any:
         at_alpha = kernel.replace(alpha=alpha)
         return at_alpha(X, Z, engine=engine, dtype=dtype, threads=threads)
 
+    def growth(alpha: float) -> float:
+        """Return ((1 + β') / (1 + β))^L, the kernel's growth at another α relative to its own."""
+        # From the difference of the two α: subtracting β from β' would lose digits.
+        more = ((alpha - net.alpha) / net.alpha) * ((alpha + net.alpha) / net.alpha)
+        return math.exp(layers * math.log1p(net.branch_share * more))
+
     def difference(relative_step: float) -> Any:
         """Return D(s) at s = relative_step · α."""
         low, high = net.alpha * (1.0 - relative_step), net.alpha * (1.0 + relative_step)
         above, below = matrix(high), matrix(low)
-        return (above / _growth(kernel, high) - below / _growth(kernel, low)) / (high - low)
+        return (above / growth(high) - below / growth(low)) / (high - low)
 
     K = matrix(net.alpha)
     if not net.skip or net.alpha == 0.0:
         return Sensitivity(K, 0.0 * K)
     slope = (4.0 * difference(step) - difference(2.0 * step)) / 3.0
     # K = N · (growth)^L, and the growth 1 + β has the logarithmic derivative 2 share / α.
-    slope += (_growing_layers(kernel) * 2.0 * net.branch_share / net.alpha) * K
+    slope += (layers * 2.0 * net.branch_share / net.alpha) * K
     return Sensitivity(K, slope)
-
-
-def _growing_layers(kernel: Kernel) -> int:
-    """Return the number of layers that multiply the kernel by 1 + β: none if it is normalized."""
-    grows = not kernel.normalized and kernel.network.activation == "relu"
-    return kernel.network.depth if grows else 0
-
-
-def _growth(kernel: Kernel, alpha: float) -> float:
-    """Return ((1 + β') / (1 + β))^L, the kernel's growth at another α relative to its own."""
-    net = kernel.network
-    # From the difference of the two α: subtracting β from β' would lose digits.
-    more = ((alpha - net.alpha) / net.alpha) * ((alpha + net.alpha) / net.alpha)
-    change = net.branch_share * more
-    return math.exp(_growing_layers(kernel) * math.log1p(change))
