@@ -244,25 +244,24 @@ class Descent:
     ) -> None:
         self._network = network, head, params
         self._outputs, self._update = outputs, optimizer.update
-        self._trained = trained_parts(network, params)
-        self._memory = optimizer.init(self._trained)
+        trained = trained_parts(network, params)
+        self._state = trained, optimizer.init(trained)
 
     @property
     def params(self) -> Parameters:
-        return self._network[2].replace(**self._trained)
+        return self._network[2].replace(**self._state[0])
 
     def outputs(self, arrays: tuple[Any, ...]) -> np.ndarray:
         """Return the outputs of signals now, one length after another."""
         evaluate = jax.jit(self._outputs, static_argnums=(0, 1))
-        return np.asarray(evaluate(*self._network, self._trained, arrays))
+        return np.asarray(evaluate(*self._network, self._state[0], arrays))
 
     def advance(
         self, arrays: tuple[Any, ...], targets: np.ndarray, batches: np.ndarray
     ) -> np.ndarray:
         """Take one step for each row of `batches`; return the losses before the steps."""
-        rule = (self._outputs, self._update, *self._network)
-        state = (self._trained, self._memory)
-        self._trained, self._memory, losses = _advance(*rule, *state, arrays, targets, batches)
+        rule = self._outputs, self._update, *self._network
+        self._state, losses = _advance(*rule, self._state, arrays, targets, batches)
         return np.asarray(losses)
 
 
@@ -273,12 +272,11 @@ def _advance(
     network: Network,
     head: str,
     params: Parameters,
-    trained: Trained,
-    memory: Any,
+    state: tuple[Trained, Any],
     arrays: tuple[jax.Array, ...],
     targets: jax.Array,
     batches: jax.Array,
-) -> tuple[Trained, Any, jax.Array]:
+) -> tuple[tuple[Trained, Any], jax.Array]:
     """Take one step for each row of `batches` (n_steps, batch_size), batch_size 0 for all."""
     targets = jnp.asarray(targets)
 
@@ -295,8 +293,7 @@ def _advance(
         updates, memory = update(gradient, memory, now)
         return (optax.apply_updates(now, updates), memory), value
 
-    (trained, memory), losses = jax.lax.scan(step, (trained, memory), batches)
-    return trained, memory, losses
+    return jax.lax.scan(step, state, batches)
 
 
 def draw_batches(key: jax.Array, n_cases: int, size: int | None, steps: int) -> np.ndarray:
