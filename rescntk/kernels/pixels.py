@@ -122,8 +122,8 @@ def pixel_shares(
     """
     check_choice(kind, "kind", KINDS)
     check_flag(normalized, "normalized")
-    options = normalized, engine, dtype, threads, progress
-    shares = gram_shares(network, X, Z, head, (kind,), None, *options)[0][0]
+    call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
+    shares = gram_shares(network, X, Z, head, (kind,), None, normalized, **call)[0][0]
     if isinstance(X, (list, tuple, SignalList)):
         return [share[:, : x.shape[1]] for share, x in zip(shares, X, strict=True)]
     images: Any = X
@@ -138,18 +138,15 @@ def gram_shares(
     kinds: Iterable[str],
     depths: Iterable[int] | None,
     normalized: bool,
-    engine: str,
-    dtype: str,
-    threads: int | None,
-    progress: bool = False,
+    **options: Any,
 ) -> list[Any]:
     """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
 
-    The shares of a signal that is shorter than the longest one of X end with zeros.
+    `options` are as for `KernelCall`. The shares of a signal that is shorter than the longest one
+    of X end with zeros.
     """
     check_choice(head, "head", ("gap", "trace"))
-    options = engine, dtype, threads, progress
-    call = KernelCall(network, X, Z, head, kinds, depths, *options, shares=True)
+    call = KernelCall(network, X, Z, head, kinds, depths, **options, shares=True)
     call.check_memory()
     diagonals = []
     if normalized or may_cancel(call.request):  # they take less memory, and may be refused
