@@ -88,13 +88,9 @@ class Scaling:
     Attributes
     ----------
     offsets : int
-        Number of rows of a pair: d for GAP and pixel pairs, 1 for the other heads.
+        Number of rows of a pair.
     input_scale : float
         The factor on inner products of the input's pixels.
-    equivariant : bool
-        True for the head "equivariant".
-    shares, width : bool and int
-        As in the request.
     exponents : tuple of int
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
     common_bounds : array (2, depths asked for)
@@ -365,11 +361,6 @@ class Scaling:
         return np.ceil(weights * 1024.0) / 1024.0
 
     # -- range of the working precision
-
-    @property
-    def smallest_variance(self) -> float:
-        """The variance below which a pixel counts as zero: it keeps 1/(√q √q) finite."""
-        return float(np.finfo(self.dtype).tiny) ** 0.9
 
     def check_peaks(self, xp: ModuleType, peaks: list[Array]) -> None:
         """Raise an OverflowError if the largest variance of a layer, of `peaks`, is too large.

@@ -235,7 +235,8 @@ def _energy(X: Array) -> Array:
 
 def _pixels(scaling: Scaling, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
     """Return the tables of `activations.Pixels` of variance `q` times `unit`."""
-    q = xp.where(q < scaling.smallest_variance, 0.0, q)
+    least = float(np.finfo(scaling.dtype).tiny) ** 0.9  # keeps 1/(√q √q) finite
+    q = xp.where(q < least, 0.0, q)
     root = xp.sqrt(q)
     inverse = xp.where(root > 0, 1.0 / xp.where(root > 0, root, 1.0), 0.0)
     return root * math.sqrt(0.5), inverse, *scaling.activation.extra(xp, q, unit)

@@ -203,7 +203,8 @@ class LaunchPlan:
 
     def tile_shape(self, n: int, m: int, free: int) -> tuple[int, int]:
         """Return the rows and columns of a tile of an (n, m) Gram, which fits in `free` bytes."""
-        cases, pairs = self._cases(free), self._pairs(free)
+        cases = max(1, int(free * TABLE_SHARE / self.making_bytes))
+        pairs = max(1, int(min(free * RESULT_SHARE / self.pair_bytes, self.most_pairs)))
         rows = min(n, cases, math.isqrt(pairs))
         columns = max(1, min(m, cases, pairs // rows))
         return min(n, cases, max(1, pairs // columns)), columns
@@ -214,12 +215,6 @@ class LaunchPlan:
 
     def pairs_in_deficits(self, free: int) -> int:
         return max(1, int(DEFICIT_SHARE * free / self.deficit_bytes))
-
-    def _cases(self, free: int) -> int:
-        return max(1, int(free * TABLE_SHARE / self.making_bytes))
-
-    def _pairs(self, free: int) -> int:
-        return max(1, int(min(free * RESULT_SHARE / self.pair_bytes, self.most_pairs)))
 
     def blocks_per_pair(self, rectangles: int) -> int:
         """Return the blocks that share the offsets of pairs, for a launch of some rectangles."""
