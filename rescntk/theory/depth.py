@@ -183,7 +183,6 @@ def profile(
     array([0.25, 0.25, 0.25, 0.25, 1.  ])
     """
     depths = check_depths(depths)
-    check_kind(kind)
     check_integer(n_points, "n_points", at_least=2)
     angle = np.linspace(np.pi, 0.0, n_points)
     X = np.sqrt(2.0) * np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :, None]

@@ -352,10 +352,7 @@ def _power(distribution: np.ndarray, n: int) -> np.ndarray:
     """Return the distribution of the sum of n steps, by repeated squaring."""
     result = np.zeros_like(distribution)
     result[0] = 1.0
-    while n:
-        if n & 1:
-            result = _convolve(result, distribution)
-        n >>= 1
-        if n:
-            distribution = _convolve(distribution, distribution)
+    for bit in bin(n)[:1:-1]:
+        result = _convolve(result, distribution) if bit == "1" else result
+        distribution = _convolve(distribution, distribution)
     return result / result.sum()  # each squaring has doubled the rounding error of the sum
