@@ -336,9 +336,8 @@ def restricted_ridge(
     check_flag(intercept, "intercept")
     check_flag(leave_one_out, "leave_one_out")
     known = landmarks.factor if isinstance(landmarks, LowRank) else None
-    fit, errors, kept = FeatureRidge(), None, None
-    if leave_one_out:
-        kept = np.empty((len(X), len(features.factor)))
+    fit, errors = FeatureRidge(), None
+    kept = np.empty((len(X), len(features.factor))) if leave_one_out else None
     others = np.setdiff1d(np.arange(len(X)), features.landmarks)
     for cases in (features.landmarks, *(others[part] for part in blocks(0, len(others), _BLOCK))):
         if cases is features.landmarks:
