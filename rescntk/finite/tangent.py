@@ -15,16 +15,7 @@ import numpy as np
 
 from ..network import Filter, Network
 from ..validation import check_memory
-from .forward import (
-    Batch,
-    call_layer,
-    features,
-    fitting_batch,
-    plan_of,
-    pool,
-    read,
-    readout_factor,
-)
+from .forward import Batch, call_layer, features, fitting_batch, plan_of, pool, read, readout_factor
 from .parameters import Convolution, Layer, Parameters, precision
 
 MAX_MEMORY = 2**30

@@ -14,16 +14,7 @@ from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 from .pixels import pixel_pairs, pixel_shares
 
-__all__ = [
-    "CGPK",
-    "CNTK",
-    "Kernel",
-    "ResCGPK",
-    "ResCNTK",
-    "gram",
-    "pixel_pairs",
-    "pixel_shares",
-]
+__all__ = ["CGPK", "CNTK", "Kernel", "ResCGPK", "ResCNTK", "gram", "pixel_pairs", "pixel_shares"]
 
 
 @dataclass(frozen=True)

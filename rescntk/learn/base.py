@@ -150,10 +150,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         return of_positive_weight(signals, y, sample_weight)
 
     def _average(
-        self,
-        cases: DistinctCases,
-        error_weights: np.ndarray,
-        penalties: Sequence[float] = (),
+        self, cases: DistinctCases, error_weights: np.ndarray, penalties: Sequence[float] = ()
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Fit the average to cases; return decisions out of fold, the fold of each case, a spread.
 

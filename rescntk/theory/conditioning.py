@@ -18,13 +18,7 @@ from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
 from ..report_table import ReportTable
-from ..validation import (
-    check_batches,
-    check_depth,
-    check_depths,
-    check_positive,
-    check_symmetric,
-)
+from ..validation import check_batches, check_depth, check_depths, check_positive, check_symmetric
 from .arguments import check_cases, check_energies
 
 

@@ -9,12 +9,7 @@ from .decay import DecayExponents, FrequencyDecay, decay_exponents, singularity_
 from .ensemble import EnsembleFit, Mixture, fit_ensemble, mixture
 from .funk_hecke import Cost, Spectrum, cost, eigenvalues
 from .quadrature import harmonics, multiplicities, zonal
-from .taylor import (
-    DecayConstants,
-    decay_constants,
-    taylor_coefficients,
-    zonal_moments,
-)
+from .taylor import DecayConstants, decay_constants, taylor_coefficients, zonal_moments
 
 __all__ = [
     "Cost",
