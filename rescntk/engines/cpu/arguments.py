@@ -1,11 +1,10 @@
 """The named arguments of the compiled loops.
 
-numba compiles a NamedTuple of arrays and numbers as an argument, at no cost within the loops.
-Within the loops, addresses take the place of arrays (vectors.py).
+numba takes a NamedTuple of arrays and numbers as an argument. Within the loops, addresses take the
+place of arrays, and a reference the place of a tuple (vectors.py).
 
-*Places* are indices into `memory`, the one array of all quantities of a group of rows: a view of
-an array costs two atomic operations, a tenth of the time with a view of each quantity (AMD EPYC
-Zen 5). A *ring* has a number for each pixel pair, and a halo.
+*Places* are indices into `memory`, the one array of all quantities of a group of rows. A *ring* has
+a number for each pixel pair, and a halo.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class FlatTables(NamedTuple):
     half_root: np.ndarray  # √(q/2) of each pixel's variance q; a table is a layer, 0 … L
     inverse: np.ndarray  # 1/√q, or 0 where q is 0; a table is a layer, 0 … L
     lost: np.ndarray  # what rounding took from `half_root`; no numbers in float64
-    features: np.ndarray  # √(F/2) at x = z, j = j'; like the next two for deficits alone
-
-    inner_pieces: np.ndarray  # √(m/2), m the sums of F over the pieces of filters (`FilterSum`)
-    outer_pieces: np.ndarray  # the same of Σ, in the unit of `half_root`; layer after layer
+    # For the recursion of deficits alone:
+    features: np.ndarray | None = None  # √(F/2) at x = z, j = j'
+    inner_pieces: np.ndarray | None = None  # √(m/2), m the sums of F over `FilterSum.pieces`
+    outer_pieces: np.ndarray | None = None  # of Σ, in the unit of `half_root`; layer after layer
 
 
 class FilterSum(NamedTuple):
@@ -80,27 +79,32 @@ class Constants(NamedTuple):
     multiplies the sum by its size alone, so that K is summed without moving sums."""
 
 
-class LeftCases(NamedTuple):
-    """The places of a segment of the left cases in the left tables: arrays (cases,), int."""
+LEFT_CASE = np.dtype([
+    ("first", np.int64),  # pixels of all earlier cases and segments
+    ("pixels", np.int64),  # pixels of a row; an open row has the margin at both ends besides
+    ("length", np.int64),  # index of the case's length d among the left lengths (`Results.grids`)
+])  # fmt: skip
+"""The place of a segment of a left case in the left tables."""
 
-    first: np.ndarray  # pixels of all earlier cases and segments
-    pixels: np.ndarray  # pixels of a row; an open row has the margin at both ends besides
-    length: np.ndarray  # index of the case's length d among the left lengths (`Results.grids`)
+ROW_PLACE = np.dtype([
+    ("case", np.int64),  # the right case of the row
+    ("begin", np.int64),  # where the case of the row begins in a table
+    ("offset", np.int64),  # the first line: the offset δ (0 on the left side) minus the margin
+    ("across", np.int64),  # the first pixel of a line, δ_x
+    ("period", np.int64),  # the lines of the signal or image
+])  # fmt: skip
+"""The place of a row in flat tables.
+
+Pixel x of line y is at `begin` + (((`offset` + y) mod `period`) · `RowPlaces.line` + `across` + x)
+· `RowPlaces.stride`. The lines of signals are pixels, and x is 0.
+"""
 
 
 class RowPlaces(NamedTuple):
-    """The places of rows in flat tables: arrays (rows,), int.
-
-    Pixel x of line y is at `begin` + (((`offset` + y) mod `period`) · `line` + `across` + x) ·
-    `stride`. The lines of signals are pixels, and x is 0. The last row fills groups.
-    """
+    """The places of rows in flat tables. The last row fills groups."""
 
     number: int  # rows before the last one is repeated
-    case: np.ndarray  # the right case of a row
-    begin: np.ndarray  # where the case of the row begins in a table
-    offset: np.ndarray  # the first line: the offset δ (0 on the left side) minus the margin
-    across: np.ndarray  # the first pixel of a line, δ_x
-    period: np.ndarray  # the lines of the signal or image
+    each: np.ndarray  # (rows,) of `ROW_PLACE`
     line: int  # pixels of a line in a table, with those that follow once more
     stride: int  # the distance of neighbouring pixels in a table
 

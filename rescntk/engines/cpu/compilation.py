@@ -14,27 +14,61 @@ import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from numba import njit, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import overload
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 """Options of numba for all compiled functions."""
 
-_WITHOUT_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **OPTIONS}
 
-_INNER = {"forceinline": False, **_WITHOUT_WRAPPERS}
-"""Options of functions that are called by compiled functions alone.
+class _Part(JITCodeLibrary):
+    """Code of a function that compiled functions alone call, as LLVM takes it from numba.
 
-Without `forceinline` a function takes its caller's, and the first use an eighth more time.
+    numba would optimize each function together with all that it calls, and make machine code of
+    both; then once more in the callers. Here this is done once, for `rows.compute`: a quarter less
+    time for the first use (Intel Xeon).
+    """
+
+    codegen: Any = SimpleNamespace(set_env=lambda name, environment: None)
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+_UNUSED = {"InlineClosureLikes", "InlineInlinables", "InlineOverloads", "NopythonRewrites"}
+"""numba's passes for closures and array expressions, which the loops do not have.
+
+Without these passes the first use takes 7 % less time (Intel Xeon).
 """
+
+
+class _PartCompiler(Compiler):
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typing, target, _Part(target.codegen(), "part"), *rest)
+
+    def define_pipelines(self) -> Any:
+        (pipeline,) = super().define_pipelines()
+        pipeline.passes = [each for each in pipeline.passes if each[0].__name__ not in _UNUSED]
+        pipeline.finalize()
+        return [pipeline]
+
+
+_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
 
 
 def _once(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a decorator of functions that are compiled once for all whole numbers in calls.
 
-    numba would compile f(…, 0), f(…, 1) and f(…, n) anew each, a sixth of the first use.
+    numba would compile f(…, 0), f(…, 1) and f(…, n) anew each, a tenth of the first use.
     """
 
     def decorated(function: Any) -> Any:
@@ -46,23 +80,17 @@ def _once(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorated
 
 
-compiled = _once(njit(**_INNER))
+compiled = _once(njit(forceinline=False, **_PART, **OPTIONS))
 """Decorator of the functions that are called by functions kept on disk, and not from Python.
 
 A call from Python ends the process: a test wraps the function with ``njit(**OPTIONS)`` first.
-Without wrappers for Python and C, the first use takes an eighth less time (AMD EPYC Zen 4).
+Without `forceinline` a function takes its caller's.
 """
 
-standing_in = partial(overload, jit_options=_WITHOUT_WRAPPERS, strict=False)
+standing_in = partial(overload, jit_options=OPTIONS | _PART, strict=False)
 """Decorator factory: compiled code calls another function in the place of a function."""
 
-inlined = njit(inline="always", **_INNER)
-"""Decorator of a large function with one caller, which LLVM then optimizes once, not twice.
-
-Inlining `rows.pass_layers` saves 1.5 of 11 s.
-"""
-
-inlined_by_llvm = _once(njit(forceinline=True, **_WITHOUT_WRAPPERS))
+inlined_by_llvm = _once(njit(forceinline=True, **_PART, **OPTIONS))
 """Decorator of the functions of a layer, whose arguments a call would pass through memory.
 
 With calls, GAP and trace take 5 to 12 % more time (d = 100, both precisions, AMD EPYC).

@@ -1,11 +1,7 @@
 """The engine "numba": the reference engine's recursion, compiled for the CPU.
 
-A run has three acts:
-
-- plan.py: how the work is cut, from shapes alone.
-- tables.py: the numbers of the signals of one side.
-- `NumbaRun`: a task, which the loops of rows.py compute; doubtful pairs again, from deficits.
-  Threads take tasks from a queue, so that no thread waits for another.
+plan.py cuts the work into tasks, and tables.py has the numbers of one side's signals. Threads take
+tasks from a queue, so that no thread waits for another. Doubtful pairs are computed again.
 """
 
 from __future__ import annotations
@@ -171,7 +167,7 @@ class NumbaRun:
         longest = segments[0].stop + 2 * self.plan.margin
         group_rows = self.plan.group_rows(int(offsets.sum()), longest)
         group = self.plan.row_group(longest, group_rows)
-        number = left.left_cases(segments[0]).length
+        number = left.left_cases(segments[0])["length"]
         lengths = left.lengths[np.unique(number, return_index=True)[1]]
         values, first = self._no_values, (0, 0)
         if self.direct:

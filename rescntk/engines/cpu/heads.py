@@ -87,9 +87,9 @@ def write_shares(
     first = 0
     while first < rows.number:
         stop = first + 1
-        while stop < rows.number and rows.case[stop] == rows.case[first]:
+        while stop < rows.number and rows.each[stop].case == rows.each[first].case:
             stop += 1
-        place = ((stored * depths + slot) * lefts + case) * rights + rows.case[first]
+        place = ((stored * depths + slot) * lefts + case) * rights + rows.each[first].case
         place = (place * d + results.first_pixel) * number
         begin = first - first % sums.per_line
         for row in range(begin, stop + sums.per_line):  # whether rows are of the right case
@@ -117,12 +117,12 @@ def write_values(
     """Write the kernel at each pixel of each row to `results.values`."""
     left, several = results.first_left + case, results.values.shape[5] > 1
     for row in range(rows.number):
-        right = results.first_right + rows.case[row]
+        right = results.first_right + rows.each[row].case
         for j in range(group.d):
             other = 0
             if several:
-                pixel = (j % group.width + rows.across[row]) % group.width
-                line = (j // group.width + rows.offset[row]) * group.width % group.d
+                pixel = (j % group.width + rows.each[row].across) % group.width
+                line = (j // group.width + rows.each[row].offset) * group.width % group.d
                 other = line + pixel
             value = group.memory[pixels + j * group.rows + row]
             results.values[stored, slot, left, right, results.first_pixel + j, other] = value
@@ -136,7 +136,7 @@ def find_grids(rows: RowPlaces, length: int, results: Results) -> None:
         for slot in range(depths):
             for grid in range(number):
                 for row in range(rows.number):
-                    value = results.grids[grid, kind, slot, length, rows.case[row]]
+                    value = results.grids[grid, kind, slot, length, rows.each[row].case]
                     results.row_grids[kind, slot, grid, row] = value
 
 
@@ -152,7 +152,7 @@ def take_doubts(group: RowGroup, rows: RowPlaces, case: int, results: Results) -
             total = total + E * E
         store(sums, row, total)
     for row in range(rows.number):
-        results.doubt[case, rows.case[row]] += sums[row]
+        results.doubt[case, rows.each[row].case] += sums[row]
 
 
 @compiled
@@ -188,10 +188,12 @@ def write_results(
             for grid in range(len(results.grids)):
                 for row in range(rows.number):
                     part = factor * results.row_sums[grid, row]
-                    results.sums[grid, stored, slot, case, rows.case[row]] += part
+                    results.sums[grid, stored, slot, case, rows.each[row].case] += part
         elif constants.head == PIXEL_1:
             for row in range(rows.number):
-                results.sums[0, stored, slot, case, rows.case[row]] = group.memory[pixels + row]
+                results.sums[0, stored, slot, case, rows.each[row].case] = group.memory[
+                    pixels + row
+                ]
         elif constants.head == SHARES and results.values.size == 0:
             write_shares(group, pixels, rows, case, kind, slot, stored, results)
         else:

@@ -15,7 +15,7 @@ from ...activations import _add_linear_part, _last_step, arc
 from .. import polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
 from . import vectors
-from .arguments import Constants, LeftCases, LeftPixels, RowGroup, Taps
+from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm, standing_in
 from .sums import Masses, add_compensated, box, merged_box
 from .vectors import (
@@ -137,12 +137,11 @@ def half_square(group: RowGroup, left: LeftPixels, sign: float, pixel: int, at: 
 
 @compiled
 def unit_of(
-    lefts: LeftCases, case: int, last_case: int, channels: int, pixel: int
+    lefts: np.ndarray, case: int, last_case: int, channels: int, pixel: int
 ) -> tuple[int, int]:  # fmt: skip
     """Return a pixel's place in the left table of vectors, and its pixels; the last ones repeat."""
-    case = min(case, last_case)
-    pixels = lefts.pixels[case]
-    return lefts.first[case] * channels + min(pixel, pixels - 1), pixels
+    left = lefts[min(case, last_case)]
+    return left.first * channels + min(pixel, left.pixels - 1), left.pixels
 
 
 @compiled
@@ -157,7 +156,7 @@ def add_block(memory: Numbers, out: int, lost: int, part: Vector, first: bool) -
 
 @compiled
 def write_squares(
-    group: RowGroup, units: Numbers, lefts: LeftCases, case: int, last_case: int
+    group: RowGroup, units: Numbers, lefts: np.ndarray, case: int, last_case: int
 ) -> None:  # fmt: skip
     """Write |u − v|² of the input's pixel vectors to the rings `squares` of four left cases.
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .arguments import Constants, FlatTables, LeftCases, LeftPixels, Results, RowGroup, RowPlaces
-from .compilation import compiled, compiled_on_disk, inlined, inlined_by_llvm, source_stamp
+import numpy as np
+
+from .arguments import Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
+from .compilation import compiled, compiled_on_disk, source_stamp
 from .heads import find_grids, take_doubts, write_results
 from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
 from .sums import (
@@ -25,7 +27,7 @@ from .sums import (
     shortened,
     write_box,
 )
-from .vectors import Numbers, addresses
+from .vectors import Numbers, addresses, reference
 
 
 class MassSide(NamedTuple):
@@ -43,15 +45,15 @@ def skipped(group: RowGroup) -> int:
     return group.start // group.rows - group.halo
 
 
-@inlined_by_llvm
+@compiled
 def left_pixels(
-    group: RowGroup, left: FlatTables, lefts: LeftCases, case: int, layers: int, number: int
+    group: RowGroup, left: FlatTables, lefts: np.ndarray, case: int, layers: int, number: int
 ) -> LeftPixels:
     """Return the left case's tables for a layer, copied to all rows where vectors need it."""
     memory, places, length, first = group.memory, group.places, group.length, skipped(group)
-    d, tables = lefts.pixels[case], places.tables
-    unit = lefts.first[case] * places.channels + first
-    table = lefts.first[case] * layers + first
+    d, tables = lefts[case].pixels, places.tables
+    unit = lefts[case].first * places.channels + first
+    table = lefts[case].first * layers + first
     at = table + number * d
     pixels = max(1, memory.per_vector // group.rows)
     if 2 * group.rows % memory.per_line == 0 and group.rows * pixels % memory.per_vector == 0:
@@ -85,9 +87,9 @@ def gather_masses(
         fill_halo(group, out, group.halo)
 
 
-@inlined
+@compiled
 def pass_layers(
-    whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: LeftCases, case: int,
+    whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
     sides: tuple[MassSide, MassSide] | None, constants: Constants, results: Results,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
@@ -103,20 +105,20 @@ def pass_layers(
     if places.several > 1:
         squares += case % places.several * length
     elif constants.window.size > 1:
-        write_own_squares(whole, left_pixels(whole, left, lefts, case, depth + 1, 1))
+        write_own_squares(whole, addresses(left_pixels(whole, left, lefts, case, depth + 1, 1)))
     if sides is not None:
         for side in sides:
             gather_masses(whole, state, side.tables.features, 0, 1, side)
-    group = shortened(whole, constants.window.size // 2)
-    central = shortened(whole, constants.margin)
+    group = addresses(shortened(whole, constants.window.size // 2))
+    central = addresses(shortened(whole, constants.margin))
     for number in range(1, depth + 1):
         layer = layers[number]
         slot, step = layer.slot, layer.inner_step
         if number > 1:
-            group = shortened(group, step * (inner.size // 2))
+            group = addresses(shortened(group, step * (inner.size // 2)))
         if sides is None:
             masses = outer_masses = None
-            pixels = left_pixels(group, left, lefts, case, depth + 1, number)
+            pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
             right_input = places.tables + 6 * length + skipped(group) * group.rows
             right_root = right_input + 3 * number * length
         else:
@@ -133,10 +135,10 @@ def pass_layers(
             outer_masses = Masses(one, two, opposite, layer.factor, layer.tiny)
             right_input, right_root = state + group.start + two, branch + group.start + two
             left_root = branch + group.start + one
-            pixels = LeftPixels(
+            pixels = addresses(LeftPixels(
                 memory, memory, memory, memory, places.left_units, length,
                 state + group.start + one, left_root, length, 0,
-            )  # fmt: skip
+            ))  # fmt: skip
         if number == 1:
             taps = moving_sum(group, squares, constants.window, 1, places.room1, None)
             doubtful |= first_layer(
@@ -154,7 +156,7 @@ def pass_layers(
             doubtful |= hidden_layer(
                 group, pixels, right_root, taps, tangents, constants, layer, masses
             )  # fmt: skip
-        group = shortened(group, layer.outer_step * (outer.size // 2))
+        group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
         if with_features and (constants.skip or slot >= 0):
             add_branch(group, places.features, places.K, outer, layer)
         if sides is None:
@@ -179,14 +181,10 @@ def pass_layers(
 
 @compiled
 def rows_of_group(rows: RowPlaces, first: int, number: int) -> RowPlaces:
-    """Return `number` rows from the row `first` on, as addresses."""
+    """Return `number` rows from the row `first` on."""
     last = first + number
-    places = RowPlaces(
-        min(number, rows.number - first), rows.case[first:last], rows.begin[first:last],
-        rows.offset[first:last], rows.across[first:last], rows.period[first:last], rows.line,
-        rows.stride,
-    )  # fmt: skip
-    return addresses(places)
+    number = min(number, rows.number - first)
+    return RowPlaces(number, rows.each[first:last], rows.line, rows.stride)
 
 
 @compiled
@@ -204,7 +202,7 @@ def gather_tables(
 def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
     """Return whether all pairs of a left case with a group have more doubt than allowed."""
     for row in range(rows.number):
-        right = rows.case[row]
+        right = rows.each[row].case
         if not results.doubt[case, right] > results.most_doubt[case, right]:
             return False
     return True
@@ -212,7 +210,7 @@ def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
 
 @compiled_on_disk
 def compute(
-    left: FlatTables, right: FlatTables, lefts: LeftCases, rights: RowPlaces,
+    left: FlatTables, right: FlatTables, lefts: np.ndarray, rights: RowPlaces,
     pairs: RowPlaces | None, diagonal_shift: int, only_diagonal: bool, whole: RowGroup,
     constants: Constants, results: Results, stamp: str = source_stamp(),
 ) -> None:  # fmt: skip
@@ -229,14 +227,15 @@ def compute(
     """
     layers = len(constants.layers)
     left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
-    left, right, whole, constants = addresses((left, right, whole, constants))
+    left, right = addresses(left), addresses(right)
+    whole, constants, results = addresses(whole), addresses(constants), reference(results)
     places, length, group_rows = whole.places, whole.length, whole.rows
     channels, several, right_tables = places.channels, places.several, places.tables + 6 * length
     for first in range(0, rights.number, group_rows):
-        rows = rows_of_group(rights, first, group_rows)
+        rows = addresses(rows_of_group(rights, first, group_rows))
         gather_tables(whole, places.right_units, 1, right.units, channels, rows, right_table)
         if pairs is not None:
-            own = rows_of_group(pairs, first, group_rows)
+            own = addresses(rows_of_group(pairs, first, group_rows))
             gather_tables(whole, places.left_units, 1, left.units, channels, own, left_table)
             sides = (
                 MassSide(left, own, left_table, places.tables),
@@ -250,13 +249,13 @@ def compute(
         if keeps_root_errors(whole.memory):
             lost = right_tables + 2 * length
             gather_tables(whole, lost, 3, right.lost, layers, rows, right_table)
-        last = min(len(lefts.first), rows.case[group_rows - 1] + diagonal_shift + 1)
-        least = rows.case[0] if only_diagonal else 0
+        last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
+        least = rows.each[0].case if only_diagonal else 0
         left_length = -1
         for case in range(least - least % max(1, several), last):
-            group = resized(whole, lefts.pixels[case], whole.start)
-            if lefts.length[case] != left_length:
-                left_length = lefts.length[case]
+            group = addresses(resized(whole, lefts[case].pixels, whole.start))
+            if lefts[case].length != left_length:
+                left_length = lefts[case].length
                 find_grids(rows, left_length, results)
             if several > 1 and case % several == 0:
                 write_squares(group, left.units, lefts, case, last - 1)

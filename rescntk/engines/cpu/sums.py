@@ -54,7 +54,7 @@ def shortened(group: RowGroup, pixels: int) -> RowGroup:
     A filter of this reach has all of its taps there.
     """
     if group.closed:
-        return group
+        pixels = 0
     return resized(group, group.d - 2 * pixels, group.start + pixels * group.rows)
 
 
@@ -76,14 +76,14 @@ def gather_rows(
     """Copy the right table at `table` to the rows of a group."""
     memory, line, number, row = group.memory, group.memory.per_line, group.rows, 0
     while row < number:
-        period, start = rows.period[row], first_place(rows, row)
+        place, start = rows.each[row], first_place(rows, row)
         end, step = row + 1, 1  # neighbours in the table, or equal rows, are copied together
         if end < number:
             step = first_place(rows, end) - start
         while (
             end < number
             and 0 <= step <= 1
-            and rows.period[end] == period
+            and rows.each[end].period == place.period
             and first_place(rows, end) == start + (end - row) * step
         ):
             end += 1
@@ -92,10 +92,10 @@ def gather_rows(
             # Images have short runs. A last vector reaches into the table's next line, and into
             # rows that are copied later.
             whole = min(-(-(end - row) // line), (number - row) // line) * line
-        line_number, pixel = rows.offset[row], 0
+        line_number, pixel = place.offset, 0
         for j in range(group.d):
-            source = line_number * rows.line + rows.across[row] + pixel
-            source = table + rows.begin[row] + source * rows.stride
+            source = line_number * rows.line + place.across + pixel
+            source = table + place.begin + source * rows.stride
             target = out + j * number + row
             if step == 0:
                 value = values[source]
@@ -112,7 +112,7 @@ def gather_rows(
             pixel += 1
             if pixel == group.width:
                 line_number, pixel = line_number + 1, 0
-                if line_number == period:
+                if line_number == place.period:
                     line_number = 0
         row = end
 
@@ -120,7 +120,8 @@ def gather_rows(
 @compiled
 def first_place(rows: RowPlaces, row: int) -> int:
     """Return the place of a row's first pixel, but for the stride: where rows lie side by side."""
-    return rows.begin[row] + rows.offset[row] * rows.line + rows.across[row]
+    place = rows.each[row]
+    return place.begin + place.offset * rows.line + place.across
 
 
 @compiled

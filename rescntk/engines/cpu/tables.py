@@ -12,7 +12,7 @@ from ...arrays import Array, Batch, SignalList, in_order
 from ..geometry import first_places, numbered, on_ring
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, read_input, signal_tables
-from .arguments import FlatTables, LeftCases, RowPlaces
+from .arguments import LEFT_CASE, ROW_PLACE, FlatTables, RowPlaces
 from .plan import Plan
 from .sums import filter_sum
 from .vectors import LINE_BYTES, VECTOR_BYTES
@@ -107,16 +107,12 @@ class SignalBlock:
     @cached_property
     def cancelled(self) -> np.ndarray:
         """(cases,), `SignalTables.cancelled`."""
-        if self._whole is not self:
-            return self._whole.cancelled[self.here]
-        return np.concatenate([each.cancelled for each in self.tables])
+        return np.concatenate([each.cancelled for each in self._whole.tables])[self.here]
 
     @cached_property
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
-        if self._whole is not self:
-            return self._whole.means[:, self.here]
-        return np.concatenate([each.means for each in self.tables], axis=1)
+        return np.concatenate([each.means for each in self._whole.tables], axis=1)[:, self.here]
 
     @cached_property
     def means_or_parts(self) -> Array:
@@ -133,8 +129,8 @@ class SignalBlock:
             start += cases
         return parts
 
-    def left_cases(self, segment: slice) -> LeftCases:
-        """Return the places of the cases that have a segment, in the left tables.
+    def left_cases(self, segment: slice) -> np.ndarray:
+        """Return `LEFT_CASE` of the cases that have a segment.
 
         Lengths are numbered from the longest.
         """
@@ -145,7 +141,7 @@ class SignalBlock:
         pixels = np.minimum(lengths, segment.stop) - segment.start + margins
         length = np.cumsum(np.diff(self.lengths, prepend=self.lengths[0]) != 0)
         long = np.count_nonzero(self.lengths > segment.start)
-        return LeftCases(first[self.here][:long], pixels[self.here][:long], length[:long])
+        return _records(LEFT_CASE, first[self.here][:long], pixels[self.here][:long], length[:long])
 
     def rows(
         self, cases: np.ndarray, counts: np.ndarray, group_rows: int, start: int, right: bool = True
@@ -168,9 +164,8 @@ class SignalBlock:
             begins, stride = np.arange(len(whole)), len(whole)
         periods = lines[places]
         first = (start + offset // width - self._plan.margin) % periods
-        return RowPlaces(
-            number, row_case, begins[places], first, offset % width, periods, line, stride
-        )
+        each = _records(ROW_PLACE, row_case, begins[places], first, offset % width, periods)
+        return RowPlaces(number, each, line, stride)
 
     def packed(self, layout: str) -> FlatTables:
         """Return the tables "left", "right" or "masses", which the first thread to ask makes.
@@ -190,7 +185,7 @@ class SignalBlock:
             return self._flat_tables(self._right_layout, self._unit_vectors())
         flat = self._flat_tables(self._left_layout, self._unit_vectors())
         behind = 2 * VECTOR_BYTES // LINE_BYTES  # vectors of several pixels go beyond the last one
-        return FlatTables(*[np.pad(table, (0, behind)) for table in flat])
+        return FlatTables(*[np.pad(table, (0, behind)) for table in flat if table is not None])
 
     def _unit_vectors(self) -> list[Array]:
         """Return û; or pixels' vectors, whose half squared distances are summed over a window."""
@@ -259,8 +254,12 @@ class SignalBlock:
         none = np.empty(0, dtype)
         layers = [join(parts) for parts in zip(*(each.layers for each in self.tables), strict=True)]
         half_root, inverse, lost = [*layers, none][:3]
-        of_masses = [join(parts) for parts in masses] or [none] * 3
-        return FlatTables(join(units), half_root, inverse, lost, *of_masses)
+        return FlatTables(join(units), half_root, inverse, lost, *map(join, masses))
+
+
+def _records(kind: np.dtype, *fields: np.ndarray) -> np.ndarray:
+    """Return the records of whole numbers that have these fields."""
+    return np.stack(fields, axis=1).astype(np.int64).view(kind)[:, 0]
 
 
 def pieces(mass: Array, size: int, step: int = 1, width: int = 1) -> list[np.ndarray]:

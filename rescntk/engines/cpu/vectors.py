@@ -35,7 +35,7 @@ from numba.core.typing.templates import (
 from numba.extending import (
     intrinsic,
     lower_builtin,
-    lower_getattr,
+    lower_getattr_generic,
     models,
     register_model,
 )
@@ -80,60 +80,95 @@ class _VectorModel(models.PrimitiveModel):
 # -- addresses
 
 
+class ReferenceType(types.Type):
+    """Numba's type of the address of a NamedTuple, whose fields are read as the tuple's."""
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        super().__init__(name=f"Reference({record})")
+
+
+@register_model(ReferenceType)
+class _ReferenceModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, reference: ReferenceType) -> None:
+        record = manager.lookup(reference.record).get_value_type()
+        super().__init__(manager, reference, record.as_pointer())
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = ReferenceType
+
+    def generic_resolve(self, reference: Any, name: str) -> Any:
+        fields = reference.record.fields
+        return reference.record[fields.index(name)] if name in fields else None
+
+
+@lower_getattr_generic(ReferenceType)
+def _read_field(context: Any, builder: Any, reference: Any, value: Any, name: str) -> Any:
+    at = reference.record.fields.index(name)
+    field = builder.load(cgutils.gep_inbounds(builder, value, 0, at))
+    return impl_ret_borrowed(context, builder, reference.record[at], field)
+
+
 @intrinsic
 def addresses(typing: Any, record: Any) -> Any:
-    """Return an array's address, or a tuple with addresses in the place of its arrays."""
+    """Return an array's address, or a reference to a NamedTuple of addresses and numbers.
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = _addresses(context, builder, record, args[0])
-        return impl_ret_borrowed(context, builder, sig.return_type, value)
+    Arrays of records stay arrays, and plain tuples stay tuples. A reference is passed as one
+    number, a tuple field by field. It is valid until the function that calls `addresses` returns,
+    or comes to the same call again. Who calls keeps the arrays.
+    """
+    kind, build = _addressed(record)
+    return kind(record), lambda context, builder, sig, args: build(context, builder, args[0])
 
-    return _address_type(record)(record), generate
+
+@intrinsic
+def reference(typing: Any, record: Any) -> Any:
+    """Return a reference to a NamedTuple as it is, with its arrays."""
+    return ReferenceType(record)(
+        record
+    ), lambda context, builder, sig, args: cgutils.alloca_once_value(builder, args[0])
 
 
-def _address_type(kind: Any) -> Any:
-    """Return the type of `addresses`. Arrays of records stay arrays."""
+def _addressed(kind: Any) -> tuple[Any, Callable[[Any, Any, Any], Any]]:
+    """Return the type of `addresses`, and the function that makes its value."""
     if isinstance(kind, types.Array) and not isinstance(kind.dtype, types.Record):
-        return types.CPointer(kind.dtype)
-    if isinstance(kind, types.BaseTuple):
-        fields = [_address_type(field) for field in kind]
-        return types.BaseTuple.from_types(fields, getattr(kind, "instance_class", None))
-    return kind
+        return types.CPointer(
+            kind.dtype
+        ), lambda context, builder, value: context.make_array(kind)(context, builder, value).data
+    if not isinstance(kind, types.BaseTuple):
+        return kind, lambda context, builder, value: value
+    fields = [_addressed(field) for field in kind]
+    named = getattr(kind, "instance_class", None)
+    record = types.BaseTuple.from_types([field for field, _ in fields], named)
 
-
-def _addresses(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    result = _address_type(kind)
-    if isinstance(result, types.CPointer):
-        return context.make_array(kind)(context, builder, value).data
-    if isinstance(kind, types.BaseTuple):
-        fields = [
-            _addresses(context, builder, field, builder.extract_value(value, place))
-            for place, field in enumerate(kind)
+    def build(context: Any, builder: Any, value: Any) -> Any:
+        values = [
+            make(context, builder, builder.extract_value(value, place))
+            for place, (_, make) in enumerate(fields)
         ]
-        return context.make_tuple(builder, result, fields)
-    return value
+        found = context.make_tuple(builder, record, values)
+        return cgutils.alloca_once_value(builder, found) if named else found
+
+    return ReferenceType(record) if named else record, build
+
+
+_BYTES = {"per_vector": VECTOR_BYTES, "per_line": LINE_BYTES}
+"""Attributes of addresses, and the bytes whose numbers they count."""
 
 
 @infer_getattr
 class _Counts(AttributeTemplate):
-    """The types of the attributes of addresses."""
-
     key = types.CPointer
 
     def generic_resolve(self, numbers: Any, name: str) -> Any:
-        return types.intp if name in ("per_vector", "per_line") else None
+        return types.intp if name in _BYTES else None
 
 
-def _attribute(name: str, size: int) -> None:
-    """Define an attribute of addresses: the numbers in `size` bytes."""
-
-    @lower_getattr(types.CPointer, name)
-    def count(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        return context.get_constant(types.intp, size * 8 // kind.dtype.bitwidth)
-
-
-_attribute("per_vector", VECTOR_BYTES)
-_attribute("per_line", LINE_BYTES)
+@lower_getattr_generic(types.CPointer)
+def _count(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    return context.get_constant(types.intp, _BYTES[name] * 8 // kind.dtype.bitwidth)
 
 
 # -- arithmetic
