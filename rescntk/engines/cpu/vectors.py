@@ -125,7 +125,7 @@ def addresses(typing: Any, record: Any) -> Any:
 
 @intrinsic
 def reference(typing: Any, record: Any) -> Any:
-    """Return a reference to a NamedTuple as it is, with its arrays."""
+    """Return a reference to a NamedTuple, whose arrays stay arrays."""
     return ReferenceType(record)(
         record
     ), lambda context, builder, sig, args: cgutils.alloca_once_value(builder, args[0])
