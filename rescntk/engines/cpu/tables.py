@@ -107,12 +107,16 @@ class SignalBlock:
     @cached_property
     def cancelled(self) -> np.ndarray:
         """(cases,), `SignalTables.cancelled`."""
-        return np.concatenate([each.cancelled for each in self._whole.tables])[self.here]
+        if self._whole is not self:
+            return self._whole.cancelled[self.here]
+        return np.concatenate([each.cancelled for each in self.tables])
 
     @cached_property
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
-        return np.concatenate([each.means for each in self._whole.tables], axis=1)[:, self.here]
+        if self._whole is not self:
+            return self._whole.means[:, self.here]
+        return np.concatenate([each.means for each in self.tables], axis=1)
 
     @cached_property
     def means_or_parts(self) -> Array:

@@ -25,6 +25,7 @@ import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.cgutils import alloca_once_value
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import (
     AbstractTemplate,
@@ -126,17 +127,15 @@ def addresses(typing: Any, record: Any) -> Any:
 @intrinsic
 def reference(typing: Any, record: Any) -> Any:
     """Return a reference to a NamedTuple, whose arrays stay arrays."""
-    return ReferenceType(record)(
-        record
-    ), lambda context, builder, sig, args: cgutils.alloca_once_value(builder, args[0])
+    kind = ReferenceType(record)
+    return kind(record), lambda context, builder, sig, args: alloca_once_value(builder, args[0])
 
 
 def _addressed(kind: Any) -> tuple[Any, Callable[[Any, Any, Any], Any]]:
     """Return the type of `addresses`, and the function that makes its value."""
     if isinstance(kind, types.Array) and not isinstance(kind.dtype, types.Record):
-        return types.CPointer(
-            kind.dtype
-        ), lambda context, builder, value: context.make_array(kind)(context, builder, value).data
+        pointer = types.CPointer(kind.dtype)
+        return pointer, lambda context, *at: context.make_array(kind)(context, *at).data
     if not isinstance(kind, types.BaseTuple):
         return kind, lambda context, builder, value: value
     fields = [_addressed(field) for field in kind]
@@ -149,7 +148,7 @@ def _addressed(kind: Any) -> tuple[Any, Callable[[Any, Any, Any], Any]]:
             for place, (_, make) in enumerate(fields)
         ]
         found = context.make_tuple(builder, record, values)
-        return cgutils.alloca_once_value(builder, found) if named else found
+        return alloca_once_value(builder, found) if named else found
 
     return ReferenceType(record) if named else record, build
 
