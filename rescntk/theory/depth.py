@@ -182,6 +182,7 @@ def profile(
     >>> curve.values[1].round(2)
     array([0.25, 0.25, 0.25, 0.25, 1.  ])
     """
+    check_kind(kind)
     depths = check_depths(depths)
     check_integer(n_points, "n_points", at_least=2)
     angle = np.linspace(np.pi, 0.0, n_points)

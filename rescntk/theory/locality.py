@@ -350,8 +350,7 @@ def _convolve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _power(distribution: np.ndarray, n: int) -> np.ndarray:
     """Return the distribution of the sum of n steps, by repeated squaring."""
-    result = np.zeros_like(distribution)
-    result[0] = 1.0
+    result = np.eye(1, len(distribution))[0]  # no step
     for bit in bin(n)[:1:-1]:
         result = _convolve(result, distribution) if bit == "1" else result
         distribution = _convolve(distribution, distribution)
