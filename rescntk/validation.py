@@ -140,7 +140,7 @@ def check_kernel(kernel: Any) -> None:
 # ---------------------------------------------------------------- arrays
 
 
-def check_real(values: Any, name: str, expected: str, finite: bool = True) -> Any:
+def check_real(values: Any, name: str, expected: Any, finite: bool = True) -> Any:
     """Return `values`, real numbers, as a float64 array.
 
     `expected` is the rest of "expected real numbers …" in messages. With `finite`, infinity is
@@ -187,14 +187,15 @@ def check_unmasked(values: Any, name: str, expected: str, tools: str = "") -> No
 
 
 def check_shape(
-    values: Any, name: str, expected: str, fits: Callable[[tuple[int, ...]], bool]
+    values: Any, name: str, expected: Any, fits: Callable[[tuple[int, ...]], bool] | None = None
 ) -> Any:
     """Return `values`, real and finite, as a float64 array that is not empty and whose shape fits.
 
     `fits` tells whether a shape is the shape that `expected` names in messages: "(n, n)", say.
+    Without `fits`, `expected` is the shape.
     """
     array = check_real(values, name, expected)
-    if array.size == 0 or not fits(array.shape):
+    if array.size == 0 or not (fits(array.shape) if fits else array.shape == expected):
         raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
     return array
 
@@ -422,7 +423,7 @@ def _limits_of_groups(root: Path = Path("/")) -> Iterator[int]:
         for place in (group, *group.parents):
             try:
                 most = int((place / limit).read_text())
-                counts = dict(line.split() for line in (place / "memory.stat").open())
+                counts = dict(map(str.split, (place / "memory.stat").read_text().splitlines()))
                 yield most - int(counts[used])
             except (OSError, ValueError, KeyError):  # no such file, or no limit: "max"
                 continue

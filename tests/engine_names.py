@@ -9,10 +9,7 @@ import rescntk as rk
 
 STATES = rk.engines.available()
 CPU = [name for name in ("reference", "numba") if STATES[name] is True]
-GPU = (
-    pytest.mark.gpu,
-    pytest.mark.skipif(STATES["cuda"] is not True, reason=str(STATES["cuda"])),
-)
+GPU = (pytest.mark.gpu, pytest.mark.skipif(STATES["cuda"] is not True, reason=str(STATES["cuda"])))
 needs_numba = pytest.mark.skipif(STATES["numba"] is not True, reason=str(STATES["numba"]))
 ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
 GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=GPU)]

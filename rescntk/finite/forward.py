@@ -218,9 +218,7 @@ def fitting_batch(
     check_network(network)
     check_choice(head, "head", HEADS)
     if not isinstance(params, Parameters):
-        raise ValueError(
-            f"params is {type(params).__name__}, expected Parameters as from finite.init"
-        )
+        raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")
     for part, convolutions in plan_of(network, params).items():
         shapes = [tuple(layer.weights.shape) for layer in params.layers(part)]
         expected = [convolution.shape for convolution in convolutions]

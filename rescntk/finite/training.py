@@ -20,7 +20,7 @@ import optax
 from .. import regression
 from ..kernels import gram
 from ..network import Network
-from ..validation import check_choice, check_depth, check_positive, check_targets
+from ..validation import check_choice, check_depth, check_positive, check_shape, check_targets
 from .forward import Batch, check_layers, fitting_batch, outputs_of_lengths
 from .parameters import Parameters, as_key, precision
 from .tangent import ntk_of_batches
@@ -124,13 +124,8 @@ def train(
     sets = {"outputs": batch}
     if Z is not None:
         sets["test_outputs"] = fitting_batch(network, params, head, Z, "Z")
-    targets = check_targets(y, batch.n_cases)
-    outputs_axis = () if params.n_outputs is None else (params.n_outputs,)
-    if targets.shape[1:] != outputs_axis:
-        raise ValueError(
-            f"y has shape {targets.shape}, expected {(batch.n_cases, *outputs_axis)} as params has "
-            f"{params.n_outputs or 1} output{'s' if params.n_outputs else ' without an axis'}"
-        )
+    shape = (batch.n_cases,) if params.n_outputs is None else (batch.n_cases, params.n_outputs)
+    targets = check_shape(y, "y", f"{shape}, as params has outputs", lambda s: s == shape)
     size = _check_batch_size(batch_size, batch)
     check_layers(network, params, batch, network.depth, size)
     chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
@@ -373,6 +368,8 @@ def kernel_flow(
     def moved(rows: np.ndarray) -> np.ndarray:
         return np.matmul(rows, coefficients) if y.ndim == 2 else coefficients @ rows.T
 
+    if Z is None and test_start is not None:
+        raise ValueError("test_start is given without Z, expected outputs at signals Z")
     if Z is None:
         return Flow(begin + moved(K), None)
     cross = gram(network, Z, X, head=head, kinds=("ntk",))[0]
@@ -381,7 +378,4 @@ def kernel_flow(
 
 
 def _outputs_before(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    array = np.zeros(shape) if values is None else np.asarray(values, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
-    return array
+    return np.zeros(shape) if values is None else check_shape(values, name, shape)

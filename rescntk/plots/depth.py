@@ -67,7 +67,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             style = {"markerfacecolor": "none", "transform": ax.get_xaxis_transform()}
             label = "   infinite: singular up to rounding"
             ax.plot(depth[infinite], places, marker, color=colour, label=label, **style)
-        deep = depth >= 10
+        deep = (depth >= 10) & (law >= 1)
         if deep.any():
             ax.plot(depth[deep], law[deep], ":", color=colour, label="   asymptotic law")
     if not np.isfinite(ax.dataLim.intervaly).all():
@@ -183,7 +183,7 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
             law = np.where(np.isfinite(shown), law, np.nan)
             ax.plot(depth, law, linestyle=next(dashes), color=colour, linewidth=1.2, label=label)
     logarithmic = {"xscale": "log", "yscale": "log"}
-    ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or ".join(sorted(quantities)))
+    ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or\n".join(sorted(quantities)))
     finish(ax, 1)
     ax.xaxis.set_major_formatter(lambda value, _: f"$10^{{{round(np.log10(value))}}}$")
     return ax

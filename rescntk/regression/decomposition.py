@@ -219,7 +219,7 @@ def check_case_weights(weights: Any, n: int) -> np.ndarray:
     """Return positive weights of n cases as a float64 array (n,), ones for None."""
     if weights is None:
         return np.ones(n)
-    array = check_shape(weights, "case_weights", f"({n},)", lambda s: s == (n,))
+    array = check_shape(weights, "case_weights", (n,))
     if (array <= 0).any():
         raise ValueError(f"case_weights has {array.min():.3g}, expected positive numbers")
     return array

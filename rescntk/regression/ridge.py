@@ -263,7 +263,7 @@ def posterior(
     matrices, K = (K, cross, prior), check_symmetric(K, "K")
     n, y, noise = len(K), check_targets(y, len(K)), check_constant(noise, "noise")
     cross = check_shape(cross, "cross", f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
-    prior = check_shape(prior, "prior", f"({len(cross)},)", lambda s: s == (len(cross),))
+    prior = check_shape(prior, "prior", (len(cross),))
     eps = max(map(rounding_unit, matrices))
     factor = _cholesky(K, noise, eps)
     mean = cross @ scipy.linalg.cho_solve((factor, True), y)

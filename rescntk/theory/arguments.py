@@ -41,6 +41,16 @@ def check_energies(matrices: np.ndarray) -> None:
         )
 
 
+def check_whole(
+    values: Any, name: str, expected: str, fits: Callable[[tuple[int, ...]], bool]
+) -> np.ndarray:  # fmt: skip
+    """Return whole numbers of at least 1 as an array; the rest is as for `check_shape`."""
+    array = check_shape(values, name, expected, fits)
+    if not ((array >= 1) & (array == np.floor(array))).all():
+        raise ValueError(f"{name} is {values!r}, expected integers of at least 1")
+    return array
+
+
 def check_vector(values: Any, name: str) -> np.ndarray:
     """Return `values` as a vector of real numbers."""
     return check_shape(values, name, "(n,)", lambda shape: len(shape) == 1)
@@ -67,19 +77,15 @@ def check_samples(values: Any) -> np.ndarray:
 
 def check_points(angles: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the angles of points on the circle and the values there, two vectors of one length."""
-    angles, targets = check_vector(angles, "angles"), check_vector(targets, "targets")
-    if angles.shape != targets.shape:
-        raise ValueError(f"targets has shape {targets.shape}, expected {angles.shape}")
-    return angles, targets
+    angles = check_vector(angles, "angles")
+    return angles, check_shape(targets, "targets", angles.shape)
 
 
 def check_length(n_timepoints: Any, most: int = 2**27, why: str = "an array of {:.3g} GiB") -> int:
     """Return the length of a receptive field, an integer from 1 to `most`, as an int."""
     d = check_integer(n_timepoints, "n_timepoints", at_least=1)
     if d > most:
-        raise ValueError(
-            f"n_timepoints is {d}, expected at most {most}: {why.format(8 * d / 2**30)}"
-        )
+        raise ValueError(f"n_timepoints is {d}, expected at most {most}: {why.format(d / 2**27)}")
     return d
 
 

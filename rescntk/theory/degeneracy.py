@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
 from ..validation import check_constant, check_depths, check_real, check_shape, check_signals
+from .arguments import check_whole
 from .complements import arc_cosines
 
 FFNET_LIMIT = 0.25
@@ -112,9 +113,7 @@ def ffnet_rate(depth: ArrayLike) -> float | np.ndarray:
     >>> round(degeneracy.ffnet_rate(1000), 6)
     0.00259
     """
-    layers = check_real(depth, "depth", "that are integers of at least 1")
-    if layers.size == 0 or not ((layers >= 1) & (layers == np.floor(layers))).all():
-        raise ValueError(f"depth is {depth!r}, expected integers of at least 1")
+    layers = check_whole(depth, "depth", "one or more", lambda shape: True)
     rate = LOG_RATE * np.log(layers) / layers
     return float(rate) if rate.ndim == 0 else rate
 

@@ -123,7 +123,8 @@ def check(
         if known is not None and told.correction is None and on_sphere:
             law = known.at(X, head)
             log_power = law.log_power if told.exponent is None else told.log_power
-            told = replace(told, log_power=log_power, correction=law.correction, onset=law.onset)
+            onset = max(told.onset, law.onset)
+            told = replace(told, log_power=log_power, correction=law.correction, onset=onset)
         limit = told.complements(X, head)[above]
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}
     relu = networks[0].is_relu and networks[0].input_filter_size == 1
@@ -225,10 +226,7 @@ def _network(family: Networks, depth: int) -> Network:
     network = family(depth)
     check_one_dilation(network)
     if network.depth != depth:
-        raise ValueError(
-            f"family returns a network of depth {network.depth} for depth {depth}, expected one "
-            f"of that depth"
-        )
+        raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:
         raise ValueError(f"network is {network!r}: its kernels are 0 and have no limit")
     return network

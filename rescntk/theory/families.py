@@ -8,7 +8,7 @@ from functools import partial
 
 from .. import literature
 from ..network import Network
-from ..validation import check_constant, check_depth
+from ..validation import check_constant, check_depth, check_flag
 from . import limits
 from .limits import Prediction
 
@@ -52,14 +52,17 @@ def fixed(network: Network, name: str | None = None) -> Family:
     >>> rk.theory.families.fixed(rk.Network(1, alpha=0.5))(7).depth
     7
     """
+    limits.fixed(network, "gpk")  # refuses what has no limit
     if name is None:
-        name = f"ResNet, α = {network.alpha:g}" if network.skip else "CNN"
-        name += _frozen(network)
+        name = _named(f"ResNet, α = {network.alpha:g}" if network.skip else "CNN", network)
     return Family(name, lambda depth: network.replace(depth=depth), partial(limits.fixed, network))
 
 
-def _frozen(network: Network) -> str:
-    return ", readout frozen" if network.parts.initial == 0 else ""
+def _named(name: str, network: Network) -> str:
+    """Return the name with what networks have that is not usual."""
+    name += "" if network.activation == "relu" else f", {network.activation}"
+    name += f", leaky with {network.negative_slope:g}" if network.negative_slope else ""
+    return name + (", readout frozen" if network.parts.initial == 0 else "")
 
 
 def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
@@ -79,14 +82,12 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     >>> rk.theory.families.decaying(rk.Network(1, alpha=2.0), gamma=1.0)(4).alpha
     0.5
     """
-    gamma = check_constant(gamma, "gamma")
-    if not network.skip:
-        raise ValueError("network has no skip connections, expected some: alpha is their weight")
+    limits.decaying(network, gamma, "gpk")  # refuses what has no limit
     if gamma == 0:
         return fixed(network, name)
     if name is None:
         factor = "" if network.alpha == 1 else f"{network.alpha:g} "
-        name = f"ResNet, α = {factor}L^-{gamma:g}{_frozen(network)}"
+        name = _named(f"ResNet, α = {factor}L^-{gamma:g}", network)
     return Family(
         name,
         lambda depth: network.replace(depth=depth, alpha=network.alpha * depth**-gamma),
@@ -112,6 +113,7 @@ def resnet(gamma: float, filter_size: int = 3, *, readout: bool = True) -> Famil
     'ResNet, α = L^-0.75, readout frozen'
     """
     network = literature.barzilai_resnet(1, filter_size)
+    readout = check_flag(readout, "readout")
     return decaying(network if readout else network.replace(trained=("inner", "outer")), gamma)
 
 

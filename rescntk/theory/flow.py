@@ -75,12 +75,13 @@ def _integrate(
     right: tuple[np.ndarray, np.ndarray],
     tolerance: float,
 ) -> np.ndarray:
-    """Return the kernel of some pairs of signals at time 1, (d, n_offsets, n_pairs).
+    """Return the kernel of some pairs of signals at time 1, (d, n_offsets, n_pairs), to a factor.
 
     q, (d, n_cases), are variances at time 0, which `left` and `right` index for pairs. D, (d,
     n_offsets, n_pairs), are half the squared distances.
     """
     parts, activation, c_w = network.parts, activation_of(network), network.c_w
+    decay = network.branch_gain if activation.homogeneous else 0.0  # of ReLU's variances: no growth
     inner, outer = network.inner_filter(2), network.outer_filter(2)
 
     def covariance(q: np.ndarray, D: np.ndarray) -> np.ndarray:
@@ -119,7 +120,7 @@ def _integrate(
             inside = parts.inner * S + c_w * circular_mean(T[0], *inner)
             branches.append(parts.outer * dual.K + dual.K_dot * inside)
         boxed = [circular_mean(np.asarray(branch), *outer) for branch in branches]
-        return network.alpha**2 * pack(boxed)
+        return network.alpha**2 * pack(boxed) - decay * state
 
     state = pack([q, D, *([parts.input * covariance(q, D)] if kind == "ntk" else [])])
     errors = {"rtol": tolerance, "atol": tolerance * max(float(np.abs(state).max()), 1e-300)}

@@ -24,9 +24,10 @@ import numpy as np
 
 from ..activations import activation_of
 from ..kernels import Kernel
-from ..network import Network, check_one_dilation
-from ..validation import check_constant
+from ..network import Network, check_network, check_one_dilation
+from ..validation import check_constant, check_positive, check_real, check_shape
 from . import conditioning, degeneracy, flow, multisphere
+from .arguments import check_kind
 from .extrapolation import root_mean_square
 
 
@@ -77,18 +78,17 @@ class Prediction:
             raise ValueError("exponent is 0, expected a positive number, or None for no rate")
         if self.log_power not in (0, 1):
             raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
+        check_positive(self.onset, "onset")
+        check_constant(self.error, "error")
+        if self.correction is not None:
+            check_positive(self.correction, "correction")
+        if not (self.constant is None or callable(self.constant)):
+            check_constant(self.constant, "constant")
         if callable(self.limit):
             return
-        try:
-            values = np.asarray(self.limit)
-        except ValueError:  # lists of different lengths
-            values = np.asarray("")
-        if values.dtype.kind not in "iuf":
-            raise ValueError(
-                f"limit is {self.limit!r}, expected a Kernel, a number, an array (n, n) or a "
-                f"function of signals and head"
-            )
-        if values.ndim == 0 and not -1.0 <= values <= 1.0:
+        expected = "(n, n), a number, a Kernel or a function of signals and head"
+        values = check_real(self.limit, "limit", expected)
+        if isinstance(self.limit, bool) or (values.ndim == 0 and abs(values) > 1.0):
             raise ValueError(f"limit is {self.limit!r}, expected a correlation from -1 to 1")
 
     def complements(self, X: np.ndarray, head: str) -> np.ndarray:
@@ -101,11 +101,7 @@ class Prediction:
         else:
             values = 1.0 - np.array(self.limit, dtype=np.float64)
             values = np.full((n, n), float(values)) if values.ndim == 0 else values
-        if values.shape != (n, n) or not np.isfinite(values).all():
-            raise ValueError(
-                f"the predicted limit has shape {values.shape}, expected finite numbers "
-                f"({n}, {n}) for {n} signals"
-            )
+        values = check_shape(values, "the predicted limit", (n, n))
         np.fill_diagonal(values, 0.0)
         if np.abs(values - values.T).max() > 1e-8:
             raise ValueError("the predicted limit is not symmetric, expected a kernel matrix")
@@ -150,6 +146,7 @@ def dot_product(network: Network) -> Kernel:
     >>> bool(abs(K - rk.theory.multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
     True
     """
+    check_network(network)
     return Kernel(network.replace(depth=1, skip=True, alpha=0.0), "gpk", normalized=True)
 
 
@@ -204,6 +201,8 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     >>> rk.theory.limits.fixed(rk.Network(1), "gpk").rate
     'L^-2'
     """
+    check_network(network)
+    check_kind(kind)
     if network.branch_share == 0:
         raise ValueError(
             f"alpha, c_v, c_w are {network.alpha!r}, {network.c_v!r}, {network.c_w!r}, expected "
@@ -232,6 +231,8 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     >>> rk.theory.limits.decaying(rk.Network(1), 0.75, "ntk").rate
     'L^-0.5'
     """
+    check_network(network)
+    check_kind(kind)
     gamma = check_constant(gamma, "gamma")
     if not network.skip:
         raise ValueError("network has no skip connections, expected some: alpha is their weight")
@@ -271,7 +272,8 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
         # κ0 has a square root at u = −1: half the power.
         root = kind == "ntk" and _to_opposite(network, X, head) == 0
-        return 1.0, 1.0, min(0.5 * exponent, correction) if root else correction
+        onset = _depth_of(network.branch_gain, exponent)
+        return 1.0, onset, min(0.5 * exponent, correction) if root else correction
 
     return Prediction(
         dot_product(network),
@@ -281,6 +283,11 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
         correction=correction,
         law_at=law,
     )
+
+
+def _depth_of(value: float, power: float) -> float:
+    """Return the depth, at least 1 and within float64, whose power is `value`."""
+    return math.exp(min(max(math.log(value), 0.0) / power, 600.0))
 
 
 def _to_opposite(network: Network, X: np.ndarray, head: str) -> float:
@@ -303,9 +310,9 @@ def _one_layer(network: Network, gamma: float) -> Prediction:
         distance = _to_opposite(network, X, head)
         if distance == 0:
             root = min(gamma - 0.5, first_layer)
-            return root / exponent, 1.0, min(root, correction)
+            return root / exponent, _depth_of(network.branch_gain, power), min(root, correction)
         # κ0 has a square root at u = −1, whose reach is Lα² = 1 + u.
-        return 1.0, max(1.0, (network.branch_gain / distance) ** (1.0 / power)), correction
+        return 1.0, _depth_of(network.branch_gain / min(distance, 1.0), power), correction
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
@@ -357,8 +364,8 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
     def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
         layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
-        logarithm = math.log(max(layers / share, 1.0)) / growth
-        return 1.0, math.exp(min(logarithm, 600.0)), correction  # within float64
+        onset = max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0))
+        return 1.0, onset, correction
 
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
     correction = min(2.0 * gamma, growth) if gamma else 1.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engines.boxes import circular_mean
 from ..network import Filter, Network, check_network, check_relu
-from ..validation import KINDS, check_depths, check_flag, check_kernel, check_signals
+from ..validation import KINDS, check_depths, check_flag, check_kernel, check_shape, check_signals
 from .arguments import Map, check_kind, check_length
 from .complements import check_nonzero
 from .paths import path_counts, path_pixels, stride_kernel
@@ -256,7 +256,7 @@ def responses(function: Map, X: np.ndarray, Z: np.ndarray) -> Responses:
     changed = np.stack(list(_changed(X, Z)))
     n, rows, channels, d = changed.shape
     outputs = function(changed.reshape(n * rows, channels, d))
-    f = np.asarray(outputs, dtype=np.float64).reshape(n, rows)
+    f = check_shape(outputs, "function(X)", (n * rows,)).reshape(n, rows)
     single = 0.5 * ((f[:, :1] - f[:, 1 : d + 1]) ** 2).mean(axis=0)
     mixed = f[:, :1] - f[:, 1:2] - f[:, 2 : d + 1] + f[:, d + 1 :]
     return Responses(single, np.append(np.nan, 0.25 * (mixed**2).mean(axis=0)))
@@ -283,8 +283,8 @@ def kernel_responses(kernel: Map, X: np.ndarray, Z: np.ndarray) -> Responses:
     check_kernel(kernel)
     singles, pairs, sign = [], [], np.array([1.0, -1.0, -1.0, 1.0])
     for changed in _changed(X, Z):
-        K = np.asarray(kernel(changed))
-        d = len(K) // 2
+        d = changed.shape[2]
+        K = check_shape(kernel(changed), "kernel(X)", (2 * d, 2 * d))
         own = K.diagonal()
         singles.append(0.5 * (K[0, 0] - 2 * K[0, 1 : d + 1] + own[1 : d + 1]))
         fours = ([0, 1, 2 + k, d + 1 + k] for k in range(d - 1))

@@ -222,10 +222,10 @@ def gram_complements(
     >>> bool(abs(1 - found[0] - rk.ResCNTK(2, normalized=True)(X)).max() < 1e-14)
     True
     """
-    networks = tuple(networks)
     check_kind(kind)
+    given, networks = networks, () if isinstance(networks, Network) else tuple(networks)
     if not networks:
-        raise ValueError("networks is empty, expected at least one")
+        raise ValueError(f"networks is {given!r}, expected a list of at least one network")
     for network in networks:
         check_network(network)
         if not network.is_relu or network.input_filter_size != 1:

@@ -191,3 +191,5 @@ def test_refusals(task):
             finite.train(NETWORK, params, **arguments)
     with pytest.raises(ValueError, match=r"start has shape \(2,\), expected \(3,\)"):
         finite.kernel_flow(NETWORK, X, y, [1.0], start=np.ones(2))
+    with pytest.raises(ValueError, match="test_start is given without Z"):
+        finite.kernel_flow(NETWORK, X, y, [1.0], test_start=np.ones(2))

@@ -135,7 +135,7 @@ def test_limit_distances():
         assert report.verdict in line.get_label()
     assert "exponent 1.000 ± " in points[0].get_label()
     assert ax.get_ylabel() == (
-        "distance from the predicted limit (rms over pairs) or "
+        "distance from the predicted limit (rms over pairs) or\n"
         "spread of the pairs (standard deviation)"
     )
     assert [line.get_label().strip() for line in laws] == [

@@ -25,6 +25,9 @@ def test_refusals():
         (lambda: families.resnet(-1), "gamma is -1, expected a finite number of at least 0"),
         (lambda: families.decaying(rk.Network(1, skip=False), 1.0), "no skip connections"),
         (lambda: families.resnet(1.0)(0), "depth is 0"),
+        (lambda: families.resnet(1.0, readout="frozen"), "readout is 'frozen', expected True or F"),
+        (lambda: families.fixed(3), "network is 3, expected a rescntk.Network"),
+        (lambda: families.cnn().predict("nngp"), "kind is 'nngp'"),
     ):
         with pytest.raises(ValueError, match=says):
             make()

@@ -100,6 +100,9 @@ def test_gamma_six_tenths_and_gamma_one_half():
     five = depth.check(families.resnet(0.5), depths=SHORT, prediction=linear)
     assert five.verdict == depth.CONTRADICTS
     assert five.remainder.value >= 0.1 and five.step_exponent.admits(1.0)
+    # With a = 4 and 10 the laws set in at depths 10⁶ and 10⁴.
+    for a, gamma in ((4.0, 0.6), (10.0, 0.25)):
+        assert depth.check(families.decaying(rk.Network(1, alpha=a), gamma)).verdict == depth.OPEN
 
 
 @pytest.mark.parametrize("off", [1e-3, -1e-5, 3e-7])

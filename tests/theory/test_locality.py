@@ -181,14 +181,17 @@ X = np.ones((2, 1, 3))
         (lambda: FIELD(ERF, 5), "activation 'erf', expected 'relu': only then is"),
         (lambda: FIELD(rk.Network(3), 10**12), "n_timepoints is 1000000000000, .* 7.45e.03 GiB"),
         (lambda: locality.width(ERF), "activation 'erf'"),
-        (lambda: locality.width(rk.Network(3, trained=())), "0 for every signal"),
-        (lambda: locality.width(rk.Network(3, skip=False, c_w=0), "gpk"), "0 for every signal"),
         (lambda: locality.width(rk.Network(3, alpha=0, trained=("inner",))), "0 for every signal"),
         (lambda: locality.widths(5, (1, 2)), "family is 5"),
         (lambda: locality.widths(lambda depth: 5, (1, 2)), "family returned 5 for depth 1"),
         (lambda: locality.reach("deep"), "network is 'deep'"),
         (lambda: locality.responses(len, X, X[:1]), r"Z has shape \(1, 1, 3\), expected \(2, 1"),
+        (
+            lambda: locality.responses(lambda X: X, X, X),
+            r"function\(X\) has shape .*, expected \(12",
+        ),
         (lambda: locality.kernel_responses(None, X, X), "kernel is None"),
+        (lambda: locality.kernel_responses(lambda X: np.eye(3), X, X), r"expected \(6, 6\)"),
     ],
 )
 def test_refusals(call, message):

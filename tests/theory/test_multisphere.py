@@ -174,13 +174,13 @@ def test_networks_pass_together_as_they_do_alone():
 def test_networks_that_the_recursion_does_not_take():
     X = multisphere.sample(3, 2, 4, 0)
     for networks, says in (
-        ([], "networks is empty"),
+        ([], r"networks is \[\], expected a list"),
+        (rk.Network(2), "networks is Network.*, expected a list"),
         (["net"], "network is 'net', expected a rescntk.Network"),
         ([rk.Network(2, activation="erf")], "dot products alone for activation 'relu'"),
         ([rk.Network(2, input_filter_size=3)], "input_filter_size 1"),
         ([rk.Network(2), rk.Network(2, 5)], "networks differ in more than depth and alpha"),
         ([rk.Network(2, skip=False, c_w=0)], "whose ntk is 0 for every signal"),
-        ([rk.Network(2, input_scale=0)], "whose ntk is 0 for every signal"),
         ([rk.Network(2, alpha=0, trained=("inner",))], "whose ntk is 0 for every signal"),
     ):
         with pytest.raises(ValueError, match=says):

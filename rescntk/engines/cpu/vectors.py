@@ -33,13 +33,7 @@ from numba.core.typing.templates import (
     infer_getattr,
     infer_global,
 )
-from numba.extending import (
-    intrinsic,
-    lower_builtin,
-    lower_getattr_generic,
-    models,
-    register_model,
-)
+from numba.extending import intrinsic, lower_builtin, lower_getattr_generic, models, register_model
 
 LINE_BYTES = 64
 """Bytes of a cache line, and of a short vector (`load_line`)."""

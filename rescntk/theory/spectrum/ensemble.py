@@ -82,9 +82,7 @@ def fit_ensemble(
         depths = range(1, network.depth + 1) if network.skip else (network.depth,)
     depths = check_depths(depths)
     if max(depths) > network.depth or len(set(depths)) < len(depths):
-        raise ValueError(
-            f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
-        )
+        raise ValueError(f"depths is {depths}, expected different ones up to {network.depth}")
     grid = n_channels, n_timepoints, max_frequency, kind
     found = eigenvalues(network, *grid, return_error=True, **options)
     d = found.eigenvalues.ndim

@@ -17,7 +17,7 @@ from scipy.special import gamma, gammaincc, gammaln
 from ...engines.boxes import circular_mean
 from ...network import Filter, Network, check_relu
 from ...validation import check_integer
-from ..arguments import check_channels, check_kind, check_pixels, check_theorem
+from ..arguments import check_channels, check_kind, check_pixels, check_theorem, check_whole
 from ..complements import arc_cosines, check_nonzero
 from .decay import check_input_window, relative_pixels
 from .grid import rotate, shifts, taps
@@ -216,7 +216,9 @@ class DecayConstants(NamedTuple):
 
     def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper bound on eigenvalues of positive frequencies (..., s)."""
-        product = np.asarray(frequencies, dtype=np.float64).prod(axis=-1)
+        s = len(self.pixels)
+        given = check_whole(frequencies, "frequencies", f"(..., {s})", lambda x: x[-1:] == (s,))
+        product = given.prod(axis=-1)
         return self.lower * product**self.lower_exponent, self.upper * product**self.upper_exponent
 
 
@@ -329,7 +331,7 @@ def _lower_coefficient(
     powers[0, :2] = u_0, 1.0
     derivatives = compose(powers)[1][0] * [float(math.factorial(m)) for m in range(2 * s + 1)]
     orders = np.arange(1, s + 1)
-    r = float(((derivatives[s + orders] / derivatives[s]) ** (1 / orders)).min())
+    r = float(((derivatives[s + orders] / (derivatives[s] or 1.0)) ** (1 / orders)).min())
     of_window = 0.0
     for tap, count in taps(network.outer_filter(network.depth), d).items():
         bound = derivatives[s]

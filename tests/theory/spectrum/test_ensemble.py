@@ -75,7 +75,7 @@ def test_paths_of_a_fit_are_exact():
         (lambda: spectrum.fit_ensemble(CNN(2), 2, 3, 4, depths=[0]), "depths is 0"),
         (
             lambda: spectrum.fit_ensemble(RESNET(2), 2, 3, 4, depths=[2, 2]),
-            r"depths is \(2, 2\), expected different ones of at most the network's, 2",
+            r"depths is \(2, 2\), expected different ones up to 2",
         ),
         (lambda: spectrum.fit_ensemble(RESNET(2), 2, 3, 4, depths=[3]), r"depths is \(3,\)"),
     ],

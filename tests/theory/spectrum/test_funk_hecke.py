@@ -147,6 +147,7 @@ def test_deep_networks():
 
 def test_progress_tells_all_points(capsys, monkeypatch):
     monkeypatch.setattr("rescntk.progress._FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("rescntk.progress._tqdm", lambda **_: None)  # tests load ipykernel
     spectrum.eigenvalues(TWO(2), 2, 3, 4, "ntk", return_error=True, progress=True)
     assert "points, 100 %" in capsys.readouterr().err
 

@@ -127,6 +127,8 @@ def test_absent_pixels_and_heads():
         (lambda: BOUNDS(rk.Network(2, trained=()), 2, 3, [0], "ntk"), "ntk is 0 for every signal"),
         (lambda: BOUNDS(rk.Network(2, input_filter_size=3), 2, 3, [0]), r"size 3: theorem 5\.1"),
         (lambda: BOUNDS(rk.Network(2), 2, 3, []), "expected at least one pixel"),
+        (lambda: BOUNDS(rk.Network(2), 2, 3, [0]).bounds([1, 2]), r"\(2,\), expected \(..., 1\)"),
+        (lambda: BOUNDS(rk.Network(2), 2, 3, [0]).bounds([0]), "expected integers of at least 1"),
     ],
 )
 def test_refusals(call, message):
