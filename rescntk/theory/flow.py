@@ -81,7 +81,7 @@ def _integrate(
     n_offsets, n_pairs), are half the squared distances.
     """
     parts, activation, c_w = network.parts, activation_of(network), network.c_w
-    decay = network.branch_gain if activation.homogeneous else 0.0  # of ReLU's variances: no growth
+    decay = network.branch_gain if activation.homogeneous else 0.0  # ReLU: e^βt is the unit
     inner, outer = network.inner_filter(2), network.outer_filter(2)
 
     def covariance(q: np.ndarray, D: np.ndarray) -> np.ndarray:
