@@ -155,7 +155,6 @@ def _parser() -> argparse.ArgumentParser:
     add("gram", "--input-filter-size", "pixels that layer 1 sees", 1, metavar="Q")
     add("compare gram", "--alpha", "weight of the residual branch", 1.0)
     add("gram", "--no-skip", "without skip connections: CGPK, CNTK", action="store_true")
-
     add("limits", "--kind", one_of(KINDS), "ntk")
     add("gram", "--kind", one_of((*KINDS, "both")), "ntk")
     add("compare limits", "--head", one_of(HEADS), "trace")
@@ -175,7 +174,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _depths(text: str) -> tuple[int, ...]:
-    """Return the integers of a text such as "1,2,4"."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -426,9 +424,8 @@ def _store(options: Namespace, call: dict[str, Any]) -> Any:
             from distributed import Client
 
             client = stack.enter_context(Client(host, timeout=30))
-        if options.overwrite and options.output.exists():
-            stored.remove(options.output)
-        return stored.gram(options.output, **call, block=block, client=client)
+        call |= {"block": block, "client": client, "overwrite": options.overwrite}
+        return stored.gram(options.output, **call)
 
 
 if __name__ == "__main__":

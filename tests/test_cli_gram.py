@@ -89,8 +89,11 @@ def test_labels_of_ts_files_are_kept(folder):
 
     K = stored.open("K.zarr")
     assert K.labels == expected
-    with pytest.raises(ValueError, match="labels has 1 for X, expected 3"):
-        K.label({"X": ["a"]})
+    K.label({"X": np.arange(3), "Z": list(np.arange(3.0))})
+    assert stored.open("K.zarr").labels == {"X": [0, 1, 2], "Z": [0.0, 1.0, 2.0]}
+    for wrong in (["a"], "aba"):
+        with pytest.raises(ValueError, match=r"labels has shape \(1?,?\) for X, expected \(3,\)"):
+            K.label({"X": wrong})
     with pytest.raises(ValueError, match="labels is 'Y'"):
         K.label({"Y": []})
 
@@ -171,6 +174,9 @@ def test_stored_resumed_and_replaced(folder, stored, capsys, monkeypatch):
     assert stored.open("K.zarr").description["kinds"] == ["gpk", "ntk"]
     with stored.store.locked(folder / "K.zarr"):
         assert run(*command, "--overwrite") == 2
+    for wrong in ("Z.npz --others-array no", "--head no", "--engine no", "--block 99999"):
+        assert run(*command, wrong, "--overwrite") == 2
+    assert stored.open("K.zarr").complete
     assert "is being computed by process" in capsys.readouterr().err
     (folder / "mine.zarr").mkdir()
     (folder / "mine.zarr" / "text").write_text("mine")
@@ -195,7 +201,6 @@ def test_workers(stored):
         ("-o K.npy --dtype half", "dtype is 'half', expected one of 'float64'"),
         ("-o K.npy --others-array Z", "--others-array is given without OTHERS"),
         ("one.npy -o K.npy", "Z has shape (3, 1, 8), expected 2 channels"),
-        ("one.npy -o K.zarr", "Z has shape (3, 1, 8), expected 2 channels"),
         ("-o no/K.zarr", "expected a folder that is there"),
         ("-o K.zarr --engine cuda", "engine is 'cuda'"),
         ("-o L.zarr --workers 0", "workers is 0, expected an integer of at least 1"),

@@ -13,6 +13,7 @@ except ImportError:
     ) from None
 
 from ..kernels.description import RECURSION
-from .store import StoredGram, StoredMatrix, gram, open, remove
+from .folder import remove
+from .store import StoredGram, StoredMatrix, gram, open
 
 __all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open", "remove"]

@@ -240,7 +240,9 @@ class Folder:
         self.keep(DESCRIPTION, {**self.description, "X": described})
 
 
-def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -> None:
+def create(
+    path: Path, description: dict[str, Any], X: Batch, Z: Batch | None, *, overwrite: bool
+) -> None:
     """Make the folder of a computation: complete under another name, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = hidden(path)
@@ -260,6 +262,8 @@ def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -
         (new / "record" / "blocks.txt").touch()
         group.attrs[DESCRIPTION] = description
         synchronize_all(new, *new.rglob("*"))
+        if overwrite and path.exists():
+            remove(path)
         os.rename(new, path)
         synchronize_all(path.parent)
     except BaseException:
@@ -267,12 +271,31 @@ def create(path: Path, description: dict[str, Any], X: Batch, Z: Batch | None) -
         raise
 
 
-def is_described(path: Path) -> bool:
-    """Return whether a folder has the description of a Gram, in any format, damaged or not."""
+def remove(path: str | os.PathLike[str]) -> None:
+    """Delete a stored Gram, complete or not; a RuntimeError is raised while a job computes it.
+
+    Parameters
+    ----------
+    path : path
+        As for `open`, and damaged records do not matter. Folders without the description of a
+        stored Gram are left alone.
+
+    Examples
+    --------
+    >>> from rescntk import stored
+    >>> stored.remove("K.zarr")  # doctest: +SKIP
+    """
+    path, described = Path(path).resolve(), None
     with suppress(*_UNREADABLE):
-        description = json.loads((path / "zarr.json").read_bytes())["attributes"][DESCRIPTION]
-        return {"format", "recursion", "network", "X"} <= description.keys()
-    return False
+        described = json.loads((path / "zarr.json").read_bytes())["attributes"][DESCRIPTION]
+        described = {"format", "recursion", "network", "X"} <= described.keys()
+    if not described:
+        Folder(path)  # says what it is not
+    if (path / "record" / "lock").is_file():  # else no job holds it
+        with locked(path):
+            pass
+    # Under another name first: a folder of which a part is deleted is no Gram.
+    shutil.rmtree(path.rename(hidden(path)))
 
 
 def hidden(path: Path) -> Path:
@@ -301,13 +324,11 @@ def checksum(block: Block, values: dict[str, np.ndarray]) -> int:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a folder in the place of a file."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder, expected a file: delete it")
 
 
 def _store(group: Any, name: str, signals: Batch, **options: Any) -> None:
-    """Write signals as an array of a group."""
     values, axis = _pixels(signals)
     chunks = list(values.shape)
     part = min(_SIGNALS_PER_CHUNK, len(signals))
@@ -363,7 +384,6 @@ def locked(folder: Path) -> Iterator[None]:
                 f"{folder} is being computed by process {pid} on {other_host}; "
                 f"if no such job runs, delete {path}"
             )
-
         file.seek(0)
         file.truncate()
         file.write(json.dumps({"host": host, "pid": os.getpid()}))

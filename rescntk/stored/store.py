@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from ..validation import (
     check_real,
 )
 from . import jobs
-from .folder import FORMAT, LABELS, Folder, create, hidden, is_described, locked
+from .folder import FORMAT, LABELS, Folder, create, locked
 
 
 def gram(
@@ -45,6 +44,7 @@ def gram(
     threads: int | None = None,
     client: Any = None,
     progress: bool = True,
+    overwrite: bool = False,
 ) -> StoredGram:
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
@@ -69,6 +69,8 @@ def gram(
         Compute on the client's workers, which reach `path` under the same name.
     progress : bool, default True
         Whether to report blocks and the time left to stderr.
+    overwrite : bool, default False
+        Whether a Gram that is there is deleted (`remove`), once the new one is checked and begun.
 
     Raises
     ------
@@ -88,6 +90,8 @@ def gram(
     True
     """
     path = Path(path).resolve()
+    threads = None if threads is None else check_depth(threads, "threads")
+    check_flag(progress, "progress")
     batches = [_in_numpy(batch) for batch in check_batches(X, Z, head)]
     here = describe(
         network,
@@ -102,11 +106,11 @@ def gram(
     here |= {"format": FORMAT, "block": check_depth(block, "block")}
     if block > 1 << 16:  # one chunk on disk has 17 GB in float32, for any number of signals
         raise ValueError(f"block is {block}, expected at most {1 << 16}")
-    if not path.exists():
+    if check_flag(overwrite, "overwrite") or not path.exists():
         try:
-            create(path, here, *batches)
+            create(path, here, *batches, overwrite=overwrite)
         except OSError:
-            if not path.exists():  # else another job has just made the folder
+            if overwrite or not path.exists():  # else another job has just made the folder
                 raise
     opened = open(path)
     different = differences(opened.description, here)
@@ -138,30 +142,6 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     True
     """
     return StoredGram(Path(path).resolve())
-
-
-def remove(path: str | os.PathLike[str]) -> None:
-    """Delete a stored Gram, complete or not; a RuntimeError is raised while a job computes it.
-
-    Parameters
-    ----------
-    path : path
-        As for `open`, and damaged records do not matter. Folders without the description of a
-        stored Gram are left alone.
-
-    Examples
-    --------
-    >>> from rescntk import stored
-    >>> stored.remove("K.zarr")  # doctest: +SKIP
-    """
-    path = Path(path).resolve()
-    if not is_described(path):
-        open(path)  # says what it is not
-    if (path / "record" / "lock").is_file():  # else no job holds it
-        with locked(path):
-            pass
-    # Under another name first: a folder of which a part is deleted is no Gram.
-    shutil.rmtree(path.rename(hidden(path)))
 
 
 class StoredGram:
@@ -216,13 +196,15 @@ class StoredGram:
         """The labels of the signals by "X" and "Z", as given to `label`; empty without any."""
         return dict(self._folder.group.attrs.get(LABELS, {}))
 
-    def label(self, labels: dict[str, list[Any]]) -> None:
-        """Keep labels beside the Gram: lists of numbers or texts for "X" and "Z", one a signal."""
-        for name, values in labels.items():
+    def label(self, labels: Mapping[str, Any]) -> None:
+        """Keep labels beside the Gram: numbers or texts for "X" and "Z", one a signal."""
+        arrays = {name: np.asarray(values) for name, values in labels.items()}
+        for name, values in arrays.items():
             described = self.description.get(check_choice(name, "labels", ("X", "Z")))
             count = 0 if described is None else described["shape"][0]
-            if len(values) != count:
-                raise ValueError(f"labels has {len(values)} for {name}, expected {count}")
+            if values.shape[:1] != (count,):
+                raise ValueError(f"labels has shape {values.shape} for {name}, expected ({count},)")
+        labels = {name: values.tolist() for name, values in arrays.items()}
         if labels != self.labels:
             with locked(self.path):
                 Folder(self.path, writable=True).keep(LABELS, labels)
@@ -291,14 +273,14 @@ class StoredGram:
 
         Options and errors are as for `gram`.
         """
+        threads = None if threads is None else check_depth(threads, "threads")
+        check_flag(progress, "progress")
         return self._resume({}, threads, client, progress)
 
     def _resume(
         self, known: dict[str, Any], threads: int | None, client: Any, progress: bool
     ) -> StoredGram:
         """Do as `resume`; `known` signals "X" and "Z" repair those on disk. Each is read once."""
-        threads = None if threads is None else check_depth(threads, "threads")
-        check_flag(progress, "progress")
         self._open(self.path)
         damaged = None if self.missing else self._folder.damaged()
         if damaged == [] and all(map(self._folder.holds, known)):

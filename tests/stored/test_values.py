@@ -146,10 +146,7 @@ def test_other_computations_are_refused_by_name(path):
         ({"network": NET.replace(alpha=0.5)}, "network alpha is 1.0 there, 0.5 here"),
         ({"head": "trace"}, "head is 'gap' there, 'trace' here"),
         ({"kinds": "ntk", "dtype": "float64"}, "kinds is .*; dtype is 'float32' there, 'float64'"),
-        (
-            {"depths": (2,), "normalized": True},
-            r"depths is None there, \[2\] here; normalized is F",
-        ),
+        ({"depths": (2,), "normalized": True}, r"depths is None there, \[2\] here; normalized"),
         ({"block": 4}, "block is 8 there, 4 here"),
         ({"engine": "auto"}, "engine is 'reference' there, 'numba' here"),
         ({"X": signals(20, seed=5)}, "X has other values"),
@@ -228,6 +225,9 @@ def test_remove(tmp_path):
         stored.remove(path)
         assert not list(tmp_path.iterdir())
     path = compute(tmp_path / "K.zarr", signals(3)).path
+    for name in ("threads", "progress", "overwrite"):
+        with pytest.raises(ValueError, match=f"{name} is 0, expected"):
+            compute(path, signals(3), **{"overwrite": True, name: 0})
     for text in ("{", "[]", '{"attributes": {"rescntk": {"format": 1}}}'):
         (path / "zarr.json").write_text(text)
         with pytest.raises(ValueError, match="K.zarr is not a Gram"):
