@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from ..arrays import Array
-from ..validation import check_flag, check_positive, check_unmasked
+from ..validation import check_flag, check_positive, check_targets, check_unmasked
 from .average import mean_at, weights_at
 from .base import ResidualKernelEstimator
 from .inputs import atomic, find_cases
-from .views import each, moderate_exponent
+from .views import by_channel, each, moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Default penalties beside the least one, in units of the kernels' diagonal. Chosen to reach from
@@ -78,7 +80,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         start = time.perf_counter()
         signals, values, weights = self._read(X, y, sample_weight, multi_output=True)
         self._flat = values.ndim == 1
-        targets, self._exponents = _moderate_columns(values.astype(np.float64))
+        targets, self._exponents = _moderate_columns(values)
         cases = find_cases(signals, targets, weights)
         if len(cases.weights) < 2:
             raise ValueError("n_samples=1: expected two signals that differ, to leave one out")
@@ -111,16 +113,10 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         weights w, the mixture has the mean :math:`\sum w f` and the variance
         :math:`\sum w (v + f^2) - (\sum w f)^2`.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-        return_std : bool, default False
-            Whether to return standard deviations too: of new observations, noise included.
-
-        Raises
-        ------
-        NotFittedError, ValueError, OverflowError
-            Before `fit`, for signals of another shape, or if a prediction exceeds float64.
+        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints). With `return_std`,
+        standard deviations are returned too: of new observations, noise included. A NotFittedError,
+        ValueError or OverflowError is raised before `fit`, for signals of another shape, or if a
+        prediction exceeds float64.
         """
         check_flag(return_std, "return_std")
         mean, deviation, _ = self._answers(X)
@@ -144,18 +140,20 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """Return the least and the largest value of intervals that cover new observations.
 
         An interval reaches a number of standard deviations from the mean. With this number, the
-        share `coverage` of the training targets, left out, is inside. Errors need not be normal.
-
-        Parameters
-        ----------
-        X : as for `predict`, with its errors
-        coverage : float, default 0.95
-            Share of new observations inside, above 0 and below 1.
+        share `coverage`, above 0 and below 1, of the training targets, left out, is inside. Errors
+        need not be normal. Of n targets the share is at most n/(n + 1): above it, a warning says
+        so. X and errors are as for `predict`.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
         mean, deviation = self.predict(X, return_std=True)
         n = len(self._ratios)
+        if coverage * (n + 1) > n:
+            warnings.warn(
+                f"coverage is {coverage}, and the intervals have that of {n / (n + 1):.3g}, the "
+                f"most that {n} training targets, left out, can tell",
+                stacklevel=2,
+            )
         order = self._ratios.argsort(axis=0)
         below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1
         rows = np.minimum(below.sum(axis=0), n - 1)
@@ -170,9 +168,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         return self._unscaled(found[None]).reshape(-1)
 
     def contributions(self, X: Array) -> Any:
-        shares = super().contributions(X)
-        unit = np.ldexp(self._moderate_scale, self._exponents)[:, None]
-        return each(lambda of_cases: of_cases * unit, shares)
+        unit = np.ldexp(self._moderate_scale, self._exponents)
+        return each(lambda shares: shares * by_channel(unit, shares), super().contributions(X))
 
     contributions.__doc__ = ResidualKernelEstimator.contributions.__doc__
 
@@ -189,11 +186,15 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
         X and errors are as for `predict`; `sample_weight` is (n_cases,).
         """
+        check_is_fitted(self)
         check_unmasked(y, "y", "or labels, one a case,")
-        values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(X, values)
         targets, exponents = _moderate_columns(values)
-        predictions = self.predict(X)
-        predicted = np.ldexp(predictions.reshape(len(predictions), -1), -exponents)
+        expected = len(values), len(self.target_mean_)
+        if targets.shape != expected:
+            raise ValueError(f"y has shape {values.shape}, expected {expected}, as in fit")
+        predicted = np.ldexp(self.predict(X).reshape(expected), -exponents)
         return float(r2_score(targets, predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -204,6 +205,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
 def _moderate_columns(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return targets (n_cases, n_targets), each divided by a power of two, and the exponents."""
-    targets = y.reshape(len(y), -1)
+    with suppress(TypeError, ValueError):  # check_targets says why objects are no numbers
+        y = y.astype(np.float64) if y.dtype == object else y
+    targets = check_targets(y, len(y)).reshape(len(y), -1)
     exponents = np.array([moderate_exponent(column) for column in targets.T])
     return np.ldexp(targets, -exponents), exponents

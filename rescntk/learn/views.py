@@ -181,13 +181,13 @@ class View:
             X = short_time_spectra(X, self.block)
         else:
             X = shorten(X, self.block, self.block_statistics)
-        return (X - _by_channel(self.mean, X)) / _by_channel(self.scale, X)
+        return (X - by_channel(self.mean, X)) / by_channel(self.scale, X)
 
     def _with_differences(self, X: np.ndarray) -> np.ndarray:
         if not self.first_differences:
             return X
         differences = _first_differences(X)
-        differences = differences * _by_channel(self.difference_scale, X)
+        differences = differences * by_channel(self.difference_scale, X)
         only = self.first_differences == ONLY
         return differences if only else np.concatenate([X, differences], axis=1)
 
@@ -197,7 +197,7 @@ def block_size(length: int, max_length: int | None) -> int:
     return 1 if max_length is None else -(-length // max_length)
 
 
-def _by_channel(values: np.ndarray, X: np.ndarray) -> np.ndarray:
+def by_channel(values: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Return a number for each channel with the axes of the signals or images X of a case."""
     return values.reshape(-1, *[1] * (X.ndim - 2))
 

@@ -75,6 +75,9 @@ def test_images(rng):
     assert model.n_timepoints_ == (6, 9) and model.score(X[24:], y[24:]) == 1
     decisions = shares.sum(axis=(2, 3))[:, 0] + model.intercept_
     np.testing.assert_allclose(decisions, model.decision_function(X[24:]), rtol=0, atol=1e-10)
+    model = ResidualKernelRegressor(effort="fast").fit(X, X[:, 0, 2, :2] * [1, 50])
+    sums = model.contributions(X).sum(axis=(2, 3)) + model.intercept_
+    np.testing.assert_allclose(sums, model.predict(X), rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match=r"images of 1 channel × \(9, 6\) pixels, expected"):
         model.predict(X.swapaxes(2, 3))
     with pytest.raises(ValueError, match="spectra is True, expected False for images"):

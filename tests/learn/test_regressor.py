@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.metrics import r2_score
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
@@ -20,14 +21,22 @@ def test_several_targets(rng):
         assert score == r2_score(y[45:], predicted) > 0.9 and 0.9 < model.best_score_ < 1
         expected = r2_score(y[45:], predicted, sample_weight=weights)
         assert model.score(X[45:], y[45:], weights) == expected
+    assert (model.fit(X[:45], y[:45].astype(object)).predict(X[45:]) == predicted).all()
+    with pytest.raises(ValueError, match=r"y has shape \(60, 2\), expected \(60, 1\), as in fit"):
+        model.score(X, targets)
+    words = np.array(["a", "b"] * 30)
+    for wrong in (words, words.astype(object), np.arange(60).astype("M8[D]")):
+        for use in (model.fit, model.score):
+            with pytest.raises(ValueError, match="y has dtype .*, expected real numbers"):
+                use(X, wrong)
 
 
 def test_constant_target(rng):
     X = rng.standard_normal((8, 1, 6))
     model = ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.5))
     mean, deviation = model.predict(X, return_std=True)
-    np.testing.assert_allclose(mean, 3.5)
-    np.testing.assert_allclose(deviation, 0.0, atol=1e-9)
+    assert_allclose(mean, 3.5)
+    assert_allclose(deviation, 0.0, atol=1e-9)
     with pytest.raises(ValueError, match="return_std is 1, expected True or False"):
         model.predict(X, return_std=1)
 
@@ -54,10 +63,8 @@ def test_signals_of_any_size(rng):
     for power in (-1060, -530, 530, 1020):
         scaled, bar = np.ldexp(X, power), 1e-9 if power > -1000 else 1e-3  # subnormal signals
         found = ResidualKernelClassifier(**VIEWED).fit(scaled[:16], y[:16])
-        np.testing.assert_allclose(
-            found.passes_["weight"], expected.passes_["weight"], rtol=10 * bar
-        )
-        np.testing.assert_allclose(
+        assert_allclose(found.passes_["weight"], expected.passes_["weight"], rtol=10 * bar)
+        assert_allclose(
             found.decision_function(scaled), expected.decision_function(X), rtol=bar, atol=bar
         )
         assert found.score(scaled[16:], y[16:]) == expected.score(X[16:], y[16:]) > 0.8
@@ -75,7 +82,7 @@ def test_targets_of_any_size(rng):
         assert model.best_score_ == pytest.approx(expected.best_score_, rel=bar)
         score = expected.score(X[20:], y[20:])
         assert model.score(X[20:], targets[20:]) == pytest.approx(score, bar)
-        np.testing.assert_allclose(
+        assert_allclose(
             model.predict(X[20:]) / factor, expected.predict(X[20:]), rtol=bar, atol=bar
         )
         assert np.isfinite(model.target_scale_).all() and (model.target_scale_ > 0).all()
@@ -96,12 +103,14 @@ def test_intervals_cover_what_they_say(landmarks, rng):
     assert np.all((np.abs(y[200:] - mean) < deviation).mean(axis=0) > 0.75)
     for coverage in (0.68, 0.95):
         low, high = model.predict_interval(X[200:], coverage)
-        np.testing.assert_allclose((low + high) / 2, mean)
+        assert_allclose((low + high) / 2, mean)
         inside = ((low <= y[200:]) & (y[200:] <= high)).mean(axis=0)
         error = np.sqrt(coverage * (1 - coverage) * (1 / 200 + 1 / 300))
         assert np.all(np.abs(inside - coverage) < 3 * error)
     low, high = model.fit(X[:200], y[:200, 0]).predict_interval(X[200:], 0.68)
     assert low.shape == (300,) and (low < high).all()
+    with pytest.warns(UserWarning, match="coverage is 0.999, .* of 0.995, the most that 200 "):
+        model.predict_interval(X, 0.999)
     for wrong in (1.0, 0.0, "most"):
         with pytest.raises(ValueError, match=f"coverage is {wrong!r}, expected"):
             model.predict_interval(X, wrong)
