@@ -280,12 +280,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         (docs/guide/explanation.md). Channels have no shares: layers after the first are not
         linear in them. X and errors are as for `predict`; ``head="equivariant"`` is refused, too.
 
-        Returns
-        -------
-        ndarray, (n_cases, n_outputs, n_timepoints)
-            Of images (n_cases, n_outputs, height, width). n_outputs is the number of targets, or of
-            classes: 1 for two classes, of which it is the second. For lists, a list of arrays
-            (n_outputs, n_timepoints_i).
+        Shares are (n_cases, n_outputs, n_timepoints), of images (n_cases, n_outputs, height,
+        width), of lists a list of arrays (n_outputs, n_timepoints_i). n_outputs is the number of
+        targets, or of classes: 1 for two classes, of which it is the second.
         """
         signals, matrices = self._matrices(X)
         novelties, parts = [], []

@@ -211,8 +211,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
         if not counted.any():
             warnings.warn(
-                "each class has one signal, so that nothing can be known of the accuracy; numbers "
-                "to predict want a ResidualKernelRegressor (rescntk fit --regression)",
+                "no class has two signals that differ, to know the accuracy by; numbers to "
+                "predict want a ResidualKernelRegressor (rescntk fit --regression)",
                 stacklevel=3,
             )
         forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)

@@ -96,10 +96,9 @@ def read_signals(
 
 
 def _in_words(channels: int, length: Any) -> str:
+    what, unit = ("images", "pixels") if isinstance(length, tuple) else ("signals", "time points")
     number = "any number of" if length is None else length
-    if isinstance(length, tuple):
-        return f"images of {channels} channel{'s' * (channels != 1)} × {length} pixels"
-    return f"signals of {channels} channel{'s' * (channels != 1)} × {number} time points"
+    return f"{what} of {channels} channel{'s' * (channels != 1)} × {number} {unit}"
 
 
 def as_signals(X: Any, name: str, *, lists: bool, images: bool = False) -> Signals | None:
@@ -136,10 +135,10 @@ def as_signals(X: Any, name: str, *, lists: bool, images: bool = False) -> Signa
             raise ValueError(f"{name} has signals of {channels} channels, expected one number")
         if not lists or len(shapes[0]) > 2:
             lengths = [shape[-1] for shape in shapes]
-            raise ValueError(
-                f"{name} has signals of {min(lengths)} to {max(lengths)} time points, expected "
-                f"one length: pad, truncate or resample them ({RESIZE})"
-            )
+            what = f"signals of {min(lengths)} to {max(lengths)} time points, expected one length"
+            if len(shapes[0]) > 2:
+                what = f"images of shapes {shapes[0]} to {shapes[-1]}, expected one shape"
+            raise ValueError(f"{name} has {what}: pad, truncate or resample them ({RESIZE})")
         arrays = (_numbers(x, f"{name}[{i}]") for i, x in enumerate(X))
         copies = [np.array(x, np.float64, ndmin=2) for x in arrays]
         return [_checked(x[None], name, i)[0] for i, x in enumerate(copies)]

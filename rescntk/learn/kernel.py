@@ -120,19 +120,13 @@ class SignalKernel(SklearnKernel):
     def __call__(
         self, X: Array, Y: Array | None = None, eval_gradient: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Return the kernel matrix K and, if asked, its derivative ∂K/∂log α.
+        """Return the kernel matrix K and, with `eval_gradient`, its derivative ∂K/∂log α.
 
-        An OverflowError is raised if a value exceeds the dtype.
-
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints)
-        Y : array, optional
-            If left out, or the very object `X`, half of the pairs are computed.
-        eval_gradient : bool, default False
-            Whether to return the derivative as well, without `Y`: (n_cases, n_cases, 1), or
-            (n_cases, n_cases, 0) if α is fixed. Where α is learned, both are of
-            `rescntk.derivative.alpha_derivative`, in float64.
+        X and Y are (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints).
+        Without Y, or if it is the very object X, half of the pairs are computed. The derivative,
+        without Y alone, is (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed. Where α
+        is learned, both are of `rescntk.derivative.alpha_derivative`, in float64. An OverflowError
+        is raised if a value exceeds the dtype.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         others = None if Y is None or Y is X else self._signals(Y, "Y")
@@ -162,7 +156,6 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
-        """Return `X` with three axes."""
         signals: Any = as_signals(X, name, lists=False)
         if signals is not None:
             return signals

@@ -16,7 +16,7 @@ from ..arrays import Array
 from ..kernels import Kernel, ResCNTK
 from ..regression import LandmarkMap, landmark_map
 from ..regression.pivoted_cholesky import pivoted_factor
-from ..validation import check_choice, check_depth
+from ..validation import check_choice, check_depth, check_flag
 from .inputs import SignalEstimator, as_signals, atomic, read_signals
 from .kernel import SignalKernel
 from .views import Signals, each, moderate_exponent, standard_scale, take
@@ -59,12 +59,14 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
         X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), or a list of signals of
         different lengths, (n_channels, n_timepoints) each; y is ignored.
         """
+        with_mean = check_flag(self.with_mean, "with_mean")
+        with_std = check_flag(self.with_std, "with_std")
         signals = read_signals(self, X, reset=True)
         exponent = moderate_exponent(signals)
         moderate = each(lambda Z: np.ldexp(Z, -exponent), signals)
         mean, deviation = standard_scale(moderate, np.ones(len(signals)))
-        varies = self.with_std & (deviation > 0)
-        self.mean_ = np.ldexp(mean if self.with_mean else np.zeros(len(mean)), exponent)
+        varies = with_std & (deviation > 0)
+        self.mean_ = np.ldexp(mean if with_mean else np.zeros(len(mean)), exponent)
         self.scale_ = np.where(varies, np.ldexp(deviation, exponent), 1.0)
         return self
 
@@ -76,10 +78,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
         return self._mapped(X, lambda Z: (Z - self.mean_[:, None]) / self.scale_[:, None])
 
     def inverse_transform(self, X: Array) -> Signals:
-        """Return the signals whose standardized version is `X`.
-
-        Parameters, result and errors are as for `transform`.
-        """
+        """Return the signals whose standardized version is `X`, which is as for `transform`."""
         return self._mapped(X, lambda Z: Z * self.scale_[:, None] + self.mean_[:, None])
 
     def _mapped(self, X: Array, function: Callable[[np.ndarray], np.ndarray]) -> Signals:
@@ -150,18 +149,11 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     def fit(self, X: Array, y: Any = None) -> Any:
         """Keep the signals that others are compared with, and return the estimator itself.
 
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            With the ``n_channels`` of a `SignalKernel`, arrays of two axes are
-            (n_cases, n_channels · n_timepoints). Or, for the head "gap", a list of signals of
-            different lengths, (n_channels, n_timepoints) each.
-        y : ignored
-
-        Raises
-        ------
-        ValueError, OverflowError
-            If the kernel is 0 at all landmarks, or exceeds the dtype: set ``normalized=True``.
+        X is (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints); with the ``n_channels``
+        of a `SignalKernel`, arrays of two axes are (n_cases, n_channels · n_timepoints). Or, for
+        the head "gap", a list of signals of different lengths, (n_channels, n_timepoints) each; y
+        is ignored. A ValueError or OverflowError is raised if the kernel is 0 at all landmarks, or
+        exceeds the dtype: set ``normalized=True``.
         """
         self._fit(self._read(X))
         return self
@@ -180,8 +172,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         X, with the numbers of channels and time points of `fit`, and errors are as for `fit`.
         """
         check_is_fitted(self)
-        channels = self._flat_channels
-        return self._transform(read_signals(self, X, reset=False, n_channels=channels))
+        return self._transform(read_signals(self, X, reset=False, n_channels=self._flat_channels))
 
     def _read(self, X: Array) -> Any:
         """Return the signals to be fitted; set kernel and options."""

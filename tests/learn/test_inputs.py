@@ -96,14 +96,10 @@ def test_other_shapes_than_in_fit(model, X):
     message = rf"10 features, but .* expecting 12 .*{RESIZED}"
     refuse(model, X[:, 0, :10], message, fitting=False)
     model.fit(X, y)
-    message = rf"2 channels × 10 .* 2 channels × 12 .*{RESIZED}"
-    refuse(model, X[:, :, :10], message, fitting=False)
-    message = rf"1 channel × 12 .* 2 channels × 12 .*{RESIZED}"
-    refuse(model, X[:, :1], message, fitting=False)
+    for other, said in ((X[:, :, :10], "2 channels × 10"), (X[:, :1], "1 channel × 12")):
+        refuse(model, other, rf"{said} .* 2 channels × 12 .*{RESIZED}", fitting=False)
     cases = [X[0, :, :9], *X[1:]]
-    channels = np.empty((8, 2), dtype=object)
-    for i, case in enumerate(cases):
-        channels[i] = list(case)
+    channels = np.stack([held(case) for case in cases])
     for other in (cases, [case.tolist() for case in cases], held(cases), channels):
         refuse(model, other, rf"9 to 12 time points.*{RESIZED}", fitting=False)
 
@@ -112,13 +108,12 @@ def test_other_shapes(model, X):
     shapes = r"expected \(n_cases, n_channels, n_timepoints\) or \(n_cases, n_timepoints\)"
     ragged = [[channel.tolist() for channel in case] for case in X]
     ragged[3][1].pop()
-    channels = np.empty((8, 2), dtype=object)
-    for i, case in enumerate(ragged):
-        channels[i] = [np.array(channel) for channel in case]
+    channels = np.stack([held([np.array(channel) for channel in case]) for case in ragged])
     for bad, message in (
         (X[..., None, None].tolist(), rf"X has shape \(8, 2, 12, 1, 1\), {shapes}"),
         ([X[0, 0], *X[1:]], rf"cases of shapes \[\(2, 12\), \(12,\)\], {shapes}"),
         ([X[0, :1], *X[1:]], r"\[1, 2\] channels, expected one number"),
+        ([*X[:, None], X[:1, :, :9]], r"images of shapes \(1, 2, 9\) to \(1, 2, 12\), expec"),
         (ragged, rf"unequal length \(first in case 3\).*{RESIZED}"),
         (channels, rf"unequal length \(first in case 3\).*{RESIZED}"),
     ):

@@ -91,9 +91,8 @@ def test_models_that_take_kernels(X):
     K = kernel.kernel(X)
     machine = SVC(kernel=kernel, C=10.0).fit(X[:8], y[:8] > 0)  # signals of three axes
     expected = SVC(kernel="precomputed", C=10.0).fit(K[:8, :8], y[:8] > 0)
-    np.testing.assert_allclose(
-        machine.decision_function(X[8:]), expected.decision_function(K[8:, :8]), atol=1e-12
-    )
+    decisions = expected.decision_function(K[8:, :8])
+    np.testing.assert_allclose(machine.decision_function(X[8:]), decisions, atol=1e-12)
     ridge = KernelRidge(alpha=0.1, kernel=kernel).fit(flat(X[:8]), y[:8])
     predicted = K[8:, :8] @ np.linalg.solve(K[:8, :8] + 0.1 * np.eye(8), y[:8])
     np.testing.assert_allclose(ridge.predict(flat(X[8:])), predicted, rtol=1e-10)
