@@ -102,14 +102,16 @@ def read_labels(path: Path, array: str | None = None) -> np.ndarray:
     """
     _check_named(path, array)
     if path.suffix in (".npy", ".npz"):
-        return _load(path, array)
+        labels = _load(path, array)
+        return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
     with readable(path):
-        text = path.read_text(encoding="utf-8-sig").rstrip()
-        return np.array([line.strip() for line in text.splitlines()])
+        lines = [line.strip() for line in path.read_text("utf-8-sig").rstrip().splitlines()]
+        if "" in lines:
+            raise ValueError(f"line {lines.index('') + 1} is blank, expected a label in each line")
+        return np.array(lines)
 
 
 def _check_named(path: Path, array: str | None) -> None:
-    """Refuse the name of an array in a file that has no named arrays."""
     if array is not None and path.suffix != ".npz":
         raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
 
@@ -133,28 +135,30 @@ def _read_long(path: Path) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Return the signals of a table with a row for each value, and their labels or None."""
     with readable(path), open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
-        reader.fieldnames = names = [_COLUMNS.get(name, name) for name in reader.fieldnames or ()]
+        names = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = names = [_COLUMNS.get(name, name) for name in names]
         if any(names.count(name) != 1 for name in ("case", "time", "value")):
             raise ValueError(
                 f"it has the columns {', '.join(names)}, expected a row for each value, with "
                 f"columns case, time, value, and channel and label where there are several"
             )
         cases: dict[str, tuple[dict[tuple[str, float], float], set[str]]] = {}
+        texts = "case", "channel", "label"
         for row in reader:
             try:
                 time, value = float(row["time"]), float(row["value"])
             except (TypeError, ValueError):
                 time = value = math.nan
-            values, labels = cases.setdefault(row["case"], ({}, set()))
-            place = row.get("channel", ""), time
+            case, channel, label = ((row.get(name) or "").strip() for name in texts)
+            values, labels = cases.setdefault(case, ({}, set()))
             finite = math.isfinite(time) and math.isfinite(value)
-            if None in row or not finite or place in values:
+            if None in row or not case or not finite or (channel, time) in values:
                 raise ValueError(
                     f"line {reader.line_num} is {', '.join(map(str, row.values()))}, expected "
-                    f"{', '.join(names)}, with finite numbers and no time of a channel twice"
+                    f"{', '.join(names)}, with a case, finite numbers, no time of a channel twice"
                 )
-            values[place] = value
-            labels |= {(row.get("label") or "").strip()} - {""}
+            values[channel, time] = value
+            labels |= {label} - {""}
         channels = sorted({name for values, _ in cases.values() for name, _ in values})
         labelled = any(labels for _, labels in cases.values())
         signals = []
@@ -290,7 +294,6 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
 
 
 def _aeon_datasets() -> ModuleType:
-    """Return the module aeon.datasets, or raise ImportError with the extra to install."""
     try:
         import aeon.datasets
     except ModuleNotFoundError:

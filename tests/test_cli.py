@@ -307,7 +307,7 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         f"{i},{c},{t},{float(x)!r},{y[i]}\n" for (i, c, t), x in np.ndenumerate(X) if t < 16 - i % 2
     ]
     header = "\ufeffcase_id,dim_id,reading_id,value,label\n"
-    Path("long.csv").write_text(header + "".join(rows[::-1]))
+    Path("long.csv").write_text((header + "".join(rows[::-1])).replace(",", " , "))
     read, labels = datasets.read_labelled("long.csv")
     assert [x.shape[1] for x in read] == [15, 16] * 10 and (labels == y[::-1]).all()
     assert (read[1] == X[18]).all()
@@ -336,33 +336,35 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     assert float(out.splitlines()[1].split(",")[0]) == pytest.approx(one.predict(X)[0], rel=1e-4)
     assert run("fit long.csv -o L.joblib --effort fast") == 0
     numbers = np.stack([numbers, -numbers], axis=1)
-    joblib.dump(ResidualKernelRegressor(effort="fast").fit(X, numbers), "M.csv")
-    assert run("predict M.csv X.npy") == 0
+    joblib.dump(ResidualKernelRegressor(effort="fast").fit(X, numbers), "M2.joblib")
+    assert run("predict M2.joblib X.npy") == 0
     header, first = capsys.readouterr().out.splitlines()[-21:-19]
     assert header == "value_1,value_2,deviation_1,deviation_2,novelty"
     assert float(first.split(",")[0]) == pytest.approx(-float(first.split(",")[1]))
     digits = np.arange(20) % 2
-    for fitted, known in ((digits, digits.astype(str)), (digits.astype(str), digits)):
+    texts = digits.astype(str)
+    for fitted, known in ((digits, texts), *((texts, digits.astype(t)) for t in (int, float, "S"))):
         joblib.dump(ResidualKernelClassifier(effort="fast").fit(X, fitted), "D.joblib")
         np.save("digits.npy", known)
         assert run("predict D.joblib X.npy --labels digits.npy") == 0
         assert "score 1.000 on 20 signals" in capsys.readouterr().err
 
     Path("wide.csv").write_text("1,2,3\n4,5,6\n")
+    Path("blank.txt").write_text("a\n \nb\n")
     for wrong, message in (
         ("fit X.npy -o N.joblib", "X.npy has no labels, expected them in --labels FILE"),
         ("fit X.npy --labels y.txt -o M.joblib", "M.joblib, which exists: --overwrite replaces"),
         ("fit wide.csv -o W.joblib", "columns 1, 2, 3, expected a row for each value"),
-        ("predict X.npy X.npy", "X.npy is not a readable .npy file"),
+        ("predict y.txt X.npy", "y.txt is not a readable .txt file"),
+        ("predict X.npy M.joblib", "model is X.npy, expected a .joblib file, then signals"),
+        ("fit X.npy --labels blank.txt -o N.joblib", "blank.txt is not a readable .txt file: li"),
+        ("fit X.npy --labels y.txt -o N.joblib --effort 10s", "effort is '10s', expected one of"),
         ("fit X.npy --labels y.txt -o no/N.joblib", "expected a folder that is there"),
-        (
-            "fit X.npy --labels y.csv -o N.joblib",
-            "labels of shape (19,), expected 20, one a signal",
-        ),
-        ("predict M.csv X.npy --overwrite -o M.csv", "output is M.csv, an input, expected another"),
-        ("predict M.csv X.npy --overwrite --labels y.csv -o y.csv", "output is y.csv, an input"),
+        ("fit X.npy --labels y.csv -o N.joblib", "labels of shape (19,), expected 20, one a sig"),
+        ("predict Y.csv X.npy --overwrite -o Y.csv", "output is Y.csv, an input, expected another"),
+        ("predict Y.csv X.npy --overwrite --labels y.csv -o y.csv", "output is y.csv, an input"),
         ("fit X.npy --labels y.txt --labels-array y -o N.joblib", "y.txt is no .npz file of"),
-        ("fit X.npy --labels y.txt --regression -o N.joblib", "could not convert string to float"),
+        ("fit X.npy --labels y.txt --regression -o N.joblib", "labels are texts, expected num"),
     ):
         capsys.readouterr()
         assert run(wrong) == 2
@@ -373,6 +375,7 @@ def test_tables_are_read_strictly(tmp_path):
     for rows, says in (
         ("1,x,0,1,a\n1,x,0.0,2,a", "line 3 is 1, x, 0.0, 2, a, expected case, channel, time, "),
         ("1,x,nan,1,a", "line 2 is 1, x, nan, 1, a, expected"),
+        (" ,x,0,1,a", "line 2 is , x, 0, 1, a, expected case, channel, time, value, label, with"),
         ("1,x,0,one,a", "line 2 is 1, x, 0, one, a, expected"),
         ("1,x,0,1,a,5", "line 2 is 1, x, 0, 1, a, ['5'], expected"),
         ("1,x,0,1,a\n1,x,1,1,b", "case 1 has the labels ['a', 'b'], expected one a case"),

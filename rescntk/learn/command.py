@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from typing import Any
 
 import joblib
@@ -21,12 +22,14 @@ def fit(options: Namespace) -> None:
     """Fit an estimator to the signals in a file, and write it to a file."""
     inputs = options.signals, options.labels
     datasets.check_output(options.output, ".joblib", options.overwrite, *inputs)
-    X, y = _labelled(options)
+    X, y = _labelled(options, options.regression)
     if y is None:
         raise ValueError(f"{options.signals.name} has no labels, expected them in --labels FILE")
-    effort = options.effort if options.effort.isalpha() else float(options.effort)
+    effort: str | float = options.effort
+    with suppress(ValueError):
+        effort = float(effort)
     make: Any = ResidualKernelRegressor if options.regression else ResidualKernelClassifier
-    model = make(effort=effort, verbose=1).fit(X, y.astype(float) if options.regression else y)
+    model = make(effort=effort, verbose=1).fit(X, y)
     with datasets.replacing(options.output) as file:
         joblib.dump(model, file)
     print(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
@@ -37,16 +40,16 @@ def predict(options: Namespace) -> None:
     if options.output is not None:
         inputs = options.model, options.signals, options.labels
         datasets.check_output(options.output, ".csv", options.overwrite, *inputs)
+    if options.model.suffix in datasets.SUFFIXES:
+        raise ValueError(f"model is {options.model}, expected a .joblib file, then signals")
     with datasets.readable(options.model):
         model: Any = joblib.load(options.model)
     if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
         raise ValueError(f"{options.model} holds a {type(model).__name__}, expected rescntk fit's")
-    X, y = _labelled(options)
-    if isinstance(model, ResidualKernelClassifier):
-        names, score = ("label", "probability"), accuracy_score
-    else:
+    names, score = ("label", "probability"), accuracy_score
+    if regression := isinstance(model, ResidualKernelRegressor):
         names, score = ("value", "deviation"), r2_score
-        y = None if y is None else y.astype(float)
+    X, y = _labelled(options, regression)
     found = model._answers(X)
     predicted, n = found[0], found[1][0].size
     ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
@@ -61,11 +64,11 @@ def predict(options: Namespace) -> None:
             file.write(text.getvalue().encode())
     if y is not None:
         if {y.dtype.kind, predicted.dtype.kind} & set("UO"):  # the text "1" is the label 1
-            y, predicted = y.astype(str), predicted.astype(str)
+            y, predicted = _texts(y), _texts(predicted)
         print(f"score {score(y, predicted):.3f} on {len(X)} signals", file=sys.stderr)
 
 
-def _labelled(options: Namespace) -> tuple[Any, Any]:
+def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
     """Return signals, and labels or None; labels given apart take the place of the file's."""
     X, y = datasets.read_labelled(options.signals, options.array)
     if options.labels is not None or options.labels_array is not None:
@@ -75,4 +78,15 @@ def _labelled(options: Namespace) -> tuple[Any, Any]:
             raise ValueError(
                 f"{path.name} has labels of shape {y.shape}, expected {len(X)}, one a signal"
             )
+    if regression and y is not None and y.dtype.kind == "U":
+        try:
+            y = np.array(y.tolist(), float)
+        except ValueError as error:
+            raise ValueError(f"labels are texts, expected numbers to predict: {error}") from None
     return X, y
+
+
+def _texts(labels: np.ndarray) -> np.ndarray:
+    """Return labels as texts, whole numbers without a decimal point."""
+    values: list[Any] = labels.tolist()
+    return np.array([int(v) if isinstance(v, float) and v.is_integer() else v for v in values], str)
