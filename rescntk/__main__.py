@@ -291,7 +291,7 @@ def gram(options: Namespace) -> None:
     }
     if suffix == ".zarr":
         K = _store(options, call)
-        K.label(labels)
+        K.label(K.labels | labels)
     else:
         matrices: Any = kernels.gram(**call, progress=True)
         K, parameters = matrices[0], describe(**call, depths=None) | {"labels": labels}

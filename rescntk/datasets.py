@@ -86,12 +86,12 @@ def read_labelled(
     return check_signals(_load(path, array), f"the array in {path.name}", images=True), None
 
 
-def read_labels(path: Path, array: str | None = None) -> np.ndarray:
+def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
     """Return labels in a ``.npy`` file, in an array of a ``.npz`` file, or one a line of a text.
 
     Parameters
     ----------
-    path : Path
+    path : path
     array : str, optional
         Name of the array in a ``.npz`` file.
 
@@ -100,6 +100,7 @@ def read_labels(path: Path, array: str | None = None) -> np.ndarray:
     >>> from rescntk import datasets
     >>> datasets.read_labels("y.npy")  # doctest: +SKIP
     """
+    path = Path(path)
     _check_named(path, array)
     if path.suffix in (".npy", ".npz"):
         labels = _load(path, array)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from .arrays import Array
 from .kernels import Kernel
+from .kernels.call import default_errors
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
@@ -30,6 +31,7 @@ class Sensitivity(NamedTuple):
     derivative: Any
 
 
+@default_errors()
 def alpha_derivative(
     kernel: Kernel,
     X: Array | Sequence[Array],

@@ -191,8 +191,7 @@ def check_shape(
 ) -> Any:
     """Return `values`, real and finite, as a float64 array that is not empty and whose shape fits.
 
-    `fits` tells whether a shape is the shape that `expected` names in messages: "(n, n)", say.
-    Without `fits`, `expected` is the shape.
+    `fits` tells whether a shape is what `expected` says: "(n, n)"; else `expected` is the shape.
     """
     array = check_real(values, name, expected)
     if array.size == 0 or not (fits(array.shape) if fits else array.shape == expected):

@@ -42,7 +42,9 @@ def test_dtypes_of_results():
         kernel = KERNEL.replace(normalized=normalized)
         assert kernel(WHOLE, dtype="float32").dtype == np.float32
         assert kernel.diag(WHOLE, dtype="float32").dtype == np.float32
-    assert rk.pixel_pairs(KERNEL.network, WHOLE, dtype="float32").dtype == np.float32
+    pairs = rk.pixel_pairs(KERNEL.network, WHOLE, dtype="float32")
+    beside = rk.pixel_pairs(KERNEL.network, np.append(WHOLE, 0 * WHOLE, axis=0), dtype="float32")
+    assert pairs.dtype == np.float32 and (beside[: len(WHOLE), : len(WHOLE)] == pairs).all()
     for name in (np.float32, "f4", np.dtype("float32")):
         assert (KERNEL(WHOLE, dtype=name) == KERNEL(WHOLE, dtype="float32")).all()
 

@@ -27,7 +27,7 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     are :math:`\sqrt{r/C}\, w \cdot f^L_1` ("equivariant"),
     :math:`\sqrt{r/(dC)}\, \langle W, f^L \rangle` ("trace") and
     :math:`\sqrt{r/C}\, w \cdot \frac1d \sum_j f^L_j` ("gap"). JAX can differentiate, vectorize
-    and compile the call.
+    and compile the call; with parameters of float64, within ``jax.enable_x64(True)``.
 
     Parameters
     ----------
@@ -201,9 +201,7 @@ def as_batch(X: Any, name: str, dtype: Any) -> Batch:
         X = check_batch([np.asarray(x) for x in X] if lists else np.asarray(X), name)
     if hasattr(X, "ndim"):
         if X.ndim not in (3, 4):
-            raise ValueError(
-                f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints)"
-            )
+            raise ValueError(f"{name} has shape {X.shape}, expected (n, n_channels, n_timepoints)")
         return Batch((X.astype(dtype),), (np.arange(len(X)),))
     lengths = np.array([x.shape[1] for x in X])
     places = tuple(np.flatnonzero(lengths == length) for length in np.unique(lengths))

@@ -238,7 +238,7 @@ class Descent:
         self, network: Network, head: str, params: Parameters, optimizer: Any, outputs: OutputsOf
     ) -> None:
         self._network = network, head, params
-        self._outputs, self._update = outputs, optimizer.update
+        self._outputs, self._update = outputs, optax.with_extra_args_support(optimizer).update
         trained = trained_parts(network, params)
         self._state = trained, optimizer.init(trained)
 
@@ -285,7 +285,7 @@ def _advance(
             return 0.5 * jnp.sum((outputs(network, head, params, parts, signals) - goals) ** 2)
 
         value, gradient = jax.value_and_grad(loss)(now)
-        updates, memory = update(gradient, memory, now)
+        updates, memory = update(gradient, memory, now, value=value, grad=gradient, value_fn=loss)
         return (optax.apply_updates(now, updates), memory), value
 
     return jax.lax.scan(step, state, batches)

@@ -197,9 +197,9 @@ class KernelCall:
             factor = factors[0] * factors[1] * self.network.readout_scale
             exponents = scaled.exponents[t] + (factors[2] + factors[3])
             if xp is np:  # `ldexp` takes the time of ten products
-                whole, info = xp.ldexp(factor, exponents), np.finfo(values.dtype)
+                whole, info = xp.ldexp(factor, exponents), np.finfo(np.float64)
                 if info.tiny <= whole.min() and whole.max() <= info.max:
-                    xp.multiply(values, whole.astype(values.dtype), out=out)
+                    xp.multiply(values, whole, out=out, casting="same_kind")
                     return
             out[...] = xp.ldexp(values * factor, exponents)
 

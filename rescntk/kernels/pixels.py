@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..arrays import ArrayT, SignalList
 from ..engines.errors import may_cancel
@@ -124,10 +127,10 @@ def pixel_shares(
     check_flag(normalized, "normalized")
     call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
     shares = gram_shares(network, X, Z, head, (kind,), None, normalized, **call)[0][0]
+    sizes = [np.shape(x)[1:] for x in X]
     if isinstance(X, (list, tuple, SignalList)):
-        return [share[:, : x.shape[1]] for share, x in zip(shares, X, strict=True)]
-    images: Any = X
-    return shares.reshape(*shares.shape[:2], *images.shape[2:])
+        return [s[:, : math.prod(n)].reshape(-1, *n) for s, n in zip(shares, sizes, strict=True)]
+    return shares.reshape(*shares.shape[:2], *sizes[0])
 
 
 def gram_shares(

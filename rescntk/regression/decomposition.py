@@ -79,7 +79,9 @@ class Decomposition:
         source = self if ridge else self._unweighted()
         n = len(self.eigenvalues)
         cross = check_shape(cross, "cross", f"(m, {n})", lambda s: len(s) == 2 and s[1] == n)
-        explained = (cross @ source.eigenvectors) ** 2 @ source._inverses(np.array(ridge))
+        prior = check_shape(prior, "prior", "() or (m,)", lambda s: s in ((), cross.shape[:1]))
+        parts = cross @ source.eigenvectors  # their squares may leave the range
+        explained = (parts * (parts * source._inverses(np.array(ridge)))).sum(axis=1)
         return np.maximum(prior - explained, 0.0)  # rounding errors may be below 0
 
     def flow(self, y: np.ndarray, time: Any, learning_rate: float = 1.0) -> np.ndarray:

@@ -154,7 +154,7 @@ def fit(
         solved = inverse(np.column_stack([targets, np.ones(len(y))]))
         found, ones = solved[..., :-1], solved[..., -1]
         total = ones.sum(axis=-1, keepdims=True)
-        constants, correction = ones @ targets / total, ones**2 / total
+        constants, correction = ones @ targets / total, ones * (ones / total)
         found = found - ones[..., None] * constants[..., None, :]
     else:
         found = inverse(targets)

@@ -262,10 +262,11 @@ def create(
         (new / "record" / "blocks.txt").touch()
         group.attrs[DESCRIPTION] = description
         synchronize_all(new, *new.rglob("*"))
-        if overwrite and path.exists():
-            remove(path)
+        old = _set_aside(path) if overwrite and path.exists() else None
         os.rename(new, path)
         synchronize_all(path.parent)
+        if old is not None:
+            shutil.rmtree(old)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -285,7 +286,12 @@ def remove(path: str | os.PathLike[str]) -> None:
     >>> from rescntk import stored
     >>> stored.remove("K.zarr")  # doctest: +SKIP
     """
-    path, described = Path(path).resolve(), None
+    shutil.rmtree(_set_aside(Path(path).resolve()))
+
+
+def _set_aside(path: Path) -> Path:
+    """Give a Gram another name, and return it: a folder of which a part is deleted is no Gram."""
+    described = None
     with suppress(*_UNREADABLE):
         described = json.loads((path / "zarr.json").read_bytes())["attributes"][DESCRIPTION]
         described = {"format", "recursion", "network", "X"} <= described.keys()
@@ -294,8 +300,7 @@ def remove(path: str | os.PathLike[str]) -> None:
     if (path / "record" / "lock").is_file():  # else no job holds it
         with locked(path):
             pass
-    # Under another name first: a folder of which a part is deleted is no Gram.
-    shutil.rmtree(path.rename(hidden(path)))
+    return path.rename(hidden(path))
 
 
 def hidden(path: Path) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import SignalList, library
+from ..kernels import Kernel
 from ..kernels.description import OPTIONS, describe, differences, network_of
 from ..network import Network
 from ..progress import progress_bar
@@ -90,8 +91,6 @@ def gram(
     True
     """
     path = Path(path).resolve()
-    threads = None if threads is None else check_depth(threads, "threads")
-    check_flag(progress, "progress")
     batches = [_in_numpy(batch) for batch in check_batches(X, Z, head)]
     here = describe(
         network,
@@ -107,6 +106,8 @@ def gram(
     if block > 1 << 16:  # one chunk on disk has 17 GB in float32, for any number of signals
         raise ValueError(f"block is {block}, expected at most {1 << 16}")
     if check_flag(overwrite, "overwrite") or not path.exists():
+        for batch in batches:
+            _check_begin(here, batch, threads, client, progress)
         try:
             create(path, here, *batches, overwrite=overwrite)
         except OSError:
@@ -118,6 +119,21 @@ def gram(
         raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
     known = dict(zip(("X", "Z"), batches, strict=True))
     return opened._resume(known, threads, client, progress)
+
+
+def _check_begin(
+    described: dict[str, Any], batch: Any, threads: int | None, client: Any, progress: bool
+) -> None:
+    """Refuse wrong options, and signals whose kernel exceeds the dtype, before any are stored."""
+    check_depth(1 if threads is None else threads, "threads")
+    check_flag(progress, "progress")
+    if client is not None:
+        client.nthreads()
+    network = network_of(described)
+    network = network.replace(depth=max(described["depths"] or [network.depth]))
+    for kind in () if batch is None or described["normalized"] else described["kinds"]:
+        kernel = Kernel(network, kind, described["head"])
+        kernel.diag(batch, dtype=described["dtype"], engine=described["engine"])
 
 
 def _in_numpy(batch: Any) -> Any:
@@ -254,15 +270,13 @@ class StoredGram:
             if not lists:
                 check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
                 if new.shape[2:] != X.shape[2:]:
-                    raise ValueError(
-                        f"X_new has shape {new.shape}, and X is stored with {X.shape}: signals or "
-                        f"images of another size begin a new Gram"
-                    )
+                    raise ValueError(f"X_new has shape {new.shape}, expected cases as of {X.shape}")
             check_match(X, new, lists, names=("X", "X_new"))
             both = SignalList([*X, *new]) if lists else np.concatenate([X, new])
             Z = None if folder.is_symmetric else folder.signals("Z")
             options = {name: folder.description[name] for name in OPTIONS}
             grown = describe(network_of(folder.description), both, Z, **options)
+            _check_begin(grown, new, threads, client, progress)
             folder.grow(SignalList.of(new) if lists else new, grown["X"])
         return self.resume(threads=threads, client=client, progress=progress)
 

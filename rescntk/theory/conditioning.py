@@ -193,10 +193,7 @@ def slowdown(alpha: float) -> float:
     """
     network = Network(1, alpha=alpha)
     if network.branch_gain == 0:
-        raise ValueError(
-            f"alpha is {network.alpha!r}, expected a positive number: without a residual branch "
-            f"depth changes nothing"
-        )
+        raise ValueError(f"alpha is {network.alpha!r}, expected a positive one: depth does nothing")
     return network.growth / network.branch_gain
 
 

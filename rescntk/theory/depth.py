@@ -202,15 +202,10 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     """Return depths that are enough, and far enough apart, for fits."""
     ladder = check_depths(depths)
     if len(ladder) < LEAST_DEPTHS:
-        raise ValueError(
-            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}: an exponent needs slopes, "
-            f"and its uncertainty how they change"
-        )
+        raise ValueError(f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}")
     for low, high in pairwise(ladder):
         if high < _LEAST_RATIO * low:
-            raise ValueError(
-                f"depths has {low} and then {high}, expected each at least {_LEAST_RATIO} times it"
-            )
+            raise ValueError(f"depths has {low} and then {high}, expected ratios of {_LEAST_RATIO}")
     if ladder[-1] > _MOST_LAYERS:
         raise ValueError(f"depths has {ladder[-1]}, expected at most {_MOST_LAYERS} layers")
     return ladder
@@ -245,12 +240,9 @@ def _signals(
         least, reason = 3, "without a prediction, pairs show whether a limit forgets the signals"
     check_cases(X, least, reason)
     for i, x in enumerate(X):
-        same = np.flatnonzero((X[i + 1 :] == x).all(axis=(1, 2)))
+        same = i + 1 + np.flatnonzero((X[i + 1 :] == x).all(axis=(1, 2)))
         if len(same):
-            raise ValueError(
-                f"X has the same signal as cases {i} and {i + 1 + same[0]}, expected different "
-                f"ones: the limits are about different signals"
-            )
+            raise ValueError(f"X has the same signal as cases {i} and {same[0]}, expected others")
     # Normalized ReLU kernels do not depend on the lengths of vectors, signals of one pixel.
     on_sphere = multisphere.contains(X) or (network.is_relu and X.shape[2] == 1)
     if on_sphere:

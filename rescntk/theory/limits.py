@@ -170,16 +170,10 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     """
     check_one_dilation(network)
     if network.filter_size > 1 and network.dilation != 1:
-        raise ValueError(
-            f"network has dilation {network.dilation}, expected 1: the limit sees the signals "
-            f"through the dilated inner filter, and input filters are not dilated"
-        )
+        raise ValueError(f"network has dilation {network.dilation}, expected 1, as input filters")
     windows = network.filter_size, network.input_filter_size
     if 1 not in windows:
-        raise ValueError(
-            f"filter_size is {windows[0]} and input_filter_size is {windows[1]}, expected one of "
-            f"them 1: the limit sees the signals through both, which is no filter of this library"
-        )
+        raise ValueError(f"filter_size and input_filter_size are {windows}, expected one of them 1")
     seen = network.replace(depth=1, skip=False, input_filter_size=max(windows))
     return Kernel(seen, kind, normalized=True)
 

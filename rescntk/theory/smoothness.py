@@ -227,10 +227,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     limit = min((n_samples - 1) // 2, _LAST)
     last = np.asarray(cutoff)
     if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
-        raise ValueError(
-            f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "
-            f"{n_samples} samples"
-        )
+        raise ValueError(f"cutoff is {cutoff!r}, expected integers from 0 to {limit}")
     norms = np.sqrt(np.cumsum(power[..., : limit + 1] / _gaussian_coefficients(limit), axis=-1))
     with np.errstate(over="ignore"):
         norms *= scale[..., None]

@@ -112,6 +112,8 @@ def test_pixel_pairs_and_shares(engine, rng):
         gap, trace = pairs.mean(axis=(4, 5)) / 20, np.einsum("nmhwhw->nmhw", pairs) / 20
         for head, expected in (("gap", gap), ("trace", trace)):
             shares = rk.pixel_shares(network, X, Z, kind=kind, head=head, engine=engine)
+            nested = rk.pixel_shares(network, X.tolist(), Z, kind=kind, head=head, engine=engine)
+            assert (np.array(nested) == shares).all()
             K = rk.Kernel(network, kind, head)(X, Z, engine=engine)
             for error, size in ((shares - expected, expected), (shares.sum(axis=(2, 3)) - K, K)):
                 assert np.abs(error).max() <= tolerances.ROUTES * np.abs(size).max()

@@ -101,10 +101,11 @@ def test_without_a_ridge_weights_do_not_matter(rng, intercept):
 def test_variances_and_interpolants(rng):
     kernel, X, K, y, Z = problem(rng)
     n, condition = len(K), np.linalg.cond(K)
-    for ridge in (0.0, 0.5):
+    for ridge, unit in ((0.0, 1.0), (0.5, 1.0), (0.5, 1e-200), (0.5, 1e200)):
         given = K[:5] * 0.5, K.diagonal()[:5]
         expected = regression.posterior(K, *given, y, ridge).variance
-        close(regression.decompose(K).variance(*given, ridge), expected, n, condition)
+        scaled = regression.decompose(unit * K).variance(*(unit * k for k in given), unit * ridge)
+        close(scaled / unit, expected, n, condition)
     close(regression.interpolate(kernel, X, y, X), y, n, condition)
     expected = kernel(Z, X) @ np.linalg.inv(K + 0.3 * np.eye(n)) @ y
     close(regression.interpolate(kernel, X, y, Z, ridge=0.3), expected, n, condition)

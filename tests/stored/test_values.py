@@ -228,6 +228,11 @@ def test_remove(tmp_path):
     for name in ("threads", "progress", "overwrite"):
         with pytest.raises(ValueError, match=f"{name} is 0, expected"):
             compute(path, signals(3), **{"overwrite": True, name: 0})
+    big = 1e30 * signals(1)
+    for call in (stored.open(path).append, lambda X: compute(path, X, overwrite=True)):
+        with pytest.raises(OverflowError, match="the kernel exceeds float32"):
+            call(big)
+        assert stored.open(path).complete and stored.open(path).shape == (3, 3)
     for text in ("{", "[]", '{"attributes": {"rescntk": {"format": 1}}}'):
         (path / "zarr.json").write_text(text)
         with pytest.raises(ValueError, match="K.zarr is not a Gram"):
@@ -290,7 +295,7 @@ def test_signals_of_different_lengths(path, computed, rng):
         compute(path, [2 * X[0], *X[1:]])
     with pytest.raises(ValueError, match="X_new has signals of .* expected signals of one length"):
         compute(of_array, array).append(X)
-    with pytest.raises(ValueError, match=r"shape \(2, 2, 9\), and X is stored with \(5, 2, 8\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, 2, 9\), expected cases as of \(5, 2, 8\)"):
         stored.open(of_array).append(signals(2, d=9))
     message = r"X_new has shape \(1, 3, 8\), expected 2 channels as in X of "
     for place in (of_array, path):

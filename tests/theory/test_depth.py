@@ -137,7 +137,7 @@ def test_profiles():
         ({"family": 3}, "family is 3, expected a function"),
         ({"family": lambda n: n}, "network is 8, expected a rescntk.Network"),
         ({"depths": (1, 2, 4)}, "expected at least 6"),
-        ({"depths": (8, 16, 32, 64, 65, 128)}, "depths has 64 and then 65, expected each"),
+        ({"depths": (8, 16, 32, 64, 65, 128)}, "depths has 64 and then 65, expected ratios"),
         ({"depths": 5}, "depths is 5"),
         ({"tolerance": -0.1}, "tolerance is -0.1, expected a finite number of at least 0"),
         ({"engine": "slow"}, "engine is 'slow'"),

@@ -23,10 +23,9 @@ def test_families_are_the_papers():
 def test_refusals():
     for make, says in (
         (lambda: families.resnet(-1), "gamma is -1, expected a finite number of at least 0"),
-        (lambda: families.decaying(rk.Network(1, skip=False), 1.0), "no skip connections"),
+        (lambda: families.decaying(3, 1.0), "network is 3, expected a rescntk.Network"),
         (lambda: families.resnet(1.0)(0), "depth is 0"),
         (lambda: families.resnet(1.0, readout="frozen"), "readout is 'frozen', expected True or F"),
-        (lambda: families.fixed(3), "network is 3, expected a rescntk.Network"),
         (lambda: families.cnn().predict("nngp"), "kind is 'nngp'"),
     ):
         with pytest.raises(ValueError, match=says):

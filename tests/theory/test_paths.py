@@ -29,8 +29,7 @@ def taps_of(network):
 
 @pytest.mark.parametrize("d", [1, 4, 20])
 @pytest.mark.parametrize(
-    ("depth", "q", "outer", "first"),
-    [(1, 3, 3, 1), (3, 3, 3, 1), (4, 3, 1, 1), (2, 5, 3, 3)],
+    ("depth", "q", "outer", "first"), [(1, 3, 3, 1), (3, 3, 3, 1), (4, 3, 1, 1), (2, 5, 3, 3)]
 )
 @pytest.mark.parametrize("dilated", [False, True])
 def test_path_counts_by_walking_all_paths(depth, q, outer, first, d, dilated):
@@ -107,7 +106,6 @@ def test_paths_that_share_their_pixels_make_the_ordinary_kernel(network, d):
     [
         (lambda: locality.path_counts(2, 4, 5), "filter_size is 4"),
         (lambda: locality.path_counts(3, 3, 10**12), "n_timepoints is 1000000000000"),
-        (lambda: locality.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths.* 10\^1\.0 GB"),
         (lambda: locality.path_pixels(rk.Network(10**4)), r"network has 10\^9541\.9 paths"),
         (lambda: locality.stride_kernel(ERF, [0, 0, 0]), "activation 'erf'"),
         (lambda: locality.stride_kernel(rk.Network(1), [1, 1]), r"shape \(2,\), expected \(..., 3"),

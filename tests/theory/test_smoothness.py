@@ -136,7 +136,7 @@ def test_scales_whose_squares_do_not_fit(scale):
 def test_refusals():
     f, given = np.cos(smoothness.grid(64)), [0.0, 0.0]
     for cutoff in (-1, 32, 1.5, [1, 40], "all"):
-        with pytest.raises(ValueError, match=r"cutoff is .*from 0 to 31 for values of 64 samples"):
+        with pytest.raises(ValueError, match=r"cutoff is .*from 0 to 31"):
             smoothness.gaussian_rkhs_norm(f, cutoff)
     for call, message in (
         (lambda: smoothness.kernel_shape(rk.Network(3)), r"kernel is Network\(.*rescntk.Kernel"),

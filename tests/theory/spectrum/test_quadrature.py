@@ -31,8 +31,7 @@ def test_zonal_functions(n_channels):
 
 
 @pytest.mark.parametrize(
-    ("method", "n_channels"),
-    [("cosine", 2), *product(["angles", "gegenbauer"], [2, 3, 4, 7, 30])],
+    ("method", "n_channels"), [("cosine", 2), *product(["angles", "gegenbauer"], [2, 3, 4, 7, 30])]
 )
 def test_rules_are_orthogonal(method, n_channels):
     """∫ P_j P_k w dt = 1/N(C0, k) where j = k, and 0 elsewhere."""
