@@ -133,7 +133,7 @@ def _check_begin(
     network = network.replace(depth=max(described["depths"] or [network.depth]))
     for kind in () if batch is None or described["normalized"] else described["kinds"]:
         kernel = Kernel(network, kind, described["head"])
-        kernel.diag(batch, dtype=described["dtype"], engine=described["engine"])
+        kernel.diag(batch, dtype=described["dtype"], engine=described["engine"], threads=threads)
 
 
 def _in_numpy(batch: Any) -> Any:

@@ -205,7 +205,7 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
         raise ValueError(f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}")
     for low, high in pairwise(ladder):
         if high < _LEAST_RATIO * low:
-            raise ValueError(f"depths has {low} and then {high}, expected ratios of {_LEAST_RATIO}")
+            raise ValueError(f"depths has {low} and then {high}, expected ratios ≥ {_LEAST_RATIO}")
     if ladder[-1] > _MOST_LAYERS:
         raise ValueError(f"depths has {ladder[-1]}, expected at most {_MOST_LAYERS} layers")
     return ladder
