@@ -105,9 +105,10 @@ def gram(
     here |= {"format": FORMAT, "block": check_depth(block, "block")}
     if block > 1 << 16:  # one chunk on disk has 17 GB in float32, for any number of signals
         raise ValueError(f"block is {block}, expected at most {1 << 16}")
-    if check_flag(overwrite, "overwrite") or not path.exists():
-        for batch in batches:
-            _check_begin(here, batch, threads, client, progress)
+    overwrite = check_flag(overwrite, "overwrite") and path.exists()
+    new = [batch for batch in batches if batch is not None] if overwrite else []
+    _check_begin(here, new, threads, client, progress)
+    if overwrite or not path.exists():
         try:
             create(path, here, *batches, overwrite=overwrite)
         except OSError:
@@ -122,18 +123,19 @@ def gram(
 
 
 def _check_begin(
-    described: dict[str, Any], batch: Any, threads: int | None, client: Any, progress: bool
+    described: dict[str, Any], new: list[Any], threads: int | None, client: Any, progress: bool
 ) -> None:
-    """Refuse wrong options, and signals whose kernel exceeds the dtype, before any are stored."""
+    """Refuse wrong options; with new signals, what would end a call that has changed a Gram."""
     check_depth(1 if threads is None else threads, "threads")
     check_flag(progress, "progress")
-    if client is not None:
-        client.nthreads()
-    network = network_of(described)
+    if new and client is not None:
+        client.nthreads()  # raises without workers
+    network, options = network_of(described), {k: described[k] for k in ("dtype", "engine")}
     network = network.replace(depth=max(described["depths"] or [network.depth]))
-    for kind in () if batch is None or described["normalized"] else described["kinds"]:
+    for kind in () if described["normalized"] else described["kinds"]:
         kernel = Kernel(network, kind, described["head"])
-        kernel.diag(batch, dtype=described["dtype"], engine=described["engine"], threads=threads)
+        for batch in new:  # an OverflowError, if the kernel exceeds the dtype
+            kernel.diag(batch, **options, threads=threads)
 
 
 def _in_numpy(batch: Any) -> Any:
@@ -276,7 +278,7 @@ class StoredGram:
             Z = None if folder.is_symmetric else folder.signals("Z")
             options = {name: folder.description[name] for name in OPTIONS}
             grown = describe(network_of(folder.description), both, Z, **options)
-            _check_begin(grown, new, threads, client, progress)
+            _check_begin(grown, [new], threads, client, progress)
             folder.grow(SignalList.of(new) if lists else new, grown["X"])
         return self.resume(threads=threads, client=client, progress=progress)
 
@@ -287,8 +289,7 @@ class StoredGram:
 
         Options and errors are as for `gram`.
         """
-        threads = None if threads is None else check_depth(threads, "threads")
-        check_flag(progress, "progress")
+        _check_begin(self.description, [], threads, client, progress)
         return self._resume({}, threads, client, progress)
 
     def _resume(

@@ -43,7 +43,7 @@ def check_energies(matrices: np.ndarray) -> None:
 
 def check_whole(
     values: Any, name: str, expected: str, fits: Callable[[tuple[int, ...]], bool]
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Return whole numbers of at least 1 as an array; the rest is as for `check_shape`."""
     array = check_shape(values, name, expected, fits)
     if not ((array >= 1) & (array == np.floor(array))).all():

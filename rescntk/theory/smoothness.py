@@ -223,8 +223,7 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     1.0
     """
     power, scale = _power_spectrum(values)
-    n_samples = np.shape(values)[-1]
-    limit = min((n_samples - 1) // 2, _LAST)
+    limit = min((np.shape(values)[-1] - 1) // 2, _LAST)
     last = np.asarray(cutoff)
     if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
         raise ValueError(f"cutoff is {cutoff!r}, expected integers from 0 to {limit}")

@@ -226,12 +226,12 @@ def test_remove(tmp_path):
         assert not list(tmp_path.iterdir())
     path = compute(tmp_path / "K.zarr", signals(3)).path
     for name in ("threads", "progress", "overwrite"):
-        with pytest.raises(ValueError, match=f"{name} is 0, expected"):
-            compute(path, signals(3), **{"overwrite": True, name: 0})
-    big = 1e30 * signals(1)
+        for replaces in (True, False):
+            with pytest.raises(ValueError, match=f"{name} is 0, expected"):
+                compute(path, signals(3), **{"overwrite": replaces, name: 0})
     for call in (stored.open(path).append, lambda X: compute(path, X, overwrite=True)):
         with pytest.raises(OverflowError, match="the kernel exceeds float32"):
-            call(big)
+            call(1e30 * signals(1))
         assert stored.open(path).complete and stored.open(path).shape == (3, 3)
     for text in ("{", "[]", '{"attributes": {"rescntk": {"format": 1}}}'):
         (path / "zarr.json").write_text(text)

@@ -3,8 +3,8 @@
 numba takes a NamedTuple of arrays and numbers as an argument. Within the loops, addresses take the
 place of arrays, and a reference the place of a tuple (vectors.py).
 
-*Places* are indices into `memory`, the one array of all quantities of a group of rows. A *ring* has
-a number for each pixel pair, and a halo.
+*Places* are indices into `memory`, a single array of all quantities of a group of rows. A *ring*
+has a number for each pixel pair, and a halo.
 """
 
 from __future__ import annotations
