@@ -18,6 +18,7 @@ the negated feature, u⁺ = √(q1 q2) + F, merges with the same N, and v = 1 + 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,10 +29,11 @@ from ..arrays import Array
 from ..network import Filter
 from .boxes import Seam, across, merged, shifted
 from .layer import correlate
+from .masses import ExactInput, Mass, Split, cross
 from .recursion import Recursion, Side
 
-Masses = list[Array]
-"""Variances of one side's pixels, (d, cases), for the signals of each length, float64."""
+Masses = list[Mass]
+"""Variances of one side's pixels, (d, cases), for the signals of each length."""
 
 
 class Parts(NamedTuple):
@@ -44,19 +46,26 @@ class Parts(NamedTuple):
 
     def scaled(self, deficit: Array, opposite: Array, factor: float) -> Parts:
         """Return parts with masses times `factor`, and new deficits."""
-        left, right = ([factor * mass for mass in side] for side in (self.left, self.right))
+        left, right = ([mass.times(factor) for mass in side] for side in (self.left, self.right))
         return Parts(deficit, opposite, left, right)
 
 
 class DeficitRecursion(Recursion):
     """The recursion on one block of rows, for ReLU networks in deficits.
 
-    `masses` are F⁰ at x = z, j = j' (`Input.variance`) of both sides.
+    `inputs` are the input's pixels of both sides, of the signals of each length.
     """
 
-    def __init__(self, *arguments: Any, masses: tuple[Masses, Masses]) -> None:
+    def __init__(self, *arguments: Any, inputs: tuple[list[ExactInput], list[ExactInput]]) -> None:
         super().__init__(*arguments)
-        self._masses = masses
+        self._masses = [[signals.mass for signals in side] for side in inputs]
+        left, right = (self._joined(signals.unit_vectors for signals in side) for side in inputs)
+        self._unit_vectors = left, right
+
+    def _correlate_unit_vectors(self) -> tuple[Array, Array]:
+        """Return w and v of the input's pixels, computed in float64."""
+        w, v = super()._correlate_unit_vectors()
+        return w.astype(self.scaling.dtype), v.astype(self.scaling.dtype)
 
     def _enter(self, w: Array, v: Array) -> None:
         """Set F, u = g w, u⁺ = g v and A of the input."""
@@ -77,10 +86,8 @@ class DeficitRecursion(Recursion):
         self, layer: int, pair: DualInput, branch: DualResult, tangent_g: Array | None
     ) -> None:
         """Add the residual branch to u and u⁺, F and A."""
-        # K at x = z, j = j' is half the factor times the variance of the window.
         constants = self.constants[layer]
-        factor = self.scaling.factor(layer) * self.scaling.unit(layer)
-        half = 0.5 * (factor * self.scaling.activation.gain)
+        half = constants.half_factor  # K at x = z, j = j', of the variance of the window
         new = self._window.scaled(branch.branch_distance, branch.opposite_distance, half)
         new = self._merged(new, self.scaling.outer_filter(layer))
         if self.network.skip:
@@ -109,7 +116,7 @@ class DeficitRecursion(Recursion):
                 return shifted(pixels, shift, seam)
             return across(pixels, width, partial(shifted, shift=shift))
 
-        left, right = ([move(mass) for mass in side] for side in parts[2:])
+        left, right = ([mass.shifted(shift, width) for mass in side] for side in parts[2:])
         deficit, opposite = (move(u, self.seam) for u in parts[:2])
         return Parts(deficit, opposite, left, right)
 
@@ -122,14 +129,20 @@ class DeficitRecursion(Recursion):
         of_left, of_right = partial(self._root, self.left), partial(self._root, self.right)
         a, a2, A = map(of_left, (first.left, second.left, left))
         b, b2, B = map(of_right, (first.right, second.right, right))
-        difference = a * b2 - a2 * b
-        total = A * B + (a * b + a2 * b2)
+        difference = cross(a, b, a2, b2)
+        total = A.rounded * B.rounded + (a.rounded * b.rounded + a2.rounded * b2.rounded)
         total = total + np.finfo(total.dtype).tiny  # where both parts are 0, N is 0
         N = difference * (2.0 * difference) / total  # roots are divided by √2, hence the 2
         deficit, opposite = (u + other + N for u, other in zip(first[:2], second[:2], strict=True))
         return Parts(deficit, opposite, left, right)
 
-    def _root(self, side: Side, masses: Masses) -> Array:
-        """Return √(mass/2) in the working precision, with the axes of the tile."""
-        flat = [self.xp.sqrt(0.5 * mass).swapaxes(0, 1).reshape(-1) for mass in masses]
-        return side.axes(self.xp.concatenate(flat).astype(self.scaling.dtype))
+    def _root(self, side: Side, masses: Masses) -> Split:
+        """Return √(mass/2) with the axes of the tile."""
+        roots = zip(*(mass.root(self.scaling.dtype) for mass in masses), strict=True)
+        return Split(*(side.axes(self._joined(parts)) for parts in roots))
+
+    def _joined(self, tables: Iterable[Array]) -> Array:
+        """Return tables (…, d, cases) of the signals of each length as joined tables."""
+        lines = [table.swapaxes(-1, -2).reshape(*table.shape[:-2], -1) for table in tables]
+        joined: Array = self.xp.concatenate(lines, axis=-1)
+        return joined

@@ -29,6 +29,29 @@ A larger number leaves larger errors in deep kernels: 65 rounding units of float
 17 with 10 (depth 50, no skip connections, lognormal pixels). At depth 50 it costs 0 to 7 % of time.
 """
 
+TIED = 8.0
+"""Depth · eps times this is the √a below which w may be nothing but rounding errors.
+
+Each layer adds a rounding error of the order of eps² to the w of proportional windows, always of
+the same sign. A larger number repeats more kernels of near copies; a smaller one leaves errors
+that grow like depth^1.5: 2.4e-14 at depth 50.
+"""
+
+PARALLEL = 16.0
+"""Windows are parallel where the error eps (D + |q1 − q2|/2)/g of w, times this, exceeds w.
+
+A larger number takes more windows as parallel; a smaller one may overlook some whose w is a
+rounding error. Chosen by reasoning: the difference D − z has a handful of roundings.
+"""
+
+MOST_PARALLEL = 2.0
+"""The layers in which all pixel pairs may be parallel, or more layers of fewer pixel pairs.
+
+The root mean square over pixel pairs of their number of parallel layers. Kernels above take root
+masses with twice the digits (masses.py), at 1.7 times the cost. A larger number leaves larger
+errors: some 0.3 layers^1.5 rounding units.
+"""
+
 MOST_DOUBT = {"float64": 24.0, "float32": 8.0}
 """The root mean square of E over pixel pairs, doubtful ones alone, that a layer may have.
 
@@ -51,7 +74,7 @@ A smaller one leaves larger errors in kernels of few large pixels.
 """
 
 MOST_E = {"float64": 2.0**27, "float32": 2.0**13}
-"""The largest E of a pixel pair in a layer. Exactly parallel pixels have an infinite one.
+"""The largest E of a pixel pair in a layer: the E of parallel windows.
 
 Their w is a rounding error of some eps, and κ0 errs by √eps: 2^26 and 2^12 rounding units. Sums of
 squares are exact up to 2^53, far above what is allowed. A larger number doubts pairs that are

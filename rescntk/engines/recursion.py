@@ -100,6 +100,7 @@ class Recursion:
         self.request, self.network, self.scaling = request, request.network, scaling
         self.left, self.right, self.rows = left, right, rows
         self.xp = array_module(left.tables.scale)
+        self._unit_vectors = left.tables.unit_vectors, right.tables.unit_vectors
         self.seam, self.odd = rows.seam(self.xp), not scaling.activation.homogeneous
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants, self._initial = scaling.layers, request.network.parts.initial
@@ -158,13 +159,13 @@ class Recursion:
 
     def _half_square(self, combine: Callable[[Array, Array], Array]) -> Array:
         """Return |û ± v̂|²/2, as `combine` adds or subtracts."""
-        (left, axes, _), (right, other_axes, _) = self.left, self.right
+        left, right = self._unit_vectors
 
         def square(k: int) -> Array:
-            term = combine(axes(left.unit_vectors[k]), other_axes(right.unit_vectors[k]))
+            term = combine(self.left.axes(left[k]), self.right.axes(right[k]))
             return term * term
 
-        stop = len(left.unit_vectors)
+        stop = len(left)
         return 0.5 * pairwise(
             reduce(operator.add, map(square, range(first, min(first + _CHANNELS, stop))))
             for first in range(0, stop, _CHANNELS)
@@ -209,13 +210,14 @@ class Recursion:
         """Add the E of doubtful pixel pairs, whole numbers (doubt.py). a is min(w, v)."""
         xp, constants = self.xp, self.constants[layer]
         root = xp.sqrt(xp.minimum(w, v))
-        doubtful = (total > constants.doubtful * root) & (half_g > 0)
+        doubtful = (total > constants.doubtful * root - constants.tied) & (total * half_g > 0)
         if not doubtful.any():
             return
-        total = xp.where(doubtful, total, 0.0).astype(np.float64)
-        least = xp.maximum(total / constants.most_E, np.finfo(np.float64).tiny)
-        E = total / xp.maximum(constants.mean * root.astype(np.float64), least)
-        self._E = self._E + xp.floor(E)
+        tied = constants.doubtful * root < constants.tied
+        unknown = tied | (2.0 * half_g * (root * root) < constants.parallel * total)
+        E = total.astype(np.float64) / (constants.mean * xp.where(unknown, 1.0, root))
+        E = xp.minimum(xp.where(unknown, constants.most_E, E), constants.most_E)
+        self._E = self._E + xp.where(doubtful, xp.floor(E), 0.0)
 
     def _tangent_g(self, layer: int, pair: DualInput) -> Array:
         """Return A_g = (i − r) Σ + box(A)."""

@@ -24,9 +24,10 @@ import numpy as np
 from ..arrays import Array, Batch, Run, SignalList, channels_and_length, in_order, library
 from .errors import check_pooled, may_cancel
 from .geometry import Rows
+from .masses import ExactInput, read_exactly
 from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of
 from .scaling import Scaling
-from .signal_tables import SignalTables, joined, read_input, signal_tables
+from .signal_tables import SignalTables, joined, signal_tables
 from .tile import Tile
 
 _TILE_ENTRIES = 48_000
@@ -154,9 +155,9 @@ class SortedSignals:
         places = slice(cases.start - block.start, cases.stop - block.start)
         return tables.selected(slice(int(start), int(stop)), places)
 
-    def masses(self, cases: np.ndarray) -> list[Array]:
-        """Return F⁰ at x = z, j = j' of the signals of each length (`_parts`)."""
-        return [read_input(*part).variance for part in self._parts(cases)]
+    def exact_inputs(self, cases: np.ndarray) -> list[ExactInput]:
+        """Return the input's pixels of the signals of each length (`_parts`)."""
+        return [read_exactly(*part) for part in self._parts(cases)]
 
     def _parts(self, cases: np.ndarray) -> Iterator[tuple[Scaling, Array]]:
         """Yield the signals of each length, of the places `cases`: the longest come first."""
@@ -294,7 +295,7 @@ class ReferenceGram:
     def in_deficits(self, lefts: np.ndarray, rights: np.ndarray) -> dict[str, Array]:
         """Return the kernels, (depth, pair), of a batch of pairs."""
         tile, out = self.paired_tile(lefts, rights), self.results(1, len(lefts))
-        tile.compute(out, (self.left.masses(lefts), self.right.masses(rights)))
+        tile.compute(out, (self.left.exact_inputs(lefts), self.right.exact_inputs(rights)))
         return {kind: value[:, 0] for kind, value in out.items()}
 
     def _tile(

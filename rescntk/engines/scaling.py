@@ -22,7 +22,7 @@ from ..activations import activation_of
 from ..arrays import Array
 from ..network import Filter
 from .boxes import circular_mean, circular_sum
-from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, SHALLOW
+from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, MOST_PARALLEL, PARALLEL, SHALLOW, TIED
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -64,6 +64,8 @@ _CONSTANTS = (
     "linear_scale",  # the power of two on F⁰ before the layer; 0 without skip connections
     "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`)
     "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful
+    "tied",  # `doubtful` times `TIED` · depth · eps
+    "parallel",  # `PARALLEL` · eps
     "most_E",  # `MOST_E`
     "tiny",  # the smallest normal number
     "one",  # a literal 1 would make LLVM round another product of the first layer
@@ -173,6 +175,7 @@ class Scaling:
         net = self.network
         names = (*_CONSTANTS, *self.activation.constants)
         layers = np.zeros(self.depth + 1, [(name, self.dtype) for name in names])
+        eps = float(np.finfo(self.dtype).eps)
         for number, layer in enumerate(layers[1:], start=1):
             factor = self.factor(number) * self.unit(number) * self.activation.gain
             skip_scale = self.step(number) * net.skip
@@ -184,10 +187,12 @@ class Scaling:
             if self.mean_variances:
                 layer["mean"] = self.mean_variances[number]
                 layer["doubtful"] = self.doubtful * self.mean_variances[number]
+                layer["tied"] = layer["doubtful"] * (TIED * self.depth * eps)
         layers["twice_inner_minus_readout"] = 2.0 * net.parts.inner_minus_readout
         for name, value in self.activation.constants.items():
             layers[name] = value
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
+        layers["parallel"] = PARALLEL * eps
         layers["most_E"] = MOST_E[self.dtype.name]
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1
@@ -337,9 +342,14 @@ class Scaling:
 
     def allowed_doubt(self, pixel_pairs: Any, cancelled: Any = 1.0) -> Any:
         """Return the sum of E² over pixel pairs that a kernel may have, E summed over layers."""
-        if self.request_head not in ("trace", "gap"):
-            pixel_pairs = 1
-        return (cancelled * self.allowed_E) ** 2 * pixel_pairs
+        return (cancelled * self.allowed_E) ** 2 * self._counted(pixel_pairs)
+
+    def most_parallel(self, pixel_pairs: Any) -> Any:
+        """Return the same sum above which a kernel takes root masses with twice the digits."""
+        return (MOST_PARALLEL * MOST_E[self.dtype.name]) ** 2 * self._counted(pixel_pairs)
+
+    def _counted(self, pixel_pairs: Any) -> Any:
+        return pixel_pairs if self.request_head in ("trace", "gap") else 1
 
     def doubt_weights(self) -> np.ndarray:
         """Return the weights of the E of pixels, (d,), in multiples of 2^-10.

@@ -110,6 +110,7 @@ class Input(NamedTuple):
     scale: Array  # as in `SignalTables`
     vectors: Array  # each pixel's vector, (features, d, cases), float64
     mean_parts: Array  # as in `SignalTables`
+    unit: Array  # (cases,), the factor on squares of `vectors` in `variance`
 
 
 def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
@@ -150,15 +151,17 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         raise OverflowError("the signals are too large: their squares exceed float64")
     norm = xp.sqrt(energy)
     unit_vectors = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=scaling.dtype)
-    variance = energy * (scaling.input_scale / window.n_taps)
+    unit = xp.full(X.shape[2], scaling.input_scale / window.n_taps)
+    variance = energy * unit
     if homogeneous:
         size = xp.sqrt(_squared_size(scaling, xp, variance))
         divisor = xp.where(size > 0, size, 1.0)
         variance = xp.where(size > 0, variance / divisor**2, 0.0)
+        unit = xp.where(size > 0, unit / divisor**2, 0.0)
         means, mean_parts = means / divisor, mean_parts / divisor
         with np.errstate(over="ignore"):  # an infinite scale is reported with the results
             scale = size * scale
-    return Input(unit_vectors, variance, means, scale, X, mean_parts)
+    return Input(unit_vectors, variance, means, scale, X, mean_parts, unit)
 
 
 def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTables:
@@ -172,7 +175,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
         If the signals are too large for an activation that is not homogeneous.
     """
     xp, activation, depths = array_module(X), scaling.activation, scaling.depths
-    unit_vectors, variance, means, scale, vectors, mean_parts = read_input(scaling, X, windows)
+    unit_vectors, variance, means, scale, vectors, mean_parts, _ = read_input(scaling, X, windows)
     n, number = len(scale), scaling.depth + 1
     exponents = xp.zeros((number, n), dtype=np.int64)
     sizes, bounds = xp.zeros((2, len(depths), n)), xp.zeros((2, len(depths), n))

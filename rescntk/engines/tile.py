@@ -12,9 +12,10 @@ import numpy as np
 from ..arrays import Array, array_module
 from ..validation import KINDS
 from . import exact_sum
-from .deficits import DeficitRecursion, Masses
+from .deficits import DeficitRecursion
 from .errors import ErrorRecursion, ErrorSums, may_be_unresolved
 from .geometry import Rows, first_places
+from .masses import ExactInput
 from .protocol import Request, blocks
 from .recursion import Axes, Recursion, Side, tangent_scale
 from .scaling import Scaling
@@ -45,12 +46,17 @@ class Tile:
         size = block if rows.closed else len(rows.case)
         self._blocks = list(blocks(0, len(rows.case), size))
 
-    def compute(self, out: dict[str, Array], masses: tuple[Masses, Masses] | None = None) -> Array:
+    def compute(
+        self,
+        out: dict[str, Array],
+        inputs: tuple[list[ExactInput], list[ExactInput]] | None = None,
+    ) -> Array:
         """Compute the kernels of the tile.
 
         `out` has the axes (depth, left case, right case), and (j,) for shares; there is one left
-        case if the tile is `paired`. With F⁰ at x = z of both sides, `masses`, kernels are computed
-        in deficits. Returns True where the distance form has lost digits, (left case, right case).
+        case if the tile is `paired`. With `inputs` of both sides, of each length, kernels are
+        computed in deficits. Returns True where the distance form has lost digits, (left case,
+        right case).
         """
         xp, depths, head = self.xp, self.request.depths, self.request.head
         if self.request.shares:  # longer left signals have more
@@ -72,8 +78,8 @@ class Tile:
             arguments = self.request, self.scaling, *self._sides(rows), rows
             if errors is not None:
                 recursion: Recursion = ErrorRecursion(*arguments, sums=errors)
-            elif masses is not None:
-                recursion = DeficitRecursion(*arguments, masses=masses)
+            elif inputs is not None:
+                recursion = DeficitRecursion(*arguments, inputs=inputs)
             else:
                 recursion = Recursion(*arguments)
             for depth, kernels in recursion.kernels():

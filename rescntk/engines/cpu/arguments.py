@@ -32,7 +32,8 @@ class FlatTables(NamedTuple):
     half_root: np.ndarray  # √(q/2) of each pixel's variance q; a table is a layer, 0 … L
     inverse: np.ndarray  # 1/√q, or 0 where q is 0; a table is a layer, 0 … L
     lost: np.ndarray  # what rounding took from `half_root`; no numbers in float64
-    # For the recursion of deficits alone:
+    # For the recursion of deficits alone. A root mass, also in `half_root`, has one table, or two
+    # tables where it is a `masses.Split`.
     features: np.ndarray | None = None  # √(F/2) at x = z, j = j'
     inner_pieces: np.ndarray | None = None  # √(m/2), m the sums of F over `FilterSum.pieces`
     outer_pieces: np.ndarray | None = None  # of Σ, in the unit of `half_root`; layer after layer

@@ -100,6 +100,12 @@ compiled_on_disk = njit(cache=True, **OPTIONS)
 def source_stamp() -> str:
     """Return a digest of all source files that the compiled code is made from."""
     folder = Path(__file__).parent
-    names = ("engines/polynomials.py", "engines/layer.py", "engines/doubt.py", "activations.py")
+    names = (
+        "engines/polynomials.py",
+        "engines/layer.py",
+        "engines/doubt.py",
+        "engines/masses.py",
+        "activations.py",
+    )
     files = [*sorted(folder.glob("*.py")), *(folder.parents[1] / name for name in names)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -189,18 +189,31 @@ class NumbaRun:
             means = left.means_or_parts[:, :, None], right.means[:, None]
             kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
-        rows, columns = np.nonzero((results.doubt > most) & needed)
-        for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
-            here, there = rows[some], columns[some]
-            repeated = self.in_deficits(left, right, here, there)
-            own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
-            kernels[:, :, here, there, *own] = repeated
+        parallel = results.doubt > self.scaling.most_parallel(pairs)
+        for masses, doubtful in (
+            ("masses", (results.doubt > most) & ~parallel),
+            ("split masses", parallel),
+        ):
+            rows, columns = np.nonzero(doubtful & needed)
+            for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
+                here, there = rows[some], columns[some]
+                repeated = self.in_deficits(left, right, here, there, masses)
+                own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
+                kernels[:, :, here, there, *own] = repeated
         return kernels, needed
 
     def in_deficits(
-        self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray
+        self,
+        left: SignalBlock,
+        right: SignalBlock,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        masses: str,
     ) -> np.ndarray:
-        """Return the kernels of pairs, (kind, depth, pair, …); the left cases have one length."""
+        """Return the kernels of pairs, (kind, depth, pair, …); the left cases have one length.
+
+        `masses` is the layout of tables (`SignalBlock.packed`).
+        """
         lengths, left_length = right.lengths[columns], left.lengths[rows[:1]]
         offsets, d = self.plan.offsets(lengths), int(left_length[0])
         segments, margins = self.plan.segments(d), 2 * self.plan.margin
@@ -217,7 +230,7 @@ class NumbaRun:
             rights = right.rows(columns, offsets, group_rows, part.start)
             pixels_of_row = part.stop - part.start + margins
             compute(
-                left.packed("masses"), right.packed("masses"), left.left_cases(part), rights, pairs,
+                left.packed(masses), right.packed(masses), left.left_cases(part), rights, pairs,
                 0, False, self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
             )  # fmt: skip

@@ -12,12 +12,13 @@ import numpy as np
 
 from ... import arrays
 from ...activations import _add_linear_part, _last_step, arc
-from .. import polynomials
+from .. import masses, polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g
+from ..masses import cross
 from . import vectors
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm, standing_in
-from .sums import Masses, add_compensated, box, merged_box
+from .sums import Masses, add_compensated, box
 from .vectors import (
     LINE_BYTES,
     Numbers,
@@ -43,7 +44,7 @@ positive terms lose at most 16 rounding units, and mostly two.
 
 
 _polynomial = inlined_by_llvm(polynomials.polynomial)
-for _function in (dual, correlate, tangent_g, tangent_branch, add):
+for _function in (dual, correlate, tangent_g, tangent_branch, add, cross, masses._rest):
     standing_in(_function)(lambda *args, _function=_function: _function)
 
 
@@ -91,9 +92,11 @@ def add_doubt(
     E is `total` / √a in mean variances, and `root` is √a. Returns whether there were any.
     """
     E = total / (layer.mean * root)
+    E = where_less(layer.doubtful * root, layer.tied, layer.most_E, E)
+    E = where_less(2.0 * half_g * (root * root), layer.parallel * total, layer.most_E, E)
     E = floor(where_less(E, layer.most_E, E, layer.most_E))
-    E = where_less(layer.doubtful * root, total, E, 0.0)
-    E = where_less(0.0, half_g, E, 0.0)
+    E = where_less(layer.doubtful * root - layer.tied, total, E, 0.0)
+    E = where_less(0.0, total * half_g, E, 0.0)
     store(memory, doubt, load(memory, doubt) + E)
     return any_negative(0.0 - E)
 
@@ -114,10 +117,13 @@ def left_vector(
 
 
 @compiled
-def half_square(group: RowGroup, left: LeftPixels, sign: float, pixel: int, at: int) -> Vector:
+def half_square(
+    group: RowGroup, left: LeftPixels, sign: float, pixel: int, at: int, split: bool
+) -> Vector:  # fmt: skip
     """Return |û + sign · v̂|²/2 of the unit vectors û, v̂ of the input's pixels.
 
-    Sums of `CHANNELS` squares are added with compensation: many channels lose no digits.
+    Sums of `CHANNELS` squares are added with compensation: many channels lose no digits. If
+    `split`, what rounding took from the vectors stands behind all channels.
     """
     memory, right, channels = group.memory, group.places.right_units + at, group.places.channels
     total = lost = 0.0 * load(memory, right)
@@ -127,6 +133,10 @@ def half_square(group: RowGroup, left: LeftPixels, sign: float, pixel: int, at: 
             other = load(memory, right + channel * group.length)
             unit = left.unit + channel * left.unit_step
             term = left_vector(left.units, unit, pixel, at, left.pixels, other) + sign * other
+            if split:
+                rest = load(memory, right + (channels + channel) * group.length)
+                unit += channels * left.unit_step
+                term = term + (load(left.units, unit + at) + sign * rest)
             part = part + term * term
         if first == 0:
             total = part
@@ -201,7 +211,7 @@ def write_own_squares(group: RowGroup, left: LeftPixels) -> None:
     stretches, length = pixel_loops(left, group)
     for stretch in range(stretches):
         for at in range(stretch * length, (stretch + 1) * length, group.memory.per_vector):
-            half = half_square(group, left, -1.0, stretch * left.pixels, at)
+            half = half_square(group, left, -1.0, stretch * left.pixels, at, False)
             store(group.memory, group.places.squares + group.start + at, half + half)
 
 
@@ -227,12 +237,16 @@ def keeps_root_errors(numbers: Numbers) -> bool:
 
 @inlined_by_llvm
 def load_roots(
-    group: RowGroup, left: LeftPixels, root: int, right: int, pixel: int, at: int
-) -> tuple[Vector, Vector, Vector, Vector]:
+    group: RowGroup, left: LeftPixels, root: int, right: int, pixel: int, at: int,
+    masses: Masses | None,
+) -> tuple[Vector, Vector, Vector, Vector]:  # fmt: skip
     """Return √(q1/2), √(q2/2), their difference and 1/g; tables begin at `root` and `right`."""
     memory, step, length, pixels = group.memory, left.step, group.length, left.pixels
     root2, inverse2 = load(memory, right + at), load(memory, right + length + at)
     root1 = left_vector(left.roots, root, pixel, at, pixels, root2)
+    if masses is not None and masses.low > 0:
+        root1 = root1 + load(memory, root + masses.low + at)
+        root2 = root2 + load(memory, right + masses.low + at)
     inverse = inverse2 * left_vector(left.inverses, root + step, pixel, at, pixels, root2)
     h = root1 - root2
     if keeps_root_errors(memory):
@@ -253,7 +267,7 @@ def correlate_distance(
     if not keeps_root_errors(group.memory):
         total = fabs(h) * (root1 + root2) + distance
     doubtful = False
-    if any_negative(layer.doubtful * root - total):
+    if any_negative((layer.doubtful * root - layer.tied) - total):
         doubt = group.places.doubt + at
         doubtful = add_doubt(group.memory, doubt, total, root, root1 * root2, layer)
     return w, v, doubtful
@@ -295,11 +309,14 @@ def first_layer(
     K = places.features if constants.summed else places.K
     opposite, windowed, doubtful = constants.nearly_opposite, constants.window.size > 1, False
     stretches, length = pixel_loops(left, group)
+    split = masses is not None and masses.low > 0
     for stretch in range(stretches):
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            root1, root2, h, inverse = load_roots(group, left, left.input, right_input, pixel, at)
+            root1, root2, h, inverse = load_roots(
+                group, left, left.input, right_input, pixel, at, masses
+            )
             if windowed:
                 distance = box(memory, squares, at)
                 w, v, some = correlate_distance(
@@ -310,10 +327,10 @@ def first_layer(
                 if places.several > 1:
                     w = 0.5 * load(memory, squares.first + at)
                 else:
-                    w = half_square(group, left, -1.0, pixel, at)
+                    w = half_square(group, left, -1.0, pixel, at, split)
                 v = 2.0 - w
                 if any_negative(opposite - w):
-                    other = half_square(group, left, 1.0, pixel, at)
+                    other = half_square(group, left, 1.0, pixel, at, split)
                     v = where_less(opposite, w, other, v)
             g = 2.0 * (root1 * root2)
             gw = g * w
@@ -331,7 +348,7 @@ def first_layer(
                 store(memory, places.tangent + out, features)
             else:
                 store(memory, places.tangent + out, tangent)
-            root1, root2, h, _ = load_roots(group, left, left.root, right_root, pixel, at)
+            root1, root2, h, _ = load_roots(group, left, left.root, right_root, pixel, at, masses)
             half_g, rho = root1 * root2, layer.one - w
             K_value, K_dot = write_branch(
                 group, out, K + out, features, h, half_g, w, v, constants, layer, masses
@@ -349,8 +366,8 @@ def hidden_layer(
 ) -> bool:  # fmt: skip
     """Compute the branch of layer 2, 3, …, before its outer filter.
 
-    `distances` and `tangents` are the taps of box D (or of the merged u, with `masses`) and of
-    box A. `right_root` is the place of √(q/2) of the right cases; 1/√q and the roots' lost parts
+    `distances` and `tangents` are the taps of box D (the place of the merged u, with `masses`) and
+    of box A. `right_root` is the place of √(q/2) of the right cases; 1/√q and the roots' lost parts
     follow. The branch has three parts: its distance; K, added to `sum_scale` times what stood
     there; and K̇ ⊙ ((i − r) Σ + box A) + (o + r) K. Returns whether some pixel pairs are doubtful.
     """
@@ -364,7 +381,9 @@ def hidden_layer(
         pixel = stretch * left.pixels
         for at in range(stretch * length, (stretch + 1) * length, memory.per_vector):
             out = group.start + at
-            root1, root2, h, inverse = load_roots(group, left, left.root, right_root, pixel, at)
+            root1, root2, h, inverse = load_roots(
+                group, left, left.root, right_root, pixel, at, masses
+            )
             if masses is None:
                 distance = box(memory, distances, at)
                 w, v, some = correlate_distance(
@@ -372,9 +391,8 @@ def hidden_layer(
                 )  # fmt: skip
                 doubtful |= some
             else:
-                merged = places.branch_distance + group.start
-                deficit, opposite = merged_box(memory, distances, at, merged, masses)
-                w, v = correlate(deficit, inverse), correlate(opposite, inverse)
+                w = correlate(load(memory, distances.first + at), inverse)
+                v = correlate(load(memory, distances.first + masses.opposite + at), inverse)
             half_g, rho = root1 * root2, 1.0 - w
             features = load(memory, K + out)
             K_value, K_dot = write_branch(

@@ -424,6 +424,7 @@ class Plan:
         itemsize = self.dtype.itemsize
         vector, line = VECTOR_BYTES // itemsize, LINE_BYTES // itemsize
         channels = self.n_channels * (1 if self.window and not in_deficits else self.taps)
+        units = (2 if in_deficits else 1) * channels  # of split masses, vectors have two numbers
         several = 0
         if not in_deficits:
             many = self.window > 0 or channels >= _MANY_CHANNELS
@@ -432,12 +433,12 @@ class Plan:
         size, start = -(-pixels * rows // vector) * vector, self.halo * rows
         length = size + -(-2 * start // vector) * vector + 2 * vector
         room = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
-        numbers = [1, 1, 1, 1, room, 1, 1, 1, 1, 1, 1, room, several, channels, channels]
+        numbers = [1, 1, 1, 1, room, 1, 1, 1, 1, 1, 1, room, several, units, units]
         ends = np.cumsum([0, *numbers]) * length
         places = Places._make([*ends.tolist(), channels, several])
         tables = 3 * (self.depth + 1) + 6  # of the right cases in all layers, and of the left one
         if in_deficits:
-            tables = 3 * sum(numbers[:5]) + 1
+            tables = 5 * sum(numbers[:5])  # two root masses of two numbers, and u⁺
         total = places.tables + tables * length
         memory = np.zeros(total + line, self.dtype)
         memory = memory[-memory.ctypes.data % LINE_BYTES // itemsize :][:total]

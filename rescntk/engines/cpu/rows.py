@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arguments import Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
+from .arguments import Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces, Taps
 from .compilation import compiled, compiled_on_disk, source_stamp
 from .heads import find_grids, take_doubts, write_results
 from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
@@ -37,6 +37,7 @@ class MassSide(NamedTuple):
     rows: RowPlaces
     per_table: int  # numbers of a table
     behind: int  # numbers from a deficit to its root mass in `memory` (`Masses`)
+    low: int  # as in `Masses`
 
 
 @compiled
@@ -80,9 +81,11 @@ def left_pixels(
 def gather_masses(
     group: RowGroup, ring: int, values: Numbers, first: int, number: int, side: MassSide
 ) -> None:  # fmt: skip
-    """Copy `number` tables, from `first` on, to the masses of rings from `ring` on."""
-    for k in range(number):
-        out, table = ring + side.behind + k * group.length, (first + k) * side.per_table
+    """Copy `number` root masses, from `first` on, to the masses of rings from `ring` on."""
+    numbers = 2 if side.low > 0 else 1  # of a root mass
+    for k in range(numbers * number):
+        out = ring + side.behind + k // numbers * group.length + k % numbers * side.low
+        table = (numbers * first + k) * side.per_table
         gather_rows(group, out + group.start, values, table, side.rows)
         fill_halo(group, out, group.halo)
 
@@ -126,13 +129,14 @@ def pass_layers(
             for side in sides:
                 tables, first = side.tables, (number - 2) * pieces
                 gather_masses(whole, branch, tables.half_root, number, 1, side)
-                gather_masses(whole, places.K, tables.inverse, number, 1, side)
+                inverse = places.K + side.behind + whole.start
+                gather_rows(whole, inverse, tables.inverse, number * side.per_table, side.rows)
                 if number > 1:
                     gather_masses(whole, places.room1, tables.inner_pieces, first, pieces, side)
             one, two = sides[0].behind, sides[1].behind
-            opposite = places.tables + 2 * places.tangent
-            masses = Masses(one, two, opposite, layer.one + layer.one, layer.tiny)
-            outer_masses = Masses(one, two, opposite, layer.factor, layer.tiny)
+            opposite, low = places.tables + 2 * places.tangent, sides[0].low
+            masses = Masses(one, two, opposite, low, layer.one + layer.one, layer.tiny)
+            outer_masses = Masses(one, two, opposite, low, layer.factor, layer.tiny)
             right_input, right_root = state + group.start + two, branch + group.start + two
             left_root = branch + group.start + one
             pixels = addresses(LeftPixels(
@@ -150,6 +154,10 @@ def pass_layers(
                 write_box(memory, taps, places.linear_box + group.start, group.size, None)
                 boxed = step
             taps = moving_sum(group, state, inner, step, places.room1, masses)
+            if masses is not None:
+                merged = places.branch_distance + group.start
+                write_box(memory, taps, merged, group.size, masses)
+                taps = Taps(merged, merged, merged, True)
             tangents = taps
             if ntk:
                 tangents = moving_sum(group, places.tangent, inner, step, places.room2, None)
@@ -225,21 +233,23 @@ def compute(
     left case, and the pairs in the place of right cases.
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
-    layers = len(constants.layers)
-    left_table, right_table = len(left.half_root) // layers, len(right.half_root) // layers
+    layers, split = len(constants.layers), len(left.half_root) > len(left.inverse)
+    left_table, right_table = len(left.inverse) // layers, len(right.inverse) // layers
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
     places, length, group_rows = whole.places, whole.length, whole.rows
     channels, several, right_tables = places.channels, places.several, places.tables + 6 * length
     for first in range(0, rights.number, group_rows):
         rows = addresses(rows_of_group(rights, first, group_rows))
-        gather_tables(whole, places.right_units, 1, right.units, channels, rows, right_table)
+        units = 2 * channels if split else channels
+        gather_tables(whole, places.right_units, 1, right.units, units, rows, right_table)
         if pairs is not None:
             own = addresses(rows_of_group(pairs, first, group_rows))
-            gather_tables(whole, places.left_units, 1, left.units, channels, own, left_table)
+            gather_tables(whole, places.left_units, 1, left.units, units, own, left_table)
+            low = 3 * places.tangent if split else 0
             sides = (
-                MassSide(left, own, left_table, places.tables),
-                MassSide(right, rows, right_table, places.tables + places.tangent),
+                MassSide(left, own, left_table, places.tables, low),
+                MassSide(right, rows, right_table, places.tables + places.tangent, low),
             )
             find_grids(rows, 0, results)
             pass_layers(whole, rows, left, lefts, 0, sides, constants, results)

@@ -15,20 +15,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..layer import add
+from ..masses import Split, cross
 from .arguments import FilterSum, RowGroup, RowPlaces, Taps
-from .compilation import compiled
+from .compilation import compiled, inlined_by_llvm
 from .vectors import Numbers, Vector, load, load_line, repeat_like, rounded_product, store
 
 
 class Masses(NamedTuple):
     """Where u⁺ and the root masses of both sides (engines/deficits.py) lie, and merges' numbers.
 
-    Behind the deficit u at a place lie its root masses, divided by √2, and u⁺.
+    Behind the deficit u at a place lie its root masses, divided by √2, and u⁺. A root mass may be
+    the sum of two numbers (`masses.Split`).
     """
 
     left: int
     right: int
     opposite: int  # numbers from u to the left and the right root mass, and to u⁺
+    low: int  # numbers from the `high` of a root mass to its `low`; 0 where it is one number
     twice: float  # twice the unit of masses, in the unit of deficits
     tiny: float  # keeps the N of two masses 0 at 0
 
@@ -279,13 +282,15 @@ def around(x: int, width: int) -> int:
 def write_box(
     memory: Numbers, taps: Taps, out: int, size: int, masses: Masses | None
 ) -> None:  # fmt: skip
-    for at in range(0, size, memory.per_vector):
-        if masses is None:
+    if masses is None:
+        for at in range(0, size, memory.per_vector):
             store(memory, out + at, box(memory, taps, at))
-        else:
-            deficit, opposite = merged_box(memory, taps, at, out, masses)
-            store(memory, out + at, deficit)
-            store(memory, out + masses.opposite + at, opposite)
+    elif masses.low > 0:
+        for at in range(0, size, memory.per_vector):
+            merge_box(memory, taps, at, out + at, masses, True)
+    else:
+        for at in range(0, size, memory.per_vector):
+            merge_box(memory, taps, at, out + at, masses, False)
 
 
 @compiled
@@ -297,42 +302,77 @@ def box(memory: Numbers, taps: Taps, at: int) -> Vector:
     return first + (load(memory, taps.second + at) + load(memory, taps.third + at))
 
 
-@compiled
-def merged_box(
-    memory: Numbers, taps: Taps, at: int, out: int, masses: Masses
-) -> tuple[Vector, Vector]:  # fmt: skip
-    """Return u and u⁺ of three parts together, Σ u_p + N and Σ u⁺_p + N (Lagrange's identity).
+@inlined_by_llvm
+def merge_box(
+    memory: Numbers, taps: Taps, at: int, out: int, masses: Masses, split: bool
+) -> None:  # fmt: skip
+    """Write u and u⁺ of three parts together, Σ u_p + N and Σ u⁺_p + N (Lagrange's identity).
 
     The root masses of all three together lie at the place `out`.
     """
     deficit, opposite = box(memory, taps, at), box(memory, taps, masses.opposite + at)
-    if taps.single:
-        return deficit, opposite
-    a, b, c = load_taps(memory, taps, masses.left + at)
-    x, y, z = load_taps(memory, taps, masses.right + at)
-    total = load(memory, out + masses.left + at) * load(memory, out + masses.right + at)
-    total = total + masses.tiny
-    total = total + (a * x + (b * y + c * z))
-    scale = 1.0 / total
-    squares = difference(a, x, b, y, scale) + difference(a, x, c, z, scale)
-    squares = squares + difference(b, y, c, z, scale)
-    N = masses.twice * total * squares
-    return deficit + N, opposite + N
+    if not taps.single:
+        total = product_of_roots(memory, out, masses, split) + masses.tiny
+        total = total + sum_of_products(memory, taps, at, masses, split)
+        N = masses.twice * total * squares_of_taps(memory, taps, at, masses, 1.0 / total, split)
+        deficit, opposite = deficit + N, opposite + N
+    store(memory, out, deficit)
+    store(memory, out + masses.opposite, opposite)
 
 
-@compiled
-def difference(a: Vector, b: Vector, other_a: Vector, other_b: Vector, scale: Vector) -> Vector:
-    """Return the square of (a b' − a' b) times `scale`, the same for exchanged sides."""
-    part = (rounded_product(a, other_b) - rounded_product(other_a, b)) * scale
+@inlined_by_llvm
+def load_root(memory: Numbers, at: int, masses: Masses, split: bool) -> Vector:
+    """Return a root mass, rounded."""
+    root = load(memory, at)
+    return root + load(memory, at + masses.low) if split else root
+
+
+@inlined_by_llvm
+def product_of_roots(memory: Numbers, at: int, masses: Masses, split: bool) -> Vector:
+    """Return the product of both sides' root masses."""
+    left = load_root(memory, at + masses.left, masses, split)
+    return left * load_root(memory, at + masses.right, masses, split)
+
+
+@inlined_by_llvm
+def sum_of_products(memory: Numbers, taps: Taps, at: int, masses: Masses, split: bool) -> Vector:
+    """Return the sum of these products over the parts of a window."""
+    total = product_of_roots(memory, taps.first + at, masses, split)
+    if not taps.single:
+        second = product_of_roots(memory, taps.second + at, masses, split)
+        total = total + (second + product_of_roots(memory, taps.third + at, masses, split))
+    return total
+
+
+@inlined_by_llvm
+def squares_of_taps(
+    memory: Numbers, taps: Taps, at: int, masses: Masses, scale: Vector, split: bool
+) -> Vector:  # fmt: skip
+    """Return the sum of `squared_cross` over pairs of a window's three parts."""
+    first, second, third = taps.first + at, taps.second + at, taps.third + at
+    squares = squared_cross(memory, first, second, masses, scale, split)
+    squares = squares + squared_cross(memory, first, third, masses, scale, split)
+    return squares + squared_cross(memory, second, third, masses, scale, split)
+
+
+@inlined_by_llvm
+def squared_cross(
+    memory: Numbers, at: int, other: int, masses: Masses, scale: Vector, split: bool
+) -> Vector:  # fmt: skip
+    """Return the square of (a b' − a' b) times `scale`, of the parts at two places.
+
+    It is the same for exchanged sides.
+    """
+    left, right, low = masses.left, masses.right, masses.low
+    a, b = load(memory, at + left), load(memory, at + right)
+    c, d = load(memory, other + left), load(memory, other + right)
+    if split:
+        e, f = load(memory, at + left + low), load(memory, at + right + low)
+        g, h = load(memory, other + left + low), load(memory, other + right + low)
+        part = cross(Split(a, e), Split(b, f), Split(c, g), Split(d, h)) * scale
+    else:
+        part = (rounded_product(a, d) - rounded_product(c, b)) * scale
     return part * part
-
-
-@compiled
-def load_taps(memory: Numbers, taps: Taps, at: int) -> tuple[Vector, Vector, Vector]:
-    first = load(memory, taps.first + at)
-    if taps.single:
-        return first, 0.0 * first, 0.0 * first
-    return first, load(memory, taps.second + at), load(memory, taps.third + at)
 
 
 # -- the skip connection and the outer filter
@@ -354,25 +394,36 @@ def add_branch_deficit(
 ) -> None:
     """Set u and u⁺ `after` the layer: the identity path merges with the window of the branch."""
     memory, places, start, step = group.memory, group.places, group.start, layer.outer_step
-    left, right, skip, half = masses.left, masses.right, layer.skip_scale, layer.half_factor
     parts = moving_sum(group, places.branch_distance, outer, step, places.room1, masses)
     before, after = before + start, after + start
-    for at in range(0, group.size, memory.per_vector):
-        f, g = load(memory, before + left + at), load(memory, before + right + at)
-        total = load(memory, after + left + at) * load(memory, after + right + at)
-        total = total + layer.tiny + skip * (f * g)
-        a, b, c = load_taps(memory, parts, left + at)
-        x, y, z = load_taps(memory, parts, right + at)
-        total = total + half * (a * x + (b * y + c * z))
-        scale = 1.0 / total
-        identity = difference(f, g, a, x, scale) + difference(f, g, b, y, scale)
-        identity = identity + difference(f, g, c, z, scale)
-        taps = difference(a, x, b, y, scale) + difference(a, x, c, z, scale)
-        taps = taps + difference(b, y, c, z, scale)
-        squares = half * (skip * identity + half * taps)
-        N = 2.0 * total * squares
-        deficit = skip * load(memory, before + at) + box(memory, parts, at) + N
-        store(memory, after + at, deficit)
-        there = masses.opposite + at
-        opposite = skip * load(memory, before + there) + box(memory, parts, there) + N
-        store(memory, after + there, opposite)
+    if masses.low > 0:
+        for at in range(0, group.size, memory.per_vector):
+            merge_branch(memory, before + at, after + at, parts, at, layer, masses, True)
+    else:
+        for at in range(0, group.size, memory.per_vector):
+            merge_branch(memory, before + at, after + at, parts, at, layer, masses, False)
+
+
+@inlined_by_llvm
+def merge_branch(
+    memory: Numbers, old: int, new: int, taps: Taps, at: int, layer: Any, masses: Masses,
+    split: bool,
+) -> None:  # fmt: skip
+    """Write u and u⁺ of the identity path, at `old`, and of a window of the branch to `new`."""
+    skip, half = layer.skip_scale, layer.half_factor
+    total = product_of_roots(memory, new, masses, split) + layer.tiny
+    total = total + skip * product_of_roots(memory, old, masses, split)
+    total = total + half * sum_of_products(memory, taps, at, masses, split)
+    scale = 1.0 / total
+    identity = squared_cross(memory, old, taps.first + at, masses, scale, split)
+    squares = skip * identity
+    if not taps.single:
+        second = squared_cross(memory, old, taps.second + at, masses, scale, split)
+        identity = identity + second
+        identity = identity + squared_cross(memory, old, taps.third + at, masses, scale, split)
+        squares = skip * identity + half * squares_of_taps(memory, taps, at, masses, scale, split)
+    N = 2.0 * total * (half * squares)
+    store(memory, new, skip * load(memory, old) + box(memory, taps, at) + N)
+    there = masses.opposite
+    opposite = skip * load(memory, old + there) + box(memory, taps, there + at) + N
+    store(memory, new + there, opposite)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from threading import RLock
 
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, in_order
 from ..geometry import first_places, numbered, on_ring
+from ..masses import Mass, mass_layers, read_exactly
 from ..scaling import Scaling
-from ..signal_tables import SignalTables, read_input, signal_tables
+from ..signal_tables import SignalTables, signal_tables
 from .arguments import LEFT_CASE, ROW_PLACE, FlatTables, RowPlaces
 from .plan import Plan
 from .sums import filter_sum
@@ -172,9 +173,9 @@ class SignalBlock:
         return RowPlaces(number, each, line, stride)
 
     def packed(self, layout: str) -> FlatTables:
-        """Return the tables "left", "right" or "masses", which the first thread to ask makes.
+        """Return tables, which the first thread to ask makes: "left", "right" or masses.
 
-        Masses are for the recursion of deficits, and laid out like the right tables.
+        "masses" and "split masses" are for the recursion of deficits, and laid out like "right".
         """
         whole = self._whole
         with whole._lock:
@@ -183,8 +184,10 @@ class SignalBlock:
             return whole._packed[layout]
 
     def _pack(self, layout: str) -> FlatTables:
-        if layout == "masses":
-            return self._flat_tables(self._right_layout, *self._masses())
+        if layout.endswith("masses"):
+            units, half_root, *masses = self._masses(layout.startswith("split"))
+            tables = self._flat_tables(self._right_layout, units, *masses)
+            return tables._replace(half_root=self._join(self._right_layout, half_root))
         if layout == "right":
             return self._flat_tables(self._right_layout, self._unit_vectors())
         flat = self._flat_tables(self._left_layout, self._unit_vectors())
@@ -222,12 +225,17 @@ class SignalBlock:
             table = table[:, pixels].swapaxes(1, 2)
         return table.reshape(len(table), table.shape[1] * table.shape[2])
 
-    def _masses(self) -> Iterator[tuple[Array, ...]]:
-        """Return û, √(F/2), and √(m/2) of the inner and of the outer pieces, of each length."""
+    def _masses(self, split: bool) -> Iterator[tuple[Array, ...]]:
+        """Return û, √(Σ/2), √(F/2), and √(m/2) of inner and of outer pieces, of each length."""
         parts: list[tuple[Array, ...]] = []
+        dtype = self._plan.dtype
+
+        def numbers(mass: Mass) -> Sequence[Array]:
+            return mass.root(dtype) if split else [mass.rounded_root]
+
         for scaling, signals in self._each_length:
-            pixels, d = read_input(scaling, signals), scaling.d
-            layers = list(scaling.variances(np, pixels.variance, with_tangent=False))
+            pixels, d = read_exactly(scaling, signals), scaling.d
+            layers = list(mass_layers(scaling, pixels.mass))
             inner = [
                 piece
                 for number, before in enumerate(layers[1:-1], start=2)
@@ -239,26 +247,29 @@ class SignalBlock:
                 for piece in pieces(at.window, *on_ring(scaling.outer_filter(number), d))
             ]
             shape = -1, d, len(signals)
-            masses = [at.features for at in layers], inner, outer
-            roots = [np.sqrt(0.5 * np.array(of).reshape(shape)) for of in masses]
-            parts.append((pixels.unit_vectors, *roots))
+            masses = [at.window for at in layers], [at.features for at in layers], inner, outer
+            roots = [np.array([part for mass in of for part in numbers(mass)]) for of in masses]
+            units = pixels.unit_vectors
+            if split:
+                high = units.astype(dtype)
+                units = np.concatenate([high, units - high])
+            parts.append((units, *(root.reshape(shape) for root in roots)))
         return zip(*parts, strict=True)
 
     def _flat_tables(
         self, layout: Layout, units: Sequence[Array], *masses: Sequence[Array]
     ) -> FlatTables:
         """Return tables (table, pixel, case) of each length as flat arrays."""
-        dtype = self._plan.dtype
-
-        def join(parts: Sequence[Array]) -> np.ndarray:
-            arrays = [layout(np.asarray(part, dtype)) for part in parts]
-            joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
-            return np.ascontiguousarray(joined).ravel()
-
-        none = np.empty(0, dtype)
+        join, none = partial(self._join, layout), np.empty(0, self._plan.dtype)
         layers = [join(parts) for parts in zip(*(each.layers for each in self.tables), strict=True)]
         half_root, inverse, lost = [*layers, none][:3]
         return FlatTables(join(units), half_root, inverse, lost, *map(join, masses))
+
+    def _join(self, layout: Layout, parts: Sequence[Array]) -> np.ndarray:
+        """Return tables of each length as one flat array."""
+        arrays = [layout(np.asarray(part, self._plan.dtype)) for part in parts]
+        joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
+        return np.ascontiguousarray(joined).ravel()
 
 
 def _records(kind: np.dtype, *fields: np.ndarray) -> np.ndarray:
@@ -266,20 +277,21 @@ def _records(kind: np.dtype, *fields: np.ndarray) -> np.ndarray:
     return np.stack(fields, axis=1).astype(np.int64).view(kind)[:, 0]
 
 
-def pieces(mass: Array, size: int, step: int = 1, width: int = 1) -> list[np.ndarray]:
-    """Return the sums of `mass`, (d, cases), over the pieces of a filter (`sums.filter_sum`).
+def pieces(mass: Mass, size: int, step: int = 1, width: int = 1) -> list[Mass]:
+    """Return the sums of masses, (d, cases), over the pieces of a filter (`sums.filter_sum`).
 
     Taps are `step` pixels apart. Each piece lies at its first pixel, and sums along the lines of
     images, which have `width` pixels, at the middle one.
     """
     window = filter_sum(size, 1 if width == 1 else 2)
-    found = [np.asarray(mass).reshape(-1, width, mass.shape[1])]
+    found = [mass]
     for number, taps in enumerate(window.steps[: window.pieces].tolist()):
         along = number < window.line_steps
         single = 0 if along else window.line_steps  # the place of single taps, or of whole lines
         places = (number, 0), (taps[0] or single, taps[1]), (taps[2] or single, taps[3])
         last, one, other = (
-            np.roll(found[place], -tap * step, axis=int(along)) for place, tap in places
+            found[place].shifted(tap * step * (1 if along else width), width if along else None)
+            for place, tap in places
         )
         found.append(last + (one + other))
-    return [piece.reshape(mass.shape) for piece in found[1:]]
+    return found[1:]

@@ -1,0 +1,165 @@
+"""Root masses with twice the digits, for the recursion of deficits.
+
+The root mass of a pixel is √(q/2), q the variance of its features. Windows of proportional signals
+have proportional root masses, and rounding errors would make them differ. The errors would have
+one sign in all layers (docs/theory/deficits.md). Variances are therefore sums of two float64
+numbers, and a root mass is a `Split`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, array_module, rounded_product
+from ..network import Filter
+from .boxes import across, merged, shifted
+from .scaling import Scaling
+from .signal_tables import read_input
+
+_HIGH_BITS = {"float64": 26, "float32": 12}
+"""Bits of the first number of a `Split`: products of two such numbers are exact."""
+
+
+class Split(NamedTuple):
+    """A number as the sum of `high`, of half the bits, and the rest `low`."""
+
+    high: Any
+    low: Any
+
+    @property
+    def rounded(self) -> Any:
+        return self.high + self.low
+
+
+def cross(a: Split, b: Split, other_a: Split, other_b: Split) -> Any:
+    """Return a b' − a' b with an error of about eps² of its terms; exchanged sides negate it.
+
+    The engine "numba" compiles the same formula (cpu/sums.py).
+    """
+    rests = _rest(a, other_b) - _rest(other_a, b)
+    return (a.high * other_b.high - other_a.high * b.high) + rests
+
+
+def _rest(a: Split, b: Split) -> Any:
+    """Return a b without the product of both `high`, the same for exchanged a and b."""
+    mixed = rounded_product(a.high, b.low) + rounded_product(a.low, b.high)
+    return mixed + a.low * b.low
+
+
+@dataclass(frozen=True)
+class Mass:
+    """Variances as sums `high` + `low` of float64 arrays, with a relative error of about 2^-100."""
+
+    high: Array
+    low: Array
+
+    def __add__(self, other: Mass) -> Mass:
+        high, error = _two_sum(self.high, other.high)
+        return Mass(*_fast_two_sum(high, error + (self.low + other.low)))
+
+    def times(self, factor: Any) -> Mass:
+        """Return the masses times a float64 number, or times a number for each case."""
+        high, error = _two_product(self.high, factor)
+        return Mass(*_fast_two_sum(high, error + self.low * factor))
+
+    def changed(self, change: Callable[[Array], Array]) -> Mass:
+        """Return the masses after a `change` of their places."""
+        return Mass(change(self.high), change(self.low))
+
+    def shifted(self, shift: int, width: int | None = None) -> Mass:
+        """Return the mass `shift` pixels on; in lines of images, if `width` is given."""
+        move = partial(shifted, shift=shift)
+        if width is not None:
+            move = partial(across, width=width, change=move)
+        return self.changed(move)
+
+    def summed(self, taps: Filter) -> Mass:
+        """Return the sums over the windows of a filter, centred at each pixel."""
+        size, step, width = taps
+        total = merged(self, size, step * width, operator.add, Mass.shifted)
+        if width == 1:
+            return total
+        return merged(total, size, step, operator.add, partial(Mass.shifted, width=width))
+
+    @property
+    def rounded_root(self) -> Array:
+        """√(mass/2) in float64."""
+        root: Array = array_module(self.high).sqrt(0.5 * self.high)
+        return root
+
+    def root(self, dtype: np.dtype) -> Split:
+        """Return √(mass/2) in the working precision, as if it had half as many digits more."""
+        xp, root = array_module(self.high), self.rounded_root
+        square, error = _two_product(root, root)
+        lost = (0.5 * self.high - square) - error + 0.5 * self.low
+        lost = lost / xp.where(root > 0, 2.0 * root, 1.0)
+        high = _high(root, _HIGH_BITS[dtype.name])
+        return Split(high.astype(dtype), ((root - high) + lost).astype(dtype))
+
+
+def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return a + b, rounded, and the rounding error (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _fast_two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the same where |a| ≥ |b| (Dekker)."""
+    total = a + b
+    return total, b - (total - a)
+
+
+def _high(a: Any, bits: int = 26) -> Any:
+    """Return the first bits of float64 numbers, rounded (Veltkamp)."""
+    scaled = (2.0 ** (53 - bits) + 1.0) * a
+    return scaled - (scaled - a)
+
+
+def _two_product(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return a b, rounded, and the rounding error (Dekker)."""
+    product, a_high, b_high = a * b, _high(a), _high(b)
+    a_low, b_low = a - a_high, b - b_high
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, error
+
+
+class ExactInput(NamedTuple):
+    """The input's pixels of some signals."""
+
+    unit_vectors: Array  # (features, d, cases), float64
+    mass: Mass  # F⁰ at x = z, j = j', (d, cases), as `Input.variance`
+
+
+def read_exactly(scaling: Scaling, X: Array) -> ExactInput:
+    """Return the input's pixels of signals (cases, channels, d)."""
+    pixels = read_input(scaling, X)
+    squares = (Mass(*_two_product(channel, channel)) for channel in pixels.vectors)
+    energy = reduce(operator.add, squares)
+    norm = array_module(X).sqrt(energy.high)
+    vectors = pixels.vectors / array_module(X).where(norm > 0, norm, 1.0)
+    return ExactInput(vectors, energy.times(pixels.unit))
+
+
+class MassLayer(NamedTuple):
+    """Masses of one layer, (d, cases)."""
+
+    window: Mass  # Σ / unit; F⁰ for layer 0
+    features: Mass  # F
+
+
+def mass_layers(scaling: Scaling, mass: Mass) -> Iterator[MassLayer]:
+    """Yield the masses of layers 0 … L of a ReLU network, from F⁰ = `mass`."""
+    yield MassLayer(mass, mass)
+    for layer in range(1, scaling.depth + 1):
+        window = mass.summed(scaling.inner_filter(layer))
+        branch = window.times(scaling.layers[layer].half_factor)
+        branch = branch.summed(scaling.outer_filter(layer))
+        mass = mass.times(scaling.step(layer)) + branch if scaling.network.skip else branch
+        yield MassLayer(window, mass)
