@@ -93,6 +93,13 @@ class Mass:
         root: Array = array_module(self.high).sqrt(0.5 * self.high)
         return root
 
+    @property
+    def inverse_root(self) -> Array:
+        """1/√mass in float64; 0 where the mass is 0."""
+        xp, positive = array_module(self.high), self.high > 0
+        inverse: Array = positive / xp.sqrt(xp.where(positive, self.high, 1.0))
+        return inverse
+
     def root(self, dtype: np.dtype) -> Split:
         """Return √(mass/2) in the working precision, as if it had half as many digits more."""
         xp, root = array_module(self.high), self.rounded_root

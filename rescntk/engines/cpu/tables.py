@@ -185,9 +185,11 @@ class SignalBlock:
 
     def _pack(self, layout: str) -> FlatTables:
         if layout.endswith("masses"):
-            units, half_root, *masses = self._masses(layout.startswith("split"))
-            tables = self._flat_tables(self._right_layout, units, *masses)
-            return tables._replace(half_root=self._join(self._right_layout, half_root))
+            units, half_root, inverse, *masses = (
+                self._join(self._right_layout, parts)
+                for parts in self._masses(layout.startswith("split"))
+            )
+            return FlatTables(units, half_root, inverse, np.empty(0, self._plan.dtype), *masses)
         if layout == "right":
             return self._flat_tables(self._right_layout, self._unit_vectors())
         flat = self._flat_tables(self._left_layout, self._unit_vectors())
@@ -226,7 +228,7 @@ class SignalBlock:
         return table.reshape(len(table), table.shape[1] * table.shape[2])
 
     def _masses(self, split: bool) -> Iterator[tuple[Array, ...]]:
-        """Return û, √(Σ/2), √(F/2), and √(m/2) of inner and of outer pieces, of each length."""
+        """Return û, √(Σ/2), 1/√Σ, √(F/2), and √(m/2) of inner and outer pieces, of each length."""
         parts: list[tuple[Array, ...]] = []
         dtype = self._plan.dtype
 
@@ -248,22 +250,24 @@ class SignalBlock:
             ]
             shape = -1, d, len(signals)
             masses = [at.window for at in layers], [at.features for at in layers], inner, outer
-            roots = [np.array([part for mass in of for part in numbers(mass)]) for of in masses]
+            half_root, *roots = (
+                np.array([part for mass in of for part in numbers(mass)]).reshape(shape)
+                for of in masses
+            )
+            inverse = np.array([at.window.inverse_root for at in layers])
             units = pixels.unit_vectors
             if split:
                 high = units.astype(dtype)
                 units = np.concatenate([high, units - high])
-            parts.append((units, *(root.reshape(shape) for root in roots)))
+            parts.append((units, half_root, inverse, *roots))
         return zip(*parts, strict=True)
 
-    def _flat_tables(
-        self, layout: Layout, units: Sequence[Array], *masses: Sequence[Array]
-    ) -> FlatTables:
+    def _flat_tables(self, layout: Layout, units: Sequence[Array]) -> FlatTables:
         """Return tables (table, pixel, case) of each length as flat arrays."""
         join, none = partial(self._join, layout), np.empty(0, self._plan.dtype)
         layers = [join(parts) for parts in zip(*(each.layers for each in self.tables), strict=True)]
         half_root, inverse, lost = [*layers, none][:3]
-        return FlatTables(join(units), half_root, inverse, lost, *map(join, masses))
+        return FlatTables(join(units), half_root, inverse, lost)
 
     def _join(self, layout: Layout, parts: Sequence[Array]) -> np.ndarray:
         """Return tables of each length as one flat array."""

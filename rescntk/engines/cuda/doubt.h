@@ -1,26 +1,26 @@
 // The doubt about a pair of signals: where the distance form may have lost digits.
 //
 // The error of κ0 at a pixel pair, in rounding units, is E = (D + |q1 − q2|/2)/√a in mean variances of
-// the layer, with a = min(w, 2 − w) (doubt.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
-// so that it is 0 for pixel pairs without doubt, and sums have no order. The pair of signals is
-// computed again from deficits where the sum is too large (engine.py).
+// the layer, with a = min(w, 2 − w) (doubt.py). E is rounded down to a multiple of the E that makes
+// a pixel pair doubtful, so that it is 0 for pixel pairs without doubt, and sums have no order. The
+// pair of signals is computed again from deficits where the sum is too large (engine.py).
 //
 // E changes slowly from layer to layer. So only layers 2, 8, 32, ... look at it: each stands for
 // the layers near it (launch_plan.py).
 
 #include "rows.h"
 
-// The sum of E / DOUBTFUL of a segment's pixel pairs, times the pixels' weights. `scale` is
-// 1 / (DOUBTFUL · mean variance). No E exceeds MOST_E (doubt.py) or 2^23, so that single precision
-// adds up E of 12 pixel pairs exactly. Pixel pairs with g = 0 have no angle and count nothing.
+// The sum of the E of a segment's pixel pairs, in doubtful E and times the pixels' weights. `scale`
+// is 1 / (doubtful E · mean variance). Below the a of `tied`, E is large unless q1 = q2. No E exceeds
+// MOST_E or 2^23 / DOUBTFUL, so that single precision adds up E of 12 pixel pairs exactly. Pixel
+// pairs with g = 0 have no angle and count nothing.
 template <int N, class real>
 HD double doubt_of(
-    const real (&g)[N], const real (&h)[N], const real (&w)[N], real scale, const double *weights)
+    const real (&g)[N], const real (&h)[N], const real (&w)[N], real scale, real tied,
+    const double *weights)
 {
-    // eps². Copies of a signal have D and |q1 − q2| of order eps, and w of any size below eps²: E
-    // is about 1 then, as the error of κ0 is. A smaller number doubts copies.
     constexpr float most = (MOST_E < 8388608.0 ? MOST_E : 8388608.0) / DOUBTFUL;
-    constexpr float least = sizeof(real) == 4 ? 1.4e-14f : 4.9e-32f;
+    constexpr float least = 1e-37f;  // keeps 1/√a finite
     float E[N];
 #pragma unroll
     for (int k = 0; k < N; ++k) {
@@ -28,7 +28,7 @@ HD double doubt_of(
         // |q1 − q2|/2 = |h| (√(q1/2) + √(q2/2)), where the sum of roots is √(z + 2g).
         const float sum_of_roots = square_root(fused(2.0f, g_, z));
         const float total = fused(fabsf(h_), sum_of_roots, fused(g_, w_, z));
-        const float a = fmaxf(fminf(w_, 2.0f - w_), least);
+        const float nearest = fminf(w_, 2.0f - w_), a = nearest < float(tied) ? least : nearest;
         const float found = g_ > 0.0f ? total * float(scale) * inverse_root_seed(a) : 0.0f;
         // NaN stays NaN and is no doubt: a computation from deficits would hide the fault.
         E[k] = floorf(found > most ? most : found);

@@ -253,7 +253,7 @@ __device__ __forceinline__ void next_layer(
             if (short_segment && first + part >= P)
                 g[P - 1 - first] = 0;  // an idle register
             doubt += doubt_weight * doubt_of(
-                g, h, w, job.layers[layer].doubt_scale,
+                g, h, w, job.layers[layer].doubt_scale, job.layers[layer].tied,
                 job.doubt_weights ? job.doubt_weights + begins : nullptr);
         }
 #pragma unroll

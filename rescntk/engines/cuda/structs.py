@@ -32,7 +32,7 @@ def layouts(dtype: str) -> dict[str, np.dtype[Any]]:
         "Trained": trained,
         "Layer": struct(
             (real, "branch_scale skip_scale linear_scale linear_in_gpk linear_in_ntk"),
-            (real, "doubt_scale doubt_weight linear_share"),
+            (real, "doubt_scale doubt_weight tied linear_share"),
             (np.int32, "slot step"),
         ),
         "Job": struct(
