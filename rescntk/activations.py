@@ -9,8 +9,10 @@ distances besides covariances: near correlation 1 a covariance has lost the digi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping
+import operator
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -64,14 +66,20 @@ class DualResult(NamedTuple):
     branch_distance: Array
     """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 − E[σ(u)σ(v)]."""
 
-    K_dot: Array
-    """E[σ'(u)σ'(v)] times the unit of q."""
+    times_slope: Callable[[Any], Any]
+    """Multiplies numbers by E[σ'(u)σ'(v)] times the unit of q."""
 
     opposite_distance: Any = None
     """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v).
 
     ReLU gives it for deficits alone, where z is the number 0.
     """
+
+    @property
+    def K_dot(self) -> Array:
+        """E[σ'(u)σ'(v)] times the unit of q."""
+        slope: Array = self.times_slope(1.0)
+        return slope
 
 
 class Activation(Protocol):
@@ -143,9 +151,10 @@ class Relu:
         factor *= unit * self.gain
         constants = ReluConstants(factor, 0.5 * factor, **self.constants)
         relu = dual(pair.half_g, pair.w, pair.v, constants)
+        slope = partial(times_slope, relu.k0, pair.w, pair.v, constants)
         if isinstance(pair.z, float):  # 0, of deficits, which alone need the last result
-            return DualResult(relu.K, relu.deficit, relu.K_dot, relu.g * relu.one_plus_kappa1)
-        return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, relu.K_dot)
+            return DualResult(relu.K, relu.deficit, slope, relu.g * relu.one_plus_kappa1)
+        return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, slope)
 
 
 class Erf:
@@ -200,7 +209,7 @@ class Erf:
         return DualResult(
             K,
             xp.where(ahead, distance, far),
-            (4.0 / math.pi * factor * unit) / root,
+            partial(operator.mul, (4.0 / math.pi * factor * unit) / root),
             xp.where(ahead, far, distance),
         )
 
@@ -304,8 +313,8 @@ class Dual(NamedTuple):
     K: Any
     """g κ1/2."""
 
-    K_dot: Any
-    """κ0/2."""
+    k0: Any
+    """(1 − λ) θ/π of the smaller angle θ to v or −v: κ0 is 1 − k0 for w < v, else λ + k0."""
 
 
 def arc(a: Any, root: Any, coefficients: Any = None) -> tuple[Any, Any]:
@@ -353,43 +362,66 @@ def dual(half_g: Any, w: Any, v: Any, layer: Any, coefficients: Any = None) -> D
     >>> from rescntk import activations
     >>> half, one = np.array([0.5]), np.array([1.0])
     >>> relu = activations.dual(half, one, one, activations.ReluConstants(2.0, 1.0))
-    >>> relu.K.round(4), relu.K_dot
+    >>> relu.K.round(4), relu.k0
     (array([0.3183]), array([0.5]))
     """
     a = smaller(w, v)
     root = sqrt(a)
     k0, k1 = arc(a, root, coefficients)
-    kappa0 = where_less(w, v, 1.0 - k0, k0)
     one_minus_kappa1 = where_less(w, v, w, 1.0) - k1
-    parts = kappa0, one_minus_kappa1, 2.0 - one_minus_kappa1
-    kappa0, one_minus_kappa1, one_plus_kappa1 = _add_linear_part(parts, w, v, layer)
+    parts = k0, one_minus_kappa1, 2.0 - one_minus_kappa1
+    k0, one_minus_kappa1, one_plus_kappa1 = _add_linear_part(parts, w, v, layer)
     g = layer.factor * half_g
     deficit = g * one_minus_kappa1
-    return Dual(deficit, g, one_plus_kappa1, g - deficit, layer.half_factor * kappa0)
+    return Dual(deficit, g, one_plus_kappa1, g - deficit, k0)
+
+
+def times_slope(k0: Any, w: Any, v: Any, layer: Any, tangent: Any) -> Any:
+    r"""Return :math:`\dot K \odot` `tangent`, with :math:`\dot K = \kappa_0/2` times the factor.
+
+    κ0 itself is not rounded: near 1 it would be rounded alike in all layers, because angles hardly
+    change from layer to layer there.
+
+    Parameters
+    ----------
+    k0 : array
+        Of `dual`.
+    w, v, layer
+        As in `dual`.
+    tangent : array or float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk import activations
+    >>> k0, one = np.array([0.25]), np.array([1.0])
+    >>> relu = activations.ReluConstants(2.0, 1.0)
+    >>> activations.times_slope(k0, 0.5 * one, 1.5 * one, relu, 8.0)
+    array([6.])
+    """
+    whole = layer.half_factor * tangent
+    part = k0 * whole
+    return where_less(w, v, whole - part, _add_linear_slope(part, whole, layer))
 
 
 def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
-    """Return κ0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative.
+    """Return k0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative.
 
-    The engine "numba" compiles `_last_step` in the place of this function.
+    The engine "numba" leaves out this function and the next one for layers without λ: the
+    conditions alone would cost every pixel pair of ReLU a twentieth (float64, AMD EPYC).
     """
     if layer.linear_share != 0.0:
-        kappa0, one_minus_kappa1, one_plus_kappa1 = parts
-        kappa0 = kappa0 + layer.linear_share * (1.0 - kappa0)
+        k0, one_minus_kappa1, one_plus_kappa1 = parts
+        k0 = k0 - layer.linear_share * k0
         one_minus_kappa1 = one_minus_kappa1 + layer.linear_share * (w - one_minus_kappa1)
         one_plus_kappa1 = one_plus_kappa1 + layer.linear_share * (v - one_plus_kappa1)
-        return kappa0, one_minus_kappa1, one_plus_kappa1
+        return k0, one_minus_kappa1, one_plus_kappa1
     return parts
 
 
-def _last_step(constants: Container[str]) -> Callable[..., Any]:
-    """Return `_add_linear_part`, or the identity for layers without such `constants`.
-
-    The condition alone would cost every pixel pair of ReLU a twentieth (float64, AMD EPYC).
-    """
-    if "linear_share" in constants:
-        return _add_linear_part
-    return lambda parts, w, v, layer: parts
+def _add_linear_slope(part: Any, whole: Any, layer: Any) -> Any:
+    """Return a `part` of κ0 of opposite pixels with the share λ of the linear network."""
+    return part + layer.linear_share * whole if layer.linear_share != 0.0 else part
 
 
 def one_minus_kappa1(w: np.ndarray) -> np.ndarray:

@@ -167,16 +167,17 @@ class ErrorRecursion(Recursion):
         """Carry e and e_A past the layer too, and give `sums` both at the depths asked for."""
         inner, parts = self.scaling.inner_filter(layer), self.network.parts
         entering = self._box(self.error, inner)
-        moved = branch.K_dot * entering
+        K_dot = branch.K_dot
+        moved = K_dot * entering
         if tangent_g is not None:
             unit, scale = self.scaling.unit(layer), self._tangent_scale(layer - 1)
             # 4/Δ, from K̇ = (4/π)/√Δ.
-            root = branch.K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
+            root = K_dot * (math.pi / (2.0 * self.scaling.factor(layer) * unit))
             per_error = (unit * unit * abs(pair.covariance)) * (root * root)
             error = self._box(self.tangent_error, inner)
             error = error + (abs(parts.inner_minus_readout) * scale) * entering
             error = error + per_error * entering * self.xp.abs(tangent_g)
-            error = error * branch.K_dot + (parts.outer_plus_readout * scale) * moved
+            error = error * K_dot + (parts.outer_plus_readout * scale) * moved
             self.tangent_error = self._add_tangent(self.tangent_error, error, layer)
         self.error = self._add(self.error, moved, layer)
         super()._add_branch(layer, pair, branch, tangent_g)

@@ -6,7 +6,7 @@ vectors (cpu/layers.py). The text of the engine "cuda" has the same steps by the
 With variances q1, q2 of the pre-activations at a pixel pair, a layer is ::
 
     w = 1 − ρ = (box(D) − z) / g                             correlate
-    K, K̇, D_K = c κ1(ρ), c κ0(ρ), c (z + g (1 − κ1(ρ)))      dual (activations.py)
+    K, K̇, D_K = c κ1(ρ), c κ0(ρ), c (z + g (1 − κ1(ρ)))      dual, times_slope (activations.py)
     A_g = (i − r) Σ + box(A)                                 tangent_g
     A ← A + box(K̇ ⊙ A_g + (o + r) K)                         tangent_branch, add
     D ← D + box(D_K),  F ← F + box(K)                        add
@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..activations import Dual, dual
-from ..arrays import rounded_product, within
+from ..activations import Dual, dual, times_slope
+from ..arrays import within
 
-__all__ = ["Dual", "add", "correlate", "dual", "tangent_branch", "tangent_g"]
+__all__ = ["Dual", "add", "correlate", "dual", "tangent_branch", "tangent_g", "times_slope"]
 
 
 def correlate(deficit: Any, inverse: Any) -> Any:
@@ -41,9 +41,9 @@ def tangent_g(tangent: Any, half_g: Any, rho: Any, layer: Any) -> Any:
     return tangent
 
 
-def tangent_branch(K_dot: Any, K: Any, tangent: Any, layer: Any) -> Any:
-    """Return K̇ ⊙ A_g + (o + r) K, the tangent kernel of the branch; `tangent` is A_g."""
-    return layer.outer_plus_readout * K + rounded_product(K_dot, tangent)
+def tangent_branch(turned: Any, K: Any, layer: Any) -> Any:
+    """Return K̇ ⊙ A_g + (o + r) K, the tangent kernel of the branch; `turned` is K̇ ⊙ A_g."""
+    return layer.outer_plus_readout * K + turned
 
 
 def add(state: Any, branch: Any, scale: Any) -> Any:

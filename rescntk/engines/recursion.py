@@ -243,7 +243,7 @@ class Recursion:
         depths = self.request.depths
         if tangent_g is not None:
             K = branch.K * self._tangent_scale(layer - 1) if self.odd else branch.K
-            tangent = tangent_branch(branch.K_dot, K, tangent_g, self.constants[layer])
+            tangent = tangent_branch(branch.times_slope(tangent_g), K, self.constants[layer])
             self.tangent = self._add_tangent(self.tangent, tangent, layer)
         if layer < depths[-1]:
             self._add_distance(layer, branch)

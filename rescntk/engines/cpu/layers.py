@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ... import arrays
-from ...activations import _add_linear_part, _last_step, arc
+from ...activations import _add_linear_part, _add_linear_slope, arc
 from .. import masses, polynomials
-from ..layer import add, correlate, dual, tangent_branch, tangent_g
+from ..layer import add, correlate, dual, tangent_branch, tangent_g, times_slope
 from ..masses import cross
 from . import vectors
 from .arguments import Constants, LeftPixels, RowGroup, Taps
@@ -44,7 +44,10 @@ positive terms lose at most 16 rounding units, and mostly two.
 
 
 _polynomial = inlined_by_llvm(polynomials.polynomial)
-for _function in (dual, correlate, tangent_g, tangent_branch, add, cross, masses._rest):
+for _function in (
+    *(dual, times_slope, correlate, tangent_g, tangent_branch, add),
+    *(cross, masses._rest),
+):
     standing_in(_function)(lambda *args, _function=_function: _function)
 
 
@@ -63,7 +66,14 @@ def _choose_within(x: Any, least: Any, most: Any) -> Any:
     return within
 
 
-standing_in(_add_linear_part)(lambda parts, w, v, layer: _last_step(layer.fields))
+@standing_in(_add_linear_part)
+def _choose_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
+    return _add_linear_part if "linear_share" in layer.fields else lambda parts, w, v, layer: parts
+
+
+@standing_in(_add_linear_slope)
+def _choose_linear_slope(part: Any, whole: Any, layer: Any) -> Any:
+    return _add_linear_slope if "linear_share" in layer.fields else lambda part, whole, layer: part
 
 
 @standing_in(arc)
@@ -278,7 +288,7 @@ def write_branch(
     group: RowGroup, at: int, K: int, features: Vector, h: Vector, half_g: Vector, w: Vector,
     v: Vector, constants: Constants, layer: Any, masses: Masses | None,
 ) -> tuple[Vector, Vector]:  # fmt: skip
-    """Write D_K (or u_K and u⁺_K), and K to the place `K` of `features`; return K and K̇."""
+    """Write D_K (or u_K and u⁺_K), and K to the place `K` of `features`; return K and k0."""
     branch = dual(half_g, w, v, layer, (constants.p, constants.r))
     branch_distance, place = branch.deficit, group.places.branch_distance + at
     if masses is None:
@@ -287,7 +297,7 @@ def write_branch(
         store(group.memory, place + masses.opposite, branch.g * branch.one_plus_kappa1)
     store(group.memory, place, branch_distance)
     store(group.memory, K, layer.sum_scale * features + branch.K)
-    return branch.K, branch.K_dot
+    return branch.K, branch.k0
 
 
 @inlined_by_llvm
@@ -350,11 +360,11 @@ def first_layer(
                 store(memory, places.tangent + out, tangent)
             root1, root2, h, _ = load_roots(group, left, left.root, right_root, pixel, at, masses)
             half_g, rho = root1 * root2, layer.one - w
-            K_value, K_dot = write_branch(
+            K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w, v, constants, layer, masses
             )
             tangent = tangent_g(tangent, half_g, rho, layer)
-            tangent = tangent_branch(K_dot, K_value, tangent, layer)
+            tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
             store(memory, places.tangent_branch + out, tangent)
     return doubtful
 
@@ -395,7 +405,7 @@ def hidden_layer(
                 v = correlate(load(memory, distances.first + masses.opposite + at), inverse)
             half_g, rho = root1 * root2, 1.0 - w
             features = load(memory, K + out)
-            K_value, K_dot = write_branch(
+            K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w, v, constants, layer, masses
             )
             if ntk:
@@ -404,6 +414,6 @@ def hidden_layer(
                     linear = load(memory, places.linear_box + out)
                     tangent = linear_scale * linear + tangent
                 tangent = tangent_g(tangent, half_g, rho, layer)
-                tangent = tangent_branch(K_dot, K_value, tangent, layer)
+                tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
                 store(memory, places.tangent_branch + out, tangent)
     return doubtful

@@ -40,7 +40,9 @@ template <class real> struct Correlation {
 // One pixel pair's dual activation.
 template <class real> struct Dual {
     real branch_distance;  // D_K
-    real K, K_dot;         // E[σ(u)σ(v)] and E[σ'(u)σ'(v)]
+    real K;                // E[σ(u)σ(v)]
+    real k0;               // κ0 is 1 − k0 where `acute`, else λ + k0
+    bool acute;            // whether the angle between the pixels is
 };
 
 // ReLU, without the factor c_v/2:
@@ -63,12 +65,10 @@ HD Dual<real> dual(const Layer<real> &layer, const Correlation<real> &at)
     Dual<real> result;
     result.branch_distance = fused(at.h, at.h, deficit);
     result.K = at.g - deficit;
-    result.K_dot = 0;
-    if (NTK) {
-        result.K_dot = fused(with_sign(root, acute), p_poly(a), acute ? real(1) : real(0));
+    result.acute = acute;
+    result.k0 = NTK ? root * p_poly(a) : real(0);
 #ifdef LINEAR_SHARE
-        result.K_dot += layer.linear_share * (real(1) - result.K_dot);
+    result.k0 -= layer.linear_share * result.k0;
 #endif
-    }
     return result;
 }

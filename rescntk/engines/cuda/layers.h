@@ -78,11 +78,24 @@ HD real tangent_g(const Trained<real> &trained, const Correlation<real> &at, rea
                               : tangent;
 }
 
-// K̇ ⊙ A_g + (o + r) K, the branch of A before the outer filter's box.
+// K̇ ⊙ A_g, without rounding a κ0 near 1: angles hardly change there from layer to layer.
 template <class real>
-HD real tangent_branch(const Dual<real> &result, real tangent_g, real outer_plus_readout)
+HD real times_slope(const Layer<real> &layer, const Dual<real> &result, real tangent_g)
 {
-    return fused(outer_plus_readout, result.K, result.K_dot * tangent_g);
+    const real part = result.k0 * tangent_g;
+#ifdef LINEAR_SHARE
+    const real opposite = fused(layer.linear_share, tangent_g, part);
+#else
+    const real opposite = part;
+#endif
+    return result.acute ? fused(-result.k0, tangent_g, tangent_g) : opposite;
+}
+
+// K̇ ⊙ A_g + (o + r) K, the branch of A before the outer filter's box; `turned` is K̇ ⊙ A_g.
+template <class real>
+HD real tangent_branch(const Dual<real> &result, real turned, real outer_plus_readout)
+{
+    return fused(outer_plus_readout, result.K, turned);
 }
 
 // Set the branches of pixel pair j from its pre-activations; `tangent` is box(A) + (t + r) box(F⁰).
@@ -95,9 +108,10 @@ HD void set_branches(
     branches.branch_distance[j] = result.branch_distance;
     branches.K[j] = result.K;
     branches.tangent_branch[j] = 0;
-    if (Net::NTK)
-        branches.tangent_branch[j] = tangent_branch(
-            result, tangent_g<Net>(trained, at, tangent), trained.outer_plus_readout);
+    if (Net::NTK) {
+        const real turned = times_slope(constants, result, tangent_g<Net>(trained, at, tangent));
+        branches.tangent_branch[j] = tangent_branch(result, turned, trained.outer_plus_readout);
+    }
 }
 
 // ---------------------------------------------------------------- the input and the first layer
