@@ -21,7 +21,7 @@ from . import multisphere
 from .arguments import check_cases, check_energies, check_head, check_kind
 from .extrapolation import LEAST_DEPTHS, root_mean_square
 from .families import Family, Networks
-from .limits import Prediction
+from .prediction import Prediction
 from .verdict import AGREES, CONTRADICTS, OPEN, TOLERANCE, VERDICTS, Report, Row, judge
 
 __all__ = [
@@ -125,10 +125,11 @@ def check(
             log_power = law.log_power if told.exponent is None else told.log_power
             onset = max(told.onset, law.onset)
             told = replace(told, log_power=log_power, correction=law.correction, onset=onset)
-        limit = told.complements(X, head)[above]
+        if not told.undefined:
+            limit = told.complements(X, head)[above]
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}
     relu = networks[0].is_relu and networks[0].input_filter_size == 1
-    if engine == "auto" and on_sphere and relu and len(alike) == 1:
+    if engine == "auto" and on_sphere and relu and len(alike) == 1 and _keeps_digits(X, head):
         route = "complements on the multi-sphere"
         found = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
         roundings, absolute = _ROUNDINGS + np.sqrt(ladder), 0.0
@@ -253,6 +254,14 @@ def _signals(
             f'"{prediction.source}" requires (multisphere.project makes it so)'
         )
     return X, on_sphere
+
+
+def _keeps_digits(X: np.ndarray, head: str) -> bool:
+    """Return whether GAP's mean over pixel pairs loses at most `_ROUNDINGS`, on the multi-sphere.
+
+    The signals' means decide, whose squared norm is GAP's F⁰(x, x): the least that a mean can be.
+    """
+    return head != "gap" or _ROUNDINGS * float((X.mean(axis=2) ** 2).mean(axis=1).min()) >= 1.0
 
 
 def _matrices(

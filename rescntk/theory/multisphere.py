@@ -204,6 +204,9 @@ def gram_complements(
 ) -> np.ndarray:
     """Return 1 − ``gram(..., normalized=True)`` of ReLU networks, with its digits at any depth.
 
+    Where GAP's mean over pixel pairs cancels, digits are lost that `gram` keeps: for signals whose
+    own mean is near 0, and small α.
+
     Parameters
     ----------
     networks : iterable of Network
@@ -373,7 +376,7 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
         above[above < OPPOSITE] = 0.0
         for k, values in enumerate((mixed[mixed > 0], above)):
             least[k] = min(least[k], values.min(initial=np.inf))
-        return delta[None]
+        return np.zeros((1, *delta.shape))  # the matrix does not matter
 
     over_pairs(X, head, function)
     return float(least[0]), float(least[1])
