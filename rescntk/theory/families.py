@@ -82,6 +82,7 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     >>> rk.theory.families.decaying(rk.Network(1, alpha=2.0), gamma=1.0)(4).alpha
     0.5
     """
+    gamma = check_constant(gamma, "gamma")
     limits.decaying(network, gamma, "gpk")  # refuses what has no limit
     if gamma == 0:
         return fixed(network, name)

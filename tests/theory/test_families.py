@@ -1,5 +1,7 @@
 """Families of networks against the papers' networks."""
 
+from fractions import Fraction
+
 import pytest
 
 import rescntk as rk
@@ -13,6 +15,8 @@ def test_families_are_the_papers():
         assert families.cnn(5)(n) == rk.literature.barzilai_cnn(n, 5)
         assert families.huang_resnet(0.6)(n) == rk.literature.huang_resnet(n, 0.6)
         assert families.huang_ffnet()(n) == rk.literature.huang_ffnet(n)
+    quarters = families.resnet(Fraction(3, 4), 5)
+    assert (quarters.name, quarters(64)) == ("ResNet, α = L^-0.75", families.resnet(0.75, 5)(64))
     assert families.resnet(1.0, readout=False)(3).trained == ("inner", "outer")
     assert families.resnet(0.0).predict("gpk").rate == "L^-2"
     assert limits.decaying(rk.Network(1), 0.0, "gpk").rate == "L^-2"
