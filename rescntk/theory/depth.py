@@ -18,7 +18,7 @@ from ..kernels import Kernel, gram
 from ..network import Network, check_one_dilation
 from ..validation import check_constant, check_depths, check_integer, check_signals
 from . import multisphere
-from .arguments import check_cases, check_energies, check_head, check_kind
+from .arguments import check_cases, check_energies, check_head, check_kind, check_rng
 from .extrapolation import LEAST_DEPTHS, root_mean_square
 from .families import Family, Networks
 from .prediction import Prediction
@@ -110,6 +110,7 @@ def check(
     tolerance = check_constant(tolerance, "tolerance")
     check_kind(kind)
     check_head(head)
+    rng = check_rng(rng)
     networks = [_network(family, depth) for depth in ladder]
     known = family.predict(kind) if isinstance(family, Family) else None
     told = known if prediction is None else prediction
@@ -229,7 +230,7 @@ def _network(family: Networks, depth: int) -> Network:
 
 
 def _signals(
-    X: np.ndarray | None, network: Network, prediction: Prediction | None, rng: Any
+    X: np.ndarray | None, network: Network, prediction: Prediction | None, rng: np.random.Generator
 ) -> tuple[np.ndarray, bool]:
     """Return the signals, given or drawn, and whether they are on the multi-sphere."""
     if X is None:

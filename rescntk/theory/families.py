@@ -34,6 +34,10 @@ class Family:
     network: Networks
     predict: Callable[[str], Prediction | None]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ValueError(f"name is {self.name!r}, expected a string")
+
     def __call__(self, depth: int) -> Network:
         return self.network(check_depth(depth))
 
