@@ -126,6 +126,9 @@ def check(
             log_power = law.log_power if told.exponent is None else told.log_power
             onset = max(told.onset, law.onset)
             told = replace(told, log_power=log_power, correction=law.correction, onset=onset)
+        if told.reach < ladder[-1]:
+            text = f"beyond depth {told.reach:.3g} rounding errors of the signals' means count"
+            told = replace(told, undefined=told.undefined or text)
         if not told.undefined:
             limit = told.complements(X, head)[above]
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}

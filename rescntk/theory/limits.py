@@ -212,9 +212,17 @@ def _dot_product(network: Network, gamma: float, kind: str, one_window: bool) ->
             why = "so are their kernels" if one_window else "no kernel is known for their limit"
             return found._replace(undefined=f"{note}, and {why}")
         p, q = _rate(network, gamma, not zero.all() or opposite == 0, len(cases) > 1)
-        onset = max(found.onset, _onset(network, gamma, opposite))
-        note = f"; {note}, where it is undefined and one layer is the limit"
-        return AtSignals(p / power, q / correction, onset, found.error, note)
+        # Rounding errors of the mean are left in F⁰: eps of the branch at most, up to this depth.
+        start, branch = (A.diagonal() for A in first_orders(X[zero], head, kind))
+        ratio = np.divide(branch, start, out=np.full(len(cases), np.inf), where=start > 0).min()
+        return AtSignals(
+            exponent=p / power,
+            correction=q / correction,
+            onset=max(found.onset, _onset(network, gamma, opposite)),
+            error=found.error,
+            reach=_depth_of(network.alpha**2 * _EPS * float(ratio), power),
+            note=f"; {note}, where it is undefined and one layer is the limit",
+        )
 
     return Prediction(
         limit,

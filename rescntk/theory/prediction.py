@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -26,6 +27,8 @@ class AtSignals(NamedTuple):
     """The least depth at which the law sets in."""
     error: float = 0.0
     """An error of the limit, which adds to the prediction's own."""
+    reach: float = math.inf
+    """The greatest depth at which rounding errors of the signals do not count."""
     note: str = ""
     """Words to add to `source`."""
     undefined: str = ""
@@ -63,6 +66,8 @@ class Prediction:
         Largest error of an entry of the limit.
     undefined : str, optional
         Why there is no limit. `at` says so where it depends on the signals.
+    reach : float, default infinity
+        The greatest depth at which float64 tells the limit.
     """
 
     limit: Kernel | float | np.ndarray | Callable[[np.ndarray, str], np.ndarray]
@@ -76,6 +81,7 @@ class Prediction:
     law_at: Callable[[np.ndarray, str], AtSignals] | None = None
     error: float = 0.0
     undefined: str = ""
+    reach: float = math.inf
 
     def __post_init__(self) -> None:
         if self.exponent is not None and check_constant(self.exponent, "exponent") == 0:
@@ -130,6 +136,7 @@ class Prediction:
             error=found.error + self.error,
             source=self.source + found.note,
             undefined=found.undefined or self.undefined,
+            reach=min(found.reach, self.reach),
             law_at=None,
         )
 

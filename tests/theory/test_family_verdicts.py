@@ -174,6 +174,7 @@ def test_predictions_that_are_undefined_say_why(rng):
     handed = limits.dot_product(family(1))
     for own, prediction, why in (
         (dilated, None, r"F⁰(x, x) is 0 for 4 of the signals, X[0] first, and no kernel is known"),
+        (families.resnet(8.0), None, "beyond depth "),  # Lα² = 1e-23 at depth 32
         (family, handed, "the predicted kernel of X[0] with itself is 0 up to rounding"),
     ):
         report = depth.check(own, X, head="gap", depths=powers(8), prediction=prediction)
