@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory import locality
-from ..theory.arguments import check_length
+from ..theory.arguments import check_length, check_points
 from ..theory.smoothness import Interpolation, magnitudes
-from ..validation import check_depth
-from .style import COLOURS, axes, finish, looks
+from ..validation import check_depth, check_flag
+from .style import COLOURS, axes, check_drawn, check_named, finish, looks
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -59,8 +59,10 @@ def receptive_fields(
     >>> from rescntk import literature, plots
     >>> ax = plots.receptive_fields({"CNN": literature.barzilai_cnn(8)}, 31)
     """
-    if not isinstance(networks, Mapping) or not networks:
-        raise ValueError(f"networks is {networks!r}, expected a mapping of names to what is drawn")
+    check_named(networks, "networks")
+    if n_timepoints is not None:
+        check_length(n_timepoints)
+    logarithmic, explain = check_flag(logarithmic, "logarithmic"), check_flag(explain, "explain")
     ax = axes(ax)
     top = 0.0
     for (name, field), colour, marker, line in looks(networks.items()):
@@ -108,6 +110,7 @@ def eigenvalue_decay(found: DecayExponents, ax: Any = None, title: str | None = 
     >>> found = spectrum.decay_exponents(literature.geifman_cnn(2), 2, 3, max_frequency=12)
     >>> ax = plots.eigenvalue_decay(found)
     """
+    check_drawn(found, "found", "a result of spectrum.decay_exponents", "decays", "network")
     ax = axes(ax)
     for decay, colour, marker, _ in looks(found):
         count = len(decay.pixels)
@@ -167,7 +170,8 @@ def kernel_shapes(shapes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_shapes({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    scaled = {label: values / values.max() for label, values in shapes.items()}
+    check_named(shapes, "shapes", "values on smoothness.grid")
+    scaled = {label: np.divide(values, np.max(values)) for label, values in shapes.items()}
     ax = _around(scaled, ax)
     ax.set(xlabel="angle between the arguments / π", ylabel="kernel / its largest value")
     finish(ax, 2)
@@ -193,8 +197,10 @@ def functions_on_circle(
     >>> angles, wave = smoothness.grid(6), smoothness.target(smoothness.grid())
     >>> ax = plots.functions_on_circle({"target": wave}, angles, smoothness.target(angles))
     """
+    check_named(functions, "functions", "values on smoothness.grid")
+    angles, targets = check_points(angles, targets)
     ax = _around(functions, ax)
-    turns = (np.asarray(angles) / np.pi + 1) % 2 - 1
+    turns = (angles / np.pi + 1) % 2 - 1
     ax.plot(turns, targets, "ko", markersize=5, label="given", zorder=5)
     ax.set(xlabel="angle / π", ylabel="value")
     finish(ax, 2)
@@ -230,6 +236,7 @@ def interpolations(
     >>> f = smoothness.interpolation(smoothness.gaussian_kernel, angles, y)
     >>> ax = plots.interpolations({"Gaussian": f}, angles, y, cutoff=14)
     """
+    check_named(found, "found", "interpolants")
     labelled = {}
     for name, interpolation in found.items():
         label = f"{name}: curvature {interpolation.curvature:.3g}"
@@ -265,7 +272,8 @@ def kernel_spectra(
     >>> from rescntk.theory import smoothness
     >>> ax = plots.kernel_spectra({"Gaussian": smoothness.kernel_shape(smoothness.gaussian_kernel)})
     """
-    last = check_depth(last, "last")
+    check_named(shapes, "shapes", "values on smoothness.grid")
+    last, absolute = check_depth(last, "last"), check_flag(absolute, "absolute")
     for label, values in shapes.items():
         if last > len(values) // 2:
             raise ValueError(

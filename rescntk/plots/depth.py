@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..theory.degeneracy import ffnet_limit, resnet_limit
-from .style import BLUE, COLOURS, MARKERS, SIZE, VERMILION, axes, figure, finish, looks, tidy
+from .style import (
+    AXES,
+    BLUE,
+    COLOURS,
+    MARKERS,
+    SIZE,
+    VERMILION,
+    axes,
+    check_drawn,
+    figure,
+    finish,
+    looks,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from ..theory.conditioning import Comparison
@@ -40,6 +53,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
     >>> X = multisphere.sample(20, 4, 8, rng=0)
     >>> ax = plots.condition_numbers(conditioning.compare(X, (1, 3, 10, 30)))
     """
+    check_drawn(comparison, "comparison", "a result of conditioning.compare", "column", "n_cases")
     ax = axes(ax)
     depth = comparison.column("depth")
     for name, label, colour, marker, edge in (
@@ -61,7 +75,7 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             ax.fill_between(depth, lower, upper, label="   up to upper bound", **band)
             ax.plot(depth, improved, "-.", color=colour, label="   improved upper bound")
         else:
-            ax.plot([], [], " ", color=colour, label="   no upper bound: ε ≥ 1 − b")
+            ax.plot([], [], " ", color=colour, label="   upper bound vacuous: ε ≥ 1 − b")
         if infinite.any():  # open markers at the upper edge, the ResCGPK's below the CGPK's
             places = np.full(infinite.sum(), edge)
             style = {"markerfacecolor": "none", "transform": ax.get_xaxis_transform()}
@@ -69,7 +83,8 @@ def condition_numbers(comparison: Comparison, ax: Any = None, title: str | None 
             ax.plot(depth[infinite], places, marker, color=colour, label=label, **style)
         deep = (depth >= 10) & (law >= 1)
         if deep.any():
-            ax.plot(depth[deep], law[deep], ":", color=colour, label="   asymptotic law")
+            label = "   asymptote: the leading term"
+            ax.plot(depth[deep], law[deep], ":", color=colour, label=label)
     if not np.isfinite(ax.dataLim.intervaly).all():
         ax.set_ylim(1, 10)  # identical signals: nothing is finite, and an axis needs some numbers
     ax.set(xscale="log", yscale="log", xlabel="depth (layers)", ylabel="condition number")
@@ -107,9 +122,14 @@ def kernels_over_depth(t: np.ndarray, kernels: KernelsOverDepth, axes: Any = Non
     >>> found = degeneracy.kernels_over_depth(X, x, depths=(1, 10))
     >>> axes = plots.kernels_over_depth(np.cos(angles), found)
     """
+    check_drawn(kernels, "kernels", "a result of degeneracy.kernels_over_depth", "ffnet", "resnet")
     if axes is None:
         size = (1.5 * SIZE[0], 1.5 * SIZE[1])
         axes = figure(size).subplots(2, 2, sharex=True, sharey="row")
+    if np.shape(axes) != (2, 2):
+        raise ValueError(f"axes is {axes!r}, expected an array (2, 2) of {AXES}")
+    for ax in np.ravel(axes):
+        check_drawn(ax, "axes", AXES, "transAxes")
     inside = np.linspace(-1, 1 - 1e-9, 400)
     order = np.argsort(t)
     t = np.asarray(t)[order]
@@ -157,6 +177,8 @@ def limit_distances(*reports: Report, ax: Any = None) -> Any:
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")
+    for report in reports:
+        check_drawn(report, "a report", "a result of depth.check", "findings", "law")
     ax = axes(ax, (SIZE[0], SIZE[1] + 0.35 * max(0, 2 * len(reports) - 4)))
     quantities, laws, dashes = set(), set(), cycle(_DASHES)
     for report, colour, marker in zip(reports, cycle(COLOURS), cycle(MARKERS)):
@@ -211,6 +233,8 @@ def limit_profiles(*profiles: Profile) -> Any:
     """
     if not profiles:
         raise ValueError("profiles is empty, expected at least one")
+    for curve in profiles:
+        check_drawn(curve, "a profile", "a result of depth.profile", "depths", "limit")
     columns = min(len(profiles), 2)
     rows = -(-len(profiles) // columns)
     picture = figure((3.4 * columns, 2.9 * rows + 0.5))

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .style import BLUE, VERMILION, axes, figure, tidy
+from ..validation import check_integer
+from .style import BLUE, VERMILION, axes, check_drawn, check_named, figure, tidy
 
 _MEASURED = ("weight", "error", "seconds", "penalty")
 """Columns that are no settings of a pass."""
@@ -74,6 +75,12 @@ def pass_weights(passes: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['filter size 9', 'filter size 3']
     """
+    check_named(passes, "passes", "columns: passes_ of a classifier or regressor")
+    for name in ("weight", "error"):
+        if name not in passes:
+            raise ValueError(
+                f"passes has no {name!r}, expected passes_ of a classifier or regressor"
+            )
     order = np.argsort(-passes["weight"], kind="stable")
     weights, errors = passes["weight"][order], passes["error"][order]
     names = [_name_of_pass(passes, row) for row in order]
@@ -125,10 +132,12 @@ def contributions(model: Any, X: Any, output: int | None = None) -> Any:
 
     if isinstance(getattr(model, "n_timepoints_", None), tuple):
         raise ValueError("X has images, expected signals: docs/guide/images.md draws images")
+    expected = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
+    check_drawn(model, "model", expected, "contributions")
+    if output is not None:
+        output = check_integer(output, "output")
     found, intercepts = model.contributions(X), model.intercept_
-    if output is not None and not (
-        isinstance(output, int) and -len(intercepts) <= output < len(intercepts)
-    ):
+    if output is not None and not -len(intercepts) <= output < len(intercepts):
         raise ValueError(f"output is {output!r}, expected an integer below {len(intercepts)}")
     names = getattr(model, "classes_", None)
     decisions = [shares.sum(axis=1) + intercepts for shares in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 from typing import Any
 
@@ -41,7 +41,23 @@ def tidy(ax: Any, axis: str = "both") -> None:
 
 def axes(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
     """Return the axes `ax`, or the axes of a new figure of a size in inches."""
-    return figure(size).subplots() if ax is None else ax
+    return figure(size).subplots() if ax is None else check_drawn(ax, "ax", AXES, "transAxes")
+
+
+AXES = "matplotlib Axes, or None for a new figure"
+
+
+def check_drawn(value: Any, name: str, expected: str, *attributes: str) -> Any:
+    """Return an argument that has the attributes of what is expected."""
+    if not all(hasattr(value, attribute) for attribute in attributes):
+        raise ValueError(f"{name} is {value!r}, expected {expected}")
+    return value
+
+
+def check_named(values: Any, name: str, expected: str = "what is drawn") -> None:
+    """Refuse what is no mapping of names to what is drawn, or an empty one."""
+    if not isinstance(values, Mapping) or not values:
+        raise ValueError(f"{name} is {values!r}, expected a mapping of names to {expected}")
 
 
 def figure(size: tuple[float, float]) -> Any:

@@ -116,10 +116,12 @@ class Decomposition:
         return found if y.ndim == 2 else found[..., 0]
 
     def learning_rate_bound(self) -> float:
-        r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, the bound of stable learning rates.
+        r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, a rate that is small enough.
 
         Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points: at
-        large width a rate below it trains to zero error. A numerically singular K is refused.
+        large width a rate of at most this trains to zero error. That is sufficient. With a constant
+        kernel gradient descent converges for all rates below :math:`2/\lambda_{\max}`, and for no
+        others. A numerically singular K is refused.
         """
         check_resolved(self.eigenvalues, self.eps)
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))

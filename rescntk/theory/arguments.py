@@ -24,6 +24,16 @@ def check_head(head: Any) -> str:
     return check_choice(head, "head", HEADS)
 
 
+def check_rng(rng: Any) -> np.random.Generator:
+    """Return a source of randomness, given as a Generator, a seed or None."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"rng is {rng!r}, expected a numpy Generator, an integer of at least 0, or None"
+        ) from None
+
+
 def check_cases(X: np.ndarray, least: int, reason: str) -> None:
     """Refuse fewer than `least` signals."""
     if len(X) < least:

@@ -18,7 +18,14 @@ from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
 from ..report_table import ReportTable
-from ..validation import check_batches, check_depth, check_depths, check_positive, check_symmetric
+from ..validation import (
+    check_batches,
+    check_constant,
+    check_depth,
+    check_depths,
+    check_positive,
+    check_symmetric,
+)
 from .arguments import check_cases, check_energies
 
 
@@ -32,7 +39,8 @@ class Bounds(NamedTuple):
     lower: float
     """1 + nb/(1−b), the condition number of B; 1 where b < 0 and the lemma is silent."""
     upper: float
-    """(1−b+nb+ε)/(1−b−ε), inf where ε ≥ 1−b; for b < 0, (1−b+ε)/(1−b+nb−ε)."""
+    """(1−b+nb+ε)/(1−b−ε); for b < 0, (1−b+ε)/(1−b+nb−ε). Where ε ≥ 1 − b, or for b < 0
+    ε ≥ 1 − b + nb, the bound is vacuous: inf, whatever the condition number."""
     upper_equal_rows: float
     """The improved bound of figure 3, at most `upper` (docs/theory/conditioning.md, section 3)."""
 
@@ -136,8 +144,9 @@ def asymptotic_complement(
     0.995
     """
     network = Network(depth, alpha=alpha, skip=skip)
+    layers = check_constant(network.depth, "depth")
     s = slowdown(network.alpha) if network.skip else 1.0
-    return 4.5 * math.pi**2 * s**2 / network.depth**2 / check_positive(pixels, "pixels")
+    return 4.5 * math.pi**2 * (s / layers) * (s / layers) / check_positive(pixels, "pixels")
 
 
 def asymptotic_condition_number(
@@ -145,7 +154,9 @@ def asymptotic_condition_number(
 ) -> float:
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
-    With one length it is n over the `asymptotic_complement`, and is approached from above.
+    With one length it is n over the `asymptotic_complement`, and is approached from above. It is
+    the leading term: the relative terms (3 log L + O(s))/L are left out, so that `Bounds.lower`,
+    which is proven, exceeds it (docs/theory/conditioning.md, section 4).
 
     Parameters
     ----------
@@ -164,17 +175,20 @@ def asymptotic_condition_number(
     4.0
     """
     n = check_depth(n, "n")
-    lengths = np.array([check_depth(d, "pixels") for d in np.atleast_1d(np.asarray(pixels))])
+    count, given = check_constant(n, "n"), np.atleast_1d(np.asarray(pixels))
+    lengths = np.array([check_constant(check_depth(d, "pixels"), "pixels") for d in given])
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
     delta = asymptotic_complement(depth, alpha, skip)
+    if delta == 0:  # deeper than 1e161 layers
+        return math.inf
     if (lengths == lengths[0]).all():
-        return float(n * lengths[0] / delta)
+        return count / (delta / float(lengths[0]))
     # The matrix is 1 − δ (1/dᵢ + 1/dⱼ)/2 off the diagonal. To leading order its eigenvalues are n,
     # and the eigenvalues of δ diag(1/dᵢ) on vectors of sum 0.
     centred = np.eye(n) - 1.0 / n
     eigenvalues = scipy.linalg.eigvalsh(centred @ (centred / lengths[:, None]))
-    return float(n / (delta * eigenvalues[1]))
+    return float(count / (delta * eigenvalues[1]))
 
 
 def slowdown(alpha: float) -> float:
@@ -207,6 +221,7 @@ class ComparisonRow(NamedTuple):
     cgpk_improved: float
     """The improved upper bound, `Bounds.upper_equal_rows`."""
     cgpk_asymptote: float
+    """The leading term only, below the lower bound (`asymptotic_condition_number`)."""
     rescgpk: float
     rescgpk_lower: float
     rescgpk_upper: float
@@ -233,7 +248,7 @@ class Comparison(ReportTable):
     head: str
 
     def __str__(self) -> str:
-        """Return the table as text, without upper bounds that are inf at every depth."""
+        """Return the table as text, without upper bounds that are vacuous at every depth."""
         sides = ("condition", "lower", "upper", "improved", "asymptote")
         header = ["depth", *sides, *sides, "ratio", "of lower", "limit"]
         silent = {k for k in (3, 4, 8, 9) if all(row[k] == math.inf for row in self.rows)}
@@ -245,7 +260,10 @@ class Comparison(ReportTable):
         head, *body = lines
         names = "", "CGPK", "ResCGPK", "CGPK / ResCGPK"
         top = " | ".join(map(str.center, names, map(len, head.split(" | "))))
-        body += ["left out: upper bounds, inf: entries differ too much (ε ≥ 1 − b)"] * bool(silent)
+        if silent:
+            body.append("left out: upper bounds that are vacuous at every depth: ε ≥ 1 − b")
+        if any(row[k] == math.inf for row in self.rows for k in {3, 4, 8, 9} - silent):
+            body.append("upper bound inf: vacuous, ε ≥ 1 − b")
         return "\n".join([top, head, "-" * len(head), *body])
 
 

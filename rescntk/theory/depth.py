@@ -18,10 +18,10 @@ from ..kernels import Kernel, gram
 from ..network import Network, check_one_dilation
 from ..validation import check_constant, check_depths, check_integer, check_signals
 from . import multisphere
-from .arguments import check_cases, check_energies, check_head, check_kind
+from .arguments import check_cases, check_energies, check_head, check_kind, check_rng
 from .extrapolation import LEAST_DEPTHS, root_mean_square
 from .families import Family, Networks
-from .limits import Prediction
+from .prediction import Prediction
 from .verdict import AGREES, CONTRADICTS, OPEN, TOLERANCE, VERDICTS, Report, Row, judge
 
 __all__ = [
@@ -110,6 +110,7 @@ def check(
     tolerance = check_constant(tolerance, "tolerance")
     check_kind(kind)
     check_head(head)
+    rng = check_rng(rng)
     networks = [_network(family, depth) for depth in ladder]
     known = family.predict(kind) if isinstance(family, Family) else None
     told = known if prediction is None else prediction
@@ -125,10 +126,14 @@ def check(
             log_power = law.log_power if told.exponent is None else told.log_power
             onset = max(told.onset, law.onset)
             told = replace(told, log_power=log_power, correction=law.correction, onset=onset)
-        limit = told.complements(X, head)[above]
+        if told.reach < ladder[-1]:
+            text = f"beyond depth {told.reach:.3g} rounding errors of the signals' means count"
+            told = replace(told, undefined=told.undefined or text)
+        if not told.undefined:
+            limit = told.complements(X, head)[above]
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}
     relu = networks[0].is_relu and networks[0].input_filter_size == 1
-    if engine == "auto" and on_sphere and relu and len(alike) == 1:
+    if engine == "auto" and on_sphere and relu and len(alike) == 1 and _keeps_digits(X, head):
         route = "complements on the multi-sphere"
         found = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
         roundings, absolute = _ROUNDINGS + np.sqrt(ladder), 0.0
@@ -228,7 +233,7 @@ def _network(family: Networks, depth: int) -> Network:
 
 
 def _signals(
-    X: np.ndarray | None, network: Network, prediction: Prediction | None, rng: Any
+    X: np.ndarray | None, network: Network, prediction: Prediction | None, rng: np.random.Generator
 ) -> tuple[np.ndarray, bool]:
     """Return the signals, given or drawn, and whether they are on the multi-sphere."""
     if X is None:
@@ -253,6 +258,14 @@ def _signals(
             f'"{prediction.source}" requires (multisphere.project makes it so)'
         )
     return X, on_sphere
+
+
+def _keeps_digits(X: np.ndarray, head: str) -> bool:
+    """Return whether GAP's mean over pixel pairs loses at most `_ROUNDINGS`, on the multi-sphere.
+
+    The signals' means decide, whose squared norm is GAP's F⁰(x, x): the least that a mean can be.
+    """
+    return head != "gap" or _ROUNDINGS * float((X.mean(axis=2) ** 2).mean(axis=1).min()) >= 1.0
 
 
 def _matrices(

@@ -167,10 +167,11 @@ def fit_limits(
     """Return p of the steps with its error, and the limits of the pairs with their errors."""
     places, rates, rate_noise = step_rates(depths, values, noise)
     p, error = fit_exponent(places, rates, rate_noise, corrections)
-    if rates[-1] <= rate_noise[-1]:  # nothing moves
+    still = rates[-1] <= rate_noise[-1]
+    if math.isinf(corrections.remaining) or not (still or p > STANDARD_ERRORS * error):
+        return (p, error), values[-1], np.full(values.shape[1], np.inf)  # steps may not fall
+    if still:
         return (p, error), values[-1], np.abs(values[-1] - values[-2]) + noise[-1]
-    if not p > STANDARD_ERRORS * error:  # the steps may not fall
-        return (p, error), values[-1], np.full(values.shape[1], np.inf)
     q = corrections.exponent
     limits, errors = extrapolate(depths, values, noise, (p, p, p + q, p + q))
     slow = p - error

@@ -34,6 +34,10 @@ class Family:
     network: Networks
     predict: Callable[[str], Prediction | None]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ValueError(f"name is {self.name!r}, expected a string")
+
     def __call__(self, depth: int) -> Network:
         return self.network(check_depth(depth))
 
@@ -82,6 +86,7 @@ def decaying(network: Network, gamma: float, name: str | None = None) -> Family:
     >>> rk.theory.families.decaying(rk.Network(1, alpha=2.0), gamma=1.0)(4).alpha
     0.5
     """
+    gamma = check_constant(gamma, "gamma")
     limits.decaying(network, gamma, "gpk")  # refuses what has no limit
     if gamma == 0:
         return fixed(network, name)

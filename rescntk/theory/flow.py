@@ -38,9 +38,7 @@ def complements(
     pooled = check_head(head) == "gap"
     X = check_signals(X, "X").astype(np.float64)
     n, channels, d = X.shape
-    if activation_of(network).homogeneous:  # normalized kernels do not see a factor
-        X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
-        X = X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
+    X = of_unit_energy(network, X)
     signals, window = X.transpose(1, 2, 0), network.input_filter
     scale = 1.0 / channels if network.input_scale is None else network.input_scale
     variances = circular_mean(scale * (signals**2).sum(axis=0), *window)  # (d, n_cases)
@@ -60,6 +58,14 @@ def complements(
     result = 1.0 - correlation(K, K.diagonal(), K.diagonal())
     np.fill_diagonal(result, 0.0)
     return result
+
+
+def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
+    """Return signals times factors that normalized kernels do not see: none for erf."""
+    if not activation_of(network).homogeneous:
+        return X
+    X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
+    return X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
 
 
 def _or_one(values: np.ndarray) -> np.ndarray:

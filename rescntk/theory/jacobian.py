@@ -72,7 +72,7 @@ def alpha_threshold(
     r"""Return the largest α for which B_ResNet ≤ B_MLP; negative where there is none.
 
     :math:`\alpha = (3^{1-1/L} C_\phi \sigma_w - 1) / (9 C_\phi \sigma_v \sigma_w)`: eq. 21 of Tirer
-    et al. 2022, solved for α.
+    et al. 2022, solved for α. Infinite, of either sign, where it is beyond float64.
 
     Parameters
     ----------
@@ -89,8 +89,13 @@ def alpha_threshold(
     """
     slope = _LARGEST_SLOPE[check_choice(activation, "activation", ACTIVATIONS)]
     v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
-    exponent = (1.0 - 1.0 / check_depth(depth)) * math.log(3.0) + math.log(slope * w)
-    return math.expm1(exponent) / (9.0 * slope * v * w)
+    largest = (1 - 1 / check_depth(depth)) * math.log(3.0)
+    exponent = largest + math.log(slope) + math.log(w)
+    if (
+        exponent > 0
+    ):  # 3^(1−1/L) − 1/(C_φ σ_w), without the cancellation, nor overflow for large σ_w
+        return -math.expm1(-exponent) * math.exp(largest) / 9.0 / v
+    return math.expm1(exponent) / slope / w / 9.0 / v
 
 
 def _bound(network: Network) -> tuple[float, float, int]:

@@ -7,17 +7,19 @@ For networks with α = a·depth^-γ:
 ========================  ==============================  =============================
 γ > ½, frozen readout     dot product, L^(1−2γ)           one layer, L^-min(2γ−1, 1)
 γ > ½                     dot product, L^(1−2γ)           dot product, L^(1−2γ)
+γ > ½, F⁰(x, x) = 0       one layer, L^-min(2γ−1, 1)      one layer, L^-min(2γ−1, 1)
 γ = ½                     flow to time 1, L^-1            flow to time 1, L^-1
 0 < γ < ½                 1, L^(4γ−2)                     ¼, L^(2γ−1)
 0 (α fixed) or no skips   1, (9π²/2) s² L^-2              ¼, (3/8) log(L) L^-1
 ========================  ==============================  =============================
+
+The dot product is F⁰. Signals of mean 0 have F⁰(x, x) = 0 with the head "gap". Between them and
+other signals the limit is 0, with the rate L^(½−γ).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -25,109 +27,15 @@ import numpy as np
 from ..activations import activation_of
 from ..kernels import Kernel
 from ..network import Network, check_network, check_one_dilation
-from ..validation import check_constant, check_positive, check_real, check_shape
+from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
 from .arguments import check_kind
 from .extrapolation import root_mean_square
+from .prediction import AtSignals, Prediction, unresolved
 
+__all__ = ["AtSignals", "Prediction", "decaying", "dot_product", "fixed", "two_layer"]
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    r"""A predicted limit and rate of a family of kernels.
-
-    Distances from the limit, in root mean square over pairs of signals, are predicted to be
-    :math:`C L^{-p} (\log L)^k`, asymptotically.
-
-    Parameters
-    ----------
-    limit : Kernel, float, ndarray (n, n), or callable
-        The normalized kernel at infinite depth, or its value for all pairs of different signals. A
-        callable takes signals and a head and returns *complements*, 1 − limit.
-    exponent, log_power : float, optional, and {0, 1}, default 0
-        p, positive, and k.
-    constant : float or callable, optional
-        C, or a function of signals and head that returns it.
-    source : str
-        Whose prediction it is, in a few words.
-    requires_multisphere : bool, default False
-        Whether signals must be on the multi-sphere.
-    correction : float, optional
-        q of the corrections to the law: the first has the relative size
-        :math:`(\text{onset}/L)^q`. The default is the fitted p, 1 at most.
-    onset : float, default 1
-        The depth at which the law sets in.
-    law_at : callable, optional
-        A function of signals and head that returns a factor of p, `onset` and `correction`.
-    error : float, default 0
-        Largest error of an entry of the limit.
-    """
-
-    limit: Kernel | float | np.ndarray | Callable[[np.ndarray, str], np.ndarray]
-    exponent: float | None = None
-    log_power: int = 0
-    constant: float | Callable[[np.ndarray, str], float | None] | None = None
-    source: str = "handed in"
-    requires_multisphere: bool = False
-    correction: float | None = None
-    onset: float = 1.0
-    law_at: Callable[[np.ndarray, str], tuple[float, float, float]] | None = None
-    error: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.exponent is not None and check_constant(self.exponent, "exponent") == 0:
-            raise ValueError("exponent is 0, expected a positive number, or None for no rate")
-        if self.log_power not in (0, 1):
-            raise ValueError(f"log_power is {self.log_power!r}, expected 0 or 1")
-        check_positive(self.onset, "onset")
-        check_constant(self.error, "error")
-        if self.correction is not None:
-            check_positive(self.correction, "correction")
-        if not (self.constant is None or callable(self.constant)):
-            check_constant(self.constant, "constant")
-        if callable(self.limit):
-            return
-        expected = "(n, n), a number, a Kernel or a function of signals and head"
-        values = check_real(self.limit, "limit", expected)
-        if isinstance(self.limit, bool) or (values.ndim == 0 and abs(values) > 1.0):
-            raise ValueError(f"limit is {self.limit!r}, expected a correlation from -1 to 1")
-
-    def complements(self, X: np.ndarray, head: str) -> np.ndarray:
-        """Return 1 − limit for all pairs of signals, (n, n), 0 on the diagonal."""
-        n = len(X)
-        if isinstance(self.limit, Kernel):
-            values = 1.0 - self.limit.replace(head=head, normalized=True)(X)
-        elif callable(self.limit):
-            values = np.array(self.limit(X, head), dtype=np.float64)
-        else:
-            values = 1.0 - np.array(self.limit, dtype=np.float64)
-            values = np.full((n, n), float(values)) if values.ndim == 0 else values
-        values = check_shape(values, "the predicted limit", (n, n))
-        np.fill_diagonal(values, 0.0)
-        if np.abs(values - values.T).max() > 1e-8:
-            raise ValueError("the predicted limit is not symmetric, expected a kernel matrix")
-        return values
-
-    def distance_constant(self, X: np.ndarray, head: str) -> float | None:
-        return self.constant(X, head) if callable(self.constant) else self.constant
-
-    def at(self, X: np.ndarray, head: str) -> Prediction:
-        """Return the prediction with p, `onset` and `correction` of these signals."""
-        if self.law_at is None:
-            return self
-        factor, onset, correction = self.law_at(X, head)
-        exponent = None if self.exponent is None else factor * self.exponent
-        return replace(self, exponent=exponent, onset=onset, correction=correction, law_at=None)
-
-    @property
-    def rate(self) -> str:
-        """The predicted rate in words, such as "log(L) L^-1"."""
-        if self.exponent is None:
-            return "unknown"
-        return ("log(L) " if self.log_power else "") + f"L^-{self.exponent:g}"
-
-    def power(self, depths: np.ndarray) -> np.ndarray:
-        """Return L^-p (log L)^k."""
-        return depths ** -(self.exponent or 0.0) * np.log(depths) ** self.log_power
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def dot_product(network: Network) -> Kernel:
@@ -197,12 +105,16 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     """
     check_network(network)
     check_kind(kind)
+    _check_branch(network)
+    return _degenerate(network, 0.0, kind)
+
+
+def _check_branch(network: Network) -> None:
     if network.branch_share == 0:
         raise ValueError(
             f"alpha, c_v, c_w are {network.alpha!r}, {network.c_v!r}, {network.c_w!r}, expected "
             f"positive numbers: without a residual branch depth changes nothing"
         )
-    return _degenerate(network, 0.0, kind)
 
 
 def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
@@ -230,8 +142,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     gamma = check_constant(gamma, "gamma")
     if not network.skip:
         raise ValueError("network has no skip connections, expected some: alpha is their weight")
-    if network.alpha == 0:
-        raise ValueError("alpha is 0, expected a positive factor of depth**-gamma")
+    _check_branch(network)
     if gamma == 0:
         return fixed(network, kind)
     if gamma < 0.5:
@@ -247,36 +158,96 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     one_window = network.filter_size == 1 or (network.input_filter_size, network.dilation) == (1, 1)
     if kind == "ntk" and network.parts.initial == 0:
         return _one_layer(network, gamma) if one_window else None
+    return _dot_product(network, gamma, kind, one_window)
 
-    def constant(X: np.ndarray, head: str) -> float:
+
+def _dot_product(network: Network, gamma: float, kind: str, one_window: bool) -> Prediction:
+    """Return the prediction for γ > ½ where F⁰ is part of the kernel.
+
+    With `one_window` a kernel is known for what the layers add, `two_layer`.
+    """
+    power, correction = 2.0 * gamma - 1.0, min(2.0 * gamma - 1.0, 1.0)
+
+    def first_orders(X: np.ndarray, head: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return F⁰, as the kernel has it, and the kernel that the layers add."""
+        X = flow.of_unit_energy(network, X)
         start, branch = (
             kernel.replace(head=head, normalized=False)(X)
             for kernel in (dot_product(network), two_layer(network, kind))
         )
-        if kind == "ntk":
-            start = start * network.parts.initial
+        return start * (network.parts.initial if kind == "ntk" else 1.0), branch
+
+    def limit(X: np.ndarray, head: str) -> np.ndarray:
+        K, zero = dot_product(network).replace(head=head)(X), _mean_errors(network, X, head) >= 1.0
+        if zero.any():
+            both = np.logical_and.outer(zero, zero)
+            K = np.where(both, two_layer(network, kind).replace(head=head)(X), K)
+            K[np.logical_xor.outer(zero, zero)] = 0.0
+        return 1.0 - K
+
+    def constant(X: np.ndarray, head: str) -> float | None:
+        if not one_window or (_mean_errors(network, X, head) >= 1.0).any():
+            return None
+        start, branch = first_orders(X, head, kind)
         own, growth = start.diagonal(), branch.diagonal() / start.diagonal()
         root = np.sqrt(np.multiply.outer(own, own))
         change = branch / root - 0.5 * start / root * np.add.outer(growth, growth)
         return network.alpha**2 * _over_pairs(change)
 
-    exponent = 2.0 * gamma - 1.0
-    correction = min(exponent, 1.0)
-
-    def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
-        # κ0 has a square root at u = −1: half the power.
-        root = kind == "ntk" and _to_opposite(network, X, head) == 0
-        onset = _depth_of(network.branch_gain, exponent)
-        return 1.0, onset, min(0.5 * exponent, correction) if root else correction
+    def law(X: np.ndarray, head: str) -> AtSignals:
+        errors = _mean_errors(network, X, head)
+        zero, gain = errors >= 1.0, network.branch_gain
+        if one_window and not zero.all():  # F⁰ leads once Lα² times this is below 1
+            start, branch = first_orders(X[~zero], head, "gpk")
+            gain = network.alpha**2 * float((branch.diagonal() / start.diagonal()).max())
+        found = AtSignals(onset=_depth_of(gain, power), error=2.0 * errors[~zero].max(initial=0.0))
+        opposite = _to_opposite(network, X, head) if kind == "ntk" else math.inf
+        if not zero.any():
+            # κ0 has a square root at u = −1: half the power.
+            factor = min(0.5 * power, correction) / correction if opposite == 0 else 1.0
+            return found._replace(correction=factor)
+        cases = np.flatnonzero(zero)
+        note = f"F⁰(x, x) is 0 for {len(cases)} of the signals, X[{cases[0]}] first"
+        if not one_window or len(unresolved(two_layer(network, kind).replace(head=head), X[zero])):
+            why = "so are their kernels" if one_window else "no kernel is known for their limit"
+            return found._replace(undefined=f"{note}, and {why}")
+        p, q = _rate(network, gamma, not zero.all() or opposite == 0, len(cases) > 1)
+        # Rounding errors of the mean are left in F⁰: eps of the branch at most, up to this depth.
+        start, branch = (A.diagonal() for A in first_orders(X[zero], head, kind))
+        ratio = np.divide(branch, start, out=np.full(len(cases), np.inf), where=start > 0).min()
+        return AtSignals(
+            exponent=p / power,
+            correction=q / correction,
+            onset=max(found.onset, _onset(network, gamma, opposite)),
+            error=found.error,
+            reach=_depth_of(network.alpha**2 * _EPS * float(ratio), power),
+            note=f"; {note}, where it is undefined and one layer is the limit",
+        )
 
     return Prediction(
-        dot_product(network),
-        exponent,
-        constant=constant if one_window else None,
+        limit,
+        power,
+        constant=constant,
         source="Barzilai et al., theorem 6.1: the dot product",
         correction=correction,
         law_at=law,
     )
+
+
+def _mean_errors(network: Network, X: np.ndarray, head: str) -> np.ndarray:
+    """Return the relative rounding errors of √F⁰(x, x), (n_cases,): at least 1 where it is 0.
+
+    GAP's F⁰(x, x) is the squared norm of a signal's mean, and a sum of d numbers errs by d·eps/2
+    times the sum of their absolute values. Two sums count: the user's, which took the mean away
+    from every pixel, and the one here. A mean that is smaller cannot be told from 0.
+    """
+    if head != "gap":  # a mean of squares
+        own = dot_product(network).replace(head=head).diag(X)
+        return np.where(own > 0, 0.0, np.inf)
+    largest = np.abs(X).max(axis=(1, 2), keepdims=True)
+    X = X / np.where(largest > 0, largest, 1.0)
+    size, total = np.abs(X).sum(axis=(1, 2)), np.abs(X.sum(axis=2)).sum(axis=1)
+    return X.shape[2] * _EPS * np.divide(size, total, out=np.full(len(X), np.inf), where=total > 0)
 
 
 def _depth_of(value: float, power: float) -> float:
@@ -291,22 +262,31 @@ def _to_opposite(network: Network, X: np.ndarray, head: str) -> float:
     return multisphere.closest(network, X, head)[1]
 
 
+def _rate(
+    network: Network, gamma: float, half: bool = False, first_layer: bool = True
+) -> tuple[float, float]:
+    """Return p and q of a distance whose parts fall like L^(1−2γ), or its root, and like 1/L."""
+    power = (gamma - 0.5) * (1.0 if half else 2.0)
+    # The first layer sees single pixels, all others windows: an error of O(1/L).
+    first = 1.0 if first_layer and network.filter_size > 1 else math.inf
+    apart = abs(power - first)  # of the two errors; where they are one power, there is none
+    return min(power, first), min(power, apart or 1.0, 1.0)
+
+
+def _onset(network: Network, gamma: float, opposite: float) -> float:
+    """Return where the law of one layer sets in for pixels of `_to_opposite`."""
+    # κ0 has a square root at u = −1, whose reach is Lα² = 1 + u. At 0 it is the law itself.
+    return _depth_of(network.branch_gain / min(opposite or 1.0, 1.0), 2.0 * gamma - 1.0)
+
+
 def _one_layer(network: Network, gamma: float) -> Prediction:
     """Return the prediction for a frozen readout and γ > ½."""
-    # The first layer sees single pixels, all others windows: an error of O(1/L).
-    first_layer = 1.0 if network.filter_size > 1 else math.inf
-    power = 2.0 * gamma - 1.0
-    exponent = min(power, first_layer)
-    apart = abs(power - first_layer)  # of the two errors; where they are one power, there is none
-    correction = min(power, apart or 1.0, 1.0)
+    exponent, correction = _rate(network, gamma)
 
-    def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
-        distance = _to_opposite(network, X, head)
-        if distance == 0:
-            root = min(gamma - 0.5, first_layer)
-            return root / exponent, _depth_of(network.branch_gain, power), min(root, correction)
-        # κ0 has a square root at u = −1, whose reach is Lα² = 1 + u.
-        return 1.0, _depth_of(network.branch_gain / min(distance, 1.0), power), correction
+    def law(X: np.ndarray, head: str) -> AtSignals:
+        opposite = _to_opposite(network, X, head)
+        p, q = _rate(network, gamma, opposite == 0)
+        return AtSignals(p / exponent, q / correction, _onset(network, gamma, opposite))
 
     def constant(X: np.ndarray, head: str) -> float | None:
         if X.shape[2] > 1:
@@ -355,11 +335,11 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
         low, high = (_where_different(network, X, head, complement + e) for e in margins)
         return rate * _over_pairs(high - low) / (margins[1] - margins[0])
 
-    def law(X: np.ndarray, head: str) -> tuple[float, float, float]:
+    def law(X: np.ndarray, head: str) -> AtSignals:
         # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
         layers = 3.0 * math.pi / math.sqrt(2.0 * multisphere.closest(network, X, head)[0])
         onset = max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0))
-        return 1.0, onset, correction
+        return AtSignals(onset=onset)
 
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
     correction = min(2.0 * gamma, growth) if gamma else 1.0

@@ -18,7 +18,7 @@ from ..engines.boxes import circular_mean
 from ..network import Network, check_network, check_one_dilation
 from ..progress import progress_bar
 from ..validation import check_batch, check_flag, check_integer, check_shape, check_signals
-from .arguments import Map, check_dot_products, check_head, check_kind
+from .arguments import Map, check_dot_products, check_head, check_kind, check_rng
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
 _SLACK = 2e-6
@@ -85,7 +85,7 @@ def sample(
     """
     sizes = {"n_cases": n_cases, "n_channels": n_channels, "n_timepoints": n_timepoints}
     shape = [check_integer(size, name, at_least=1) for name, size in sizes.items()]
-    return project(np.random.default_rng(rng).standard_normal(shape))
+    return project(check_rng(rng).standard_normal(shape))
 
 
 def dot_products(
@@ -203,6 +203,9 @@ def gram_complements(
     progress: bool = False,
 ) -> np.ndarray:
     """Return 1 − ``gram(..., normalized=True)`` of ReLU networks, with its digits at any depth.
+
+    Where GAP's mean over pixel pairs cancels, digits are lost that `gram` keeps: for signals whose
+    own mean is near 0, and small α.
 
     Parameters
     ----------
@@ -373,7 +376,7 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
         above[above < OPPOSITE] = 0.0
         for k, values in enumerate((mixed[mixed > 0], above)):
             least[k] = min(least[k], values.min(initial=np.inf))
-        return delta[None]
+        return np.zeros((1, *delta.shape))  # the matrix does not matter
 
     over_pairs(X, head, function)
     return float(least[0]), float(least[1])

@@ -181,7 +181,9 @@ def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    Smaller is smoother. Compare at equal sampling: with kinks it grows with the samples.
+    Smaller is smoother. A function with kinks, such as the interpolant of a tangent kernel, has no
+    curvature of its own: the number grows like the root of `n_samples`. State it with that number,
+    and compare at equal numbers only.
 
     Parameters
     ----------
@@ -305,6 +307,11 @@ class Interpolation(NamedTuple):
     curvature: float
     angles: np.ndarray
     targets: np.ndarray
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, which `curvature` depends on where the interpolant has kinks."""
+        return len(self.values)
 
     def gaussian_ratio(self, cutoff: ArrayLike = CUTOFF) -> float | np.ndarray:
         """Return μ, `gaussian_rkhs_ratio` of the interpolant up to a frequency."""

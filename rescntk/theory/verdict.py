@@ -15,7 +15,7 @@ import numpy as np
 from ..report_table import ReportTable
 from . import extrapolation
 from .extrapolation import UNKNOWN, Corrections, Estimate, estimate, root_mean_square
-from .limits import Prediction
+from .prediction import Prediction
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
 VERDICTS = {
@@ -125,6 +125,8 @@ class Report(ReportTable):
         """The findings, or why there are none, in words."""
         if self.prediction is None:
             return "nothing is predicted"
+        if self.prediction.undefined:
+            return f"the prediction is undefined: {self.prediction.undefined}"
         if self.prediction.onset >= self.rows[-1].depth:
             return f"the law sets in at depth {self.prediction.onset:.1e}, deeper than this ladder"
         return "\n".join(map(str, self.findings))
@@ -199,7 +201,7 @@ def judge(
         forgets = {AGREES: True, CONTRADICTS: False, OPEN: None}[told]
     distance = largest = law = np.full(len(L), np.nan)
     remainder, exponent, fitted_constant, findings = UNKNOWN, UNKNOWN, UNKNOWN, []
-    p = None if prediction is None else prediction.exponent
+    p = None if prediction is None or limit is None else prediction.exponent
     if prediction is not None and limit is not None:
         distances = values - limit
         distance, largest = root_mean_square(distances), np.abs(distances).max(axis=1)

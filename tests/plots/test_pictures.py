@@ -67,7 +67,7 @@ def test_condition_numbers():
         improved = drawn["improved upper bound" + colour].get_ydata()
         expected = table.column(name + "_improved")
         np.testing.assert_array_equal(improved, np.where(np.isfinite(expected), expected, np.nan))
-        law = drawn["asymptotic law" + colour].get_ydata()
+        law = drawn["asymptote: the leading term" + colour].get_ydata()
         assert (law == table.column(name + "_asymptote")[2:]).all()
     assert len(ax.collections) == 2  # a band for each, where the upper bound exists
     assert ax.get_xscale() == ax.get_yscale() == "log"
@@ -175,6 +175,48 @@ def test_nothing_to_draw():
             plots.receptive_fields(nothing, 5)
     with pytest.raises(ValueError, match="n_timepoints is None"):
         plots.receptive_fields({"one": rk.Network(1)})
+
+
+FOUND = conditioning.compare(multisphere.sample(3, 2, 3, rng=0), (1, 2))
+OVER_DEPTH = degeneracy.kernels_over_depth(smoothness.circle([0.0, 1.0]), depths=(1,))
+CNN = {"CNN": rk.Network(1)}
+
+
+@pytest.mark.parametrize(
+    ("draw", "says"),
+    [
+        (lambda: plots.condition_numbers(FOUND, 3), "^ax is 3, expected matplotlib Axes, or None"),
+        (lambda: plots.condition_numbers(3), "comparison is 3, expected a result of conditioning"),
+        (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
+        (lambda: plots.kernels_over_depth([1.0], OVER_DEPTH, axes=3), r"axes is 3, expected an a"),
+        (lambda: plots.kernels_over_depth([1.0], 3), "kernels is 3, expected a result of"),
+        (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
+        (lambda: plots.limit_profiles(3), "a profile is 3, expected a result of depth.profile"),
+        (lambda: plots.eigenvalue_decay([]), r"found is \[\], expected a result of spectrum.decay"),
+        (lambda: plots.receptive_fields(CNN, 5, logarithmic="no"), "logarithmic is 'no', expected"),
+        (lambda: plots.receptive_fields(CNN, 5, explain=1), "explain is 1, expected True or False"),
+        (
+            lambda: plots.receptive_fields({"CNN": locality.fields(rk.Network(1), 5)}, "many"),
+            "n_timepoints is 'many'",
+        ),
+        (lambda: plots.kernel_shapes({}), "shapes is {}, expected a mapping of names to values on"),
+        (lambda: plots.kernel_spectra(SHAPES, absolute="yes"), "absolute is 'yes', expected True"),
+        (lambda: plots.functions_on_circle(SHAPES, [0.0], [1.0, 2.0]), r"targets has shape \(2,\)"),
+        (
+            lambda: plots.interpolations({}, [0.0], [1.0]),
+            "found is {}, expected a mapping of names",
+        ),
+        (lambda: plots.pass_weights({"weight": np.ones(2)}), "passes has no 'error', expected pas"),
+        (lambda: plots.contributions(3, np.ones((1, 1, 4))), "model is 3, expected a fitted Resid"),
+        (
+            lambda: plots.contributions(rk.ResCNTK(2), np.ones((1, 1, 4))),
+            "^model is .*, expected a",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(draw, says):
+    with pytest.raises(ValueError, match=says):
+        draw()
 
 
 def test_pyplot_is_left_alone():

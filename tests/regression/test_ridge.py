@@ -301,12 +301,17 @@ def test_flow_begins_with_the_residual_and_ends_with_the_interpolant(rng):
 
 
 def test_the_bound_of_theorem_5(rng):
-    """Tirer et al. 2022: rates below 2/(λ_min + λ_max)."""
+    """Tirer et al. 2022: rates below 2/(λ_min + λ_max). Those up to 2/λ_max converge as well."""
     kernel = rk.Kernel(rk.literature.tirer_resnet(5, 0.1), "ntk", "trace")
     K = kernel(rng.standard_normal((8, 4, 1)))
     eigenvalues = np.linalg.eigvalsh(K)
     bound = regression.decompose(K).learning_rate_bound()
     assert abs(bound * (eigenvalues[0] + eigenvalues[-1]) / 2 - 1) <= 100 * EPS
+    for rate, converges in (
+        (0.5 * bound + 1 / eigenvalues[-1], True),
+        (2.1 / eigenvalues[-1], False),
+    ):
+        assert (rate > bound) and (np.abs(1 - rate * eigenvalues) < 1).all() == converges
 
 
 def test_signals_of_different_lengths(rng):

@@ -124,6 +124,16 @@ def test_the_asymptotic_law_of_gap(lengths, rng):
         conditioning.asymptotic_condition_number(4, depth, pixels=(2, 3, 4))
 
 
+def test_asymptotes_of_any_size():
+    law = conditioning.asymptotic_condition_number
+    assert law(10**30, 100) == pytest.approx(1e25 * law(10**5, 100), rel=4 * EPS)
+    assert law(5, 100, pixels=10**30) == pytest.approx(1e30 * law(5, 100), rel=4 * EPS)
+    assert law(5, 10**200) == np.inf and conditioning.asymptotic_complement(10**200) == 0
+    for arguments in ((10**400, 100), (5, 10**400)):
+        with pytest.raises(ValueError, match="^(n|depth) is 10+, expected a finite number"):
+            law(*arguments)
+
+
 def test_comparison(rng):
     """Theorem 6.2 on uniform signals, and a table that says what it should."""
     X = multisphere.sample(20, 6, 8, rng)
@@ -149,10 +159,15 @@ def test_comparison(rng):
     assert (np.diff(table.column("cgpk_lower")) > 0).all()
     deepest = table.rows[-1]
     assert deepest.rescgpk <= deepest.rescgpk_improved < deepest.rescgpk_upper < np.inf
-    text = str(table).splitlines()
+    for name in ("cgpk", "rescgpk"):  # the asymptote is the leading term, the bound is proven
+        assert (table.column(f"{name}_asymptote") < table.column(f"{name}_lower")).all()
+    *text, vacuous = str(table).splitlines()
+    assert vacuous == "upper bound inf: vacuous, ε ≥ 1 − b"
     assert text[1].count("improved") == 2
     assert len(text) == 3 + len(depths)
     assert len({len(line) for line in text[1:]}) == 1
+    shallow = str(conditioning.compare(X, (1,)))
+    assert shallow.endswith("left out: upper bounds that are vacuous at every depth: ε ≥ 1 − b")
     twice = conditioning.compare(X[[0, 1, 0]], (2,))
     assert twice.rows[0].cgpk == np.inf and np.isnan(twice.rows[0].ratio)
     assert "–" in str(twice)

@@ -88,6 +88,10 @@ def test_an_exponent_planted_in_a_family_s_prediction_counts():
         planted = dataclasses.replace(family.predict("ntk"), exponent=1.0 + error)
         assert depth.check(family, depths=SHORT, prediction=planted).verdict == depth.CONTRADICTS
         assert planted.at(Z, "trace").exponent == 0.5 * (1.0 + error)
+    for name, value in (("correction", 0.3), ("onset", 50.0)):  # so do these
+        planted = dataclasses.replace(family.predict("ntk"), **{name: value})
+        for X, factor in ((Z[[0, 2]], 1.0), (Z, 0.5 if name == "correction" else 1.0)):
+            assert getattr(planted.at(X, "trace"), name) == factor * value
 
 
 def test_gamma_six_tenths_and_gamma_one_half():
@@ -129,6 +133,63 @@ def test_wrong_limits_and_limits_without_a_rate():
     assert third.remainder.admits(0.05)
     log = depth.check(families.cnn(), X, prediction=limits.Prediction(0.25, 1.0), depths=SHORT)
     assert log.verdict != depth.AGREES  # log(L)/L is no power
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_where_the_dot_product_is_0_one_layer_is_the_limit(kind, rng):
+    """GAP and signals of mean 0: F⁰ = 0. Between them and others the limit is 0, like √(Lα²)."""
+    family, X = families.resnet(1.0), rng.standard_normal((4, 2, 5))
+    X -= X.mean(axis=2, keepdims=True)
+    mixed, near, first = X.copy(), X.copy(), X.copy()
+    mixed[:2] += rng.standard_normal((2, 2, 1))
+    near[:2] += 1e-3 * rng.standard_normal((2, 2, 1))
+    first[:, :, 0] *= [[1], [0], [0], [1]]
+    ball = multisphere.sample(4, 3, 2, rng)
+    ball = np.concatenate([ball, -ball], axis=2)
+    for head, Z, exponents in (
+        ("gap", X, (1.0,)),
+        ("gap", 1e-200 * X, (1.0,)),
+        ("gap", mixed, (0.5,)),
+        ("equivariant", first, (0.5,)),
+        ("gap", ball, (1.0, 0.5)),  # the NTK has opposite windows there
+    ):
+        report = depth.check(family, Z, kind=kind, head=head, depths=SHORT)
+        assert report.verdict != depth.CONTRADICTS and report.predicted_exponent in exponents
+        assert report.exponent.uncertainty <= 0.05
+        limit = 1 - report.prediction.complements(Z, head)
+        K = rk.Kernel(family(1000), kind, head, normalized=True)(Z)
+        assert np.abs(K - limit).max() <= 5 * 2000.0**-report.predicted_exponent
+        assert "F⁰(x, x) is 0 for" in str(report)
+    # A mean of 1e-3, or of rounding errors of what was there before, counts at greater depth.
+    away = X + np.array([[1e4], [1e5]])
+    for Z in (near, away - away.mean(axis=2, keepdims=True)):
+        report = depth.check(family, Z, kind=kind, head="gap", depths=SHORT)
+        assert report.verdict == depth.OPEN and "the law sets in at depth" in report.reason
+
+
+def test_predictions_that_are_undefined_say_why(rng):
+    X = rng.standard_normal((4, 2, 5))
+    X -= X.mean(axis=2, keepdims=True)
+    family, dilated = families.resnet(1.0), families.decaying(rk.Network(1, dilation=2), 1.0)
+    handed = limits.dot_product(family(1))
+    for own, prediction, why in (
+        (dilated, None, r"F⁰(x, x) is 0 for 4 of the signals, X[0] first, and no kernel is known"),
+        (families.resnet(8.0), None, "beyond depth "),  # Lα² = 1e-23 at depth 32
+        (family, handed, "the predicted kernel of X[0] with itself is 0 up to rounding"),
+    ):
+        report = depth.check(own, X, head="gap", depths=powers(8), prediction=prediction)
+        assert report.verdict == depth.OPEN and not report.findings
+        assert report.reason.startswith(f"the prediction is undefined: {why}")
+        assert np.isnan(report.law).all() and report.reason in str(report)
+
+
+@pytest.mark.parametrize("mean", [0.1, 0.01])
+def test_means_that_nearly_cancel_keep_their_digits(mean, rng):
+    """On the multi-sphere GAP's complements lose what its kernels keep: 1 − K̄ was off by 1e-7."""
+    ball = multisphere.sample(4, 3, 2, rng)
+    ball = np.concatenate([ball, -ball], axis=2) + mean * rng.standard_normal((4, 3, 1))
+    report = depth.check(families.resnet(4.0), multisphere.project(ball), head="gap", depths=SHORT)
+    assert report.verdict != depth.CONTRADICTS
 
 
 def test_families_without_a_prediction():

@@ -48,6 +48,12 @@ def test_threshold_for_any_variances(activation):
         at = jacobian.alpha_threshold(depth, sigma_v=v, sigma_w=w, activation=activation)
         network = literature.tirer_resnet(depth, at, v, w).replace(activation=activation)
         assert at > 0 and abs(jacobian.jacobian_bound_ratio(network) - 1) <= 20 * depth * EPS
+    # Beyond float64 it is infinite; 3^(1−1/L)/(9 σ_v) for σ_w → ∞ is not.
+    for v, w, sign in ((1e-320, 1.0, 1), (1.0, 1e-320, -1), (1e-320, 1e-320, -1)):
+        at = jacobian.alpha_threshold(5, sigma_v=v, sigma_w=w, activation=activation)
+        assert at == sign * np.inf
+    at = jacobian.alpha_threshold(5, sigma_w=1e308, activation=activation)
+    assert abs(at / (3**0.8 / 9) - 1) <= 8 * EPS
     # No α: the ResNet's bound is larger already without branches.
     assert jacobian.alpha_threshold(5, sigma_w=0.3) < 0
     assert jacobian.jacobian_bound_ratio(literature.tirer_resnet(5, 0.0, 1.0, 0.3)) > 1

@@ -124,7 +124,8 @@ def test_refusals():
     for make, says in (
         (lambda: limits.two_layer(rk.Network(1, input_filter_size=5)), r"_size are \(3, 5\), exp"),
         (lambda: limits.decaying(rk.Network(1, skip=False), 1.0, "ntk"), "no skip connections"),
-        (lambda: limits.decaying(rk.Network(1, alpha=0), 1.0, "ntk"), "alpha is 0"),
+        (lambda: limits.decaying(rk.Network(1, alpha=0), 1.0, "ntk"), "alpha, c_v, c_w are 0.0"),
+        (lambda: limits.decaying(rk.Network(1, c_v=0), 0.5, "gpk"), "c_v, c_w are 1.0, 0.0, 1.0"),
         (lambda: limits.fixed(rk.Network(1, c_v=0), "ntk"), "alpha, c_v, c_w are 1.0, 0.0, 1.0"),
         (lambda: limits.Prediction(0.5, exponent=-1), "exponent is -1"),
         (lambda: limits.Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),

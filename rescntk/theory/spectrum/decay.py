@@ -162,7 +162,8 @@ def singularity_exponent(
 ) -> float:
     """Return the exponent with which eigenvalues fall, from the kernel's singularities.
 
-    Asymptotically (``docs/theory/spectrum.md``). −inf if eigenvalues are 0: no window of the last
+    A conjecture, supported by computed eigenvalues (``docs/theory/spectrum.md``), about large
+    frequencies. −inf if eigenvalues are 0: no window of the last
     layer has all pixels.
 
     Parameters
