@@ -17,7 +17,8 @@ import pytest
 
 from rescntk import stored
 from rescntk.stored import jobs
-from rescntk.stored.folder import Folder, locked
+from rescntk.stored.files import locked
+from rescntk.stored.folder import Folder
 from tests.processes import run
 from tests.stored.cases import BLOCK, assert_same, compute, in_memory, signals
 

@@ -81,8 +81,8 @@ def test_damaged_chunks_are_found_and_computed_again(path, computed, monkeypatch
     computed.clear()
     read, hashed = [], []
     with monkeypatch.context() as patch:
-        intact, described = Folder._is_intact, folder.describe_signals
-        patch.setattr(Folder, "_is_intact", lambda s, b: (read.append(b[:2]), intact(s, b))[1])
+        intact, described = Folder.is_intact, folder.describe_signals
+        patch.setattr(Folder, "is_intact", lambda s, *b: (read.append(b[0][:2]), intact(s, *b))[1])
         patch.setattr(folder, "describe_signals", lambda X: (hashed.append(X), described(X))[1])
         assert_same(compute(path, X), in_memory(X))
     assert len(read) == 6 and len(hashed) == 1  # each block and the signals are read once
