@@ -95,14 +95,12 @@ def sealed(description: dict[str, Any]) -> dict[str, Any]:
     return rest | {HASH: hashlib.sha256(text.encode()).hexdigest()}
 
 
-def check_description(found: Any, **more: Callable[[Any, str], Any]) -> dict[str, Any]:
-    """Return a description that was read, or raise a ValueError: of its hash first, if it has one.
+def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) -> dict[str, Any]:
+    """Return a description that was read, or raise a ValueError that names the wrong part.
 
-    Parts that later networks have are added with their defaults. `more` has the checks of parts
-    beside those of `describe`: of value and name, they return the value.
+    A hash is compared first. Fields that the network lacks are added with their defaults. `more`
+    has the checks of parts besides those of `describe`, as `_CHECKS`.
     """
-    if not isinstance(found, dict):
-        raise ValueError(f"its description is a {type(found).__name__}, expected a mapping")
     if HASH in found and found[HASH] != (here := sealed(found)[HASH]):
         raise ValueError(f"its description was edited: {HASH} is {found[HASH]!r}, expected {here}")
     parts = {name: value for name, value in found.items() if name != HASH}
@@ -174,7 +172,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "X": _check_signals,
     "Z": lambda Z, name: Z if Z is None else _check_signals(Z, name),
 }
-"""The check of each part of a description, by value and name; it returns the value."""
+"""The check of each part of a description: a function of value and name, returns the value."""
 
 
 def differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:

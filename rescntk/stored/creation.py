@@ -52,7 +52,7 @@ def create(
         with suppress(OSError):
             if not path.exists():
                 old.rename(path)
-        if old.exists() and not isinstance(error, KeyboardInterrupt):
+        if old.exists() and isinstance(error, Exception):
             raise RuntimeError(f"{path} was not replaced, and is now {old}: {error}") from error
         raise
     synchronize_all(path.parent)
@@ -84,12 +84,10 @@ def remove(path: str | os.PathLike[str]) -> None:
 
 def _check_gram(path: Path) -> None:
     """Raise a ValueError if a folder is not a Gram, of any format, or has links in it."""
-    described = None
+    described: Any = ()
     with suppress(*UNREADABLE):
-        described = {"format", "recursion", "network", "X"} <= read_attributes(path)[
-            DESCRIPTION
-        ].keys()
-    if not described:
+        described = read_attributes(path)[DESCRIPTION].keys()
+    if not {"format", "recursion", "network", "X"} <= set(described):
         Folder(path)  # says what it is not
     for _ in walk(path):
         pass

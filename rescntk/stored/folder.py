@@ -34,14 +34,13 @@ _SIGNALS_PER_CHUNK = 256
 LAYOUT: Any = {"fill_value": float("nan"), "filters": None, "compressors": [Crc32cCodec()]}
 """NaN where nothing is written, checksums, no compression."""
 
-
 _LARGEST_BLOCK = 1 << 16
 """Most rows of a block: one chunk has 17 GB in float32, for any number of signals."""
 
-_MOST_BLOCKS = 1 << 24
+_MOST_BLOCKS = 1 << 22
 """Most blocks of a Gram. More make lists of blocks that fill the memory."""
 
-_SCRAP = re.compile(r"\.[0-9a-f]{32}\.partial")
+_SCRAP = re.compile(r"\.[0-9a-f]{32}\.partial$")
 """The end of the names under which Zarr writes files before it renames them."""
 
 
@@ -80,14 +79,15 @@ class Block(NamedTuple):
 class Folder:
     """A Zarr group with the arrays of the kinds, the signals, and the record.
 
-    All of it is checked, as it may come from elsewhere: the description, the arrays and, unless a
-    job has `looked` already, each file for being one. Nothing is written.
+    It may come from elsewhere: the description and the arrays are checked and, unless a job has
+    `looked` already, that there are no links. Nothing is written.
     """
 
     def __init__(self, path: Path, writable: bool = False, looked: bool = False) -> None:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist")
         self.path, self.record, place = path, path / "record" / "blocks.txt", path / "zarr.json"
+        self.intact: set[Block] = set()  # those that a product has checked
         try:
             self.description = _read_description(path)
             self.is_symmetric = self.description["Z"] is None
@@ -97,16 +97,13 @@ class Folder:
             os.close(open_file(self.record, os.O_RDONLY))
             place = path
             self.scraps = [] if looked else self._look()
-            mode: Any = "r+" if writable else "r"
-            self.group: Any = zarr.open_group(
-                path, mode=mode, zarr_format=3, use_consolidated=False
-            )
+            options: Any = {"zarr_format": 3, "use_consolidated": False}
+            self.group: Any = zarr.open_group(path, mode="r+" if writable else "r", **options)
             self.arrays: dict[str, Any] = {}
             for kind in self.description["kinds"]:
                 place = path / kind / "zarr.json"
                 self.arrays[kind] = self.group[kind]
                 self._check_array(self.arrays[kind], chunks)
-            self.intact: set[Block] = set()
         except UNREADABLE as error:
             if isinstance(error, PermissionError):
                 raise
@@ -132,7 +129,7 @@ class Folder:
                 expected = not inner or (inner[0] == "c" and len(inner) <= axes[name])
                 if is_folder != expected:
                     check_place(place, expected)
-            if _SCRAP.search(place):
+            if not is_folder and _SCRAP.search(place):
                 scraps.append(place)
         return scraps
 
@@ -143,11 +140,8 @@ class Folder:
         if not any(_is_made(array, (*chunks[:-1], w), self.description["dtype"]) for w in widths):
             raise ValueError("dtype, chunks or codecs are not those of the description")
         before = *self.shape[:-2], n, n if self.is_symmetric else self.shape[-1]
-        if (
-            array.shape != before
-            or n > self.shape[-2]
-            or (n < self.shape[-2] and not self.holds("X"))
-        ):
+        is_here = n == self.shape[-2] or (n < self.shape[-2] and self.holds("X"))
+        if array.shape != before or not is_here:
             raise ValueError(f"shape is {array.shape}, expected {self.shape} as in the description")
 
     def _signals_shape(self, name: str) -> tuple[tuple[int, ...], int]:
@@ -162,10 +156,10 @@ class Folder:
         array, (shape, axis) = self.group[name], self._signals_shape(name)
         is_long = array.shape[axis] >= shape[axis]  # an interrupted `append` may have made more
         others = [size[:axis] + size[axis + 1 :] for size in (array.shape, shape)]
-        is_small = all(np.less_equal(array.chunks, array.shape))
+        is_small = len(array.chunks) == len(shape) and all(np.less_equal(array.chunks, shape))
         is_whole = is_long and is_small and others[0] == others[1]
         if not (is_whole and _is_made(array, array.chunks, "float64")):
-            raise ValueError(f"{self.path / name} has not the signals of the description")
+            raise ValueError(f"{self.path / name} does not hold the signals of the description")
         n, *_, lengths = self.description[name]["shape"]
         start, stop, _ = rows.indices(n)
         if not isinstance(lengths, list):
@@ -183,7 +177,8 @@ class Folder:
 
     def seal(self, description: dict[str, Any]) -> None:
         """Write the description with its hash, on disk on return."""
-        self.keep(DESCRIPTION, sealed(description))
+        self.description = sealed(description)
+        self.keep(DESCRIPTION, self.description)
 
     def keep(self, attribute: str, value: dict[str, Any]) -> None:
         """Write an attribute of the group, on disk on return."""
@@ -296,7 +291,7 @@ class Folder:
         return True
 
     def grow(self, X_new: Batch, described: dict[str, Any]) -> None:
-        """Append signals; the description, which is changed last, makes them valid."""
+        """Append signals, which the description, changed after them, makes valid."""
         signals = self.group["X"]
         values, axis = _pixels(X_new)
         n, *_, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
@@ -305,6 +300,8 @@ class Folder:
         signals.append(values, axis=axis)
         synchronize_all(self.path / "X", *(self.path / "X").rglob("*"))
         self.seal(self.description | {"X": described})
+        self.shape, _ = layout(self.description)
+        self.resize()
 
 
 def check_block(block: Any, name: str = "block") -> int:
@@ -349,8 +346,9 @@ def read_attributes(path: Path) -> Any:
 def _read_description(path: Path) -> dict[str, Any]:
     """Return the checked description of a folder."""
     found = read_attributes(path)[DESCRIPTION]
-    if found["format"] != FORMAT:
-        raise ValueError(f"its format is {found['format']!r}")
+    version = found.get("format") if isinstance(found, dict) else None
+    if version != FORMAT:
+        raise ValueError(f"its format is {version!r}")
     return check_description(found, format=check_depth, block=check_block)
 
 
@@ -371,6 +369,7 @@ def checksum(block: Block, values: dict[str, np.ndarray]) -> int:
 
 
 def store_signals(group: Any, name: str, signals: Batch, **options: Any) -> None:
+    """Make the array of signals "X" or "Z" in a group."""
     values, axis = _pixels(signals)
     chunks = list(values.shape)
     part = min(_SIGNALS_PER_CHUNK, len(signals))

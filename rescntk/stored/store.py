@@ -233,9 +233,8 @@ class StoredGram:
     def labels(self) -> dict[str, list[Any]]:
         """The labels of the signals by "X" and "Z", as given to `label`; empty without any."""
         found = self._folder.group.attrs.get(LABELS, {})
-        if not isinstance(found, dict) or not all(
-            isinstance(each, list) for each in found.values()
-        ):
+        is_mapping = isinstance(found, dict)
+        if not is_mapping or not all(isinstance(values, list) for values in found.values()):
             raise ValueError(f"labels in {self.path} are {found!r}, expected a mapping to lists")
         return dict(found)
 
@@ -243,10 +242,11 @@ class StoredGram:
         """Keep labels beside the Gram: numbers or texts for "X" and "Z", one a signal."""
         if not isinstance(labels, Mapping):
             raise ValueError(f"labels is {labels!r}, expected a mapping, {{'X': [...]}}")
+        self._open(self.path)
         labels = {name: self._checked_labels(name, values) for name, values in labels.items()}
-        if labels != self.labels:
+        if labels != self._folder.group.attrs.get(LABELS, {}):
             with locked(self.path):
-                Folder(self.path, writable=True).keep(LABELS, labels)
+                self._writable().keep(LABELS, labels)
             self._open(self.path)
 
     def _checked_labels(self, name: str, values: Any) -> list[Any]:
@@ -258,8 +258,9 @@ class StoredGram:
         if array.shape[:1] != (count,):
             raise ValueError(f"labels has shape {array.shape} for {name}, expected ({count},)")
         if not all(isinstance(label, str) for label in array.ravel()):
-            check_real(values, f"labels of {name}", "or texts")
-        return cast(list[Any], np.asarray(values).tolist())
+            numbers = check_real(values, f"labels of {name}", "or texts")
+            array = numbers if (given := np.asarray(values)).dtype.kind == "f" else given
+        return cast(list[Any], array.tolist())
 
     def _seal(self) -> None:
         """Add the hash to a description of before, which has been compared with a whole call."""
@@ -268,9 +269,8 @@ class StoredGram:
                 Folder(self.path, writable=True).seal(self.description)
             self._open(self.path)
 
-    def _check_continues(self) -> None:
-        """Refuse a Gram of another version, and a description in which an edit would not show."""
-        jobs.check_version(self.path, self.description)
+    def _check_sealed(self) -> None:
+        """Refuse a description of before, in which an edit would not show."""
         if HASH not in self.description:
             raise ValueError(
                 f"{self.path} is by an earlier version, without a hash of its description: call "
@@ -316,7 +316,8 @@ class StoredGram:
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
         self._open(self.path)
-        self._check_continues()
+        self._check_sealed()
+        jobs.check_version(self.path, self.description)
         with locked(self.path):
             folder = self._writable()
             folder.check_signals({})
@@ -344,7 +345,7 @@ class StoredGram:
         Options and errors are as for `gram`.
         """
         self._open(self.path)
-        self._check_continues()
+        self._check_sealed()
         _check_begin(self.description, [], threads, client, progress)
         return self._resume({}, threads, client, progress)
 
@@ -415,11 +416,12 @@ class StoredMatrix:
         result = np.zeros((self.shape[0], *v.shape[1:]))
         for block in self._folder.blocks():
             rows, columns = self._folder.region(block)
-            if block not in self._folder.intact:
-                if not self._folder.is_intact(block, [block]):
-                    raise ValueError(f"block {block[:2]} of {self._folder.path} is lost: resume it")
-                self._folder.intact.add(block)
-            values = np.asarray(self._array[(*self._depth, rows, columns)], dtype=np.float64)
+            is_known = block in self._folder.intact or self._folder.is_intact(block, [block])
+            part = (*self._depth, rows, columns)
+            values: Any = np.asarray(self._array[part], np.float64) if is_known else np.nan
+            if np.isnan(values).any():
+                raise ValueError(f"block {block[:2]} of {self._folder.path} is lost: resume it")
+            self._folder.intact.add(block)
             result[rows] += values @ v[columns]
             if self._folder.is_symmetric and block.row != block.column:
                 result[columns] += values.T @ v[rows]

@@ -209,7 +209,7 @@ def test_every_edit_of_the_description_is_refused(tmp_path, lists):
             # With a new hash, too, there are no bare errors, and no other network is read.
             write(path, sealed(found))
             opened, message = attempt(path)
-            assert "KeyError" not in message or "'format'" in message
+            assert "KeyError" not in message
             if opened is not None:
                 assert opened.network == Network(**found["network"]) and opened.shape == K.shape
     assert count > 300
@@ -318,6 +318,9 @@ def test_exchanged_chunks_are_not_multiplied(tmp_path):
                 with pytest.raises(ValueError, match=r"block .* is lost: resume it"):
                     opened.matrix("ntk") @ v
         assert (opened.matrix("ntk") @ v).tobytes() == before.tobytes()
+    (chunks / "0" / "1").unlink()
+    with pytest.raises(ValueError, match=r"block \(0, 1\) .* is lost: resume it"):
+        opened.matrix("ntk") @ v
 
 
 def test_labels(tmp_path):
@@ -382,8 +385,8 @@ def test_large_blocks(tmp_path, monkeypatch):
     assert_same(
         stored.open(path).append(signals(1), progress=False), in_memory([*X, *signals(1)], Z)
     )
-    with pytest.raises(ValueError, match="block is 1, which cuts 4097 × 4097 values into"):
-        compute(tmp_path / "many.zarr", np.ones((4097, 1, 1)), block=1)
+    with pytest.raises(ValueError, match="block is 1, which cuts 2049 × 2049 values into"):
+        compute(tmp_path / "many.zarr", np.ones((2049, 1, 1)), block=1)
     monkeypatch.setattr(validation, "_ALWAYS_FREE", 0)
     monkeypatch.setattr(validation, "free_bytes", lambda: 8 * BLOCK * BLOCK - 1)
     K = compute(tmp_path / "narrow.zarr", X, Z)  # a third of the memory
@@ -402,15 +405,17 @@ def test_a_replacement_that_fails(tmp_path, monkeypatch):
     compute(path, X)
     before = contents(path)
 
-    def fails(one, other):
-        if ".new." in str(one):
-            raise OSError(5, "Input/output error")
-        rename(one, other)
+    for error in (KeyboardInterrupt(), OSError(5, "Input/output error")):
 
-    monkeypatch.setattr(os, "rename", fails)
-    with pytest.raises(OSError, match="Input/output error"):
-        compute(path, X[:3], overwrite=True)
-    assert contents(path) == before and list(tmp_path.iterdir()) == [path]
+        def fails(one, other, error=error):
+            if ".new." in str(one):
+                raise error
+            rename(one, other)
+
+        monkeypatch.setattr(os, "rename", fails)
+        with pytest.raises(type(error)):
+            compute(path, X[:3], overwrite=True)
+        assert contents(path) == before and list(tmp_path.iterdir()) == [path]
     with monkeypatch.context() as patch:
         back = type(path).rename
         patch.setattr(

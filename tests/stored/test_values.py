@@ -163,6 +163,10 @@ def test_another_version_is_refused(path, monkeypatch):
         patch.setattr(jobs, "RECURSION", 99)
         with pytest.raises(ValueError, match="rescntk here is .*99.*expected"):
             compute(path, signals(5))
+        before = (path / "zarr.json").read_bytes()
+        with pytest.raises(ValueError, match="rescntk here is .*99.*expected"):
+            stored.open(path).append(signals(1))
+        assert (path / "zarr.json").read_bytes() == before
     monkeypatch.setattr("rescntk.kernels.description.RECURSION", 99)
     with pytest.raises(ValueError, match=f"recursion is {jobs.RECURSION} there, 99 here"):
         compute(path, signals(5))
@@ -273,6 +277,7 @@ def test_appends_that_are_interrupted(path, monkeypatch):
     K = compute(path, X[: BLOCK + 3])
     with monkeypatch.context() as patch:
         patch.setattr("rescntk.stored.StoredGram.resume", lambda self, **options: self)
+        patch.setattr(Folder, "resize", lambda self: None)
         K.append(X[BLOCK + 3 : -7])
         stored.open(path).append(X[-7:])  # before the first is finished
     K = stored.open(path)
