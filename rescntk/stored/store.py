@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -182,6 +182,24 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     return StoredGram(Path(path).resolve())
 
 
+def check_labels(labels: Any, counts: dict[str, int]) -> dict[str, list[Any]]:
+    """Return labels by "X" and "Z" as JSON has them: finite numbers or texts, one a signal."""
+    if not isinstance(labels, Mapping):
+        raise ValueError(f"labels is {labels!r}, expected a mapping, {{'X': [...]}}")
+    found = {}
+    for name, values in labels.items():
+        count = counts[check_choice(name, "labels", counts)]
+        check_unmasked(values, f"labels of {name}", "or texts")
+        array = np.asarray(values, dtype=object)
+        if array.shape[:1] != (count,):
+            raise ValueError(f"labels has shape {array.shape} for {name}, expected ({count},)")
+        if not all(isinstance(label, str) for label in array.ravel()):
+            numbers = check_real(values, f"labels of {name}", "or texts")
+            array = numbers if (given := np.asarray(values)).dtype.kind == "f" else given
+        found[name] = array.tolist()
+    return found
+
+
 class StoredGram:
     """A Gram on disk; made by `gram` and `open`.
 
@@ -240,27 +258,13 @@ class StoredGram:
 
     def label(self, labels: Mapping[str, Any]) -> None:
         """Keep labels beside the Gram: numbers or texts for "X" and "Z", one a signal."""
-        if not isinstance(labels, Mapping):
-            raise ValueError(f"labels is {labels!r}, expected a mapping, {{'X': [...]}}")
         self._open(self.path)
-        labels = {name: self._checked_labels(name, values) for name, values in labels.items()}
+        described = {name: self.description[name] or {"shape": [0]} for name in ("X", "Z")}
+        labels = check_labels(labels, {name: each["shape"][0] for name, each in described.items()})
         if labels != self._folder.group.attrs.get(LABELS, {}):
             with locked(self.path):
                 self._writable().keep(LABELS, labels)
             self._open(self.path)
-
-    def _checked_labels(self, name: str, values: Any) -> list[Any]:
-        """Return labels of "X" or "Z" as JSON has them: finite numbers, or texts."""
-        described = self.description.get(check_choice(name, "labels", ("X", "Z")))
-        count = 0 if described is None else described["shape"][0]
-        check_unmasked(values, f"labels of {name}", "or texts")
-        array = np.asarray(values, dtype=object)
-        if array.shape[:1] != (count,):
-            raise ValueError(f"labels has shape {array.shape} for {name}, expected ({count},)")
-        if not all(isinstance(label, str) for label in array.ravel()):
-            numbers = check_real(values, f"labels of {name}", "or texts")
-            array = numbers if (given := np.asarray(values)).dtype.kind == "f" else given
-        return cast(list[Any], array.tolist())
 
     def _seal(self) -> None:
         """Add the hash to a description of before, which has been compared with a whole call."""
