@@ -36,7 +36,7 @@ OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
 """Arguments of `gram` that a description has under their names."""
 
 HASH = "sha256"
-"""Key of a description's own hash, which `sealed` adds. Descriptions of before have none."""
+"""Key of a description's own hash, which `sealed` adds. Older descriptions have none."""
 
 
 def describe(

@@ -116,9 +116,9 @@ def locked(folder: Path) -> Iterator[None]:
             holder = json.load(file)
             other_host, pid = holder["host"], holder["pid"]
         if not is_free or other_host not in (None, host):
+            holder = f"process {pid} on {other_host}" if other_host else "another process"
             raise RuntimeError(
-                f"{folder} is being computed by process {pid} on {other_host}; "
-                f"if no such job runs, delete {path}"
+                f"{folder} is being computed by {holder}; if no such job runs, delete {path}"
             )
         if not (path.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(path))):
             raise RuntimeError(f"{folder} was deleted or replaced by another job")

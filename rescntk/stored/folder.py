@@ -79,11 +79,11 @@ class Block(NamedTuple):
 class Folder:
     """A Zarr group with the arrays of the kinds, the signals, and the record.
 
-    It may come from elsewhere: the description and the arrays are checked and, unless a job has
-    `looked` already, that there are no links. Nothing is written.
+    It may come from elsewhere: the description, the arrays and, unless `links_checked`, the kinds
+    of all files are checked. Nothing is written.
     """
 
-    def __init__(self, path: Path, writable: bool = False, looked: bool = False) -> None:
+    def __init__(self, path: Path, writable: bool = False, links_checked: bool = False) -> None:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist")
         self.path, self.record, place = path, path / "record" / "blocks.txt", path / "zarr.json"
@@ -96,7 +96,7 @@ class Folder:
             place = self.record
             os.close(open_file(self.record, os.O_RDONLY))
             place = path
-            self.scraps = [] if looked else self._look()
+            self.scraps = [] if links_checked else self._look()
             options: Any = {"zarr_format": 3, "use_consolidated": False}
             self.group: Any = zarr.open_group(path, mode="r+" if writable else "r", **options)
             self.arrays: dict[str, Any] = {}
@@ -135,7 +135,7 @@ class Folder:
 
     def _check_array(self, array: Any, chunks: tuple[int, ...]) -> None:
         """Raise a ValueError if an array of kernels is not as `create` makes it."""
-        # Rectangles of before have square chunks. An interrupted `append` leaves fewer rows.
+        # Older rectangles have square chunks. An interrupted `append` leaves fewer rows.
         widths, n = {chunks[-1], self.block_size}, array.shape[-2]
         if not any(_is_made(array, (*chunks[:-1], w), self.description["dtype"]) for w in widths):
             raise ValueError("dtype, chunks or codecs are not those of the description")

@@ -19,7 +19,7 @@ _AHEAD = 2
 
 def compute_block(path: Path, block: Block, threads: int | None) -> tuple[int, ...]:
     """Compute the missing values of a block, and write its chunks, on disk on return."""
-    folder = Folder(path, writable=True, looked=True)
+    folder = Folder(path, writable=True, links_checked=True)
     description = folder.description
     check_version(path, description)
     is_diagonal = folder.is_symmetric and block.row == block.column

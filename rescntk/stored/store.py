@@ -171,7 +171,8 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     Parameters
     ----------
     path : path
-        Without a Gram there, a FileNotFoundError or a ValueError is raised.
+        Without a Gram there, a FileNotFoundError or a ValueError is raised; the latter also if
+        its description was edited, or if there are links in the folder.
 
     Examples
     --------
@@ -210,7 +211,8 @@ class StoredGram:
     ----------
     path : Path
     description : dict
-        The computation: network, head, dtype, versions, shapes and checksums of the signals.
+        The computation: network, head, dtype, versions, shapes and checksums of the signals; and
+        a hash of all that, which a Gram of an earlier version does not have.
     shape : tuple of int
         The shape of each array: (n, m) or (n_depths, n, m).
     """
@@ -267,14 +269,14 @@ class StoredGram:
             self._open(self.path)
 
     def _seal(self) -> None:
-        """Add the hash to a description of before, which has been compared with a whole call."""
+        """Add the hash to an older description, which has been compared with a whole call."""
         if HASH not in self.description:
-            with suppress(OSError), locked(self.path):  # else it can be read only
+            with suppress(OSError), locked(self.path):  # if it cannot be written, it can be read
                 Folder(self.path, writable=True).seal(self.description)
             self._open(self.path)
 
     def _check_sealed(self) -> None:
-        """Refuse a description of before, in which an edit would not show."""
+        """Refuse an older description, without a hash: an edit would not show."""
         if HASH not in self.description:
             raise ValueError(
                 f"{self.path} is by an earlier version, without a hash of its description: call "
@@ -316,7 +318,8 @@ class StoredGram:
         A symmetric Gram gets new columns, too. After an interruption the signals are there, and
         `resume` goes on. Labels stay; `label` takes the labels of all signals. X_new is an array
         (k_cases, n_channels, n_timepoints), or of images, or a list, if X is stored as a list of
-        different lengths. Options and errors are as for `gram`.
+        different lengths. A Gram of an earlier version, without a hash of its description, is
+        refused: `gram` adds the hash. Options and errors are as for `gram`.
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
         self._open(self.path)

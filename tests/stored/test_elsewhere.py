@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 
-import distributed
 import numpy as np
 import pytest
 
@@ -319,57 +318,6 @@ def test_exchanged_chunks_are_not_multiplied(tmp_path):
     (chunks / "0" / "1").unlink()
     with pytest.raises(ValueError, match=r"block \(0, 1\) .* is lost: resume it"):
         opened.matrix("ntk") @ v
-
-
-def test_labels(tmp_path):
-    path = tmp_path / "K.zarr"
-    K = compute(path, signals(2))
-    before = (path / "zarr.json").read_bytes()
-    for labels, message in (
-        ({"X": [1.0, np.nan]}, "labels of X of shape .* contains NaN"),
-        ({"X": ["a", np.nan]}, "labels of X has dtype .* or texts"),
-        ({"X": [None, 1]}, "labels of X has dtype object"),
-        ({"X": [1j, 1]}, "labels of X has dtype complex"),
-        ({"X": np.array(["2020-01-01"] * 2, "datetime64[D]")}, "labels of X has dtype datetime"),
-        ({"X": [[1], [1, 2]]}, "labels of X has dtype object|labels of X is not a rectangular"),
-        ({"X": np.ma.masked_array([1, 2], [True, False])}, "labels of X is a masked array"),
-        ({"X": 1}, r"labels has shape \(\) for X"),
-        ({1: [1, 2]}, "labels is 1, expected one of 'X', 'Z'"),
-        ([1, 2], r"labels is \[1, 2\], expected a mapping"),
-        ("ab", "labels is 'ab', expected a mapping"),
-        (None, "labels is None, expected a mapping"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            K.label(labels)
-    assert (path / "zarr.json").read_bytes() == before
-    for values in (["a", "b"], [1, 2], [True, False], [[1.5, 2.0], [3.0, 4.0]]):
-        K.label({"X": np.array(values)})
-        assert stored.open(path).labels == {"X": values}
-    for odd in ([], "a", {"X": 3}, None):
-        whole = json.loads(before)
-        whole["attributes"]["labels"] = odd
-        (path / "zarr.json").write_text(json.dumps(whole))
-        with pytest.raises(ValueError, match="labels in .*K.zarr are .*expected a mapping"):
-            _ = stored.open(path).labels
-
-
-def test_clients_are_checked_first(tmp_path):
-    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as closed:
-        pass
-    K = compute(tmp_path / "K.zarr", signals(3))
-    for client, message in (
-        ("tcp://127.0.0.1:1", "client is 'tcp://127.0.0.1:1', expected a dask.distributed.Client"),
-        (4, "client is 4, expected a dask"),
-        (closed, "client is closed, expected a running"),
-    ):
-        for call in (
-            lambda client: compute(tmp_path / "new.zarr", signals(3), client=client),
-            lambda client: K.append(signals(1), client=client),
-            lambda client: K.resume(client=client),
-        ):
-            with pytest.raises(ValueError, match=message):
-                call(client)
-    assert not (tmp_path / "new.zarr").exists() and K.shape == stored.open(K.path).shape
 
 
 def test_large_blocks(tmp_path, monkeypatch):

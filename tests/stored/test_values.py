@@ -345,6 +345,37 @@ def test_products_of_one_kind_and_depth(path, rng):
         stored.open(path).matrix("gpk", 3) @ v
 
 
+def test_labels(path):
+    K = compute(path, signals(2))
+    before = (path / "zarr.json").read_bytes()
+    for labels, message in (
+        ({"X": [1.0, np.nan]}, "labels of X of shape .* contains NaN"),
+        ({"X": ["a", np.nan]}, "labels of X has dtype .* or texts"),
+        ({"X": [None, 1]}, "labels of X has dtype object"),
+        ({"X": [1j, 1]}, "labels of X has dtype complex"),
+        ({"X": np.array(["2020-01-01"] * 2, "datetime64[D]")}, "labels of X has dtype datetime"),
+        ({"X": [[1], [1, 2]]}, "labels of X has dtype object|labels of X is not a rectangular"),
+        ({"X": np.ma.masked_array([1, 2], [True, False])}, "labels of X is a masked array"),
+        ({"X": 1}, r"labels has shape \(\) for X"),
+        ({1: [1, 2]}, "labels is 1, expected one of 'X', 'Z'"),
+        ([1, 2], r"labels is \[1, 2\], expected a mapping"),
+        ("ab", "labels is 'ab', expected a mapping"),
+        (None, "labels is None, expected a mapping"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            K.label(labels)
+    assert (path / "zarr.json").read_bytes() == before
+    for values in (["a", "b"], [1, 2], [True, False], [[1.5, 2.0], [3.0, 4.0]]):
+        K.label({"X": np.array(values)})
+        assert stored.open(path).labels == {"X": values}
+    for odd in ([], "a", {"X": 3}, None):
+        whole = json.loads(before)
+        whole["attributes"]["labels"] = odd
+        (path / "zarr.json").write_text(json.dumps(whole))
+        with pytest.raises(ValueError, match="labels in .*K.zarr are .*expected a mapping"):
+            _ = stored.open(path).labels
+
+
 def test_threads_and_workers_share_the_cores():
     workers = {"tcp://10.0.0.1:1": 2, "tcp://10.0.0.1:2": 1, "tcp://[::1]:3": 4}
     for worker, cores, threads, expected in (
