@@ -290,8 +290,7 @@ def gram(options: Namespace) -> None:
         "engine": options.engine,
     }
     if suffix == ".zarr":
-        K = _store(options, call)
-        K.label(K.labels | labels)
+        K = _store(options, call, labels)
     else:
         matrices: Any = kernels.gram(**call, progress=True)
         K, parameters = matrices[0], describe(**call, depths=None) | {"labels": labels}
@@ -399,10 +398,12 @@ def _check_output(options: Namespace) -> None:
         raise ValueError(f"output is {output}, which holds one kind: both go into .npz or .zarr")
 
 
-def _store(options: Namespace, call: dict[str, Any]) -> Any:
-    """Return a Gram of `rescntk.stored`, computed or completed."""
+def _store(options: Namespace, call: dict[str, Any], labels: dict[str, Any]) -> Any:
+    """Return a Gram of `rescntk.stored`, computed or completed, with labels."""
     from . import stored
 
+    counts = {name: 0 if call[name] is None else len(call[name]) for name in ("X", "Z")}
+    stored.store.check_labels(labels, counts)  # before the work
     block = 1024 if options.block is None else check_depth(options.block, "block")
     if options.workers is not None and options.scheduler is not None:
         raise ValueError("both --workers and --scheduler are given, expected one of them")
@@ -425,7 +426,9 @@ def _store(options: Namespace, call: dict[str, Any]) -> Any:
 
             client = stack.enter_context(Client(host, timeout=30))
         call |= {"block": block, "client": client, "overwrite": options.overwrite}
-        return stored.gram(options.output, **call)
+        K = stored.gram(options.output, **call)
+    K.label(K.labels | labels)
+    return K
 
 
 if __name__ == "__main__":

@@ -98,6 +98,14 @@ def test_labels_of_ts_files_are_kept(folder):
         K.label({"Y": []})
 
 
+def test_labels_that_cannot_be_kept_are_refused_before_the_work(folder, stored, capsys):
+    rows = ["@problemName small", "@timestamps false", "@univariate true", "@targetlabel true"]
+    (folder / "small.ts").write_text("\n".join([*rows, "@data", "1.0,2.0:0.5", "0.0,1.0:NaN"]))
+    assert run("small.ts", "-o", "K.zarr") == 2
+    assert "labels of X of shape (2,) contains NaN" in said(capsys)
+    assert not (folder / "K.zarr").exists()
+
+
 def test_nothing_is_overwritten_unasked(folder, monkeypatch, capsys):
     (folder / "K.json").write_text("mine")
     assert run("X.npy", "-o", "K.npy") == 2

@@ -23,7 +23,7 @@ from ..validation import check_choice
 from .geometry import longest_reach, receptive_reach
 from .protocol import Engine, Request, ScaledKernel
 
-__all__ = ["Engine", "Request", "ScaledKernel", "available", "choose"]
+__all__ = ["NAMES", "Engine", "Request", "ScaledKernel", "available", "choose"]
 
 _ANNOUNCE_AFTER = 1.0
 """Seconds after which the compilation of an engine is announced.
@@ -128,6 +128,9 @@ _ENGINES = {
     "cuda": _Entry("cuda.engine", _cuda_is_missing, _cuda_refuses),
 }
 
+NAMES = tuple(_ENGINES)
+"""The names of all engines."""
+
 
 def available() -> dict[str, bool | str]:
     """Return each engine's name with True, or with the reason why it cannot serve here.
@@ -178,7 +181,7 @@ def choose(
     >>> engines.choose("reference", request, np.zeros((1, 1, 4))).__name__
     'rescntk.engines.reference'
     """
-    check_choice(name, "engine", ["auto", *_ENGINES])
+    check_choice(name, "engine", ["auto", *NAMES])
 
     def reason(engine: str) -> str | None:
         entry = _ENGINES[engine]

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import asdict
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._version import __version__
 from ..arrays import Batch, SignalList
+from ..engines import NAMES
 from ..network import Network
-from ..validation import HEADS, check_batches, check_choice, check_flag
+from ..validation import (
+    DTYPES,
+    HEADS,
+    check_batches,
+    check_choice,
+    check_depth,
+    check_depths,
+    check_flag,
+    check_integer,
+    check_kinds,
+)
 from .call import KernelCall
 
 RECURSION = 5
@@ -21,6 +34,9 @@ RECURSION = 5
 
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
 """Arguments of `gram` that a description has under their names."""
+
+HASH = "sha256"
+"""Key of a description's own hash, which `sealed` adds. Older descriptions have none."""
 
 
 def describe(
@@ -55,7 +71,7 @@ def describe(
         "X": describe_signals(X),
         "Z": None if Z is None else describe_signals(Z),
     }
-    return dict(json.loads(json.dumps(description)))  # as read from a file: tuples become lists
+    return dict(_as_read(description))
 
 
 def describe_signals(X: Batch) -> dict[str, Any]:
@@ -70,6 +86,93 @@ def describe_signals(X: Batch) -> dict[str, Any]:
 def network_of(description: dict[str, Any]) -> Network:
     """Return the network of a description."""
     return Network(**description["network"])
+
+
+def sealed(description: dict[str, Any]) -> dict[str, Any]:
+    """Return a description with the hash of all its other parts."""
+    rest = {name: value for name, value in description.items() if name != HASH}
+    text = json.dumps(rest, sort_keys=True)
+    return rest | {HASH: hashlib.sha256(text.encode()).hexdigest()}
+
+
+def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) -> dict[str, Any]:
+    """Return a description that was read, or raise a ValueError that names the wrong part.
+
+    A hash is compared first. Fields that the network lacks are added with their defaults. `more`
+    has the checks of parts besides those of `describe`, as `_CHECKS`.
+    """
+    if HASH in found and found[HASH] != (here := sealed(found)[HASH]):
+        raise ValueError(f"its description was edited: {HASH} is {found[HASH]!r}, expected {here}")
+    parts = {name: value for name, value in found.items() if name != HASH}
+    checks = _CHECKS | more
+    if parts.keys() != checks.keys():
+        raise ValueError(f"its description has {sorted(parts)}, expected {sorted(checks)}")
+    for name, value in parts.items():
+        _check_same(value, checks[name](value, name), name)
+    X, Z = parts["X"]["shape"], (parts["Z"] or parts["X"])["shape"]
+    fixed = [shape[1:2] if isinstance(shape[-1], list) else shape[1:] for shape in (X, Z)]
+    if fixed[0] != fixed[1]:
+        raise ValueError(f"Z has shape {Z}, expected cases as those of X, {X}")
+    return found | {"network": _as_read(asdict(network_of(found)))}
+
+
+def _as_read(description: Any) -> Any:
+    """Return a description as read from a file: tuples become lists."""
+    return json.loads(json.dumps(description))
+
+
+def _check_same(value: Any, checked: Any, name: str) -> None:
+    """Raise a ValueError if a check has returned another value than a description has."""
+    if value != _as_read(checked):
+        raise ValueError(f"{name} is {value!r}, expected {checked!r}")
+
+
+def _check_network(found: Any, name: str) -> Any:
+    known = {field.name for field in fields(Network)}
+    if not isinstance(found, dict) or not {"depth"} <= found.keys() <= known:
+        raise ValueError(f"{name} is {found!r}, expected depth and others of {sorted(known)}")
+    network = Network(**found)
+    for part, value in found.items():
+        _check_same(value, getattr(network, part), part)
+    return found
+
+
+def _check_signals(found: Any, name: str) -> Any:
+    if not isinstance(found, dict) or found.keys() != {"shape", "sha256"}:
+        raise ValueError(f"{name} is {found!r}, expected shape and sha256")
+    shape, known = found["shape"], found["sha256"]
+    if not isinstance(known, str) or not re.fullmatch("[0-9a-f]{64}", known):
+        raise ValueError(f"sha256 of {name} is {known!r}, expected 64 hexadecimal digits")
+    if not isinstance(shape, list) or len(shape) not in (3, 4):
+        raise ValueError(f"shape of {name} is {shape!r}, expected 3 numbers, or 4 of images")
+    lengths = shape[-1] if len(shape) == 3 and isinstance(shape[-1], list) else []
+    for count in [*(shape[:-1] if lengths else shape), *lengths]:
+        check_depth(count, f"shape of {name}")
+    if lengths and len(lengths) != shape[0]:
+        raise ValueError(f"{name} has {len(lengths)} lengths, expected {shape[0]}")
+    return found
+
+
+def _check_text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}, expected a text")
+    return value
+
+
+_CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "version": _check_text,
+    "recursion": check_integer,
+    "engine": partial(check_choice, choices=NAMES),
+    "network": _check_network,
+    "head": partial(check_choice, choices=HEADS),
+    "kinds": lambda kinds, name: sorted(check_kinds(kinds)),
+    "depths": lambda depths, name: depths if depths is None else check_depths(depths),
+    "normalized": check_flag,
+    "dtype": partial(check_choice, choices=DTYPES),
+    "X": _check_signals,
+    "Z": lambda Z, name: Z if Z is None else _check_signals(Z, name),
+}
+"""The check of each part of a description: a function of value and name, returns the value."""
 
 
 def differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:

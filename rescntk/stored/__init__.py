@@ -13,7 +13,7 @@ except ImportError:
     ) from None
 
 from ..kernels.description import RECURSION
-from .folder import remove
+from .creation import remove
 from .store import StoredGram, StoredMatrix, gram, open
 
 __all__ = ["RECURSION", "StoredGram", "StoredMatrix", "gram", "open", "remove"]

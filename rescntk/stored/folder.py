@@ -1,26 +1,26 @@
-"""The folder of a stored Gram: arrays, record of finished blocks, writes that last, lock."""
+"""The folder of a stored Gram: description, arrays, signals, record of finished blocks."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-import shutil
-import socket
-import sys
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
+from zarr.storage import MemoryStore
 
 from ..arrays import Batch, SignalList
-from ..kernels.description import describe_signals
+from ..kernels.description import check_description, describe_signals, sealed
+from ..validation import check_depth, check_free_memory
+from .files import UNREADABLE, check_place, open_file, synchronize_all, walk
 
 DESCRIPTION, LABELS = "rescntk", "labels"
 """Names of the group's attributes: what is computed, and labels of the signals by "X" and "Z"."""
@@ -31,11 +31,17 @@ FORMAT = 1
 _SIGNALS_PER_CHUNK = 256
 """Signals in a chunk of the stored signals. A block reads a few chunks; a chunk stays small."""
 
-_LAYOUT: Any = {"fill_value": float("nan"), "filters": None, "compressors": [Crc32cCodec()]}
+LAYOUT: Any = {"fill_value": float("nan"), "filters": None, "compressors": [Crc32cCodec()]}
 """NaN where nothing is written, checksums, no compression."""
 
-_UNREADABLE = OSError, LookupError, AttributeError, TypeError, ValueError, RecursionError
-"""Errors of reading a file that is missing, damaged or of another kind."""
+_LARGEST_BLOCK = 1 << 16
+"""Most rows of a block: one chunk has 17 GB in float32, for any number of signals."""
+
+_MOST_BLOCKS = 1 << 22
+"""Most blocks of a Gram. More make lists of blocks that fill the memory."""
+
+_SCRAP = re.compile(r"\.[0-9a-f]{32}\.partial$")
+"""The end of the names under which Zarr writes files before it renames them."""
 
 
 class Block(NamedTuple):
@@ -71,46 +77,89 @@ class Block(NamedTuple):
 
 
 class Folder:
-    """A Zarr group with the arrays of the kinds, the signals, and the record."""
+    """A Zarr group with the arrays of the kinds, the signals, and the record.
 
-    def __init__(self, path: Path, writable: bool = False) -> None:
+    It may come from elsewhere: the description, the arrays and, unless `links_checked`, the kinds
+    of all files are checked. Nothing is written.
+    """
+
+    def __init__(self, path: Path, writable: bool = False, links_checked: bool = False) -> None:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist")
         self.path, self.record, place = path, path / "record" / "blocks.txt", path / "zarr.json"
+        self.intact: set[Block] = set()  # those that a product has checked
         try:
-            self.group: Any = zarr.open_group(path, mode="r+" if writable else "r", zarr_format=3)
-            description: Any = self.group.attrs[DESCRIPTION]
-            self.description: dict[str, Any] = dict(description)
-            if self.description["format"] != FORMAT:
-                raise ValueError(f"its format is {self.description['format']}")
-            X, Z, depths = (self.description[name] for name in ("X", "Z", "depths"))
-            self.is_symmetric = Z is None
-            n, m = X["shape"][0], (Z or X)["shape"][0]
-            self.shape = (*(() if depths is None else (len(depths),)), n, m)
+            self.description = _read_description(path)
+            self.is_symmetric = self.description["Z"] is None
             self.block_size = self.description["block"]
-            if not all(type(count) is int and count > 0 for count in (n, m, self.block_size)):
-                raise ValueError(f"its shape is {n} × {m} in blocks of {self.block_size}")
+            self.shape, chunks = layout(self.description)
+            place = self.record
+            os.close(open_file(self.record, os.O_RDONLY))
+            place = path
+            self.scraps = [] if links_checked else self._look()
+            options: Any = {"zarr_format": 3, "use_consolidated": False}
+            self.group: Any = zarr.open_group(path, mode="r+" if writable else "r", **options)
             self.arrays: dict[str, Any] = {}
             for kind in self.description["kinds"]:
                 place = path / kind / "zarr.json"
                 self.arrays[kind] = self.group[kind]
-            place = self.record
-            place.open("rb").close()
-        except _UNREADABLE as error:
+                self._check_array(self.arrays[kind], chunks)
+        except UNREADABLE as error:
             if isinstance(error, PermissionError):
                 raise
             raise ValueError(
                 f"{path} is not a Gram of rescntk.stored in format {FORMAT}: "
                 f"{place}: {type(error).__name__}: {error}"
             ) from error
-        for kind, array in self.arrays.items():
-            if writable and array.shape != self.shape:  # an interrupted `append` leaves another
-                array.resize(self.shape)
-                synchronize_all(path / kind / "zarr.json", path / kind)
+
+    def _look(self) -> list[str]:
+        """Refuse links, and files where folders of chunks belong; return what Zarr left half done.
+
+        The chunks of an array with two axes are the files c/0/0, c/0/1, ….
+        """
+        axes = dict.fromkeys(self.description["kinds"], len(self.shape))
+        for name in ("X", "Z"):
+            if self.description[name] is not None:
+                axes[name] = len(self._signals_shape(name)[0])
+        scraps = []
+        for place, is_folder in walk(self.path):
+            name, *inner = place[len(os.fspath(self.path)) + 1 :].split(os.sep)
+            is_chunks = bool(inner) and (inner[-1] in ("c", "zarr.json") or inner[-1].isdigit())
+            if name in axes and (is_chunks or not inner):
+                expected = not inner or (inner[0] == "c" and len(inner) <= axes[name])
+                if is_folder != expected:
+                    check_place(place, expected)
+            if not is_folder and _SCRAP.search(place):
+                scraps.append(place)
+        return scraps
+
+    def _check_array(self, array: Any, chunks: tuple[int, ...]) -> None:
+        """Raise a ValueError if an array of kernels is not as `create` makes it."""
+        # Older rectangles have square chunks. An interrupted `append` leaves fewer rows.
+        widths, n = {chunks[-1], self.block_size}, array.shape[-2]
+        if not any(_is_made(array, (*chunks[:-1], w), self.description["dtype"]) for w in widths):
+            raise ValueError("dtype, chunks or codecs are not those of the description")
+        before = *self.shape[:-2], n, n if self.is_symmetric else self.shape[-1]
+        is_here = n == self.shape[-2] or (n < self.shape[-2] and self.holds("X"))
+        if array.shape != before or not is_here:
+            raise ValueError(f"shape is {array.shape}, expected {self.shape} as in the description")
+
+    def _signals_shape(self, name: str) -> tuple[tuple[int, ...], int]:
+        """Return the shape of the array that holds signals, and the axis along which it grows."""
+        n, channels, *pixels = self.description[name]["shape"]
+        if isinstance(pixels[0], list):
+            return (channels, sum(pixels[0])), 1
+        return (n, channels, *pixels), 0
 
     def signals(self, name: str, rows: slice = slice(None)) -> Batch:
         """Return signals "X" or "Z", some rows or all."""
-        array = self.group[name]
+        array, (shape, axis) = self.group[name], self._signals_shape(name)
+        is_long = array.shape[axis] >= shape[axis]  # an interrupted `append` may have made more
+        others = [size[:axis] + size[axis + 1 :] for size in (array.shape, shape)]
+        is_small = len(array.chunks) == len(shape) and all(np.less_equal(array.chunks, shape))
+        is_whole = is_long and is_small and others[0] == others[1]
+        if not (is_whole and _is_made(array, array.chunks, "float64")):
+            raise ValueError(f"{self.path / name} does not hold the signals of the description")
         n, *_, lengths = self.description[name]["shape"]
         start, stop, _ = rows.indices(n)
         if not isinstance(lengths, list):
@@ -119,14 +168,26 @@ class Folder:
         pixels = np.asarray(array[:, ends[0] : ends[-1]])
         return SignalList(np.split(pixels, ends[1:-1] - ends[0], axis=1))
 
+    def resize(self) -> None:
+        """Give the arrays the described shape, which an interrupted `append` has not done."""
+        for kind, array in self.arrays.items():
+            if array.shape != self.shape:
+                array.resize(self.shape)
+                synchronize_all(self.path / kind / "zarr.json", self.path / kind)
+
+    def seal(self, description: dict[str, Any]) -> None:
+        """Write the description with its hash, on disk on return."""
+        self.description = sealed(description)
+        self.keep(DESCRIPTION, self.description)
+
     def keep(self, attribute: str, value: dict[str, Any]) -> None:
-        """Write the description or the labels, on disk on return."""
+        """Write an attribute of the group, on disk on return."""
         self.group.attrs[attribute] = value
         synchronize_all(self.path / "zarr.json", self.path)
 
     def holds(self, name: str) -> bool:
         """Return whether signals "X" or "Z", if any, have the hash in the description."""
-        with suppress(Exception):  # as in `_is_intact`
+        with suppress(Exception):  # as in `is_intact`
             described = self.description[name]
             return described is None or describe_signals(self.signals(name)) == described
         return False
@@ -139,14 +200,15 @@ class Folder:
             described = name in known and describe_signals(known[name])
             if described != self.description[name]:
                 raise ValueError(f"{self.path / name} is damaged: stored.gram mends it from {name}")
-            _store(self.group, name, known[name], overwrite=True)
+            store_signals(self.group, name, known[name], overwrite=True)
             synchronize_all(self.path, self.path / name, *(self.path / name).rglob("*"))
 
     def blocks(self) -> list[Block]:
         """Return all blocks, of a symmetric Gram the upper half, with the corners done."""
         # A kill may cut the last line: only lines with their end count.
         line = rb"^" + rb"(\d{1,9}) " * 4 + rb"(?:(\d{1,10}) )?;\n"  # some have no checksum
-        lines = re.findall(line, self.record.read_bytes(), re.M)
+        with open(open_file(self.record, os.O_RDONLY), "rb") as file:
+            lines = re.findall(line, file.read(), re.M)
         numbers = ([int(number or -1) for number in line] for line in lines)
         done = {(row, column): state for row, column, *state in numbers}  # the last line counts
         found, size, (n, m) = [], self.block_size, self.shape[-2:]
@@ -168,12 +230,12 @@ class Folder:
     def damaged(self) -> list[Block]:
         """Return the recorded blocks with a wrong checksum or a NaN on disk; all are read."""
         recorded = (block for block in self.blocks() if block.done_height)
-        return [block for block in recorded if not self._is_intact(block)]
+        return [block for block in recorded if not self.is_intact(block, self.images(block))]
 
     def mark(self, blocks: Iterable[tuple[int, ...]]) -> None:
         """Record blocks (row, column, height, width, checksum) as finished, on disk on return."""
         lines = "".join("{} {} {} {} {} ;\n".format(*block) for block in blocks)
-        with open(self.record, "ab") as file:
+        with open(open_file(self.record, os.O_WRONLY | os.O_APPEND), "ab") as file:
             # A new line first: the last line may have been cut by a kill.
             file.write(b"\n" + lines.encode())
             file.flush()
@@ -202,7 +264,6 @@ class Folder:
         """Delete a block and its mirror image: Zarr can neither read nor write a damaged chunk."""
         for image in self.images(block):
             for file in self._files(image):
-                _check_file(file)
                 file.unlink(missing_ok=True)
 
     def _files(self, block: Block) -> list[Path]:
@@ -213,9 +274,10 @@ class Folder:
             for depth in np.ndindex(self.shape[:-2])
         ]
 
-    def _is_intact(self, block: Block) -> bool:
+    def is_intact(self, block: Block, images: Iterable[Block]) -> bool:
+        """Return whether `images`, of a block, have the checksum recorded, and no NaN."""
         corner = (..., slice(block.done_height), slice(block.done_width))
-        for image in self.images(block):
+        for image in images:
             try:
                 found = self.read(image)
             except Exception:  # Zarr's codecs raise many kinds of errors for files cut short
@@ -229,7 +291,7 @@ class Folder:
         return True
 
     def grow(self, X_new: Batch, described: dict[str, Any]) -> None:
-        """Append signals; the description, which is changed last, makes them valid."""
+        """Append signals, which the description, changed after them, makes valid."""
         signals = self.group["X"]
         values, axis = _pixels(X_new)
         n, *_, lengths = self.description["X"]["shape"]  # an interrupted call may have made more
@@ -237,87 +299,65 @@ class Folder:
         signals.resize((*signals.shape[:axis], old, *signals.shape[axis + 1 :]))
         signals.append(values, axis=axis)
         synchronize_all(self.path / "X", *(self.path / "X").rglob("*"))
-        self.keep(DESCRIPTION, {**self.description, "X": described})
+        self.seal(self.description | {"X": described})
+        self.shape, _ = layout(self.description)
+        self.resize()
 
 
-def create(
-    path: Path, description: dict[str, Any], X: Batch, Z: Batch | None, *, overwrite: bool
-) -> None:
-    """Make the folder of a computation: complete under another name, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = hidden(path)
-    try:
-        group = zarr.open_group(new, mode="w", zarr_format=3)
-        for name, signals in (("X", X), ("Z", Z)):
-            if signals is not None:
-                _store(group, name, signals)
-        depths, block = description["depths"], description["block"]
-        shape, chunks = [len(X), len(X if Z is None else Z)], [block, block]
-        if depths is not None:
-            shape, chunks = [len(depths), *shape], [1, *chunks]
-        options = _LAYOUT | {"shape": shape, "chunks": chunks, "dtype": description["dtype"]}
-        for kind in description["kinds"]:
-            group.create_array(kind, **options)
-        group.create_group("record")
-        (new / "record" / "blocks.txt").touch()
-        group.attrs[DESCRIPTION] = description
-        synchronize_all(new, *new.rglob("*"))
-        old = _set_aside(path) if overwrite and path.exists() else None
-        os.rename(new, path)
-        synchronize_all(path.parent)
-        if old is not None:
-            shutil.rmtree(old)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
+def check_block(block: Any, name: str = "block") -> int:
+    """Return the rows and columns of a block, an integer from 1 to 65536."""
+    block = check_depth(block, name)
+    if block > _LARGEST_BLOCK:
+        raise ValueError(f"{name} is {block}, expected at most {_LARGEST_BLOCK}")
+    return block
 
 
-def remove(path: str | os.PathLike[str]) -> None:
-    """Delete a stored Gram, complete or not; a RuntimeError is raised while a job computes it.
-
-    Parameters
-    ----------
-    path : path
-        As for `open`, and damaged records do not matter. Folders without the description of a
-        stored Gram are left alone.
-
-    Examples
-    --------
-    >>> from rescntk import stored
-    >>> stored.remove("K.zarr")  # doctest: +SKIP
-    """
-    shutil.rmtree(_set_aside(Path(path).resolve()))
+def check_memory(description: dict[str, Any]) -> None:
+    """Raise a MemoryError if a chunk exceeds the memory: it is read and written whole."""
+    _, chunks = layout(description)
+    # A chunk and the values in it, measured when chunks were read and written.
+    needed = 2 * math.prod(chunks) * np.dtype(description["dtype"]).itemsize
+    what = f"a block of {description['block']} rows and columns"
+    check_free_memory(needed, what, "begin a Gram with a smaller block")
 
 
-def _set_aside(path: Path) -> Path:
-    """Give a Gram another name, and return it: a folder of which a part is deleted is no Gram."""
-    described = None
-    with suppress(*_UNREADABLE):
-        described = json.loads((path / "zarr.json").read_bytes())["attributes"][DESCRIPTION]
-        described = {"format", "recursion", "network", "X"} <= described.keys()
-    if not described:
-        Folder(path)  # says what it is not
-    if (path / "record" / "lock").is_file():  # else no job holds it
-        with locked(path):
-            pass
-    return path.rename(hidden(path))
+def layout(description: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return shape and chunks of a description's arrays."""
+    X, Z, depths, block = (description[name] for name in ("X", "Z", "depths", "block"))
+    n, m = X["shape"][0], (Z or X)["shape"][0]
+    count = -(-n // block) * -(-m // block)
+    if count > _MOST_BLOCKS:
+        raise ValueError(
+            f"block is {block}, which cuts {n} × {m} values into {count} blocks, expected at most "
+            f"{_MOST_BLOCKS}"
+        )
+    width = block if Z is None else min(block, m)  # Z does not grow
+    if depths is None:
+        return (n, m), (block, width)
+    return (len(depths), n, m), (1, block, width)
 
 
-def hidden(path: Path) -> Path:
-    """Return a new name beside a folder: what is under it is no Gram yet, or no more."""
-    return path.with_name(f".{path.name}.{uuid4().hex}")
+def read_attributes(path: Path) -> Any:
+    """Return the attributes of a folder's group."""
+    with open(open_file(path / "zarr.json", os.O_RDONLY), "rb") as file:
+        return json.load(file)["attributes"]
 
 
-def synchronize_all(*paths: Path) -> None:
-    """Wait until files, and folders' lists of files, are on disk."""
-    for path in paths:
-        if path.is_dir() and os.name == "nt":  # Windows cannot open folders
-            continue
-        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _read_description(path: Path) -> dict[str, Any]:
+    """Return the checked description of a folder."""
+    found = read_attributes(path)[DESCRIPTION]
+    version = found.get("format") if isinstance(found, dict) else None
+    if version != FORMAT:
+        raise ValueError(f"its format is {version!r}")
+    return check_description(found, format=check_depth, block=check_block)
+
+
+def _is_made(array: Any, chunks: tuple[int, ...], dtype: str) -> bool:
+    """Return whether an array has the layout that `create` gives to one of its shape."""
+    options = LAYOUT | {"shape": array.shape, "chunks": chunks, "dtype": dtype}
+    made = zarr.create_array(MemoryStore(), **options)
+    found, expected = (each.metadata.to_dict() | {"attributes": {}} for each in (array, made))
+    return bool(found == expected)
 
 
 def checksum(block: Block, values: dict[str, np.ndarray]) -> int:
@@ -328,17 +368,13 @@ def checksum(block: Block, values: dict[str, np.ndarray]) -> int:
     return found
 
 
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, expected a file: delete it")
-
-
-def _store(group: Any, name: str, signals: Batch, **options: Any) -> None:
+def store_signals(group: Any, name: str, signals: Batch, **options: Any) -> None:
+    """Make the array of signals "X" or "Z" in a group."""
     values, axis = _pixels(signals)
     chunks = list(values.shape)
     part = min(_SIGNALS_PER_CHUNK, len(signals))
     chunks[axis] = -(-chunks[axis] * part // len(signals))
-    group.create_array(name, data=values, chunks=tuple(chunks), **_LAYOUT, **options)
+    group.create_array(name, data=values, chunks=tuple(chunks), **LAYOUT, **options)
 
 
 def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
@@ -350,52 +386,3 @@ def _pixels(signals: Batch) -> tuple[np.ndarray, int]:
     if isinstance(signals, SignalList):
         return np.concatenate(list(signals), axis=1), 1
     return np.asarray(signals), 0
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _take(handle: int) -> None:
-        os.lseek(handle, 1 << 30, os.SEEK_SET)  # others may still read the names in the file
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, a file that names host and process: one job computes at a time.
-
-    The operating system frees the lock of a process that ends. Hosts of a network file system
-    may not see each other's locks: a job of another host counts as running.
-    """
-    path, host = folder / "record" / "lock", socket.gethostname()
-    _check_file(path)
-    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+") as file:
-        is_free, other_host, pid = False, None, None
-        with suppress(BlockingIOError, PermissionError):
-            _take(file.fileno())
-            is_free = True
-        with suppress(*_UNREADABLE):  # nobody, or a kill has cut the file
-            file.seek(0)
-            holder = json.load(file)
-            other_host, pid = holder["host"], holder["pid"]
-        if not is_free or other_host not in (None, host):
-            raise RuntimeError(
-                f"{folder} is being computed by process {pid} on {other_host}; "
-                f"if no such job runs, delete {path}"
-            )
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps({"host": host, "pid": os.getpid()}))
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
-            if sys.platform != "win32":
-                fcntl.flock(file, fcntl.LOCK_UN)  # children that this process forked hold it, too

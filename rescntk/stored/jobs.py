@@ -19,12 +19,9 @@ _AHEAD = 2
 
 def compute_block(path: Path, block: Block, threads: int | None) -> tuple[int, ...]:
     """Compute the missing values of a block, and write its chunks, on disk on return."""
-    folder = Folder(path, writable=True)
+    folder = Folder(path, writable=True, links_checked=True)
     description = folder.description
-    here = {"version": __version__, "recursion": RECURSION}
-    if any(description[name] != value for name, value in here.items()):
-        there = {name: description[name] for name in here}
-        raise ValueError(f"rescntk here is {here}, expected {there} as in {path}")
+    check_version(path, description)
     is_diagonal = folder.is_symmetric and block.row == block.column
     if not block.done_height:
         folder.discard(block)
@@ -47,6 +44,27 @@ def compute_block(path: Path, block: Block, threads: int | None) -> tuple[int, .
                 values[kind][..., columns, rows] = value.swapaxes(-1, -2)
     folder.write(block, values)
     return (*block[:4], checksum(block, values))
+
+
+def check_version(path: Path, description: dict[str, Any]) -> None:
+    """Raise a ValueError if this version of rescntk computes other bits than a Gram has."""
+    here = {"version": __version__, "recursion": RECURSION}
+    there = {name: description[name] for name in here}
+    if here != there:
+        raise ValueError(f"rescntk here is {here}, expected {there} as in {path}")
+
+
+def check_client(client: Any) -> None:
+    """Raise a ValueError if `client` is not None, or a client of dask that runs."""
+    if client is None:
+        return
+    from distributed import Client
+
+    if not isinstance(client, Client) or client.asynchronous:
+        raise ValueError(f"client is {client!r}, expected a dask.distributed.Client")
+    if client.status != "running":
+        raise ValueError(f"client is {client.status}, expected a running dask.distributed.Client")
+    client.nthreads()  # raises if the scheduler is lost
 
 
 def finished(

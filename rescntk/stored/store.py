@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import SignalList, library
 from ..kernels import Kernel
-from ..kernels.description import OPTIONS, describe, differences, network_of
+from ..kernels.description import HASH, OPTIONS, describe, differences, network_of
 from ..network import Network
 from ..progress import progress_bar
 from ..validation import (
@@ -24,9 +24,15 @@ from ..validation import (
     check_flag,
     check_match,
     check_real,
+    check_unmasked,
 )
 from . import jobs
-from .folder import FORMAT, LABELS, Folder, create, locked
+from .creation import create, warn_of_remains
+from .files import locked
+from .folder import FORMAT, LABELS, Folder, check_block, check_memory
+
+_ALWAYS = 1024
+"""Rows of a block that any Gram may have, also of few signals: 4 MB on disk in float32."""
 
 
 def gram(
@@ -61,7 +67,8 @@ def gram(
     dtype : {"float32", "float64"}
         Precision of the computation and of the arrays.
     block : int, default 1024
-        Rows and columns of a block, one chunk of each array and depth; at most 65536.
+        Rows and columns of a block, one chunk of each array and depth. A chunk has its full size
+        on disk and in memory: at most 65536, and in a new Gram at most 1024 or the length of X.
     engine : str, default "auto"
         As for `rescntk.gram`. All processes and all later calls use the same engine.
     threads : int, optional
@@ -78,8 +85,9 @@ def gram(
     ValueError
         If an argument is not as described above, or the folder holds a computation that
         differs in signals, network, options or version. The message names what differs.
-    RuntimeError, OSError, OverflowError
-        If another job computes it, the folder cannot be written, or as for `rescntk.gram`.
+    RuntimeError, OSError, OverflowError, MemoryError
+        If another job computes or replaces it, the folder cannot be written, or as for
+        `rescntk.gram`.
 
     Examples
     --------
@@ -102,24 +110,36 @@ def gram(
         dtype=dtype,
         engine=engine,
     )
-    here |= {"format": FORMAT, "block": check_depth(block, "block")}
-    if block > 1 << 16:  # one chunk on disk has 17 GB in float32, for any number of signals
-        raise ValueError(f"block is {block}, expected at most {1 << 16}")
+    here |= {"format": FORMAT, "block": check_block(block)}
     overwrite = check_flag(overwrite, "overwrite") and path.exists()
+    is_new = overwrite or not path.exists()
+    if is_new and block > max(_ALWAYS, len(batches[0])):
+        raise ValueError(
+            f"block is {block} for {len(batches[0])} signals, expected at most "
+            f"{max(_ALWAYS, len(batches[0]))}: a block has its full size on disk"
+        )
     new = [batch for batch in batches if batch is not None] if overwrite else []
     _check_begin(here, new, threads, client, progress)
-    if overwrite or not path.exists():
-        try:
-            create(path, here, *batches, overwrite=overwrite)
-        except OSError:
-            if overwrite or not path.exists():  # else another job has just made the folder
-                raise
-    opened = open(path)
-    different = differences(opened.description, here)
-    if different:
-        raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
-    known = dict(zip(("X", "Z"), batches, strict=True))
-    return opened._resume(known, threads, client, progress)
+    warn_of_remains(path)
+    mine = path.stat() if overwrite else None
+    try:
+        if is_new:
+            try:
+                mine = create(path, here, *batches, overwrite=overwrite)
+            except OSError:
+                if overwrite or not path.exists():  # else another job has just made the folder
+                    raise
+        opened = open(path)
+        different = differences(opened.description, here)
+        if different:
+            raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
+        opened._seal()
+        known = dict(zip(("X", "Z"), batches, strict=True))
+        return opened._resume(known, threads, client, progress)
+    except (OSError, ValueError) as error:
+        if mine is not None and not (path.exists() and os.path.samestat(mine, path.stat())):
+            raise RuntimeError(f"{path} was replaced by another job at the same time") from error
+        raise
 
 
 def _check_begin(
@@ -128,8 +148,8 @@ def _check_begin(
     """Refuse wrong options; with new signals, what would end a call that has changed a Gram."""
     check_depth(1 if threads is None else threads, "threads")
     check_flag(progress, "progress")
-    if new and client is not None:
-        client.nthreads()  # raises without workers
+    jobs.check_client(client)
+    check_memory(described)
     network, options = network_of(described), {k: described[k] for k in ("dtype", "engine")}
     network = network.replace(depth=max(described["depths"] or [network.depth]))
     for kind in () if described["normalized"] else described["kinds"]:
@@ -151,7 +171,8 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     Parameters
     ----------
     path : path
-        Without a Gram there, a FileNotFoundError or a ValueError is raised.
+        Without a Gram there, a FileNotFoundError or a ValueError is raised; the latter also if
+        its description was edited, or if there are links in the folder.
 
     Examples
     --------
@@ -160,6 +181,24 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
     True
     """
     return StoredGram(Path(path).resolve())
+
+
+def check_labels(labels: Any, counts: dict[str, int]) -> dict[str, list[Any]]:
+    """Return labels by "X" and "Z" as JSON has them: finite numbers or texts, one a signal."""
+    if not isinstance(labels, Mapping):
+        raise ValueError(f"labels is {labels!r}, expected a mapping, {{'X': [...]}}")
+    found = {}
+    for name, values in labels.items():
+        count = counts[check_choice(name, "labels", counts)]
+        check_unmasked(values, f"labels of {name}", "or texts")
+        array = np.asarray(values, dtype=object)
+        if array.shape[:1] != (count,):
+            raise ValueError(f"labels has shape {array.shape} for {name}, expected ({count},)")
+        if not all(isinstance(label, str) for label in array.ravel()):
+            numbers = check_real(values, f"labels of {name}", "or texts")
+            array = numbers if (given := np.asarray(values)).dtype.kind == "f" else given
+        found[name] = array.tolist()
+    return found
 
 
 class StoredGram:
@@ -172,7 +211,8 @@ class StoredGram:
     ----------
     path : Path
     description : dict
-        The computation: network, head, dtype, versions, shapes and checksums of the signals.
+        The computation: network, head, dtype, versions, shapes and checksums of the signals; and
+        a hash of all that, which a Gram of an earlier version does not have.
     shape : tuple of int
         The shape of each array: (n, m) or (n_depths, n, m).
     """
@@ -212,26 +252,42 @@ class StoredGram:
     @property
     def labels(self) -> dict[str, list[Any]]:
         """The labels of the signals by "X" and "Z", as given to `label`; empty without any."""
-        return dict(self._folder.group.attrs.get(LABELS, {}))
+        found = self._folder.group.attrs.get(LABELS, {})
+        is_mapping = isinstance(found, dict)
+        if not is_mapping or not all(isinstance(values, list) for values in found.values()):
+            raise ValueError(f"labels in {self.path} are {found!r}, expected a mapping to lists")
+        return dict(found)
 
     def label(self, labels: Mapping[str, Any]) -> None:
         """Keep labels beside the Gram: numbers or texts for "X" and "Z", one a signal."""
-        arrays = {name: np.asarray(values) for name, values in labels.items()}
-        for name, values in arrays.items():
-            described = self.description.get(check_choice(name, "labels", ("X", "Z")))
-            count = 0 if described is None else described["shape"][0]
-            if values.shape[:1] != (count,):
-                raise ValueError(f"labels has shape {values.shape} for {name}, expected ({count},)")
-        labels = {name: values.tolist() for name, values in arrays.items()}
-        if labels != self.labels:
+        self._open(self.path)
+        described = {name: self.description[name] or {"shape": [0]} for name in ("X", "Z")}
+        labels = check_labels(labels, {name: each["shape"][0] for name, each in described.items()})
+        if labels != self._folder.group.attrs.get(LABELS, {}):
             with locked(self.path):
-                Folder(self.path, writable=True).keep(LABELS, labels)
+                self._writable().keep(LABELS, labels)
             self._open(self.path)
+
+    def _seal(self) -> None:
+        """Add the hash to an older description, which has been compared with a whole call."""
+        if HASH not in self.description:
+            with suppress(OSError), locked(self.path):  # if it cannot be written, it can be read
+                Folder(self.path, writable=True).seal(self.description)
+            self._open(self.path)
+
+    def _check_sealed(self) -> None:
+        """Refuse an older description, without a hash: an edit would not show."""
+        if HASH not in self.description:
+            raise ValueError(
+                f"{self.path} is by an earlier version, without a hash of its description: call "
+                f"stored.gram with its network, signals and options, which compares and adds it"
+            )
 
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
 
-        A Gram of one kind and one depth needs no arguments. The Gram must be complete.
+        A Gram of one kind and one depth needs no arguments. The Gram must be complete. The first
+        product reads all kinds and depths, to check each block.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         known = depths or [self.network.depth]
@@ -242,6 +298,7 @@ class StoredGram:
             raise ValueError(f"depth is {depth!r}, expected one of {known}")
         if count := len(self.missing):
             raise ValueError(f"{self.path} has {count} missing blocks, expected none: resume it")
+        check_memory(self.description)
         return StoredMatrix(self._folder, str(kind), depths and known.index(depth))
 
     def __matmul__(self, v: Any) -> np.ndarray:
@@ -261,11 +318,15 @@ class StoredGram:
         A symmetric Gram gets new columns, too. After an interruption the signals are there, and
         `resume` goes on. Labels stay; `label` takes the labels of all signals. X_new is an array
         (k_cases, n_channels, n_timepoints), or of images, or a list, if X is stored as a list of
-        different lengths. Options and errors are as for `gram`.
+        different lengths. A Gram of an earlier version, without a hash of its description, is
+        refused: `gram` adds the hash. Options and errors are as for `gram`.
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
+        self._open(self.path)
+        self._check_sealed()
+        jobs.check_version(self.path, self.description)
         with locked(self.path):
-            folder = Folder(self.path, writable=True)
+            folder = self._writable()
             folder.check_signals({})
             X: Any = folder.signals("X")
             lists = isinstance(X, SignalList)
@@ -277,7 +338,8 @@ class StoredGram:
             both = SignalList([*X, *new]) if lists else np.concatenate([X, new])
             Z = None if folder.is_symmetric else folder.signals("Z")
             options = {name: folder.description[name] for name in OPTIONS}
-            grown = describe(network_of(folder.description), both, Z, **options)
+            here = describe(network_of(folder.description), both, Z, **options)
+            grown = folder.description | here
             _check_begin(grown, [new], threads, client, progress)
             folder.grow(SignalList.of(new) if lists else new, grown["X"])
         return self.resume(threads=threads, client=client, progress=progress)
@@ -289,6 +351,8 @@ class StoredGram:
 
         Options and errors are as for `gram`.
         """
+        self._open(self.path)
+        self._check_sealed()
         _check_begin(self.description, [], threads, client, progress)
         return self._resume({}, threads, client, progress)
 
@@ -296,16 +360,16 @@ class StoredGram:
         self, known: dict[str, Any], threads: int | None, client: Any, progress: bool
     ) -> StoredGram:
         """Do as `resume`; `known` signals "X" and "Z" repair those on disk. Each is read once."""
-        self._open(self.path)
         damaged = None if self.missing else self._folder.damaged()
         if damaged == [] and all(map(self._folder.holds, known)):
             return self  # where nothing can be written, too
         advice = "finished blocks stay, and after an interruption the same call goes on"
         with locked(self.path):
-            folder = Folder(self.path, writable=True)
-            for scrap in self.path.glob("*/c/**/*.partial"):  # of writes that a kill interrupted
-                scrap.unlink(missing_ok=True)
+            folder = self._writable()
+            for scrap in folder.scraps:
+                Path(scrap).unlink(missing_ok=True)
             folder.check_signals(known)
+            folder.resize()
             damaged = folder.damaged() if damaged is None else damaged
             folder.mark((*block[:2], 0, 0, 0) for block in damaged)
             blocks = [block for block in folder.blocks() if block.pairs]
@@ -316,6 +380,13 @@ class StoredGram:
                     tick(1)
         self._open(self.path)
         return self
+
+    def _writable(self) -> Folder:
+        """Return the folder for writing, under its lock, or refuse one that has changed."""
+        folder = Folder(self.path, writable=True)
+        if folder.description != self.description:
+            raise RuntimeError(f"{self.path} was changed by another job: call again")
+        return folder
 
     def _array(self, kind: str) -> Any:
         return self._folder.arrays[check_choice(kind, "kind", self.description["kinds"])]
@@ -352,9 +423,12 @@ class StoredMatrix:
         result = np.zeros((self.shape[0], *v.shape[1:]))
         for block in self._folder.blocks():
             rows, columns = self._folder.region(block)
-            values = np.asarray(self._array[(*self._depth, rows, columns)], dtype=np.float64)
+            is_known = block in self._folder.intact or self._folder.is_intact(block, [block])
+            part = (*self._depth, rows, columns)
+            values: Any = np.asarray(self._array[part], np.float64) if is_known else np.nan
             if np.isnan(values).any():
                 raise ValueError(f"block {block[:2]} of {self._folder.path} is lost: resume it")
+            self._folder.intact.add(block)
             result[rows] += values @ v[columns]
             if self._folder.is_symmetric and block.row != block.column:
                 result[columns] += values.T @ v[rows]

@@ -17,7 +17,8 @@ import pytest
 
 from rescntk import stored
 from rescntk.stored import jobs
-from rescntk.stored.folder import Folder, locked
+from rescntk.stored.files import locked
+from rescntk.stored.folder import Folder
 from tests.processes import run
 from tests.stored.cases import BLOCK, assert_same, compute, in_memory, signals
 
@@ -200,3 +201,22 @@ def test_an_error_is_raised_as_in_memory(tmp_path, cluster):
             compute(tmp_path / "K.zarr", 1e30 * signals(3 * BLOCK), client=client)
     X = signals(2 * BLOCK)
     assert_same(compute(tmp_path / "other.zarr", X, client=cluster), in_memory(X))
+
+
+def test_clients_are_checked_first(tmp_path):
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=":0") as closed:
+        pass
+    K = compute(tmp_path / "K.zarr", signals(3))
+    for client, message in (
+        ("tcp://127.0.0.1:1", "client is 'tcp://127.0.0.1:1', expected a dask.distributed.Client"),
+        (4, "client is 4, expected a dask"),
+        (closed, "client is closed, expected a running"),
+    ):
+        for call in (
+            lambda client: compute(tmp_path / "new.zarr", signals(3), client=client),
+            lambda client: K.append(signals(1), client=client),
+            lambda client: K.resume(client=client),
+        ):
+            with pytest.raises(ValueError, match=message):
+                call(client)
+    assert not (tmp_path / "new.zarr").exists() and K.shape == stored.open(K.path).shape

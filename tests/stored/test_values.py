@@ -81,8 +81,8 @@ def test_damaged_chunks_are_found_and_computed_again(path, computed, monkeypatch
     computed.clear()
     read, hashed = [], []
     with monkeypatch.context() as patch:
-        intact, described = Folder._is_intact, folder.describe_signals
-        patch.setattr(Folder, "_is_intact", lambda s, b: (read.append(b[:2]), intact(s, b))[1])
+        intact, described = Folder.is_intact, folder.describe_signals
+        patch.setattr(Folder, "is_intact", lambda s, *b: (read.append(b[0][:2]), intact(s, *b))[1])
         patch.setattr(folder, "describe_signals", lambda X: (hashed.append(X), described(X))[1])
         assert_same(compute(path, X), in_memory(X))
     assert len(read) == 6 and len(hashed) == 1  # each block and the signals are read once
@@ -163,6 +163,10 @@ def test_another_version_is_refused(path, monkeypatch):
         patch.setattr(jobs, "RECURSION", 99)
         with pytest.raises(ValueError, match="rescntk here is .*99.*expected"):
             compute(path, signals(5))
+        before = (path / "zarr.json").read_bytes()
+        with pytest.raises(ValueError, match="rescntk here is .*99.*expected"):
+            stored.open(path).append(signals(1))
+        assert (path / "zarr.json").read_bytes() == before
     monkeypatch.setattr("rescntk.kernels.description.RECURSION", 99)
     with pytest.raises(ValueError, match=f"recursion is {jobs.RECURSION} there, 99 here"):
         compute(path, signals(5))
@@ -273,6 +277,7 @@ def test_appends_that_are_interrupted(path, monkeypatch):
     K = compute(path, X[: BLOCK + 3])
     with monkeypatch.context() as patch:
         patch.setattr("rescntk.stored.StoredGram.resume", lambda self, **options: self)
+        patch.setattr(Folder, "resize", lambda self: None)
         K.append(X[BLOCK + 3 : -7])
         stored.open(path).append(X[-7:])  # before the first is finished
     K = stored.open(path)
@@ -338,6 +343,37 @@ def test_products_of_one_kind_and_depth(path, rng):
     (path / "gpk" / "c" / "1" / "0" / "1").unlink()
     with pytest.raises(ValueError, match=r"block \(0, 1\) of .*K.zarr is lost: resume it"):
         stored.open(path).matrix("gpk", 3) @ v
+
+
+def test_labels(path):
+    K = compute(path, signals(2))
+    before = (path / "zarr.json").read_bytes()
+    for labels, message in (
+        ({"X": [1.0, np.nan]}, "labels of X of shape .* contains NaN"),
+        ({"X": ["a", np.nan]}, "labels of X has dtype .* or texts"),
+        ({"X": [None, 1]}, "labels of X has dtype object"),
+        ({"X": [1j, 1]}, "labels of X has dtype complex"),
+        ({"X": np.array(["2020-01-01"] * 2, "datetime64[D]")}, "labels of X has dtype datetime"),
+        ({"X": [[1], [1, 2]]}, "labels of X has dtype object|labels of X is not a rectangular"),
+        ({"X": np.ma.masked_array([1, 2], [True, False])}, "labels of X is a masked array"),
+        ({"X": 1}, r"labels has shape \(\) for X"),
+        ({1: [1, 2]}, "labels is 1, expected one of 'X', 'Z'"),
+        ([1, 2], r"labels is \[1, 2\], expected a mapping"),
+        ("ab", "labels is 'ab', expected a mapping"),
+        (None, "labels is None, expected a mapping"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            K.label(labels)
+    assert (path / "zarr.json").read_bytes() == before
+    for values in (["a", "b"], [1, 2], [True, False], [[1.5, 2.0], [3.0, 4.0]]):
+        K.label({"X": np.array(values)})
+        assert stored.open(path).labels == {"X": values}
+    for odd in ([], "a", {"X": 3}, None):
+        whole = json.loads(before)
+        whole["attributes"]["labels"] = odd
+        (path / "zarr.json").write_text(json.dumps(whole))
+        with pytest.raises(ValueError, match="labels in .*K.zarr are .*expected a mapping"):
+            _ = stored.open(path).labels
 
 
 def test_threads_and_workers_share_the_cores():
