@@ -79,10 +79,10 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
                 f"{path.name} has labels of shape {y.shape}, expected {len(X)}, one a signal"
             )
     if regression and y is not None and y.dtype.kind == "U":
-        try:
-            y = np.array(y.tolist(), float)
-        except ValueError as error:
-            raise ValueError(f"labels are texts, expected numbers to predict: {error}") from None
+        texts, y = y, np.vectorize(datasets.number, otypes=[float])(y)
+        if not np.isfinite(y).all():
+            wrong = str(texts[~np.isfinite(y)][0])
+            raise ValueError(f"labels are texts, expected numbers to predict: {wrong[:80]!r}")
     return X, y
 
 
