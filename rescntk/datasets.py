@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from .arrays import SignalList
+from .progress import has_terminal
 from .validation import check_batch, check_choice, check_signals
 
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
@@ -192,7 +193,7 @@ def _read_long(path: Path) -> tuple[list[np.ndarray], np.ndarray | None]:
 
 def number(text: str) -> float:
     """Return the decimal number that a text is, or NaN for any other text."""
-    return float(text) if _NUMBER.fullmatch(text) else math.nan
+    return float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
 
 
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -396,7 +397,7 @@ def check_output(path: Path, suffix: str, overwrite: bool, *inputs: Path | None)
     check_writable(path, "output", *inputs)
     if path.exists() and not overwrite:
         answer = ""
-        if sys.stdin.isatty() and sys.stderr.isatty():
+        if has_terminal() and sys.stdin is not None and sys.stdin.isatty():
             print(f"{path} exists: replace it? [y/N] ", end="", file=sys.stderr, flush=True)
             answer = sys.stdin.readline().strip().lower()
         if answer not in ("y", "yes"):
@@ -412,6 +413,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with part.open("wb") as file:
             yield file
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
         raise

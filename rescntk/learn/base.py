@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import Array, SignalList
 from ..engines import Request, choose
 from ..network import Network
+from ..progress import say
 from ..validation import (
     HEADS,
     KINDS,
@@ -171,7 +172,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
-        report = partial(print, flush=True) if self.verbose else None
+        report = partial(say, stream="stdout") if self.verbose else None
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
             request = Request(Network(1), "gap", KINDS, (1,), np.dtype(self.dtype).name)
@@ -233,7 +234,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
             found = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
-            print(f"{score} {found}, {self.fit_seconds_:.1f} s", flush=True)
+            say(f"{score} {found}, {self.fit_seconds_:.1f} s", stream="stdout")
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels; n_jobs below 0 counts from the number of cores + 1."""
