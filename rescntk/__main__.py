@@ -28,7 +28,7 @@ from .kernels.description import describe
 from .network import Network
 from .progress import encodable, has_terminal, say, show
 from .theory import conditioning, depth, families, multisphere
-from .validation import DTYPES, HEADS, KINDS, check_array, check_choice
+from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_integer
 
 DEFAULT_DATA = "JapaneseVowels"
 """Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time steps."""
@@ -277,7 +277,7 @@ def limits(options: Namespace) -> None:
         depths=options.depths,
         kind=options.kind,
         head=options.head,
-        rng=options.seed,
+        rng=check_integer(options.seed, "seed", at_least=0),
         progress=options.progress,
     )
     plots.limit_distances(report, ax=picture.subplots())

@@ -149,6 +149,7 @@ def damaged_files(folder, signals):
         ("compare one.npy", "one channel"),
         ("limits --family mlp", "family is 'mlp', expected one of 'resnet'"),
         ("limits --family cnn --gamma 1", "--gamma is not about the family cnn"),
+        ("limits --seed -1", "seed is -1, expected an integer of at least 0"),
         ("limits --raw", "--array and --raw are about SIGNALS"),
         ("limits doubled.npy --raw --family cnn", "is not on the multi-sphere"),
         ("gram damaged.npz -o K.npy", "damaged.npz is not a readable .npz file: "),

@@ -30,6 +30,7 @@ from ..validation import (
     check_integer,
     check_positive,
     check_unmasked,
+    is_sequence,
 )
 from .average import FittedPass, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
@@ -123,8 +124,7 @@ def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...]]
         values, check = getattr(parameters, each.name), each.metadata.get("check")
         if check is None or (values is None and each.default is None):
             continue
-        single = isinstance(values, str) or not isinstance(values, Iterable)
-        given = (values,) if single else values
+        given = values if is_sequence(values) else (values,)
         checked[each.name] = tuple(dict.fromkeys(check(value, each.name) for value in given))
         if not checked[each.name]:
             raise ValueError(f"{each.name} is empty, expected at least one value")

@@ -18,7 +18,14 @@ from ..arrays import channels_and_length, resolution, rounding_unit
 from ..kernels import gram
 from ..network import Network
 from ..report_table import ReportTable
-from ..validation import check_batches, check_depth, check_depths, check_positive, check_symmetric
+from ..validation import (
+    check_batches,
+    check_depth,
+    check_depths,
+    check_positive,
+    check_symmetric,
+    is_sequence,
+)
 from .arguments import check_cases, check_energies
 
 
@@ -164,7 +171,8 @@ def asymptotic_condition_number(
     4.0
     """
     n = check_depth(n, "n")
-    lengths = np.array([check_depth(d, "pixels") for d in np.atleast_1d(np.asarray(pixels))])
+    given: Any = pixels if is_sequence(pixels) else (pixels,)
+    lengths = np.array([check_positive(check_depth(d, "pixels"), "pixels") for d in given])
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
     delta = asymptotic_complement(depth, alpha, skip)

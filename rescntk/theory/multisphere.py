@@ -85,7 +85,13 @@ def sample(
     """
     sizes = {"n_cases": n_cases, "n_channels": n_channels, "n_timepoints": n_timepoints}
     shape = [check_integer(size, name, at_least=1) for name, size in sizes.items()]
-    return project(np.random.default_rng(rng).standard_normal(shape))
+    try:
+        generator = np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"rng is {rng!r}, expected a NumPy Generator or an integer of at least 0"
+        ) from None
+    return project(generator.standard_normal(shape))
 
 
 def dot_products(
