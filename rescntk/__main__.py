@@ -12,7 +12,7 @@ import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -327,15 +327,16 @@ def gram(options: Namespace) -> None:
     else:
         matrices: Any = kernels.gram(**call, progress=True)
         K, parameters = matrices[0], describe(**call, depths=None) | {"labels": labels}
-        with datasets.replacing(output) as file:
+        with ExitStack() as files:  # all complete before one takes its name
+            file = files.enter_context(datasets.replacing(output))
             if suffix == ".npy":
                 np.save(file, K)
+                file.flush()
+                beside = files.enter_context(datasets.replacing(output.with_suffix(".json")))
+                beside.write(f"{json.dumps(parameters, indent=1)}\n".encode())
             else:
                 arrays = {f"labels_{name}": values for name, values in labels.items()}
                 np.savez(file, parameters=json.dumps(parameters), **matrices._asdict(), **arrays)
-        if suffix == ".npy":
-            with datasets.replacing(output.with_suffix(".json")) as file:
-                file.write(f"{json.dumps(parameters, indent=1)}\n".encode())
     show(f"written: {output}, {K.shape[0]} × {K.shape[1]} {call['dtype']}")
 
 
@@ -405,11 +406,11 @@ def _projected(X: Any, name: str, options: Namespace) -> Any:
 def _write(table: Any, picture: Any, path: Path, text: str) -> None:
     """Write a table and its picture, then print a text and the names of the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with datasets.replacing(Path(f"{path}.csv")) as file:
+    csv, png = Path(f"{path}.csv"), Path(f"{path}.png")
+    with datasets.replacing(csv) as file, datasets.replacing(png) as drawing:
         table.write_csv(file.name)
-    with datasets.replacing(Path(f"{path}.png")) as file:
-        picture.savefig(file, format="png")
-    show(f"{text}\nwritten: {path}.csv, {path}.png")
+        picture.savefig(drawing, format="png")
+    show(f"{text}\nwritten: {csv}, {png}")
 
 
 # ---------------------------------------------------------------- gram

@@ -374,6 +374,8 @@ def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
             if given and path.exists() and given.exists() and path.samefile(given):
                 raise ValueError(f"{name} is {path}, an input, expected another file")
         target = path.resolve()  # a link to a file that is not there stays a link
+        if target.exists() and not (target.is_file() or target.is_dir()):  # not /dev/null, as root
+            raise ValueError(f"{name} is {path}, a pipe or a device, expected a file")
         if target.exists():
             target.open("ab").close()
         else:
@@ -404,17 +406,21 @@ def check_output(path: Path, suffix: str, overwrite: bool, *inputs: Path | None)
             raise ValueError(f"output is {path}, which exists: --overwrite replaces it")
 
 
+class _NotWritten(OSError):
+    """An error that names the file which cannot be written."""
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the name `path` once it is complete."""
     path = path.resolve()  # a link stays a link
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{os.getpid()}{path.suffix}")  # no longer than the name may be
     try:
         with part.open("wb") as file:
             yield file
         part.replace(path)
     except BaseException as error:
         part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
+        if isinstance(error, OSError) and not isinstance(error, _NotWritten):
+            raise _NotWritten(f"{path} cannot be written: {error.strerror or error}") from None
         raise

@@ -1,7 +1,6 @@
 """Progress of long work: a bar for a person, lines in a log, a warning before hours.
 
-All that this library prints goes through `say`, whose lines may be lost, or `show`, whose text may
-not.
+`say` prints lines that may be lost, `show` prints results, which may not.
 """
 
 from __future__ import annotations

@@ -86,10 +86,10 @@ def check_filter_size(value: Any, name: str) -> int:
 def check_constant(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
     # float() also reads texts, bytes, and arrays with one entry.
-    is_text = isinstance(value, str | bool | bytes | bytearray | memoryview)
+    refused = isinstance(value, str | bool | bytes | bytearray | memoryview)
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     try:
-        number = math.nan if is_text or kind not in "iuf" or np.ndim(value) else float(value)
+        number = math.nan if refused or kind not in "iuf" or np.ndim(value) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number < 0:

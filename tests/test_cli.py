@@ -157,6 +157,7 @@ def damaged_files(folder, signals):
         ("gram folder.npy -o K.npy", "folder.npy is a folder, expected a .npy file"),
         ("gram broken.ts -o K.npy", "broken.ts is not a readable .ts file: "),
         ("gram X.npy -o ./folder.npy", "which cannot be written: Is a directory"),
+        ("gram X.npy -o pipe.npy --overwrite", "pipe.npy, a pipe or a device, expected a file"),
         ("gram X.npy -o link.npy", "output is link.npy, an input, expected another"),
         ("compare X.npy --out taken", "compare.csv, which cannot be written: Is a"),
         ("limits --depths 8,16,32,64,128,99999999999", "expected at most 100000000"),
@@ -171,6 +172,7 @@ def test_errors_are_one_line_and_exit_status_2(command, says, signals, tmp_path,
     damaged_files(tmp_path, signals)
     Path("folder.npy").mkdir()
     Path("link.npy").symlink_to("X.npy")
+    os.mkfifo("pipe.npy")
     Path("taken/compare.csv").mkdir(parents=True)
     before = sorted(path.name for path in tmp_path.iterdir())
     assert run(command) == 2

@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_old_files(folder):
     for command in (GRAM, COMPARE):
         assert run(command)[0] == 0
     old = {path: path.read_bytes() for path in folder.rglob("*.[cjnp]*") if path.is_file()}
-    for command, name in ((GRAM, "K.npy"), (COMPARE, "out/compare.csv")):
+    for command, name in ((GRAM, "K.npy"), (COMPARE, "out/compare.png")):
         status, out, err, made = run(command, limits="ulimit -f 0")
         assert (status, out, made) == (2, b"", [])
         assert err == f"rescntk: {folder}/{name} cannot be written: File too large\n"
