@@ -12,7 +12,7 @@ import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -26,8 +26,9 @@ from .arrays import images_as_signals
 from .engines import available
 from .kernels.description import describe
 from .network import Network
+from .progress import encodable, has_terminal, say, show
 from .theory import conditioning, depth, families, multisphere
-from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_depth
+from .validation import DTYPES, HEADS, KINDS, check_array, check_choice, check_integer
 
 DEFAULT_DATA = "JapaneseVowels"
 """Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time steps."""
@@ -44,32 +45,62 @@ ERRORS = (ValueError, OverflowError, ImportError, OSError, MemoryError, RuntimeE
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, or 2 after one line of error."""
-    options = _parser().parse_args(arguments)
-    # A bar of tqdm is for a person at a terminal.
-    options.progress = sys.stderr.isatty() and find_spec("tqdm") is not None
+    for number in range(3):  # a file that takes the number of a closed stream gets its messages
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  # argparse would use stdout
     try:
+        options = _parser().parse_args(arguments)
+        # A bar of tqdm is for a person at a terminal.
+        options.progress = has_terminal() and find_spec("tqdm") is not None
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             options.run(options)
     except ERRORS as error:
-        message = " ".join(str(error).split()) or type(error).__name__
-        print(f"rescntk: {message}", file=sys.stderr)
+        say(f"rescntk: {_line(error) or type(error).__name__}")
         return 2
     except KeyboardInterrupt:
-        print("rescntk: interrupted", file=sys.stderr)
+        say("rescntk: interrupted")
         return 130
+    finally:
+        _close_broken_streams()
     return 0
+
+
+def _close_broken_streams() -> None:
+    """Close stdout or stderr if it has lost text: Python would try again, and exit with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            try:
+                if stream is not None:
+                    stream.flush()
+            except OSError:
+                stream.close()
+
+
+def _line(words: object) -> str:
+    """Return a text as one line."""
+    return " ".join(str(words).split())
 
 
 def _show_warning(message: Warning | str, *place: Any, **unused: Any) -> None:
     """Print a warning as one line; the place in the code is of no use here."""
-    print(f"rescntk: warning: {message}", file=sys.stderr, flush=True)
+    say(f"rescntk: warning: {_line(message)}")
 
 
 # ---------------------------------------------------------------- options
 
 
-class _CommandParser(argparse.ArgumentParser):
+class _Parser(argparse.ArgumentParser):
+    """Prints as all commands do; argparse ignores a full disk, and fails where help has "…"."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (show if file is sys.stdout else say)(message.removesuffix("\n"))
+
+
+class _CommandParser(_Parser):
     """Takes a command's files and options in any order: ``gram X.npy -o K.npy Z.npy``."""
 
     _is_inside = False  # Python 3.11 parses mixed orders by parsing twice
@@ -86,7 +117,7 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="rescntk", description="Exact kernels of infinitely wide convolutional ResNets."
     )
     parser.add_argument("--version", action="version", version=f"rescntk {__version__}")
@@ -187,8 +218,8 @@ def _depths(text: str) -> tuple[int, ...]:
 
 def engines(options: Namespace) -> None:
     """Print each engine with "ready", or with the reason why it cannot serve."""
-    for name, state in available().items():
-        print(f"{name:10s} {'ready' if state is True else state}")
+    states = available().items()
+    show("\n".join(f"{name:10s} {'ready' if state is True else state}" for name, state in states))
 
 
 def compare(options: Namespace) -> None:
@@ -211,7 +242,7 @@ def compare(options: Namespace) -> None:
     counted = "signals", f"{steps} time steps"
     if X[0].ndim == 3:
         counted = "images", f"{steps} × {X[0].shape[2]} pixels"
-    print(f"{name}: {len(X)} {counted[0]}, {len(X[0])} channels, {counted[1]}")
+    header = f"{name}: {len(X)} {counted[0]}, {len(X[0])} channels, {counted[1]}"
     table = conditioning.compare(
         _projected(X, name, options),
         options.depths,
@@ -220,10 +251,10 @@ def compare(options: Namespace) -> None:
         options.head,
         progress=options.progress,
     )
-    print(table)
     ax = plots.condition_numbers(table, picture.subplots())
-    ax.set_title(f"{name}: {ax.get_title()}", fontsize="small")
-    _write(table, picture, options.out / "compare")
+    title = f"{encodable(name)}: {ax.get_title()}"
+    ax.set_title(title, fontsize="small", parse_math=False)  # a file may be named "$x.npy"
+    _write(table, picture, options.out / "compare", f"{header}\n{table}")
 
 
 def limits(options: Namespace) -> None:
@@ -246,12 +277,11 @@ def limits(options: Namespace) -> None:
         depths=options.depths,
         kind=options.kind,
         head=options.head,
-        rng=options.seed,
+        rng=check_integer(options.seed, "seed", at_least=0),
         progress=options.progress,
     )
-    print(report)
     plots.limit_distances(report, ax=picture.subplots())
-    _write(report, picture, options.out / "limits")
+    _write(report, picture, options.out / "limits", str(report))
 
 
 def gram(options: Namespace) -> None:
@@ -290,20 +320,23 @@ def gram(options: Namespace) -> None:
         "engine": options.engine,
     }
     if suffix == ".zarr":
-        K = _store(options, call, labels)
+        from .stored.command import store
+
+        K = store(options, call, labels)
     else:
         matrices: Any = kernels.gram(**call, progress=True)
         K, parameters = matrices[0], describe(**call, depths=None) | {"labels": labels}
-        with datasets.replacing(output) as file:
+        with ExitStack() as files:  # all complete before one takes its name
+            file = files.enter_context(datasets.replacing(output))
             if suffix == ".npy":
                 np.save(file, K)
+                file.flush()
+                beside = files.enter_context(datasets.replacing(output.with_suffix(".json")))
+                beside.write(f"{json.dumps(parameters, indent=1)}\n".encode())
             else:
                 arrays = {f"labels_{name}": values for name, values in labels.items()}
                 np.savez(file, parameters=json.dumps(parameters), **matrices._asdict(), **arrays)
-        if suffix == ".npy":
-            with datasets.replacing(output.with_suffix(".json")) as file:
-                file.write(f"{json.dumps(parameters, indent=1)}\n".encode())
-    print(f"written: {output}, {K.shape[0]} × {K.shape[1]} {call['dtype']}")
+    show(f"written: {output}, {K.shape[0]} × {K.shape[1]} {call['dtype']}")
 
 
 def fit(options: Namespace) -> None:
@@ -369,11 +402,14 @@ def _projected(X: Any, name: str, options: Namespace) -> Any:
     return multisphere.project(X)
 
 
-def _write(table: Any, picture: Any, path: Path) -> None:
+def _write(table: Any, picture: Any, path: Path, text: str) -> None:
+    """Write a table and its picture, then print a text and the names of the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    table.write_csv(f"{path}.csv")
-    picture.savefig(f"{path}.png")
-    print(f"written: {path}.csv, {path}.png")
+    csv, png = Path(f"{path}.csv"), Path(f"{path}.png")
+    with datasets.replacing(csv) as file, datasets.replacing(png) as drawing:
+        table.write_csv(file.name)
+        picture.savefig(drawing, format="png")
+    show(f"{text}\nwritten: {csv}, {png}")
 
 
 # ---------------------------------------------------------------- gram
@@ -396,39 +432,6 @@ def _check_output(options: Namespace) -> None:
         datasets.check_output(file, file.suffix, options.overwrite, options.signals, options.others)
     if suffix == ".npy" and options.kind == "both":
         raise ValueError(f"output is {output}, which holds one kind: both go into .npz or .zarr")
-
-
-def _store(options: Namespace, call: dict[str, Any], labels: dict[str, Any]) -> Any:
-    """Return a Gram of `rescntk.stored`, computed or completed, with labels."""
-    from . import stored
-
-    counts = {name: 0 if call[name] is None else len(call[name]) for name in ("X", "Z")}
-    stored.store.check_labels(labels, counts)  # before the work
-    block = 1024 if options.block is None else check_depth(options.block, "block")
-    if options.workers is not None and options.scheduler is not None:
-        raise ValueError("both --workers and --scheduler are given, expected one of them")
-    client, host = None, options.scheduler
-    with ExitStack() as stack:
-        if options.workers is not None:
-            from distributed import LocalCluster
-
-            workers, cores = check_depth(options.workers, "workers"), os.cpu_count() or 1
-            if workers > cores:
-                raise ValueError(
-                    f"workers is {workers}, expected at most the cores of this host, {cores}"
-                )
-            # Any free port: the usual one may be taken, which gives a warning.
-            quiet = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **quiet)
-            host = stack.enter_context(cluster)
-        if host is not None:
-            from distributed import Client
-
-            client = stack.enter_context(Client(host, timeout=30))
-        call |= {"block": block, "client": client, "overwrite": options.overwrite}
-        K = stored.gram(options.output, **call)
-    K.label(K.labels | labels)
-    return K
 
 
 if __name__ == "__main__":

@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
 from .arrays import SignalList
+from .progress import has_terminal
 from .validation import check_batch, check_choice, check_signals
 
 __all__ = ["bundled", "load", "load_labelled", "read", "read_labelled", "read_labels"]
@@ -30,6 +32,12 @@ _TECATOR_TRAIN = 172
 
 _COLUMNS = {"case_id": "case", "dim_id": "channel", "reading_id": "time"}
 """Names of sktime for columns of a long table."""
+
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+"""A decimal number in a table. Python's `float` also takes "1_0.8", and digits of other scripts."""
+
+_LONGEST_QUOTE = 120
+"""Characters of a file that a message quotes at most. Chosen by taste."""
 
 
 def read(path: str | Path, array: str | None = None) -> np.ndarray | list[np.ndarray]:
@@ -76,8 +84,10 @@ def read_labelled(
     check_choice(path.suffix, f"suffix of {path.name}", SUFFIXES)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected a {path.suffix} file")
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
+    if not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, expected a file")
     _check_named(path, array)
     if path.suffix in (".ts", ".csv"):
         signals, labels = _read_ts(path) if path.suffix == ".ts" else _read_long(path)
@@ -106,7 +116,9 @@ def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
         labels = _load(path, array)
         return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
     with readable(path):
-        lines = [line.strip() for line in path.read_text("utf-8-sig").rstrip().splitlines()]
+        lines = _lines(path)
+        while lines and not lines[-1]:
+            lines.pop()
         if "" in lines:
             raise ValueError(f"line {lines.index('') + 1} is blank, expected a label in each line")
         return np.array(lines)
@@ -134,29 +146,28 @@ def _load(path: Path, array: str | None) -> np.ndarray:
 
 def _read_long(path: Path) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Return the signals of a table with a row for each value, and their labels or None."""
-    with readable(path), open(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        names = [name.strip() for name in reader.fieldnames or ()]
-        reader.fieldnames = names = [_COLUMNS.get(name, name) for name in names]
-        if any(names.count(name) != 1 for name in ("case", "time", "value")):
+    with readable(path):
+        records = _records(path)
+        _, header = next(records, (0, []))
+        names = [_COLUMNS.get(name, name) for name in header]
+        counts = [names.count(name) for name in ("case", "time", "value", "channel", "label")]
+        if counts[:3] != [1, 1, 1] or max(counts) > 1:
             raise ValueError(
-                f"it has the columns {', '.join(names)}, expected a row for each value, with "
-                f"columns case, time, value, and channel and label where there are several"
+                f"it has the columns {_short(names) or 'of an empty file'}, expected a row for "
+                f"each value, with columns case, time, value, and channel and label where there "
+                f"are several"
             )
         cases: dict[str, tuple[dict[tuple[str, float], float], set[str]]] = {}
-        texts = "case", "channel", "label"
-        for row in reader:
-            try:
-                time, value = float(row["time"]), float(row["value"])
-            except (TypeError, ValueError):
-                time = value = math.nan
-            case, channel, label = ((row.get(name) or "").strip() for name in texts)
+        for line, fields in records:
+            row = dict(zip(names, fields, strict=False))
+            time, value = (number(row.get(name, "")) for name in ("time", "value"))
+            case, channel, label = (row.get(name, "") for name in ("case", "channel", "label"))
             values, labels = cases.setdefault(case, ({}, set()))
             finite = math.isfinite(time) and math.isfinite(value)
-            if None in row or not case or not finite or (channel, time) in values:
+            if len(fields) != len(names) or not case or not finite or (channel, time) in values:
                 raise ValueError(
-                    f"line {reader.line_num} is {', '.join(map(str, row.values()))}, expected "
-                    f"{', '.join(names)}, with a case, finite numbers, no time of a channel twice"
+                    f"line {line} is {_short(fields)}, expected {_short(names)}, with a case, "
+                    f"finite numbers, no time of a channel twice"
                 )
             values[channel, time] = value
             labels |= {label} - {""}
@@ -167,16 +178,54 @@ def _read_long(path: Path) -> tuple[list[np.ndarray], np.ndarray | None]:
             times = sorted({time for _, time in values})
             if values.keys() != set(product(channels, times)):
                 raise ValueError(
-                    f"case {case} has {len(values)} values at {len(times)} times, expected one at "
-                    f"each time for each of the channels {', '.join(channels)}"
+                    f"case {_short([case])} has {len(values)} values at {len(times)} times, "
+                    f"expected one at each time for each of the channels {_short(channels)}"
                 )
             if len(labels) != labelled:
                 raise ValueError(
-                    f"case {case} has the labels {sorted(labels)}, expected one a case, or none"
+                    f"case {_short([case])} has the labels [{_short(map(repr, sorted(labels)))}], "
+                    f"expected one a case, or none"
                 )
             signals.append(np.array([[values[name, time] for time in times] for name in channels]))
         found = [label for _, labels in cases.values() for label in labels]
     return signals, np.array(found) if found else None
+
+
+def number(text: str) -> float:
+    """Return the decimal number that a text is, or NaN for any other text."""
+    return float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+
+
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each line of a table; blank lines are left out.
+
+    A record ends with its line: a quote that is not closed would swallow the lines after it.
+    """
+    for k, line in enumerate(_lines(path), 1):
+        if not line:
+            continue
+        try:
+            if line.count('"') % 2:
+                raise csv.Error("a quote is not closed")
+            fields = next(csv.reader([line], strict=True, skipinitialspace=True))
+        except csv.Error as error:
+            raise ValueError(f"line {k} is {_short([line])}: {error}") from None
+        yield k, [field.strip() for field in fields]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a text in UTF-8 without blanks around them."""
+    lines = [line.strip() for line in path.read_text("utf-8-sig").split("\n")]
+    for k, line in enumerate(lines, 1):
+        if "\0" in line:
+            raise ValueError(f"line {k} has a NUL character, expected text in UTF-8")
+    return lines
+
+
+def _short(words: Iterable[str]) -> str:
+    """Return words separated by commas for a message, cut where they are long."""
+    text = ", ".join(words)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
 
 @contextmanager
@@ -265,22 +314,26 @@ def _equal_length(name: str) -> bool:
     """Return whether the header of the training file says that all signals have equal length."""
     if not all(_ts_file(name, split).is_file() for split in ("train", "test")):
         return False
-    header = _header(_ts_file(name, "train"))
+    with _text(_ts_file(name, "train")) as file:
+        header = _header(file)
     labelled = not header.keys().isdisjoint(("@classlabel", "@targetlabel"))
     return labelled and header.get("@equallength", "true").strip() == "true"
 
 
-def _header(path: Path) -> dict[str, str]:
-    """Return the header of a ``.ts`` file; signals without a header before them are refused."""
+def _text(path: Path) -> TextIO:
+    return open(path, encoding="utf-8", errors="replace")
+
+
+def _header(lines: Iterable[str]) -> dict[str, str]:
+    """Read the header of a ``.ts`` file; signals without a header before them are refused."""
     header: dict[str, str] = {}
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            key, _, value = line.strip().lower().partition(" ")
-            if key == "@data":
-                return header
-            if key and key[0] not in "@#%":
-                break
-            header[key] = value
+    for line in lines:
+        key, _, value = line.strip().lower().partition(" ")
+        if key == "@data":
+            return header
+        if key and key[0] not in "@#%":
+            break
+        header[key] = value
     raise ValueError("signals come before @data, the last line of the header")
 
 
@@ -288,9 +341,16 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
     """Return the signals of a ``.ts`` file, and its labels or None."""
     datasets = _aeon_datasets()
     with readable(path):
-        _header(path)
+        with _text(path) as file:
+            has_classes = _header(file).get("@classlabel", "").startswith("true")
+            for line in file:
+                numbers = line.rpartition(":")[0] if has_classes else line
+                if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
+                    raise ValueError(f"{_short([line.strip()])} has values that are not numbers")
         found = datasets.load_from_ts_file(str(path))
     signals, labels = found[:2] if isinstance(found, tuple) else (found, ())
+    if len(labels) and labels.dtype.kind == "U":
+        labels = np.char.strip(labels)
     return signals, labels if len(labels) else None
 
 
@@ -314,6 +374,8 @@ def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
             if given and path.exists() and given.exists() and path.samefile(given):
                 raise ValueError(f"{name} is {path}, an input, expected another file")
         target = path.resolve()  # a link to a file that is not there stays a link
+        if target.exists() and not (target.is_file() or target.is_dir()):  # not /dev/null, as root
+            raise ValueError(f"{name} is {path}, a pipe or a device, expected a file")
         if target.exists():
             target.open("ab").close()
         else:
@@ -337,22 +399,28 @@ def check_output(path: Path, suffix: str, overwrite: bool, *inputs: Path | None)
     check_writable(path, "output", *inputs)
     if path.exists() and not overwrite:
         answer = ""
-        if sys.stdin.isatty() and sys.stderr.isatty():
+        if has_terminal() and sys.stdin is not None and sys.stdin.isatty():
             print(f"{path} exists: replace it? [y/N] ", end="", file=sys.stderr, flush=True)
             answer = sys.stdin.readline().strip().lower()
         if answer not in ("y", "yes"):
             raise ValueError(f"output is {path}, which exists: --overwrite replaces it")
 
 
+class _NotWritten(OSError):
+    """An error that names the file which cannot be written."""
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the name `path` once it is complete."""
     path = path.resolve()  # a link stays a link
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{os.getpid()}{path.suffix}")  # no longer than the name may be
     try:
         with part.open("wb") as file:
             yield file
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, _NotWritten):
+            raise _NotWritten(f"{path} cannot be written: {error.strerror or error}") from None
         raise

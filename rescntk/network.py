@@ -17,6 +17,7 @@ from .validation import (
     check_filter_size,
     check_flag,
     check_integer,
+    is_sequence,
 )
 
 
@@ -307,10 +308,9 @@ def check_one_dilation(network: Any) -> None:
 
 def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
     """Return the dilation of all layers, or a tuple of one for each of `depth` layers."""
-    try:
-        values = () if isinstance(value, str) else tuple(value)
-    except TypeError:
+    if not is_sequence(value):
         return check_integer(value, "dilation", at_least=1)
+    values = tuple(value)
     if len(values) != depth:
         raise ValueError(
             f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "

@@ -1,4 +1,7 @@
-"""Progress of long work: a bar for a person, lines in a log, a warning before hours."""
+"""Progress of long work: a bar for a person, lines in a log, a warning before hours.
+
+`say` prints lines that may be lost, `show` prints results, which may not.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +26,41 @@ _JUDGE_AFTER = 10.0
 
 _LONG = 3600.0
 """Seconds of work left from which on a warning is given: an hour, chosen by taste."""
+
+
+def say(*words: Any, stream: str = "stderr") -> None:
+    """Print a line about work that goes on, even where ``sys.stderr`` is closed, full or None."""
+    file = getattr(sys, stream)
+    if file is not None:  # print would take None for stdout
+        with suppress(OSError, ValueError):
+            print(encodable(" ".join(map(str, words)), file), file=file, flush=True)
+
+
+def show(text: str) -> None:
+    """Print a result to stdout, after files are written. If it is lost, raise an OSError."""
+    try:
+        if sys.stdout is None:
+            raise OSError("it is closed")
+        print(encodable(text, sys.stdout), flush=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(
+            f"standard output cannot be written: {reason}; output files are complete"
+        ) from None
+
+
+def encodable(text: str, file: Any = None) -> str:
+    """Return a text with escapes for what a stream, or UTF-8 without one, cannot encode."""
+    encoding = getattr(file, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def has_terminal() -> bool:
+    """Return whether a person can read stderr."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # of None, and of a closed stream
+        return False
 
 
 @contextmanager
@@ -54,7 +92,8 @@ def progress_bar(
                 losses = f": {advice}" if advice else ""
                 warnings.warn(f"{name}: about {work} of work are left{losses}", stacklevel=2)
         if bar is not None:
-            bar.update(done - before)
+            with suppress(OSError):  # of a terminal that was closed
+                bar.update(done - before)
             return
         pause = max(_FIRST_PAUSE, _SHARE * elapsed)
         is_last = more > 0 and done == total and elapsed >= _FIRST_PAUSE
@@ -63,22 +102,24 @@ def progress_bar(
             counts = f"{done}/{total} {unit}s, {100 * done / max(1, total):.0f} %"
             passed, to_come = (timedelta(seconds=round(seconds)) for seconds in (elapsed, left))
             text = f"{name}: {counts}, {passed}, about {to_come} left"
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
     try:
         yield add
         add(total - done)
     finally:
         if bar is not None:
-            bar.close()
+            with suppress(OSError):
+                bar.close()
 
 
 def _tqdm(**options: Any) -> Any:
     """Return a bar of tqdm, or None where tqdm is missing or no person looks."""
-    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+    if not (has_terminal() or "ipykernel" in sys.modules):
         return None
     try:
         from tqdm.auto import tqdm
-    except ModuleNotFoundError:
+
+        return tqdm(**options)
+    except (ModuleNotFoundError, OSError):  # OSError: of a terminal that was closed
         return None
-    return tqdm(**options)

@@ -60,9 +60,14 @@ def check_depth(value: Any, name: str = "depth") -> int:
     return check_integer(value, name, at_least=1)
 
 
+def is_sequence(values: Any) -> bool:
+    """Return whether `values` can hold several values: not a text, bytes, an array of no axes."""
+    return np.iterable(values) and not isinstance(values, str | bytes | bytearray)
+
+
 def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]:
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
-    if not isinstance(depths, Iterable):
+    if not is_sequence(depths):
         raise ValueError(f"{name} is {depths!r}, expected a sequence of integers")
     ladder = tuple(check_depth(depth, name) for depth in depths)
     if not ladder:
@@ -80,9 +85,11 @@ def check_filter_size(value: Any, name: str) -> int:
 
 def check_constant(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
+    # float() also reads texts, bytes, and arrays with one entry.
+    refused = isinstance(value, str | bool | bytes | bytearray | memoryview)
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
     try:
-        is_real = not isinstance(value, str | bool | np.bool_) and getattr(value, "imag", 0) == 0
-        number = float(value) if is_real else math.nan
+        number = math.nan if refused or kind not in "iuf" or np.ndim(value) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number < 0:
@@ -115,7 +122,7 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
 
 def check_kinds(kinds: Any) -> tuple[str, ...]:
     """Return one kind of kernel, or several different ones, as a tuple of names."""
-    kinds = tuple(kinds) if isinstance(kinds, Iterable) and not isinstance(kinds, str) else (kinds,)
+    kinds = tuple(kinds) if is_sequence(kinds) else (kinds,)
     for kind in kinds:
         check_choice(kind, "kinds", KINDS)
     if not kinds or len(set(kinds)) < len(kinds):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -149,6 +150,7 @@ def damaged_files(folder, signals):
         ("compare one.npy", "one channel"),
         ("limits --family mlp", "family is 'mlp', expected one of 'resnet'"),
         ("limits --family cnn --gamma 1", "--gamma is not about the family cnn"),
+        ("limits --seed -1", "seed is -1, expected an integer of at least 0"),
         ("limits --raw", "--array and --raw are about SIGNALS"),
         ("limits doubled.npy --raw --family cnn", "is not on the multi-sphere"),
         ("gram damaged.npz -o K.npy", "damaged.npz is not a readable .npz file: "),
@@ -156,6 +158,7 @@ def damaged_files(folder, signals):
         ("gram folder.npy -o K.npy", "folder.npy is a folder, expected a .npy file"),
         ("gram broken.ts -o K.npy", "broken.ts is not a readable .ts file: "),
         ("gram X.npy -o ./folder.npy", "which cannot be written: Is a directory"),
+        ("gram X.npy -o pipe.npy --overwrite", "pipe.npy, a pipe or a device, expected a file"),
         ("gram X.npy -o link.npy", "output is link.npy, an input, expected another"),
         ("compare X.npy --out taken", "compare.csv, which cannot be written: Is a"),
         ("limits --depths 8,16,32,64,128,99999999999", "expected at most 100000000"),
@@ -170,6 +173,7 @@ def test_errors_are_one_line_and_exit_status_2(command, says, signals, tmp_path,
     damaged_files(tmp_path, signals)
     Path("folder.npy").mkdir()
     Path("link.npy").symlink_to("X.npy")
+    os.mkfifo("pipe.npy")
     Path("taken/compare.csv").mkdir(parents=True)
     before = sorted(path.name for path in tmp_path.iterdir())
     assert run(command) == 2
@@ -351,6 +355,7 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         assert "score 1.000 on 20 signals" in capsys.readouterr().err
 
     Path("wide.csv").write_text("1,2,3\n4,5,6\n")
+    Path("u.txt").write_text("1.5\n" * 19 + "1_0.8\n")
     Path("blank.txt").write_text("a\n \nb\n")
     for wrong, message in (
         ("fit X.npy -o N.joblib", "X.npy has no labels, expected them in --labels FILE"),
@@ -366,10 +371,15 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
         ("predict Y.csv X.npy --overwrite --labels y.csv -o y.csv", "output is y.csv, an input"),
         ("fit X.npy --labels y.txt --labels-array y -o N.joblib", "y.txt is no .npz file of"),
         ("fit X.npy --labels y.txt --regression -o N.joblib", "labels are texts, expected num"),
+        ("fit X.npy --labels u.txt --regression -o N.joblib", "numbers to predict: '1_0.8'"),
     ):
         capsys.readouterr()
         assert run(wrong) == 2
         assert message in capsys.readouterr().err
+
+
+NO_NUMBERS = ["1_0.8", "１.5", "nan", "-inf", "1e400", "0x1p3", "1d3", "1.2.3", ""]
+"""Texts that are no numbers in a table. Python's `float` takes the first two."""
 
 
 def test_tables_are_read_strictly(tmp_path):
@@ -378,12 +388,55 @@ def test_tables_are_read_strictly(tmp_path):
         ("1,x,nan,1,a", "line 2 is 1, x, nan, 1, a, expected"),
         (" ,x,0,1,a", "line 2 is , x, 0, 1, a, expected case, channel, time, value, label, with"),
         ("1,x,0,one,a", "line 2 is 1, x, 0, one, a, expected"),
-        ("1,x,0,1,a,5", "line 2 is 1, x, 0, 1, a, ['5'], expected"),
+        ("1,x,0,1,a,5", "line 2 is 1, x, 0, 1, a, 5, expected"),
+        ("1,x,0,1,a\n1,x,1,1", "line 3 is 1, x, 1, 1, expected"),
+        *((f"1,x,0,{text},a", f"line 2 is 1, x, 0, {text}, a, exp") for text in NO_NUMBERS),
+        *((f"1,x,{text},1,a", f"line 2 is 1, x, {text}, 1, a, exp") for text in NO_NUMBERS),
+        (f"1,x,0,{'1' * 10**5}x,a", f"line 2 is 1, x, 0, {'1' * 111}…, expected"),
+        ('1,x,0,1,"a\n2,x,0,1,"a', 'line 2 is 1,x,0,1,"a: a quote is not closed'),
+        ('1,x,0,1,a"', 'line 2 is 1,x,0,1,a": a quote is not closed'),
+        ('1,x,0,1,"a"b', """line 2 is 1,x,0,1,"a"b: ',' expected after '"'"""),
+        ("1,x,0,1,a\0", "line 2 has a NUL character, expected text in UTF-8"),
         ("1,x,0,1,a\n1,x,1,1,b", "case 1 has the labels ['a', 'b'], expected one a case"),
         ("1,x,0,1,a\n2,x,0,1, ", "case 2 has the labels [], expected one a case"),
         ("1,x,0,1,a\n2,y,0,1,a", "case 1 has 1 values at 1 times, expected one at each time"),
         ("1,x,0,1,a\n1,y,1,1,a", "for each of the channels x, y"),
     ):
         (tmp_path / "X.csv").write_text(f"case,channel,time,value,label\n{rows}\n")
-        with pytest.raises(ValueError, match=re.escape(says)):
+        with pytest.raises(ValueError, match=f"^[^\n]*{re.escape(says)}[^\n]{{,400}}$"):
             datasets.read(tmp_path / "X.csv")
+    (tmp_path / "X.csv").write_text("case,time,value,label,label\n1,0,1,a,b\n")
+    with pytest.raises(ValueError, match="it has the columns case, time, value, label, label"):
+        datasets.read(tmp_path / "X.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(ValueError, match="is a pipe or a device, expected a file"):
+        datasets.read(tmp_path / "pipe.csv")
+
+
+def test_a_stray_quote_swallows_no_cases(tmp_path):
+    """300 cases with a quote in the fifth were 5 cases: the quote had no end."""
+    lines = [f"{i},{t},{i * t},{i}c" for i in range(300) for t in range(2)]
+    for end in ("\n", "\r\n", "\r"):  # of files without a fault
+        table = end.join(["case,time,value,label", *lines, "", " ", ""])
+        (tmp_path / "X.csv").write_bytes(table.encode())
+        X, y = datasets.read_labelled(tmp_path / "X.csv")
+        assert X.shape == (300, 1, 2) and y.tolist() == [f"{i}c" for i in range(300)]
+    for closed in (table.replace(",4c", ',"4c"'), table.replace(",4c", ', "4c"')):
+        (tmp_path / "X.csv").write_text(closed)
+        assert datasets.read_labelled(tmp_path / "X.csv")[1].tolist() == y.tolist()
+    (tmp_path / "X.csv").write_text(table.replace(",4c", ',"4c', 1))
+    command = [sys.executable, "-m", "rescntk", "gram", "X.csv", "-o", "K.npy"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    said = """X.csv is not a readable .csv file: line 10 is 4,0,0,"4c: a quote is not closed\n"""
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"rescntk: {said}")
+    assert os.listdir(tmp_path) == ["X.csv"]
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS[:2])
+def test_numbers_of_ts_files_are_decimal(text, tmp_path):
+    pytest.importorskip("aeon")
+    (tmp_path / "X.ts").write_text(UNEQUAL.replace("-1,2:a", f"-1,{text}:a"))
+    with pytest.raises(ValueError, match=rf"1,2,3:0.5,-1,{text}:a has values that are not numbers"):
+        datasets.read(tmp_path / "X.ts")
+    (tmp_path / "X.ts").write_text(UNEQUAL.replace(":a", ": a_ä "))  # labels may be any text
+    assert datasets.read_labelled(tmp_path / "X.ts")[1].tolist() == ["a_ä", "b", "a_ä"]

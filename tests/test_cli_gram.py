@@ -139,6 +139,8 @@ def test_a_link_stays_a_link(folder):
     assert run("X.npy", "-o", "K.npy") == 0
     assert (folder / "K.npy").is_symlink() and (folder / "elsewhere.npy").is_file()
     assert np.load("K.npy").shape == (6, 6)
+    longest = f"{'K' * 250}.json"  # 255 bytes, as long as a name may be
+    assert run("X.npy", "-o", longest.replace("json", "npy")) == 0 and (folder / longest).is_file()
 
 
 def test_a_failed_write_leaves_the_old_file(folder, monkeypatch, capsys):

@@ -79,6 +79,14 @@ def test_signals_that_do_not_match(Z, says):
         ({"alpha": -1}, "alpha is -1, expected a finite number of at least 0"),
         ({"alpha": np.nan}, "alpha is nan"),
         ({"alpha": "1"}, "alpha is '1'"),
+        *(
+            ({"alpha": bad}, "alpha is .*3.*, expected a finite number of at least 0")
+            for bad in (b"3", bytearray(b"3"), np.bytes_(b"3"), np.array("3"), np.array([3.0]))
+        ),
+        ({"alpha": memoryview(b"3")}, "alpha is <memory"),
+        ({"alpha": np.timedelta64(3, "s")}, "alpha is .*timedelta64"),
+        ({"alpha": np.array(True)}, r"alpha is array\(True\)"),
+        ({"dilation": b"\1\2\3"}, "dilation is b'.*', expected an integer of at least 1"),
         ({"alpha": True}, "alpha is True, expected a finite number of at least 0"),
         ({"negative_slope": np.True_}, "negative_slope is .*True.*, expected a finite number"),
         ({"c_v": np.inf}, "c_v is inf"),
@@ -122,6 +130,12 @@ def test_networks(arguments, says):
         (lambda: rk.gram(KERNEL.network, X, depths=()), "depths is empty"),
         (lambda: rk.gram(KERNEL.network, X, depths=(2, 0)), "depths is 0, expected an integer of"),
         (lambda: rk.gram(KERNEL.network, X, depths=3), "depths is 3, expected a sequence"),
+        (
+            lambda: rk.gram(KERNEL.network, X, depths=np.array(3)),
+            r"depths is array\(3\), expected a",
+        ),
+        (lambda: rk.gram(KERNEL.network, X, depths=b"\3"), "depths is b'.*', expected a sequence"),
+        (lambda: rk.gram(KERNEL.network, X, kinds=np.array("gpk")), r"kinds is array\('gpk'"),
         (lambda: rk.gram(KERNEL.network, X, normalized="no"), "normalized is 'no'"),
         (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
         (lambda: KERNEL.replace(c_v=1e-300, skip=False)(X), "network multiplies variances by 5e"),
@@ -157,6 +171,13 @@ SPHERE = multisphere.sample(2, 3, 4)
     [
         (lambda: multisphere.project(X * 0), r"X of shape .* zero at all channels of case 0, time"),
         (lambda: multisphere.sample(2, 0, 3), "n_channels is 0"),
+        (
+            lambda: multisphere.sample(2, 3, 4, rng=-1),
+            "rng is -1, expected a NumPy Generator or an",
+        ),
+        (lambda: multisphere.sample(2, 3, 4, rng=0.5), "rng is 0.5, expected a NumPy Generator or"),
+        (lambda: conditioning.asymptotic_condition_number(5, 5, pixels=b"5"), "pixels is b'5'"),
+        (lambda: conditioning.asymptotic_condition_number(5, 5, pixels=10**400), "pixels is 10+,"),
         (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),
         (lambda: multisphere.dot_products(SPHERE, SPHERE[..., :3]), r"Z has shape \(2, 3, 3\)"),
         (lambda: multisphere.normalized_gpk(T + 2, 3), "t has values from 2.0 to 2.0, expected"),

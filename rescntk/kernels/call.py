@@ -6,7 +6,6 @@ Arguments are checked. Results are multiplied by their scale, or normalized, pie
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,7 +30,7 @@ from ..arrays import (
 )
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import Network, check_network
-from ..progress import progress_bar
+from ..progress import progress_bar, say
 from ..validation import (
     check_batches,
     check_depth,
@@ -115,12 +114,11 @@ class KernelCall:
         layer = 2 * 2 * self.length * np.dtype(working).itemsize + 8
         deepest = f"depth {ladder[-1]} for signals of {self.length} timepoints"
         check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
-        # Where progress bars are: on the screen.
-        show = partial(print, "rescntk:", file=sys.stderr, flush=True) if self.progress else None
+        announce = partial(say, "rescntk:") if self.progress else None
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])
-        self.engine = engines.choose(engine, self.request, signals, show)
+        self.engine = engines.choose(engine, self.request, signals, announce)
 
     @property
     def length(self) -> int:

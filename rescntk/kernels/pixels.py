@@ -127,10 +127,11 @@ def pixel_shares(
     check_flag(normalized, "normalized")
     call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
     shares = gram_shares(network, X, Z, head, (kind,), None, normalized, **call)[0][0]
-    sizes = [np.shape(x)[1:] for x in X]
-    if isinstance(X, (list, tuple, SignalList)):
+    batch: Any = X
+    if isinstance(batch, (list, tuple, SignalList)):
+        sizes = [np.shape(x)[1:] for x in batch]
         return [s[:, : math.prod(n)].reshape(-1, *n) for s, n in zip(shares, sizes, strict=True)]
-    return shares.reshape(*shares.shape[:2], *sizes[0])
+    return shares.reshape(*shares.shape[:2], *np.shape(batch)[2:])
 
 
 def gram_shares(

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import Array, SignalList
 from ..engines import Request, choose
 from ..network import Network
+from ..progress import say
 from ..validation import (
     HEADS,
     KINDS,
@@ -29,6 +30,7 @@ from ..validation import (
     check_integer,
     check_positive,
     check_unmasked,
+    is_sequence,
 )
 from .average import FittedPass, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
@@ -122,8 +124,7 @@ def check_several(parameters: EstimatorParameters) -> dict[str, tuple[Any, ...]]
         values, check = getattr(parameters, each.name), each.metadata.get("check")
         if check is None or (values is None and each.default is None):
             continue
-        single = isinstance(values, str) or not isinstance(values, Iterable)
-        given = (values,) if single else values
+        given = values if is_sequence(values) else (values,)
         checked[each.name] = tuple(dict.fromkeys(check(value, each.name) for value in given))
         if not checked[each.name]:
             raise ValueError(f"{each.name} is empty, expected at least one value")
@@ -171,7 +172,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
                 stacklevel=4,  # the caller of fit, which is decorated
             )
         landmarks = None if m == n else np.sort(generator.permutation(n)[:m])
-        report = partial(print, flush=True) if self.verbose else None
+        report = partial(say, stream="stdout") if self.verbose else None
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
             request = Request(Network(1), "gap", KINDS, (1,), np.dtype(self.dtype).name)
@@ -233,7 +234,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         self.fit_seconds_ = time.perf_counter() - start
         if self.verbose:
             found = f"{self.best_score_:.3f} ± {self.best_score_error_:.3f}"
-            print(f"{score} {found}, {self.fit_seconds_:.1f} s", flush=True)
+            say(f"{score} {found}, {self.fit_seconds_:.1f} s", stream="stdout")
 
     def _options(self) -> dict[str, Any]:
         """Return the options of kernels; n_jobs below 0 counts from the number of cores + 1."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from argparse import Namespace
 from contextlib import suppress
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from .. import datasets
+from ..progress import say, show
 from .classifier import ResidualKernelClassifier
 from .regressor import ResidualKernelRegressor
 
@@ -32,7 +32,7 @@ def fit(options: Namespace) -> None:
     model = make(effort=effort, verbose=1).fit(X, y)
     with datasets.replacing(options.output) as file:
         joblib.dump(model, file)
-    print(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
+    show(f"written: {options.output}, {type(model).__name__} of {len(X)} signals")
 
 
 def predict(options: Namespace) -> None:
@@ -53,19 +53,22 @@ def predict(options: Namespace) -> None:
     found = model._answers(X)
     predicted, n = found[0], found[1][0].size
     ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
+    told = None
+    if y is not None:
+        if {y.dtype.kind, predicted.dtype.kind} & set("UO"):  # the text "1" is the label 1
+            y, predicted = _texts(y), _texts(predicted)
+        told = f"score {score(y, predicted):.3f} on {len(X)} signals"
     header = [name + end for name in names for end in ends]
     text = io.StringIO()
     rows = zip(*(c for values in found for c in np.atleast_2d(values.T).tolist()), strict=True)
     csv.writer(text, lineterminator="\n").writerows([(*header, "novelty"), *rows])
     if options.output is None:
-        print(text.getvalue(), end="")
+        show(text.getvalue().removesuffix("\n"))
     else:
         with datasets.replacing(options.output) as file:
             file.write(text.getvalue().encode())
-    if y is not None:
-        if {y.dtype.kind, predicted.dtype.kind} & set("UO"):  # the text "1" is the label 1
-            y, predicted = _texts(y), _texts(predicted)
-        print(f"score {score(y, predicted):.3f} on {len(X)} signals", file=sys.stderr)
+    if told is not None:
+        say(told)
 
 
 def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
@@ -79,10 +82,10 @@ def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
                 f"{path.name} has labels of shape {y.shape}, expected {len(X)}, one a signal"
             )
     if regression and y is not None and y.dtype.kind == "U":
-        try:
-            y = np.array(y.tolist(), float)
-        except ValueError as error:
-            raise ValueError(f"labels are texts, expected numbers to predict: {error}") from None
+        texts, y = y, np.vectorize(datasets.number, otypes=[float])(y)
+        if not np.isfinite(y).all():
+            wrong = str(texts[~np.isfinite(y)][0])
+            raise ValueError(f"labels are texts, expected numbers to predict: {wrong[:80]!r}")
     return X, y
 
 

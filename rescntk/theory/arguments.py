@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..network import check_relu
-from ..validation import HEADS, KINDS, check_choice, check_flag, check_integer, check_shape
+from ..validation import (
+    HEADS,
+    KINDS,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_shape,
+    is_sequence,
+)
 
 Map = Callable[..., np.ndarray]
 """A function of arrays, such as a kernel."""
@@ -121,7 +129,7 @@ def check_grid(
 ) -> tuple[int, int, tuple[int, ...], str]:
     """Return the channels, the pixels, the highest frequency of each pixel, and the head."""
     channels, d = check_channels(n_channels), check_pixels(n_timepoints)
-    given = tuple(max_frequency) if np.iterable(max_frequency) else (max_frequency,) * d
+    given = tuple(max_frequency) if is_sequence(max_frequency) else (max_frequency,) * d
     if len(given) != d:
         raise ValueError(f"max_frequency is {max_frequency!r}, expected one for each of {d} pixels")
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
@@ -130,7 +138,7 @@ def check_grid(
 
 def check_pixel_set(pixels: Any, given: Any, d: int) -> frozenset[int]:
     """Return one set of pixels of a ring of `d`; an error names `given`."""
-    if not np.iterable(pixels):
+    if not is_sequence(pixels):
         raise ValueError(f"pixels is {given!r}, expected sets of integers")
     chosen = frozenset(check_integer(pixel, "pixels") % d for pixel in pixels)
     if not chosen:
@@ -156,7 +164,7 @@ def check_pixel_sets(
     pixels: Any, field: frozenset[int], shifts: Iterable[int], d: int
 ) -> list[frozenset[int]]:
     """Return sets of pixels, each in the receptive field `field` after one of the `shifts`."""
-    if not np.iterable(pixels):
+    if not is_sequence(pixels):
         raise ValueError(f"pixels is {pixels!r}, expected sets of integers")
     sets, shifts = [check_pixel_set(some, pixels, d) for some in pixels], tuple(shifts)
     if not sets:

@@ -25,6 +25,7 @@ from ..validation import (
     check_depths,
     check_positive,
     check_symmetric,
+    is_sequence,
 )
 from .arguments import check_cases, check_energies
 
@@ -175,8 +176,8 @@ def asymptotic_condition_number(
     4.0
     """
     n = check_depth(n, "n")
-    count, given = check_constant(n, "n"), np.atleast_1d(np.asarray(pixels))
-    lengths = np.array([check_constant(check_depth(d, "pixels"), "pixels") for d in given])
+    count, given = check_constant(n, "n"), pixels if is_sequence(pixels) else (pixels,)
+    lengths = np.array([check_positive(check_depth(d, "pixels"), "pixels") for d in given])
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
     delta = asymptotic_complement(depth, alpha, skip)

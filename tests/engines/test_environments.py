@@ -46,7 +46,8 @@ def run(*dtypes, **environment):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("NUMBA_DISABLE_JIT", "1"), ("NUMBA_NUM_THREADS", "0")]
+    ("name", "value"),
+    [("NUMBA_DISABLE_JIT", "1"), ("NUMBA_NUM_THREADS", "0"), ("NUMBA_NUM_THREADS", "abc")],
 )
 def test_settings_that_numba_cannot_work_with(name, value):
     said, listed = run(**{name: value})

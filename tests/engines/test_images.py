@@ -114,6 +114,8 @@ def test_pixel_pairs_and_shares(engine, rng):
             shares = rk.pixel_shares(network, X, Z, kind=kind, head=head, engine=engine)
             nested = rk.pixel_shares(network, X.tolist(), Z, kind=kind, head=head, engine=engine)
             assert (np.array(nested) == shares).all()
+            seen = rk.pixel_shares(network, memoryview(X), Z, kind=kind, head=head, engine=engine)
+            assert (seen == shares).all()
             K = rk.Kernel(network, kind, head)(X, Z, engine=engine)
             for error, size in ((shares - expected, expected), (shares.sum(axis=(2, 3)) - K, K)):
                 assert np.abs(error).max() <= tolerances.ROUTES * np.abs(size).max()

@@ -120,6 +120,8 @@ def test_the_asymptotic_law_of_gap(lengths, rng):
     harmonic = 2 / (1 / len(X[0][0]) + 1 / len(X[1][0]))
     law = conditioning.asymptotic_complement(depth, pixels=harmonic)
     assert abs((1 - K[0, 1]) / law - 1) <= bar
+    one, many = (conditioning.asymptotic_condition_number(5, 5, pixels=d) for d in (1, 2**63))
+    assert many == 2.0**63 * one  # 5 · 2**63 does not fit into 64 bits
     with pytest.raises(ValueError, match="pixels has 3 lengths, expected 1 or n = 4"):
         conditioning.asymptotic_condition_number(4, depth, pixels=(2, 3, 4))
 

@@ -49,11 +49,19 @@ def _failure(dtype: str) -> str | None:
     """Return the error of a small Gram in words, None if there is no error."""
     request = Request(Network(1), "trace", KINDS, (1,), dtype)
     try:
+        _check_threads()
         engine = import_module(f"{__name__}.engine")
         engine.gram(request, np.ones((1, 1, 1)), None, silent)
     except Exception as error:  # whatever it is: another engine serves
         return _say(error)
     return None
+
+
+def _check_threads() -> None:
+    """Raise a ValueError if the environment sets no number of threads, of which numba uses all."""
+    threads = os.environ.get("NUMBA_NUM_THREADS", "1")
+    if not threads.strip().isdecimal() or int(threads) < 1:
+        raise ValueError(f"NUMBA_NUM_THREADS is {threads!r}, expected an integer of at least 1")
 
 
 def _say(error: Exception) -> str:

@@ -82,13 +82,16 @@ HD real tangent_g(const Trained<real> &trained, const Correlation<real> &at, rea
 template <class real>
 HD real times_slope(const Layer<real> &layer, const Dual<real> &result, real tangent_g)
 {
-    const real part = result.k0 * tangent_g;
 #ifdef LINEAR_SHARE
-    const real opposite = fused(layer.linear_share, tangent_g, part);
+    const real opposite = layer.linear_share * tangent_g;
 #else
-    const real opposite = part;
+    const real opposite = 0;
 #endif
-    return result.acute ? fused(-result.k0, tangent_g, tangent_g) : opposite;
+    if (sizeof(real) == 8)  // the FP64 units are the bottleneck: selections are not theirs
+        return fused(with_sign(result.k0, result.acute), tangent_g,
+                     result.acute ? tangent_g : opposite);
+    return result.acute ? fused(-result.k0, tangent_g, tangent_g)
+                        : fused(result.k0, tangent_g, opposite);
 }
 
 // K̇ ⊙ A_g + (o + r) K, the branch of A before the outer filter's box; `turned` is K̇ ⊙ A_g.
