@@ -80,7 +80,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     doubtful = np.zeros((len(run.left.order), len(run.right.order)), dtype=bool)
     # A device computes what one thread asks for.
     threads = (request.threads or _THREADS) if run.xp is np else 1
-    with pool_of(threads) as pool:
+    with pool_of(threads if threads > 1 else 0) as pool:
         for tiles in run.tiles():
             for done in pool.map(partial(run.fill_tile, values, doubtful), tiles):
                 tick(done)
