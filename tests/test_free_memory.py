@@ -10,6 +10,7 @@ import rescntk as rk
 from rescntk import validation
 from rescntk.kernels.call import KernelCall
 from rescntk.validation import KINDS
+from tests.engine_names import CPU
 from tests.processes import run
 
 X = np.ones((100, 1, 8))
@@ -77,6 +78,24 @@ def test_the_engines_hold_what_they_say(dtype):
         tracemalloc.stop()
         least = call.request.result_bytes(700 * 700)
         assert least <= peak <= least + 60e6, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", CPU)
+def test_many_signals_take_little_more_than_themselves(engine, rng):
+    """Tables take a constant: 0.1 to 0.2 GB here. Those that outlive a task took ten times that."""
+    signals, kernel = rng.standard_normal((60_000, 2, 50)), rk.CGPK(1, head="trace")
+    options = {"engine": engine, "threads": 2}
+    for call in (
+        lambda: kernel(signals[:2], signals, **options),
+        lambda: kernel(signals, signals[:2], **options),
+        lambda: rk.regression.pivoted_cholesky(kernel, signals, 4, **options),
+    ):
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= 4 * signals.nbytes
 
 
 @pytest.mark.parametrize(

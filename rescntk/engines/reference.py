@@ -53,11 +53,11 @@ More entries make tiles of few left cases; with fewer, NumPy spends its time sta
 by reasoning: 32 float32 numbers are a few vector instructions.
 """
 
-_TABLE_BYTES = 64 * 2**20
+_TABLE_BYTES = 32 * 2**20
 """Bytes that the tables of one block of signals may take.
 
-More bytes take more memory; with fewer, tables of right signals are made more often. Chosen by
-reasoning.
+More bytes take more memory, in all some five times as many; with fewer, tables of right signals
+are made more often. Chosen by reasoning.
 """
 
 _MOST_LEFT = 8

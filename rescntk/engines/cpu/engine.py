@@ -45,6 +45,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
                 fill = partial(run.fill, left, right)
                 for done in pool.map(fill, plan.tasks(left_cases, right_cases)):
                     tick(done)
+            del left, right, fill  # with their tables, before the next block makes its own
     return run.finish(rows.scale, columns.scale, plan.symmetric and plan.closed)
 
 
