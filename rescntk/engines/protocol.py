@@ -137,8 +137,8 @@ _NEVER = np.zeros(1, np.int64)  # the flag of threads that belong to none
 def pool_of(threads: int) -> Iterator[Any]:
     """Make a pool of `threads` threads with `map`, as of executors; with 0, this thread.
 
-    An exception in the block, such as `KeyboardInterrupt`, ends the pool: tasks that wait are
-    dropped, and those that run end where they look at `stop_flag` next. Python raises
+    With an exception in the block, such as `KeyboardInterrupt`, tasks that wait are dropped, and
+    those that run end where they look at `stop_flag` next. Python raises
     KeyboardInterrupt in the main thread, between two of its steps. Compiled loops of more than a
     moment therefore belong to a pool, even of one thread.
     """
@@ -156,10 +156,8 @@ def pool_of(threads: int) -> Iterator[Any]:
 
     try:
         yield SimpleNamespace(map=results)
-    except BaseException:
-        stop[0] = 1
-        raise
     finally:
+        stop[0] = 1  # unless an exception has come, all tasks are done
         pool.shutdown(cancel_futures=True)
 
 

@@ -133,17 +133,14 @@ def samples(
 def check_samples(X: Any, n_samples: Any, dtype: str, n_widths: int = 1) -> tuple[int, int, int]:
     """Return the shape of the kernels of samples at one width, if memory holds all widths'."""
     number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error
-    n_cases, dtype = as_batch(X, "X", check_dtype(dtype)).n_cases, check_dtype(dtype)
-    kernels = n_widths * number * n_cases**2 * np.dtype(dtype).itemsize
+    dtype = check_dtype(dtype)
+    n_cases = as_batch(X, "X", dtype).n_cases
     check_free_memory(
-        kernels + _KEY_BYTES * number,
+        n_widths * number * n_cases**2 * np.dtype(dtype).itemsize,
         f"n_samples is {number}: as many kernels of {n_cases} × {n_cases} numbers",
         "give fewer samples or signals",
     )
     return number, n_cases, n_cases
-
-
-_KEY_BYTES = 8  # of a sample's source of randomness
 
 
 def draws(

@@ -95,6 +95,8 @@ def solve(
     ValueError
         By Cholesky: if the smallest eigenvalue of K + λI is at most n·eps·λ_max, with eps of K's
         dtype (mostly by two equal points). By conjugate gradients: see there.
+    OverflowError
+        If results exceed float64.
 
     Examples
     --------
@@ -315,7 +317,10 @@ def conjugate_gradients(
     Raises
     ------
     ValueError
-        If K + λI is not positive definite, or λ is 0 with a preconditioner.
+        If K + λI is not positive definite, λ is 0 with a preconditioner, or products with K are
+        not finite real numbers.
+    OverflowError
+        If results exceed float64.
 
     Examples
     --------

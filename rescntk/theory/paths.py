@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 
 from ..engines.boxes import circular_sum
 from ..network import Filter, Network, check_network, check_relu
 from ..validation import check_shape
-from .arguments import check_dot_products, check_length
+from .arguments import check_dot_products, check_layers, check_length
 from .complements import activate, add_branch, check_nonzero
 
 _MOST_PATHS = 2**27
@@ -73,6 +74,7 @@ def path_counts(
 
 def counts(network: Network, d: int) -> np.ndarray:
     """Return `path_counts` of a network, or say that they take hours."""
+    check_layers(network.depth, "depth is")
     sizes = network.filter_size, network.outer_filter_size
     bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)
     if 2 * d * bits * (bits / 128 + _WORDS_OF_CALL) > _MOST_WORDS:  # half the final length each
@@ -82,7 +84,7 @@ def counts(network: Network, d: int) -> np.ndarray:
         )
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
-    for window in _convolutions(network):
+    for window in chain(network.filters(), [network.input_filter]):
         ways = np.asarray(circular_sum(ways, *window))
     return ways
 
