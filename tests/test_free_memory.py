@@ -9,7 +9,9 @@ import pytest
 import rescntk as rk
 from rescntk import validation
 from rescntk.kernels.call import KernelCall
+from rescntk.theory import depth, locality, multisphere, smoothness, spectrum
 from rescntk.validation import KINDS
+from tests.engine_names import CPU
 from tests.processes import run
 
 X = np.ones((100, 1, 8))
@@ -57,8 +59,54 @@ def test_depths_larger_than_the_free_memory_are_refused():
     ):
         with pytest.raises(MemoryError, match=f"^depth {deep} for signals of 8 timepoints takes"):
             call()
-    with pytest.raises(ValueError, match=f"depths has {deep}, expected at most 100000000 layers"):
-        rk.theory.depth.check(NETWORK, depths=[2, 4, 8, 16, 32, deep])
+
+
+HUGE = 10**14
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: smoothness.grid(HUGE), f"n_samples is {HUGE}: 3 numbers for each sample"),
+        (lambda: smoothness.kernel_shape(rk.ResCNTK(2), HUGE), f"n_samples is {HUGE}: 8"),
+        (
+            lambda: smoothness.interpolation(rk.ResCNTK(2), [0.0, 1.0], [1.0, 2.0], HUGE),
+            f"n_samples is {HUGE}: 9 numbers",
+        ),
+        (lambda: spectrum.zonal_moments(2, HUGE, 3), f"max_frequency is {HUGE}: 4 numbers"),
+        (lambda: spectrum.zonal_moments(2, 3, HUGE), f"max_frequency is 3: {HUGE + 1} numbers"),
+        (lambda: spectrum.zonal([0.5], 2, HUGE), f"max_frequency is {HUGE}: 1 numbers"),
+        (lambda: depth.profile(rk.Network, [1, 2], n_points=10**8), "n_points is 100000000: the"),
+    ],
+)
+def test_sizes_larger_than_the_free_memory_are_refused(call, says):
+    with pytest.raises(MemoryError, match=f"^{says}.* takes at least .* GB of memory"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: depth.check(rk.Network, depths=[2, 4, 8, 16, 32, 10**9]),
+            "depths has 1000000000, expected at most 100000000 layers",
+        ),
+        (lambda: multisphere.normalized_gpk([0.5], 10**9), "depth is 1000000000, expected at most"),
+        (
+            lambda: multisphere.gram_complements([rk.Network(10**9)], np.ones((2, 1, 3))),
+            "networks has the depth 1000000000, expected at most 100000000 layers",
+        ),
+        (
+            lambda: locality.path_counts(10**8, 3, 9),
+            r"depth is 100000000: counts of 9.54e[+]07 digits at 9 pixels take hours",
+        ),
+        (lambda: locality.path_counts(10**9, 1, 9), "depth is 1000000000, expected at most"),
+        (lambda: locality.path_counts(10**5, 3, 10**5), "depth is 100000: counts of"),
+    ],
+)
+def test_work_of_hours_is_refused(call, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        call()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -77,6 +125,24 @@ def test_the_engines_hold_what_they_say(dtype):
         tracemalloc.stop()
         least = call.request.result_bytes(700 * 700)
         assert least <= peak <= least + 60e6, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", CPU)
+def test_many_signals_take_little_more_than_themselves(engine, rng):
+    """Tables take a constant: 0.1 to 0.2 GB here. Those that outlive a task took ten times that."""
+    signals, kernel = rng.standard_normal((60_000, 2, 50)), rk.CGPK(1, head="trace")
+    options = {"engine": engine, "threads": 2}
+    for call in (
+        lambda: kernel(signals[:2], signals, **options),
+        lambda: kernel(signals, signals[:2], **options),
+        lambda: rk.regression.pivoted_cholesky(kernel, signals, 4, **options),
+    ):
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= 4 * signals.nbytes
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import derivative, literature
+from rescntk import derivative, literature, theory
 from rescntk.theory import conditioning, multisphere
 
 X = np.arange(24.0).reshape(2, 3, 4)
@@ -238,3 +238,52 @@ def test_masked_targets_and_matrices_are_refused():
     ):
         with pytest.raises(ValueError, match=f"^{name} is a masked array"):
             call()
+
+
+DAMAGED = {
+    "is a masked array": lambda M: np.ma.masked_array(M, M == M[0, 0]),
+    "contains NaN or infinity": lambda M: np.where(M == M[0, 0], np.inf, M),
+    "has dtype complex128": lambda M: M.astype(complex),
+    "has dtype <U": lambda M: M.astype(str),
+}
+
+
+@pytest.mark.parametrize("says", DAMAGED)
+def test_matrices_of_regression(says):
+    K = 2.0 * np.eye(2) + A
+    bad, y, regression = DAMAGED[says](K), np.ones(2), rk.regression
+
+    def kernel(X, Z=None):
+        return bad[: len(X), : len(X if Z is None else Z)]
+
+    def other(X, Z=None):
+        return K if Z is None else kernel(X, Z)
+
+    class Product:
+        shape = K.shape
+
+        def __matmul__(self, V):
+            return DAMAGED[says](K @ V)
+
+    for name, call in (
+        ("K", lambda: regression.conjugate_gradients(bad, y)),
+        ("K", lambda: regression.solve(bad, y)),
+        ("K", lambda: regression.decompose(bad)),
+        ("K", lambda: regression.posterior(bad, K, y, y)),
+        ("cross", lambda: regression.posterior(K, bad, y, y)),
+        ("K @ v", lambda: regression.conjugate_gradients(Product(), y)),
+        ("kernel[(]X, Z[)]", lambda: regression.interpolate(other, X, y, X + 1)),
+        ("K", lambda: regression.interpolate(kernel, X, y, X + 1)),
+        ("the kernel's diagonal", lambda: regression.pivoted_cholesky(kernel, X, 1)),
+        ("kernel[(]X.landmarks.[)]", lambda: regression.landmark_map(kernel, X, [0, 1])),
+        ("kernel[(]X, Z[)]", lambda: regression.landmark_map(other, X, [0, 1])(X)),
+        ("y", lambda: theory.degeneracy.degenerate_regression(bad)),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} .*{says}"):
+            call()
+
+
+def test_masked_landmarks_are_refused():
+    landmarks = np.ma.masked_array([0, 1], [True, False])
+    with pytest.raises(ValueError, match="^landmarks is a masked array"):
+        rk.regression.landmark_map(KERNEL, X, landmarks)

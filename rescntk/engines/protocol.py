@@ -1,10 +1,12 @@
-"""`Request` and `ScaledKernel`: the input and the output of every engine, and `blocks` of work."""
+"""What goes into every engine and comes out of it, blocks of work, and threads that share it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -120,10 +122,54 @@ def cut(sizes: np.ndarray, most: float) -> Iterator[slice]:
         start = stop
 
 
-def pool_of(threads: int) -> AbstractContextManager[Any]:
-    """Return a pool of `threads` threads with `map`, as of executors; with one, this thread."""
-    this_thread = SimpleNamespace(map=map)  # runs a task when its result is asked for
-    return ThreadPoolExecutor(threads) if threads > 1 else nullcontext(this_thread)
+_AWAKE = 0.1
+"""Seconds after which a thread that waits for tasks looks whether it was interrupted.
+
+A larger number reacts later. Some systems do not wake a waiting thread when they interrupt it. A
+look takes microseconds.
+"""
+
+_thread = threading.local()  # `stop`: the flag of the pool that the thread belongs to
+_NEVER = np.zeros(1, np.int64)  # the flag of threads that belong to none
+
+
+@contextmanager
+def pool_of(threads: int) -> Iterator[Any]:
+    """Make a pool of `threads` threads with `map`, as of executors; with 0, this thread.
+
+    With an exception in the block, such as `KeyboardInterrupt`, tasks that wait are dropped, and
+    those that run end where they look at `stop_flag` next. Python raises
+    KeyboardInterrupt in the main thread, between two of its steps. Compiled loops of more than a
+    moment therefore belong to a pool, even of one thread.
+    """
+    if threads == 0:
+        yield SimpleNamespace(map=map)  # runs a task when its result is asked for
+        return
+    stop = np.zeros(1, np.int64)
+    pool = ThreadPoolExecutor(threads, initializer=lambda: setattr(_thread, "stop", stop))
+
+    def results(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        waiting = deque(pool.submit(function, task) for task in tasks)
+        while waiting:
+            if wait([waiting[0]], _AWAKE).done:
+                yield waiting.popleft().result()
+
+    try:
+        yield SimpleNamespace(map=results)
+    finally:
+        stop[0] = 1  # unless an exception has come, all tasks are done
+        pool.shutdown(cancel_futures=True)
+
+
+def stop_flag() -> np.ndarray:
+    """Return an array of one number, which becomes 1 when the task of this thread is to end."""
+    return getattr(_thread, "stop", _NEVER)
+
+
+def check_stop() -> None:
+    """End the task of this thread if its pool has ended."""
+    if stop_flag()[0]:
+        raise CancelledError
 
 
 class Engine(Protocol):

@@ -32,7 +32,7 @@ from .boxes import circular_sum
 from .exact_sum import pairwise
 from .geometry import Rows
 from .layer import add, correlate, tangent_branch, tangent_g
-from .protocol import Request
+from .protocol import Request, check_stop
 from .scaling import NEARLY_OPPOSITE, Scaling
 from .signal_tables import SignalTables
 
@@ -115,6 +115,7 @@ class Recursion:
         w, v = self._correlate_unit_vectors()
         self._enter(w, v)
         for layer in range(1, depths[-1] + 1):
+            check_stop()
             left, right = self.left.layer(layer), self.right.layer(layer)
             pair = self._correlate(layer, left, right, w, v)
             unit, factor = scaling.unit(layer), scaling.factor(layer)
@@ -280,4 +281,5 @@ class Recursion:
 
     def _box(self, pixels: Array, window: Filter) -> Array:
         """Return the sums over a filter's windows."""
+        check_stop()
         return circular_sum(pixels, *window, self.seam)

@@ -54,11 +54,11 @@ More entries make tiles of few left cases; with fewer, NumPy spends its time sta
 by reasoning: 32 float32 numbers are a few vector instructions.
 """
 
-_TABLE_BYTES = 64 * 2**20
+_TABLE_BYTES = 32 * 2**20
 """Bytes that the tables of one block of signals may take.
 
-More bytes take more memory; with fewer, tables of right signals are made more often. Chosen by
-reasoning.
+More bytes take more memory, in all some five times as many; with fewer, tables of right signals
+are made more often. Chosen by reasoning.
 """
 
 _MOST_LEFT = 8
@@ -81,7 +81,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     doubtful = np.zeros((len(run.left.order), len(run.right.order)), dtype=bool)
     # A device computes what one thread asks for.
     threads = (request.threads or _THREADS) if run.xp is np else 1
-    with pool_of(threads) as pool:
+    with pool_of(threads if threads > 1 else 0) as pool:
         for tiles in run.tiles():
             for done in pool.map(partial(run.fill_tile, values, doubtful), tiles):
                 tick(done)

@@ -5,6 +5,8 @@ A tile's rows go through all layers block by block (recursion.py), and heads are
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -105,19 +107,20 @@ class Tile:
     def _sides(self, rows: Rows) -> tuple[Side, Side]:
         """Return both sides of a block of rows."""
 
-        def gathered(pixels: Array) -> Axes:
-            return lambda table: table[..., pixels][..., None, :, None]
+        def gathered(pixels: Callable[[], Array]) -> Axes:
+            return lambda table: table[..., pixels()][..., None, :, None]
 
         def apart(table: Array) -> Array:
             pixels: Array = table.reshape(*table.shape[:-1], -1, rows.left).swapaxes(-1, -2)
             return pixels[..., None, None]
 
-        right = Side(self.right, gathered(rows.pixels(self.xp)), lambda table: table[..., None, :])
+        pixels = cache(partial(rows.pixels, self.xp))  # of all rows they may be many, and unused
+        right = Side(self.right, gathered(pixels), lambda table: table[..., None, :])
         if not self.paired:
             return Side(self.left, apart, lambda table: table[..., None]), right
         first = self.xp.asarray(rows.case) * rows.left
-        left = Side(self.left, gathered(first + self.xp.arange(rows.left)[:, None]), right.cases)
-        return left, right
+        own = cache(lambda: first + self.xp.arange(rows.left)[:, None])
+        return Side(self.left, gathered(own), right.cases), right
 
     def _add_mean(self, out: dict[str, Array], sides: tuple[Side, Side]) -> None:
         """Add the means of F⁰, x̄ · z̄, to kernels whose branches alone were averaged.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import channels_and_length
 from ..network import Filter, Network, check_network
-from ..validation import HEADS, check_batch, check_choice, check_free_memory
+from ..validation import HEADS, check_batch, check_choice, check_free_memory, check_unmasked
 from .parameters import Convolution, Layer, Parameters, layout, precision
 
 LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
@@ -42,9 +42,9 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
 
     Raises
     ------
-    ValueError, MemoryError
+    ValueError, MemoryError, OverflowError
         For arguments that are not as described or do not belong together; for a layer of all
-        signals beyond the free memory.
+        signals beyond the free memory; for outputs that exceed the parameters' dtype.
 
     Examples
     --------
@@ -57,7 +57,8 @@ def apply(network: Network, params: Parameters, X: Any, head: str = "gap") -> ja
     batch = fitting_batch(network, params, head, X)
     check_layers(network, params, batch)
     with precision(params.dtype):
-        return outputs_of_lengths(network, head, params, batch.arrays)[batch.order]
+        found = outputs_of_lengths(network, head, params, batch.arrays)[batch.order]
+    return check_range(found, "outputs")
 
 
 def outputs_of_lengths(
@@ -197,16 +198,28 @@ def as_batch(X: Any, name: str, dtype: Any) -> Batch:
     """
     traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(X))
     if not traced:
+        check_unmasked(X, name, "(n_cases, n_channels, n_timepoints)")
         lists = isinstance(X, list | tuple)
         X = check_batch([np.asarray(x) for x in X] if lists else np.asarray(X), name)
     if hasattr(X, "ndim"):
         if X.ndim not in (3, 4):
             raise ValueError(f"{name} has shape {X.shape}, expected (n, n_channels, n_timepoints)")
-        return Batch((X.astype(dtype),), (np.arange(len(X)),))
+        with np.errstate(over="ignore"):  # `check_range` reports it
+            return Batch((X.astype(dtype),), (np.arange(len(X)),))
     lengths = np.array([x.shape[1] for x in X])
     places = tuple(np.flatnonzero(lengths == length) for length in np.unique(lengths))
     stack: Any = jnp.stack if traced else np.stack
-    return Batch(tuple(stack([X[k] for k in own]).astype(dtype) for own in places), places)
+    with np.errstate(over="ignore"):
+        return Batch(tuple(stack([X[k] for k in own]).astype(dtype) for own in places), places)
+
+
+def check_range(found: Any, what: str) -> Any:
+    """Return results, or raise an OverflowError if they exceed their dtype; traced ones pass."""
+    if not isinstance(found, jax.core.Tracer) and not np.isfinite(np.asarray(found)).all():
+        raise OverflowError(
+            f"the {what} exceed {found.dtype}, expected smaller signals or parameters"
+        )
+    return found
 
 
 def fitting_batch(

@@ -19,8 +19,23 @@ from ..arrays import channels_and_length
 from ..kernels import gram
 from ..network import Network
 from ..report_table import ReportTable
-from ..validation import KINDS, check_choice, check_depths, check_integer
-from .forward import as_batch, check_layers, features, fitting_batch, pool, readout_factor
+from ..validation import (
+    KINDS,
+    check_choice,
+    check_depths,
+    check_dtype,
+    check_free_memory,
+    check_integer,
+)
+from .forward import (
+    as_batch,
+    check_layers,
+    check_range,
+    features,
+    fitting_batch,
+    pool,
+    readout_factor,
+)
 from .parameters import Parameters, as_key, init, precision
 from .tangent import ntk, pooled_products
 
@@ -60,8 +75,9 @@ def gpk(
 
     Raises
     ------
-    ValueError, MemoryError
-        For arguments that are not as described; for a network beyond the free memory.
+    ValueError, MemoryError, OverflowError
+        For arguments that are not as described; for a network, or the kernels of all samples,
+        beyond the free memory; for kernels beyond the dtype.
 
     Examples
     --------
@@ -108,9 +124,23 @@ def samples(
     """
     check_choice(kind, "kind", KINDS)
     compute = ntk if kind == "ntk" else features_kernel
-    check_integer(n_samples, "n_samples", at_least=2)  # one sample has no standard error
-    drawn = draws(key, network, X, width, n_samples, head, dtype)
-    return np.array([compute(network, params, X, head=head) for params in drawn])
+    result = np.empty(check_samples(X, n_samples, dtype), dtype)
+    for k, params in enumerate(draws(key, network, X, width, n_samples, head, dtype)):
+        result[k] = compute(network, params, X, head=head)
+    return result
+
+
+def check_samples(X: Any, n_samples: Any, dtype: str, n_widths: int = 1) -> tuple[int, int, int]:
+    """Return the shape of the kernels of samples at one width, if memory holds all widths'."""
+    number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error
+    dtype = check_dtype(dtype)
+    n_cases = as_batch(X, "X", dtype).n_cases
+    check_free_memory(
+        n_widths * number * n_cases**2 * np.dtype(dtype).itemsize,
+        f"n_samples is {number}: as many kernels of {n_cases} × {n_cases} numbers",
+        "give fewer samples or signals",
+    )
+    return number, n_cases, n_cases
 
 
 def draws(
@@ -134,7 +164,8 @@ def features_kernel(network: Network, params: Parameters, X: Any, head: str = "g
         pooled = [_pooled(network, head, params, signals) for signals in batch.arrays]
         products = [[np.asarray(pooled_products(x, z)) for z in pooled] for x in pooled]
     order = batch.order
-    return readout_factor(network, params) ** 2 * np.block(products)[np.ix_(order, order)]
+    kernel = readout_factor(network, params) ** 2 * np.block(products)[np.ix_(order, order)]
+    return np.asarray(check_range(kernel, "kernel's numbers"))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -220,7 +251,7 @@ def concentration(
     widths = check_depths(widths, "widths")
     if len(widths) < 2 or any(b <= a for a, b in pairwise(widths)):
         raise ValueError(f"widths is {widths!r}, expected at least two rising integers")
-    check_integer(n_samples, "n_samples", at_least=2)
+    check_samples(X, n_samples, dtype, len(widths))
     check_choice(kind, "kind", KINDS)
     exact = np.asarray(gram(network, X, head=head, kinds=(kind,))[0])
     keys = jax.random.split(as_key(key), len(widths))

@@ -15,7 +15,17 @@ import numpy as np
 
 from ..network import Filter, Network
 from ..validation import check_memory
-from .forward import Batch, call_layer, features, fitting_batch, plan_of, pool, read, readout_factor
+from .forward import (
+    Batch,
+    call_layer,
+    check_range,
+    features,
+    fitting_batch,
+    plan_of,
+    pool,
+    read,
+    readout_factor,
+)
 from .parameters import Convolution, Layer, Parameters, precision
 
 MAX_MEMORY = 2**30
@@ -54,6 +64,8 @@ def ntk(
     ValueError
         For arguments that are not as described or do not belong together, or if a single pair
         of signals takes more than `max_memory`.
+    OverflowError
+        If numbers of the kernel exceed the parameters' dtype.
 
     Examples
     --------
@@ -96,6 +108,7 @@ def ntk_of_batches(
                 result[np.ix_(rows, places)] = block
                 if symmetric:
                     result[np.ix_(places, rows)] = exchanged
+    check_range(result, "tangent kernel's numbers")
     return result if params.n_outputs else result[:, :, 0, 0]
 
 

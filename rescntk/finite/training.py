@@ -20,8 +20,15 @@ import optax
 from .. import regression
 from ..kernels import gram
 from ..network import Network
-from ..validation import check_choice, check_depth, check_positive, check_shape, check_targets
-from .forward import Batch, check_layers, fitting_batch, outputs_of_lengths
+from ..validation import (
+    check_choice,
+    check_depth,
+    check_free_memory,
+    check_positive,
+    check_shape,
+    check_targets,
+)
+from .forward import Batch, check_layers, check_range, fitting_batch, outputs_of_lengths
 from .parameters import Parameters, as_key, precision
 from .tangent import ntk_of_batches
 
@@ -104,8 +111,8 @@ def train(
 
     Raises
     ------
-    ValueError, MemoryError
-        As for ``finite.apply``.
+    ValueError, MemoryError, OverflowError
+        As for ``finite.apply``; for losses and records of all steps beyond the free memory.
     FloatingPointError
         If a loss is NaN or infinite, naming the step.
 
@@ -130,6 +137,14 @@ def train(
     check_layers(network, params, batch, network.depth, size)
     chosen = tuple(check_choice(name, "record", RECORDS) for name in record)
     every = -(-steps // 50) if every is None else check_depth(every, "every")
+    numbers = sum(own.n_cases for own in sets.values()) * (params.n_outputs or 1)
+    records = (-(-steps // every) + 1) * numbers if "outputs" in chosen else 0
+    drawn = 2 * 4 * (size or 0)  # places of signals, in one pass after another and then in a row
+    check_free_memory(
+        steps * (params.dtype.itemsize + drawn) + records * params.dtype.itemsize,
+        f"steps is {steps}: a loss of each, {size or 0} places of signals, and records,",
+        "give fewer steps, or records further apart (every)",
+    )
     key, rule = as_key(key), as_optimizer(optimizer)
     goals = targets.astype(params.dtype)[np.concatenate(batch.places)]
     columns = defaultdict[str, list[Any]](list)
@@ -145,6 +160,8 @@ def train(
             outputs = {name: runs[0].outputs(own.arrays) for name, own in sets.items()}
             loss = 0.5 * float(((outputs["outputs"] - goals) ** 2).sum())
             check_losses(np.array([loss]), step)
+            for f in outputs.values():
+                check_range(f, "outputs")
             if loss < min(columns["loss"], default=np.inf):
                 best = now
             columns["steps"].append(step)
@@ -307,7 +324,8 @@ def check_losses(losses: np.ndarray, start: int) -> None:
     if bad.size:
         raise FloatingPointError(
             f"the loss is {losses[bad[0]]} before step {start + bad[0] + 1}, expected finite "
-            f"losses: a smaller learning rate, below 2/λ_max of finite.ntk for gradient descent"
+            f"losses: a smaller learning rate, below 2/λ_max of finite.ntk for gradient descent, "
+            f"or smaller signals and targets"
         )
 
 

@@ -261,6 +261,11 @@ def gram(
         One field for each of `kinds`, in the order of `kinds`: (n_cases, m_cases), or
         (n_depths, n_cases, m_cases) where `depths` are given. It can be pickled.
 
+    Notes
+    -----
+    Besides the results, and a copy of signals that are not in float64, a call holds tables of some
+    signals: 0.3 GB, and 0.2 GB more for each thread, at most. A single signal may exceed this.
+
     Examples
     --------
     >>> import numpy as np

@@ -19,6 +19,7 @@ from ..validation import (
     check_symmetric,
     check_targets,
 )
+from .checks import in_range
 from .ridge import check_resolved, fit
 
 
@@ -39,6 +40,7 @@ class Decomposition:
     matrix: np.ndarray | None = None
     """K, (n, n), where the points have different weights. A ridge of 0 needs K itself."""
 
+    @in_range
     def coefficients(self, y: np.ndarray, ridge: Any = 0.0) -> np.ndarray:
         """Return the coefficients β = (K + λI)⁻¹ y for one ridge λ or for many.
 
@@ -51,6 +53,7 @@ class Decomposition:
         """
         return self._fit(y, ridge)[0]
 
+    @in_range
     def with_intercept(self, y: np.ndarray, ridge: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """Return the coefficients β and the constant b of a regression with an intercept.
 
@@ -59,6 +62,7 @@ class Decomposition:
         coefficients, constants = self._fit(y, ridge, True)
         return coefficients, constants
 
+    @in_range
     def leave_one_out(
         self, y: np.ndarray, ridge: Any = 0.0, *, intercept: bool = False
     ) -> np.ndarray:
@@ -69,6 +73,7 @@ class Decomposition:
         """
         return self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
 
+    @in_range
     def variance(self, cross: np.ndarray, prior: Any, ridge: float = 0.0) -> np.ndarray:
         r"""Return the variance of `posterior` at m new points, (m,), for the noise `ridge`.
 
@@ -84,6 +89,7 @@ class Decomposition:
         explained = (parts * (parts * source._inverses(np.array(ridge)))).sum(axis=1)
         return np.maximum(prior - explained, 0.0)  # rounding errors may be below 0
 
+    @in_range
     def flow(self, y: np.ndarray, time: Any, learning_rate: float = 1.0) -> np.ndarray:
         r"""Return the coefficients of the function :math:`f_t` after training for time t.
 
@@ -199,7 +205,7 @@ def decompose(
     K, eps = check_symmetric(K, "K"), rounding_unit(K)
     weights = check_case_weights(case_weights, len(K))
     roots = np.sqrt(weights)
-    scaled = K if case_weights is None else K * roots * roots[:, None]
+    scaled = K if case_weights is None else _weighted(K, roots)
     # LAPACK's divide and conquer is its fastest driver for all eigenvectors.
     eigenvalues, eigenvectors = scipy.linalg.eigh(scaled, driver="evd")
     # An eigendecomposition errs by about n·eps·λ_max; the factor 10 is for K's own errors.
@@ -217,6 +223,11 @@ def decompose(
         eigenvectors = roots[:, None] * eigenvectors
     different = weights.min() < weights.max()
     return Decomposition(eigenvalues, eigenvectors, eps, K.copy() if different else None)
+
+
+@in_range
+def _weighted(K: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    return K * roots * roots[:, None]
 
 
 def check_case_weights(weights: Any, n: int) -> np.ndarray:

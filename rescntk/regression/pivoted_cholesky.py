@@ -11,7 +11,16 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import rounding_unit
-from ..validation import check_batch, check_depth, check_free_memory, check_integer, check_kernel
+from ..engines.protocol import blocks
+from ..validation import (
+    check_batch,
+    check_depth,
+    check_free_memory,
+    check_integer,
+    check_kernel,
+    check_shape,
+)
+from .checks import kernel_matrix
 
 _MOST_PROPOSALS = 500
 """Most pivots proposed in one round; a pure number. Raising it makes fewer, larger calls of the
@@ -26,6 +35,11 @@ _ROUNDING = 10
 """A diagonal entry of the residual counts as a rounding error up to this many eps of K's entry; a
 pure number. Raising it stops earlier; lowering it takes columns of rounding errors for landmarks.
 Chosen by reasoning: entries of K err by a few eps, and steps of the factorization by less."""
+
+
+_BLOCKS, _LEAST_BLOCK = 8, 1024
+"""Calls of the kernel for new columns, and the least signals of such a call. More calls copy fewer
+signals at a time; each costs milliseconds. Chosen by reasoning: a call takes seconds."""
 
 
 class LowRank(NamedTuple):
@@ -47,7 +61,8 @@ def pivoted_cholesky(
     Pivots are drawn with probabilities proportional to the residual's diagonal, in blocks
     (``docs/theory/large_grams.md``; Chen et al. 2022, Epperly et al. 2024). At most about
     (rank + 1)·n pairs are computed. The factor is in memory: rank·n numbers in float64, or a
-    MemoryError. A negative diagonal entry of K is refused.
+    MemoryError. Besides it, a call copies an eighth of the signals at a time, and the kernel takes
+    its own memory (`rescntk.gram`). A negative diagonal entry of K is refused.
 
     Parameters
     ----------
@@ -106,11 +121,10 @@ def pivoted_factor(
     else:
         cases = (X[k : k + 1] for k in range(n))
         values = np.concatenate([np.ravel(kernel(case, case, **options)) for case in cases])
-    eps, diagonal = rounding_unit(values), np.array(values, dtype=np.float64)
-    if diagonal.shape != (n,) or not (diagonal >= 0).all():
+    eps, diagonal = rounding_unit(values), check_shape(values, "the kernel's diagonal", (n,)).copy()
+    if not (diagonal >= 0).all():
         raise ValueError(
-            f"kernel has a diagonal of shape {diagonal.shape} and least value "
-            f"{diagonal.min():.3g}, expected ({n},) and at least 0"
+            f"kernel has a diagonal of least value {diagonal.min():.3g}, expected at least 0"
         )
     floor = _ROUNDING * eps * diagonal.sum()  # the residual's rounding error
     factor, landmarks, found = np.zeros((n, rank)), np.empty(rank, dtype=np.intp), 0
@@ -121,7 +135,7 @@ def pivoted_factor(
         proposals = max(1, min(_MOST_PROPOSALS, math.isqrt(2 * n), proposals))
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
         places, order = np.unique(proposed, return_inverse=True)
-        K, rows = np.asarray(kernel(X[places], **options), dtype=np.float64), factor[places, :found]
+        K, rows = kernel_matrix(kernel, X[places], **options), factor[places, :found]
         residual = K - rows @ rows.T
         least = np.maximum(_ROUNDING * eps * K.diagonal(), 0.0)
         bounds = rng.random(proposals) * diagonal[proposed]
@@ -130,12 +144,14 @@ def pivoted_factor(
             diagonal[places] = 0.0
             continue
         accepted, new = places[chosen], slice(found, found + len(chosen))
-        columns, others = np.empty((n, len(chosen))), np.setdiff1d(np.arange(n), places)
+        columns, before = factor[:, new], factor[accepted, :found].T
         columns[places] = K[:, chosen]
-        if len(others):
-            columns[others] = kernel(X[others], X[accepted], **options)
-        columns -= factor[:, :found] @ factor[accepted, :found].T
-        factor[:, new] = scipy.linalg.solve_triangular(lower, columns.T, lower=True).T
+        for part in blocks(0, n, max(_LEAST_BLOCK, -(-n // _BLOCKS))):  # copies of signals
+            others = np.setdiff1d(np.arange(part.start, part.stop), places)
+            if len(others):
+                columns[others] = kernel_matrix(kernel, X[others], X[accepted], **options)
+            rest = columns[part] - factor[part, :found] @ before
+            columns[part] = scipy.linalg.solve_triangular(lower, rest.T, lower=True).T
         landmarks[new] = accepted
         diagonal = np.maximum(diagonal - (factor[:, new] ** 2).sum(axis=1), 0.0)
         diagonal[accepted] = 0.0

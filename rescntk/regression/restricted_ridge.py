@@ -20,8 +20,11 @@ from ..validation import (
     check_kernel,
     check_match,
     check_shape,
+    check_symmetric,
     check_targets,
+    check_unmasked,
 )
+from .checks import in_range, kernel_matrix
 from .decomposition import check_case_weights, check_nonnegative, multiply_each
 from .pivoted_cholesky import LowRank
 
@@ -89,6 +92,7 @@ class FeatureRidge:
                 )
         return F, targets, np.sqrt(check_case_weights(case_weights, len(F)))[:, None]
 
+    @in_range
     def weights(self, ridge: Any = 0.0, *, intercept: bool = False) -> tuple[np.ndarray, ...]:
         """Return the weights w, (k,) or (k, n_targets), and the intercept b, without the axis (k,).
 
@@ -107,6 +111,7 @@ class FeatureRidge:
             return weights[..., 0], constants[..., 0]
         return weights, constants
 
+    @in_range
     def leave_one_out(
         self,
         F: np.ndarray,
@@ -196,7 +201,7 @@ class LandmarkMap:
             batch = SignalList.of(batch)  # a list of one other length
         found = np.empty((len(batch), len(self.signals)))
         for rows in blocks(0, len(batch), _BLOCK):
-            K = np.asarray(self.kernel(batch[rows], self.signals, **self.options), dtype=np.float64)
+            K = kernel_matrix(self.kernel, batch[rows], self.signals, **self.options)
             found[rows] = scipy.linalg.solve_triangular(self.factor, K.T, lower=True).T
         return found
 
@@ -238,6 +243,7 @@ def landmark_map(
             raise ValueError(f"landmarks.factor has {len(factor)} rows, expected {len(X)} as X")
         factor = np.tril(factor[chosen])
     else:
+        check_unmasked(landmarks, "landmarks", "integers")
         chosen = np.asarray(landmarks)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.size == 0:
             raise ValueError(f"landmarks is {landmarks!r}, expected a vector of integers")
@@ -246,7 +252,7 @@ def landmark_map(
                 f"landmarks is {landmarks!r}, expected different integers from 0 to {len(X) - 1}"
             )
         matrix = kernel(X[chosen], **options)
-        eps, K = rounding_unit(matrix), np.array(matrix, dtype=np.float64)
+        eps, K = rounding_unit(matrix), check_symmetric(matrix, "kernel(X[landmarks])")
         scale = np.sqrt(np.maximum(K.diagonal(), 0.0))
         divisor = np.where(scale > 0, scale, 1.0)
         factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
@@ -288,6 +294,7 @@ class RestrictedRidge(NamedTuple):
         return np.moveaxis(found, 0, axis) + np.expand_dims(self.intercepts, axis)
 
 
+@in_range
 def restricted_ridge(
     kernel: Callable[..., np.ndarray],
     X: np.ndarray,

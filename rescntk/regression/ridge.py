@@ -22,6 +22,7 @@ from ..validation import (
     check_symmetric,
     check_targets,
 )
+from .checks import in_range, kernel_matrix, powers_of_targets
 
 _CLOSE = 10.0
 """LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues; a pure number.
@@ -47,6 +48,7 @@ class Solution(NamedTuple):
     """Leave-one-out errors, of the shape of Y; None if not asked for"""
 
 
+@in_range
 def solve(
     K: Any,
     y: np.ndarray,
@@ -93,6 +95,8 @@ def solve(
     ValueError
         By Cholesky: if the smallest eigenvalue of K + λI is at most n·eps·λ_max, with eps of K's
         dtype (mostly by two equal points). By conjugate gradients: see there.
+    OverflowError
+        If results exceed float64.
 
     Examples
     --------
@@ -196,6 +200,7 @@ def check_resolved(
         )
 
 
+@in_range
 def interpolate(
     kernel: Callable[..., Any], X: np.ndarray, y: np.ndarray, Z: np.ndarray, ridge: float = 0.0
 ) -> np.ndarray:
@@ -221,7 +226,8 @@ def interpolate(
     check_constant(ridge, "ridge")
     X, Z_or_none = check_batches(X, Z, "gap")
     y = check_targets(y, len(X))
-    return kernel(X if Z_or_none is None else Z_or_none, X) @ solve(kernel(X), y, ridge)
+    coefficients = solve(kernel(X), y, ridge)
+    return kernel_matrix(kernel, X if Z_or_none is None else Z_or_none, X) @ coefficients
 
 
 class Posterior(NamedTuple):
@@ -233,6 +239,7 @@ class Posterior(NamedTuple):
     """(m,), from 0 to the prior; of the process itself, without a new observation's noise."""
 
 
+@in_range
 def posterior(
     K: np.ndarray, cross: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: float = 0.0
 ) -> Posterior:
@@ -281,6 +288,7 @@ def posterior(
     return Posterior(mean, np.maximum(variance, 0.0))
 
 
+@in_range
 def conjugate_gradients(
     K: Any,
     y: np.ndarray,
@@ -309,7 +317,10 @@ def conjugate_gradients(
     Raises
     ------
     ValueError
-        If K + λI is not positive definite, or λ is 0 with a preconditioner.
+        If K + λI is not positive definite, λ is 0 with a preconditioner, or products with K are
+        not finite real numbers.
+    OverflowError
+        If results exceed float64.
 
     Examples
     --------
@@ -325,18 +336,22 @@ def conjugate_gradients(
             f"K is a {type(K).__name__} of shape {shape}, expected a matrix (n, n) with K @ v"
         )
     n = int(shape[0])
+    if hasattr(K, "__array__"):
+        K = check_shape(K, "K", shape)
     y, ridge = check_targets(y, n), check_constant(ridge, "ridge")
     tolerance = check_positive(tolerance, "tolerance")
     max_iterations = check_depth(max_iterations, "max_iterations")
     check_flag(intercept, "intercept")
     precondition = _preconditioner(preconditioner, n, ridge, intercept)
     Y = y.reshape(n, -1)
+    powers = powers_of_targets(Y)
+    Y = np.ldexp(Y, -powers)
     mean = Y.mean(axis=0) if intercept else np.zeros(Y.shape[1])
     unit = _column_norms(Y - mean)
-    Y = (Y - mean) / unit  # squares of huge or tiny targets leave the range of float64
+    Y = (Y - mean) / unit
 
     def product(V: np.ndarray) -> np.ndarray:
-        return np.asarray(K @ V, dtype=np.float64) + ridge * V
+        return check_shape(K @ V, "K @ v", V.shape) + ridge * V
 
     A, R = np.zeros(Y.shape), Y - Y.mean(axis=0) if intercept else Y.copy()
     Z = precondition(R)
@@ -371,9 +386,10 @@ def conjugate_gradients(
             f"{residuals.max():.2g}, expected {tolerance:.2g}: a larger ridge, a preconditioner "
             f"of higher rank or more iterations help",
             scipy.linalg.LinAlgWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    A, b, table = A * unit, b * unit + mean, np.array(history)
+    A, b = (np.ldexp(part, powers) for part in (A * unit, b * unit + mean))
+    table = np.array(history)
     if y.ndim == 1:
         A, residuals, table, b = A[:, 0], residuals[0], table[:, 0], b[0]
     return Solution(A, residuals, len(table) - 1, table, b)

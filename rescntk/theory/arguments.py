@@ -22,6 +22,17 @@ Map = Callable[..., np.ndarray]
 """A function of arrays, such as a kernel."""
 
 
+MOST_LAYERS = 10**8
+"""Layers of the deepest network whose layers Python passes one by one, in hours: 50 µs a layer and
+more (AMD EPYC). Raising it lets calls run for longer."""
+
+
+def check_layers(depth: int, says: str) -> None:
+    """Refuse a depth that takes hours; `says` is the beginning of the message, "depth is"."""
+    if depth > MOST_LAYERS:
+        raise ValueError(f"{says} {depth}, expected at most {MOST_LAYERS} layers, hours of work")
+
+
 def check_kind(kind: Any) -> str:
     """Return a kind of kernel."""
     return check_choice(kind, "kind", KINDS)

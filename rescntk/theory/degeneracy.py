@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
+from ..regression.checks import in_range, powers_of_targets
 from ..validation import check_constant, check_depths, check_real, check_shape, check_signals
 from .arguments import check_whole
 from .complements import arc_cosines
@@ -177,6 +178,7 @@ class Regression(NamedTuple):
     """The prediction at every other point, () or (n_targets,); 0 if y sums to 0."""
 
 
+@in_range
 def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     """Return ridge regression with the limiting kernel of infinitely deep FFNets.
 
@@ -197,8 +199,11 @@ def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
     """
     ridge = check_constant(ridge, "ridge")
     values = check_shape(y, "y", "(n,) or (n, n_targets)", lambda shape: len(shape) in (1, 2))
+    powers = powers_of_targets(values)
+    values = np.ldexp(values, -powers)
     total = values.sum(axis=0)
     rest = len(values) + 4.0 * ridge + 3.0
     coefficients = (values - total / rest) / (ridge + 0.75)
     elsewhere = np.asarray(total / rest)  # a quarter of the sum of the coefficients
-    return Regression(coefficients, 0.75 * coefficients + elsewhere, elsewhere)
+    parts = coefficients, 0.75 * coefficients + elsewhere, elsewhere
+    return Regression(*(np.ldexp(part, powers) for part in parts))

@@ -16,9 +16,15 @@ import numpy as np
 
 from ..kernels import Kernel, gram
 from ..network import Network, check_one_dilation
-from ..validation import check_constant, check_depths, check_integer, check_signals
+from ..validation import (
+    check_constant,
+    check_depths,
+    check_free_memory,
+    check_integer,
+    check_signals,
+)
 from . import multisphere
-from .arguments import check_cases, check_energies, check_head, check_kind, check_rng
+from .arguments import check_cases, check_energies, check_head, check_kind, check_layers, check_rng
 from .extrapolation import LEAST_DEPTHS, root_mean_square
 from .families import Family, Networks
 from .prediction import Prediction
@@ -45,9 +51,6 @@ _CASES, _CHANNELS, _PIXELS = 6, 4, 5
 
 _LEAST_RATIO = 1.25
 """Least ratio of neighbouring depths. Smaller: differences drown in rounding errors."""
-
-_MOST_LAYERS = 10**8
-"""Deepest network: an hour and a half for the signals that are drawn (50 µs a layer, AMD EPYC)."""
 
 _ROUNDINGS = 20
 """Rounding errors of a kernel value apart from its layers, in eps (tests/tolerances.py)."""
@@ -179,7 +182,8 @@ def profile(
     depths : iterable of int
     kind : {"gpk", "ntk"}, default "ntk"
     n_points : int, default 101
-        Number of dot products, from -1 to 1, of evenly spaced angles.
+        Number of dot products, from -1 to 1, of evenly spaced angles. A MemoryError says where the
+        free memory does not hold the kernel at all pairs of points.
 
     Examples
     --------
@@ -190,7 +194,12 @@ def profile(
     """
     check_kind(kind)
     depths = check_depths(depths)
-    check_integer(n_points, "n_points", at_least=2)
+    n = check_integer(n_points, "n_points", at_least=2)
+    check_free_memory(  # of all pairs of points, and in square matrices
+        8 * n * n * (1 + 2 * len(depths)),
+        f"n_points is {n}: the kernel at all pairs of points",
+        "give fewer points or depths",
+    )
     angle = np.linspace(np.pi, 0.0, n_points)
     X = np.sqrt(2.0) * np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :, None]
     networks = [_network(family, depth) for depth in depths]
@@ -211,8 +220,7 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     for low, high in pairwise(ladder):
         if high < _LEAST_RATIO * low:
             raise ValueError(f"depths has {low} and then {high}, expected ratios ≥ {_LEAST_RATIO}")
-    if ladder[-1] > _MOST_LAYERS:
-        raise ValueError(f"depths has {ladder[-1]}, expected at most {_MOST_LAYERS} layers")
+    check_layers(ladder[-1], "depths has")
     return ladder
 
 

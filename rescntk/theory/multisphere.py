@@ -18,7 +18,7 @@ from ..engines.boxes import circular_mean
 from ..network import Network, check_network, check_one_dilation
 from ..progress import progress_bar
 from ..validation import check_batch, check_flag, check_integer, check_shape, check_signals
-from .arguments import Map, check_dot_products, check_head, check_kind, check_rng
+from .arguments import Map, check_dot_products, check_head, check_kind, check_layers, check_rng
 from .complements import activate, add_branch, check_nonzero, input_state, normalize_complements
 
 _SLACK = 2e-6
@@ -177,7 +177,7 @@ def normalized_gpk(
     t : array_like, (..., n_timepoints)
         Dot products in [-1, 1] along a row of pixels, from `dot_products`.
     depth, filter_size, alpha, skip, dilation
-        As for `Network`.
+        As for `Network`; 10^8 layers at most.
     complement : bool, default False
         Take and return 1 − (·) instead: with full relative accuracy at any depth.
 
@@ -188,6 +188,7 @@ def normalized_gpk(
     array([0.5778, 0.3278, 0.0778])
     """
     network = Network(depth, filter_size, alpha=alpha, skip=skip, dilation=dilation)
+    check_layers(network.depth, "depth is")
     rows = check_shape(t, "t", "(..., n_timepoints)", lambda shape: len(shape) > 0)
     delta = np.moveaxis(check_dot_products(rows, complement), -1, 0)
     delta = np.moveaxis(_propagate(delta, (network,), "gpk", lambda done: None)[0], 0, -1)
@@ -211,7 +212,8 @@ def gram_complements(
     ----------
     networks : iterable of Network
         ReLU, ``input_filter_size`` 1, alike in everything but `depth` and `alpha`, with kernels
-        that are not 0 for every signal. Networks of one `alpha` pass the layers once.
+        that are not 0 for every signal, and 10^8 layers at most. Networks of one `alpha` pass the
+        layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere.
     kind, head, progress
@@ -237,6 +239,7 @@ def gram_complements(
                 f"'relu' and input_filter_size 1, expected these"
             )
         check_nonzero(network, kind)
+        check_layers(network.depth, "networks has the depth")
     ordered = sorted(networks, key=lambda network: network.depth)
     for network in networks:
         common = ordered[-1].replace(depth=network.depth, alpha=1.0)  # and its dilations

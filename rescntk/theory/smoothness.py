@@ -16,7 +16,14 @@ import scipy.special
 from numpy.typing import ArrayLike
 
 from ..regression import interpolate
-from ..validation import check_depth, check_integer, check_kernel, check_match, check_signals
+from ..validation import (
+    check_depth,
+    check_free_memory,
+    check_integer,
+    check_kernel,
+    check_match,
+    check_signals,
+)
 from .arguments import Map, check_points, check_samples, check_vector
 from .jacobian import alpha_threshold, jacobian_bound, jacobian_bound_ratio  # noqa: F401
 
@@ -47,8 +54,16 @@ def grid(n_samples: int = SAMPLES) -> np.ndarray:
     >>> smoothness.grid(4).round(4)
     array([-3.1416, -1.5708,  0.    ,  1.5708])
     """
-    n = check_depth(n_samples, "n_samples")
+    n = _check_samples(n_samples, 3)
     return 2.0 * math.pi * (np.arange(n) - n / 2) / n
+
+
+def _check_samples(n_samples: int, numbers: int) -> int:
+    """Return the number of samples, if memory holds so many `numbers` for each."""
+    n = check_depth(n_samples, "n_samples")
+    what = f"n_samples is {n}: {numbers} numbers for each sample"
+    check_free_memory(8 * numbers * n, what, "give fewer samples")
+    return n
 
 
 def circle(angles: ArrayLike) -> np.ndarray:
@@ -123,7 +138,8 @@ def kernel_shape(kernel: Map, n_samples: int = SAMPLES) -> np.ndarray:
     array([0.1353, 0.3679, 1.    , 0.3679])
     """
     check_kernel(kernel)
-    return kernel(circle([0.0]), circle(grid(n_samples)))[0]
+    n = _check_samples(n_samples, 8)  # angles, their signals, and the kernel
+    return kernel(circle([0.0]), circle(grid(n)))[0]
 
 
 def magnitudes(values: np.ndarray) -> np.ndarray:
@@ -342,7 +358,8 @@ def interpolation(
     2.0
     """
     angles, targets = check_points(angles, targets)
-    values = interpolate(kernel, circle(angles), targets, circle(grid(n_samples)))
+    n = _check_samples(n_samples, 7 + len(angles))
+    values = interpolate(kernel, circle(angles), targets, circle(grid(n)))
     return Interpolation(values, float(curvature(values)), angles, targets)
 
 

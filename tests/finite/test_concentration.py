@@ -74,3 +74,14 @@ def test_refusals(rng):
     }.items():
         with pytest.raises(ValueError, match=match):
             finite.concentration(*arguments)
+
+
+def test_samples_larger_than_the_free_memory_are_refused(rng):
+    network, X, many = rk.Network(1), rng.standard_normal((2, 2, 3)), 10**13
+    for call in (
+        lambda: finite.samples(0, network, X, 8, many),
+        lambda: finite.gpk(0, network, X, 8, many),
+        lambda: finite.concentration(0, network, X, (4, 8), many),
+    ):
+        with pytest.raises(MemoryError, match=f"^n_samples is {many}: as many kernels of 2 × 2"):
+            call()

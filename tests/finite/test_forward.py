@@ -193,3 +193,25 @@ def test_apply_refuses(X):
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=match):
             finite.apply(*arguments)
+
+
+def test_numbers_beyond_the_range_and_masks_are_refused(X):
+    network = rk.Network(2, 3)
+    params, single = make(network, "gap"), finite.init(0, network, 2, 4, dtype="float32")
+    masked = np.ma.masked_array(X, X == X[0, 0, 0])
+    huge = np.sign(X) * 1e308
+    for call in (
+        lambda X: finite.apply(network, params, X),
+        lambda X: finite.apply(network, single, X),
+        lambda X: finite.ntk(network, params, X),
+        lambda X: finite.gpk(0, network, X, 8, 2),
+        lambda X: finite.samples(0, network, X, 8, 2),
+        lambda X: finite.train(network, params, X, np.ones(3), 0.1, 1),
+    ):
+        for some in (masked, list(masked)):
+            with pytest.raises(ValueError, match="^X is a masked array"):
+                call(some)
+        with pytest.raises((OverflowError, FloatingPointError), match="exceed float|the loss is"):
+            call(huge)
+    found = np.asarray(finite.apply(network, params, X))
+    assert np.allclose(finite.apply(network, params, X * 2.0**900), found * 2.0**900, rtol=1e-12)

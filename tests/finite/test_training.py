@@ -193,3 +193,6 @@ def test_refusals(task):
         finite.kernel_flow(NETWORK, X, y, [1.0], start=np.ones(2))
     with pytest.raises(ValueError, match="test_start is given without Z"):
         finite.kernel_flow(NETWORK, X, y, [1.0], test_start=np.ones(2))
+    for steps, change in ((10**13, {}), (10**10, {"batch_size": 3}), (10**10, {"every": 1})):
+        with pytest.raises(MemoryError, match=f"^steps is {steps}: a loss of each, .* fewer steps"):
+            finite.train(NETWORK, params, X, y, 0.1, steps, **change)

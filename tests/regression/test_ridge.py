@@ -6,6 +6,7 @@ import scipy.linalg
 
 import rescntk as rk
 from rescntk import regression
+from rescntk.theory import degeneracy
 from tests import tolerances
 
 EPS = tolerances.EPS["float64"]
@@ -333,3 +334,40 @@ def test_signals_of_different_lengths(rng):
         features(np.ones((1, 3, 5)))
     found = rk.regression.restricted_ridge(kernel, X, y, low, [0.1])
     assert found.predict(Z).shape == (1, 3)
+
+
+# ---------------------------------------------------------------- the end of float64
+
+
+def test_targets_near_the_end_of_float64():
+    """Solutions in the range of float64 are right, in units of 2^1023 as in units of 1."""
+    K, unit = 4.0 * np.eye(9) + 1.0, 2.0**1023
+    y = np.where(np.arange(9) % 2, 1.0, -1.0) + np.eye(9)[0]
+    for solved in (
+        lambda y: regression.conjugate_gradients(K, y).coefficients,
+        lambda y: regression.conjugate_gradients(K, y, intercept=True).coefficients,
+        lambda y: degeneracy.degenerate_regression(y, 0.5).coefficients,
+    ):
+        assert (solved(y * unit / 2) == solved(y) * (unit / 2)).all()
+
+
+def test_results_beyond_float64_are_refused():
+    K, F, y = np.eye(4), np.eye(4)[:, :2], np.full(4, 1e308)
+    tiny, ladder = K * 1e-3, regression.decompose(K * 1e-3)
+    for call in (
+        lambda: regression.solve(tiny, y),
+        lambda: regression.conjugate_gradients(tiny, y),
+        lambda: regression.posterior(tiny, K, np.full(4, 1e4), y),
+        lambda: regression.interpolate(
+            lambda *batches: tiny, y[:, None, None], y, np.ones((4, 1, 1))
+        ),
+        lambda: ladder.coefficients(y),
+        lambda: ladder.with_intercept(y),
+        lambda: ladder.leave_one_out(y),
+        lambda: ladder.flow(y, np.inf),
+        lambda: regression.decompose(K * 1e308, y),
+        lambda: regression.FeatureRidge().add(F, y).weights(1.0),
+        lambda: degeneracy.degenerate_regression([1.7e308, -1.7e308], 0.0),
+    ):
+        with pytest.raises(OverflowError, match="the results exceed float64, expected smaller"):
+            call()

@@ -79,6 +79,8 @@ class Constants(NamedTuple):
     """Whether of F only the sum over pixels is computed (`Request.summed`). An outer filter
     multiplies the sum by its size alone, so that K is summed without moving sums."""
 
+    stop: np.ndarray  # one number, which another thread sets to 1 to end the loops
+
 
 LEFT_CASE = np.dtype([
     ("first", np.int64),  # pixels of all earlier cases and segments

@@ -15,7 +15,7 @@ from ...arrays import Array, Batch, SignalList, channels_and_length
 from ...validation import KINDS
 from .. import exact_sum
 from ..geometry import on_ring
-from ..protocol import Request, ScaledKernel, Tick, pool_of
+from ..protocol import Request, ScaledKernel, Tick, check_stop, pool_of, stop_flag
 from ..scaling import NEARLY_OPPOSITE
 from .arguments import Constants, Results
 from .heads import CODES, SHARES
@@ -33,7 +33,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     columns = rows if Z is None else OrderedSignals(Z)
     plan = _plan(request, X, rows.lengths, columns.lengths)
     run = NumbaRun(plan, len(rows.order), len(columns.order))
-    with pool_of(plan.threads) as pool:
+    with pool_of(plan.workers) as pool:
         for left_cases in plan.blocks():
             left = SignalBlock(plan, rows, left_cases).made()
             for right_cases in plan.right_blocks(left_cases):
@@ -45,6 +45,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
                 fill = partial(run.fill, left, right)
                 for done in pool.map(fill, plan.tasks(left_cases, right_cases)):
                     tick(done)
+            del left, right, fill  # with their tables, before the next block makes its own
     return run.finish(rows.scale, columns.scale, plan.symmetric and plan.closed)
 
 
@@ -53,7 +54,7 @@ def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
     rows = OrderedSignals(X)
     plan = _plan(request, X, rows.lengths)
     run = NumbaRun(plan, 1, len(rows.order))
-    with pool_of(plan.threads) as pool:
+    with pool_of(plan.workers) as pool:
         for cases in plan.blocks():
             fill = partial(run.fill_diagonal, SignalBlock(plan, rows, cases))
             for done in pool.map(fill, plan.diagonal_tasks(cases)):
@@ -93,6 +94,7 @@ class NumbaRun:
             gpk="gpk" in request.kinds,
             ntk="ntk" in request.kinds,
             summed=request.summed,
+            stop=stop_flag(),
         )
         # Windows are channels.
         self.constants_of_deficits = self.constants._replace(window=filter_sum(1))
@@ -179,7 +181,7 @@ class NumbaRun:
         results = self._results(n, lengths, right.lengths, group_rows, most, values, *first)
         for part in segments:
             rights = right.rows(np.arange(m), offsets, group_rows, part.start)
-            compute(
+            _compute(
                 left.packed("left"), right.packed("right"), left.left_cases(part), rights, None,
                 shift, only_diagonal, group, self.constants, self._of_segment(results, part),
             )  # fmt: skip
@@ -229,7 +231,7 @@ class NumbaRun:
             pairs = left.rows(rows, offsets, group_rows, part.start, right=False)
             rights = right.rows(columns, offsets, group_rows, part.start)
             pixels_of_row = part.stop - part.start + margins
-            compute(
+            _compute(
                 left.packed(masses), right.packed(masses), left.left_cases(part), rights, pairs,
                 0, False, self.plan.row_group(pixels_of_row, group_rows, in_deficits=True),
                 self.constants_of_deficits, self._of_segment(results, part),
@@ -321,3 +323,10 @@ class NumbaRun:
         by_kind = dict(zip(self.kinds, values, strict=True))
         ordered = {kind: by_kind[kind] for kind in self.request.kinds}
         return self.scaling.scaled(ordered, left, right)
+
+
+def _compute(*arguments: Any) -> None:
+    """Call `compute` with the constants' flag of this thread, and end the task if it was set."""
+    *sides, constants, results = arguments
+    compute(*sides, constants._replace(stop=stop_flag()), results)
+    check_stop()

@@ -87,8 +87,8 @@ time with two and four groups. From 13 groups on, times are level within 3 %.
 _LONGEST_TASK = 2_000_000_000
 """Most pixel pairs times layers of a task of more than `_FEWEST_LEFT_CASES` left cases.
 
-They take about 3 s (float32) or 7 s. More make tables of right cases less often; fewer end
-an interrupted call sooner. Chosen by reasoning.
+They take about 3 s (float32) or 7 s. More make tables of right cases less often; fewer show
+progress sooner. Chosen by reasoning.
 """
 
 _FEWEST_LEFT_CASES = 500
@@ -113,9 +113,10 @@ signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
 """
 
 _ENTRIES_OF_ONE_THREAD = 200_000
-"""Pixel pairs times layers up to which one thread computes them all.
+"""Pixel pairs times layers, or channels, up to which the calling thread computes them all.
 
-They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). More leave threads idle.
+They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). More leave threads idle, and let
+a call that is interrupted wait for the compiled loops.
 """
 
 _TASK_ENTRIES = 6_000_000
@@ -220,7 +221,9 @@ class Plan:
         pairs = rows * offsets if columns is None else rows.sum() * offsets
         self.pixel_pairs = int(pairs.sum())
         several = request.threads or numba.config.NUMBA_NUM_THREADS
-        self.threads = several if self.pixel_pairs * self.depth > _ENTRIES_OF_ONE_THREAD else 1
+        few = self.pixel_pairs * max(self.depth, n_channels) <= _ENTRIES_OF_ONE_THREAD
+        self.threads = 1 if few else several
+        self.workers = 0 if few else several  # threads besides the caller's
 
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""

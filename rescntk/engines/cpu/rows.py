@@ -115,6 +115,8 @@ def pass_layers(
     group = addresses(shortened(whole, constants.window.size // 2))
     central = addresses(shortened(whole, constants.margin))
     for number in range(1, depth + 1):
+        if constants.stop[0]:
+            return
         layer = layers[number]
         slot, step = layer.slot, layer.inner_step
         if number > 1:
@@ -226,7 +228,8 @@ def compute(
 
     Left case i with right case k is needed where i ≤ k + `diagonal_shift`; with `only_diagonal`,
     where i = k. Left cases come with the longest first, which has the rows of `whole`. Pairs
-    whose `results.doubt` exceeds `most_doubt` may be incomplete.
+    whose `results.doubt` exceeds `most_doubt` may be incomplete. All may be if `constants.stop` is
+    set while the loops run: they then end within a layer of a group.
 
     With `pairs`, kernels come from deficits, and each row has its own pair; `pairs` are the left
     cases' rows. Both sides' tables are laid out as right ones. The arrays of `results` have one
@@ -240,6 +243,8 @@ def compute(
     places, length, group_rows = whole.places, whole.length, whole.rows
     channels, several, right_tables = places.channels, places.several, places.tables + 6 * length
     for first in range(0, rights.number, group_rows):
+        if constants.stop[0]:
+            return
         rows = addresses(rows_of_group(rights, first, group_rows))
         units = 2 * channels if split else channels
         gather_tables(whole, places.right_units, 1, right.units, units, rows, right_table)
@@ -263,6 +268,8 @@ def compute(
         least = rows.each[0].case if only_diagonal else 0
         left_length = -1
         for case in range(least - least % max(1, several), last):
+            if constants.stop[0]:
+                return
             group = addresses(resized(whole, lefts[case].pixels, whole.start))
             if lefts[case].length != left_length:
                 left_length = lefts[case].length

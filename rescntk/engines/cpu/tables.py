@@ -60,12 +60,17 @@ class SignalBlock:
         self.lengths, self.places = signals.lengths[cases], signals.order[cases]
         self.offsets = plan.offsets(self.lengths)
         self._tables, self._packed = tables, dict[str, FlatTables]()
-        self._whole = whole or self
+        self._around = whole
         first = self._whole.cases.start
         self.here = slice(cases.start - first, cases.stop - first)
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    @property
+    def _whole(self) -> SignalBlock:
+        """The block that has the tables. A block does not hold itself: tables end with it."""
+        return self if self._around is None else self._around
 
     def contains(self, cases: slice) -> bool:
         return self.cases.start <= cases.start and cases.stop <= self.cases.stop

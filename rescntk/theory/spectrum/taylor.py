@@ -21,6 +21,7 @@ from ..arguments import check_channels, check_kind, check_pixels, check_theorem,
 from ..complements import arc_cosines, check_nonzero
 from .decay import check_input_window, relative_pixels
 from .grid import rotate, shifts, taps
+from .quadrature import check_frequencies
 
 _MOST_PRODUCTS = 2e9
 """Most pairs of coefficients in a product of two series: 4 seconds of one AMD EPYC core."""
@@ -97,7 +98,8 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
     n_channels : int
         C0, at least 2.
     max_frequency, max_degree : int
-        The last k and n of the array (max_frequency + 1, max_degree + 1).
+        The last k and n of the array (max_frequency + 1, max_degree + 1). A MemoryError says where
+        the free memory does not hold three of these.
 
     Examples
     --------
@@ -108,8 +110,10 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
            [0.   , 0.   , 0.25 , 0.   ]])
     """
     n_channels = check_channels(n_channels)
-    k = np.arange(check_integer(max_frequency, "max_frequency", 0) + 1)[:, None]
-    n = np.arange(check_integer(max_degree, "max_degree", 0) + 1)
+    highest = check_integer(max_frequency, "max_frequency", 0)
+    degree = check_integer(max_degree, "max_degree", 0)
+    check_frequencies(highest, degree + 1, arrays=3)
+    k, n = np.arange(highest + 1)[:, None], np.arange(degree + 1)
     return np.where((n >= k) & ((n - k) % 2 == 0), moments(n_channels, k, np.maximum(n, k)), 0.0)
 
 

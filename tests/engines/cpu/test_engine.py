@@ -41,12 +41,12 @@ def test_threads_follow_the_environment_and_the_caller():
         "import numpy as np, rescntk as rk; from rescntk.engines import protocol as n\n"
         "rk.ResCGPK(1)(np.ones((1, 1, 1)))  # tries the engine\n"
         "pools = []; pool = n.ThreadPoolExecutor\n"
-        "n.ThreadPoolExecutor = lambda k: pools.append(k) or pool(k)\n"
+        "n.ThreadPoolExecutor = lambda k, **rest: pools.append(k) or pool(k, **rest)\n"
         "X = np.ones((4, 1, 200)); k = rk.ResCGPK(2)\n"
         "k(X); k(X, threads=5); k.diag(X, threads=2); k(X, threads=1); k(X[:, :, :9]); k(X)\n"
         "import numba; print(pools, numba.get_num_threads())"
     )
-    assert run(code, NUMBA_NUM_THREADS="3") == "[3, 5, 2, 3] 3"
+    assert run(code, NUMBA_NUM_THREADS="3") == "[3, 5, 2, 1, 3] 3"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,0 +1,49 @@
+"""Numbers that come into regression from kernels, and numbers that leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from ..validation import check_shape
+
+
+def kernel_matrix(kernel: Callable[..., Any], X: Any, *Z: Any, **options: Any) -> Any:
+    """Return ``kernel(X)`` or ``kernel(X, Z)``, (n, m), real and finite, as a float64 array."""
+    shape = len(X), len(Z[0] if Z else X)
+    return check_shape(kernel(X, *Z, **options), "kernel(X, Z)" if Z else "kernel(X)", shape)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def in_range(function: Function) -> Function:
+    """Raise an OverflowError if a function's results exceed float64; a decorator.
+
+    The results are an array, or a tuple with arrays. NumPy's own warnings are held back.
+    """
+
+    @wraps(function)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = function(*arguments, **named)
+        for part in found if isinstance(found, tuple) else (found,):
+            if isinstance(part, np.ndarray | float) and not np.isfinite(part).all():
+                raise OverflowError(
+                    "the results exceed float64, expected smaller targets, kernel values or "
+                    "weights, or a larger ridge"
+                )
+        return found
+
+    return cast(Function, checked)
+
+
+def powers_of_targets(Y: np.ndarray) -> np.ndarray:
+    """Return p, () or (n_targets,), for which 2^−p Y has entries of 1 at most.
+
+    Sums of huge targets leave the range of float64. Products with powers of two are exact.
+    """
+    return np.asarray(np.frexp(np.abs(Y).max(axis=0))[1])
