@@ -176,7 +176,8 @@ def asymptotic_condition_number(
     4.0
     """
     n = check_depth(n, "n")
-    count, given = check_constant(n, "n"), pixels if is_sequence(pixels) else (pixels,)
+    given: Any = pixels if is_sequence(pixels) else (pixels,)
+    count = check_constant(n, "n")
     lengths = np.array([check_positive(check_depth(d, "pixels"), "pixels") for d in given])
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
