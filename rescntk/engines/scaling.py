@@ -21,6 +21,7 @@ import numpy as np
 from ..activations import activation_of
 from ..arrays import Array
 from ..network import Filter
+from . import repeated
 from .boxes import circular_mean, circular_sum
 from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, MOST_PARALLEL, PARALLEL, SHALLOW, TIED
 from .protocol import Request, ScaledKernel
@@ -37,14 +38,6 @@ _MOST_BITS = 90
 
 More bits would let products within one layer leave the range of float32. Chosen by reasoning:
 _RESCALE_BITS + _MOST_BITS = 122 is below 126.
-"""
-
-_DITHER = Fraction(3, 2)
-"""The factor by which a layer without skip connections multiplies kernels besides; results lose it.
-
-Without the factor a critical network repeats the same numbers in all layers, and the same rounding
-errors: up to 66 rounding units at depth 50, and 34 with it (climbing, GAP, filters of 3 to 7). 3/2
-is exact, and its powers have all mantissas equally often.
 """
 
 _MOST_AMPLIFICATION = 2.0**200
@@ -120,7 +113,7 @@ class Scaling:
         self.dtype = np.dtype(request.dtype)
         self.activation = activation_of(net)
         dithered = self.activation.homogeneous and not net.skip
-        self._dither = _DITHER if dithered else Fraction(1)
+        self._dither = repeated.DITHER if dithered else Fraction(1)
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.mean_variances: list[float] = []
@@ -215,33 +208,21 @@ class Scaling:
         return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in rows]
 
     def correction(self, depth: int) -> float:
-        """Return the factor that takes the rounding of the network's constants out of a result.
-
-        A homogeneous network raises rounded constants such as 1/3 to the power of its depth: 50
-        layers cost 5e-15. The growth of variances in a layer is known exactly, with and without
-        the rounding. The factor takes out `_DITHER` too, but for a power of two.
-        """
+        """Return the factor that takes rounded constants and the dither out of a result."""
         net = self.network
         if not self.activation.homogeneous:
             return 1.0
-        gain = Fraction(net.c_v) * Fraction(net.c_w) * self.activation.exact_gain
-        exact = net.skip + self._dither * Fraction(net.alpha) ** 2 * gain / 2
 
-        def error(layer: int) -> float:
+        def constant(layer: int) -> Fraction:
             taps = self.outer_filter(layer).n_taps * self.inner_filter(layer).n_taps
             factor = self.factor(layer) * self.unit(layer) * self.activation.gain
-            constant = Fraction(factor) / Fraction(self.step(layer))
-            rounded = net.skip + taps * constant / 2
-            return float((exact - rounded) / rounded) if rounded else 0.0
+            return taps * Fraction(factor) / Fraction(self.step(layer))
 
-        errors = math.log1p(error(1)) + (depth - 1) * math.log1p(error(min(2, depth)))
-        return math.exp(errors) * self._undithered(depth)[0]
-
-    def _undithered(self, depth: int) -> tuple[float, int]:
-        """Return `_DITHER` to the power of −depth as m · 2^−e, with m between ½ and 2."""
-        over, under = (part**depth for part in self._dither.as_integer_ratio())
-        exponent = over.bit_length() - under.bit_length()
-        return float(Fraction(under << exponent, over)), exponent
+        constants = constant(1), constant(min(2, depth))  # all later layers have the second
+        errors = repeated.growth_error(
+            net, self._dither * self.activation.exact_gain, *constants, depth
+        )
+        return errors * repeated.undithered(self._dither, depth)[0]
 
     def _exponents(self) -> tuple[int, ...]:
         """Return the exponents of layers 0 … L: homogeneous networks grow evenly."""
@@ -443,7 +424,8 @@ class Scaling:
     ) -> ScaledKernel:
         """Return finished results with the scales that were taken out of them."""
         exponents = tuple(
-            self.exponents[depth] - self._undithered(depth)[1] for depth in self.depths
+            self.exponents[depth] - repeated.undithered(self._dither, depth)[1]
+            for depth in self.depths
         )
         return ScaledKernel(dict(values), left, right, exponents, tangent_exponents)
 
