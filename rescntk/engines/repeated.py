@@ -24,7 +24,7 @@ def undithered(dither: Fraction, depth: int) -> tuple[float, int]:
     """Return `dither` to the power of −depth as m · 2^−e, with m between ½ and 2, and e."""
     over, under = (part**depth for part in dither.as_integer_ratio())
     exponent = over.bit_length() - under.bit_length()
-    return float(Fraction(under << exponent, over)), exponent
+    return (under << exponent) / over, exponent
 
 
 def growth_error(

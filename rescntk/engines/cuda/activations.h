@@ -18,8 +18,8 @@ template <class real> struct Layer {
     real skip_scale;    // factor of the state before the branch is added; 0 without skip
     real linear_scale;  // factor of box(F⁰) in A_g: t + r times a power of two
     real linear_in_gpk, linear_in_ntk;  // factors of F⁰ in the layer's results; 0 for GAP
-    real doubt_scale;   // 1 / (doubtful E · mean variance): the unit of E (doubt.h)
-    real doubt_weight;  // doubtful E times the layers that E stands for; 0: E is not looked at
+    real doubt_scale;   // 1 / (DOUBTFUL · mean variance): the unit of E (doubt.h)
+    real doubt_weight;  // DOUBTFUL times the layers that E stands for; 0: E is not looked at
     real tied;          // below this a = min(w, 2 − w) windows may be proportional
     real linear_share;  // λ = 2s/(1 + s²), the share of the linear network in a leaky ReLU; else 0
     int slot;           // which result the layer is, or −1

@@ -1,17 +1,17 @@
 // The doubt about a pair of signals: where the distance form may have lost digits.
 //
 // The error of κ0 at a pixel pair, in rounding units, is E = (D + |q1 − q2|/2)/√a in mean variances of
-// the layer, with a = min(w, 2 − w) (doubt.py). E is rounded down to a multiple of the E that makes
-// a pixel pair doubtful, so that it is 0 for pixel pairs without doubt, and sums have no order. The
-// pair of signals is computed again from deficits where the sum is too large (engine.py).
+// the layer, with a = min(w, 2 − w) (doubt.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
+// so that it is 0 for pixel pairs without doubt, and sums have no order. The pair of signals is
+// computed again from deficits where the sum is too large (engine.py).
 //
 // E changes slowly from layer to layer. So only layers 2, 8, 32, ... look at it: each stands for
 // the layers near it (launch_plan.py).
 
 #include "rows.h"
 
-// The sum of the E of a segment's pixel pairs, in doubtful E and times the pixels' weights. `scale`
-// is 1 / (doubtful E · mean variance). Below the a of `tied`, E is large unless q1 = q2. No E exceeds
+// The sum of E / DOUBTFUL of a segment's pixel pairs, times the pixels' weights. `scale` is
+// 1 / (DOUBTFUL · mean variance). Below the a of `tied`, E is large unless q1 = q2. No E exceeds
 // MOST_E or 2^23 / DOUBTFUL, so that single precision adds up E of 12 pixel pairs exactly. Pixel
 // pairs with g = 0 have no angle and count nothing.
 template <int N, class real>

@@ -27,6 +27,7 @@ import numpy as np
 
 from ...arrays import Array, array_module
 from ...validation import KINDS
+from ..doubt import DOUBTFUL
 from ..exact_sum import pairwise, total
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
 from ..reference import in_deficits
@@ -119,9 +120,9 @@ class CudaRun:
             size = self.network.outer_filter_size if self.request.summed else 1
             layers["linear_in_gpk"], layers["linear_in_ntk"] = F_scale / size, F_scale * initial
         for layer, count in layers_seen(depths[-1]).items():
-            unit = scaling.doubtful * scaling.mean_variances[layer]
-            layers[layer]["doubt_scale"] = 1.0 / unit if unit > 0 else 0.0
-            layers[layer]["doubt_weight"] = scaling.doubtful * count
+            mean = scaling.mean_variances[layer]
+            layers[layer]["doubt_scale"] = 1.0 / (DOUBTFUL * mean) if mean > 0 else 0.0
+            layers[layer]["doubt_weight"] = DOUBTFUL * count
             layers[layer]["tied"] = scaling.tied**2
         return layers
 

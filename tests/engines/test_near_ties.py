@@ -1,0 +1,116 @@
+"""Deep kernels of proportional signals, and of signals that nearly agree.
+
+A layer's rounding errors have one sign there, or all layers have the same ones: they add up.
+"""
+
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.engines.masses import Mass, Split, cross
+from tests import tolerances
+from tests.engine_names import ENGINES
+from tests.engines.bodies import accuracy
+from tests.oracles import definition
+
+CNN = rk.CNTK(50, 5).network
+INPUT = CNN.replace(trained=("input",))
+RAMP = [[4, 17, 30]]
+
+PROPORTIONAL = {
+    "short": (CNN, "equivariant", RAMP, 17),
+    "input": (INPUT, "equivariant", RAMP, 17),
+    "gap": (INPUT, "gap", [[22, 7, 50, 26, 51], [30, 40, 51, 3, 2]], 13),
+    "large alpha": (
+        rk.Network(50, 5, alpha=56.7, trained=("input",)),
+        "equivariant",
+        [[12, 16], [35, 25], [27, 18]],
+        12,
+    ),
+    "long filter": (rk.Network(50, 9, alpha=14.6), "equivariant", RAMP, 17),
+    "padded": (rk.CNTK(50, 7).network, "trace", [[0, 0, 0, 43, 0, 0]], 21),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", PROPORTIONAL)
+def test_proportional_signals(name, engine):
+    """K(x, a x) = a K(x, x), and K(x, x) is the definition's; up to 2.5 bars without masses.py."""
+    network, head, x, factor = PROPORTIONAL[name]
+    X = np.array([x], dtype=float)
+    exact = definition.head(definition.pixel_pairs(X, network)[50][1], head)[0, 0]
+    kernel = rk.Kernel(network, "ntk", head)
+    for dtype, bar in tolerances.KERNEL.items():
+        options = {"engine": engine, "dtype": dtype}
+        own = kernel.replace(normalized=True)(X, factor * X, **options)
+        assert abs(own - 1).max() <= bar
+        if float(exact) < float(np.finfo(dtype).max) / factor:
+            for K, a in ((kernel(X, factor * X, **options), factor), (kernel(X, **options), 1)):
+                assert abs(definition.mp.mpf(float(K[0, 0])) / (a * exact) - 1) <= bar
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("skip", "head"), [(False, "gap"), (True, "trace")])
+def test_proportional_signals_at_depth_5000(skip, head, engine):
+    kernel = rk.Kernel(rk.Network(5000, skip=skip), "ntk", head, normalized=True)
+    x = np.array([[[51.0, 38, 31, 16]]])
+    assert abs(kernel(x, 3 * x, engine=engine) - 1).max() <= tolerances.DEEP_KERNEL
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_signals_that_nearly_agree(engine):
+    """Copies changed by 1e-7, and parallel pixels of other amplitudes, at depth 50."""
+    x, change = np.random.default_rng(976188).standard_normal((2, 3, 5))
+    accuracy.assert_accurate([engine], CNN, np.stack([x, x * (1 + 1e-7 * change)]), ["trace"])
+    pair = np.array([[[1.0, 0.5]], [[1.0, 0.3]]])
+    for slope in (0.0, 0.5):
+        network = rk.Network(50, 1, alpha=2.034, negative_slope=slope, readout_scale=1e-10)
+        accuracy.assert_accurate([engine], network, pair, ["trace"])
+
+
+# ---------------------------------------------------------------- root masses
+
+
+def exact(*parts):
+    return reduce(add, (Fraction(float(part)) for part in parts))
+
+
+def test_masses_have_twice_the_digits(rng):
+    """Against fractions: sums, products and roots of numbers over many orders of magnitude."""
+    one, other = np.exp(5 * rng.standard_normal((2, 40)))
+    third = 1 / 3
+    mass = Mass(one, 0 * one).times(third) + Mass(other, 1e-17 * other)
+    root = mass.root(np.dtype("float64"))
+    cheap = mass.root(np.dtype("float32"))
+    for k in range(40):
+        sums = exact(one[k]) * exact(third) + exact(other[k], 1e-17 * other[k])
+        found = exact(mass.high[k], mass.low[k])
+        assert abs(found / sums - 1) <= Fraction(2) ** -98
+        for split, bits in ((root, 77), (cheap, 35)):
+            square = exact(split.high[k], split.low[k]) ** 2
+            assert abs(2 * square / found - 1) <= Fraction(2) ** -bits
+            assert (split.high[k] * split.high[0]).dtype == split.high.dtype
+            assert exact(split.high[k] * split.high[0]) == exact(split.high[k]) * exact(
+                split.high[0]
+            )
+
+
+def test_cross_of_nearly_proportional_roots(rng):
+    """a b' − a' b of roots that agree in 40 bits keeps 20 digits; exchanged sides negate it."""
+    dtype = np.dtype("float64")
+    one, other = np.exp(rng.standard_normal((2, 30)))
+    near = one * (1 + 2.0**-40 * rng.standard_normal(30))
+    far = other * (1 + 2.0**-40 * rng.standard_normal(30))
+    a, b, c, d = (Mass(x, 0 * x).root(dtype) for x in (one, other, near, far))
+    found = cross(a, b, c, d)
+    assert (found == -cross(b, a, d, c)).all()
+    for k in range(30):
+        p, q, r, s = (exact(x.high[k], x.low[k]) for x in (a, b, c, d))
+        error = abs(exact(found[k]) - (p * s - r * q)) / (p * s)
+        assert error <= Fraction(2) ** -76 + Fraction(2) ** -52 * abs(p * s - r * q) / (p * s)
+    assert isinstance(a, Split)
