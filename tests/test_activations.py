@@ -76,7 +76,8 @@ def closed_form(name, unit, q1, q2, s):
 @given(st.floats(0.1, 9), st.floats(0.1, 9), st.floats(-0.99, 0.99), st.sampled_from([1.0, 0.3]))
 def test_duals_are_their_closed_forms(name, q1, q2, rho, unit):
     roots = np.sqrt([q1 / 2, q2 / 2])
-    K, distance, K_dot, _ = run_dual(name, *roots, 1 - rho, 1 + rho, unit=unit, factor=0.7)
+    found = run_dual(name, *roots, 1 - rho, 1 + rho, unit=unit, factor=0.7)
+    K, distance, K_dot = found.K, found.branch_distance, found.K_dot
     expected, expected_slope = closed_form(name, unit, q1, q2, rho * np.sqrt(q1 * q2))
     bar = 60 * EPS * max(q1, q2)  # ρ near ±0.99 loses a factor 7 on the slope
     assert abs(K[0] - 0.7 * expected) <= bar
@@ -119,7 +120,8 @@ def test_ties_and_opposites_have_distance_0(rng):
 def test_diagonals_are_duals_of_a_pixel_with_itself(name):
     q = np.array([0.01, 0.5, 2.0, 40.0])
     roots = np.sqrt([q / 2, q / 2])
-    K, distance, K_dot, _ = run_dual(name, *roots, 0 * q, 2 + 0 * q, unit=0.5, factor=3.0)
+    found = run_dual(name, *roots, 0 * q, 2 + 0 * q, unit=0.5, factor=3.0)
+    K, distance, K_dot = found.K, found.branch_distance, found.K_dot
     own, own_slope = activations.BY_NAME[name].diagonal(np, q, 0.5, 3.0)
     np.testing.assert_allclose(K, own, rtol=8 * EPS)
     np.testing.assert_allclose(K_dot, own_slope, rtol=8 * EPS)

@@ -12,9 +12,9 @@ import numpy as np
 
 from ... import arrays
 from ...activations import _add_linear_part, _add_linear_slope, arc
-from .. import masses, polynomials
+from .. import polynomials
 from ..layer import add, correlate, dual, tangent_branch, tangent_g, times_slope
-from ..masses import cross
+from ..masses import _rest, cross
 from . import vectors
 from .arguments import Constants, LeftPixels, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm, standing_in
@@ -44,10 +44,7 @@ positive terms lose at most 16 rounding units, and mostly two.
 
 
 _polynomial = inlined_by_llvm(polynomials.polynomial)
-for _function in (
-    *(dual, times_slope, correlate, tangent_g, tangent_branch, add),
-    *(cross, masses._rest),
-):
+for _function in (dual, times_slope, correlate, tangent_g, tangent_branch, add, cross, _rest):
     standing_in(_function)(lambda *args, _function=_function: _function)
 
 

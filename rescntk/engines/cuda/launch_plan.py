@@ -84,9 +84,9 @@ RESULT_SHARE = 0.25  # one tile's results
 KEPT_SHARE = 0.2  # tables of blocks of signals, which are made once if all of them fit
 DEFICIT_SHARE = 0.2  # arrays of the pairs that are computed from deficits
 
-DEFICIT_ARRAYS = 24
-"""Arrays of a pixel pair that the array code of deficits has at a time: 14 named, up to 10 of a
-merge. A smaller number may run out of memory."""
+DEFICIT_ARRAYS = 36
+"""Arrays of a pixel pair that the array code of deficits has at a time: 14 named, up to 22 of a
+merge, whose root masses are two numbers each. A smaller number may run out of memory."""
 
 FIRST_SEEN, NEXT_SEEN = 2, 4
 """The layers whose E the kernels look at: 2, 2 · 4, 2 · 4², …
