@@ -407,8 +407,8 @@ def times_slope(k0: Any, w: Any, v: Any, layer: Any, tangent: Any) -> Any:
 def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
     """Return k0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative.
 
-    The engine "numba" leaves out this function and the next one for layers without λ: the
-    conditions alone would cost every pixel pair of ReLU a twentieth (float64, AMD EPYC).
+    The engine "numba" leaves out this function and the next one for layers without λ. Their
+    conditions would cost every pixel pair of ReLU a twentieth (float64, AMD EPYC).
     """
     if layer.linear_share != 0.0:
         k0, one_minus_kappa1, one_plus_kappa1 = parts

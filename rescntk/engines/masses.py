@@ -101,7 +101,7 @@ class Mass:
         return inverse
 
     def root(self, dtype: np.dtype) -> Split:
-        """Return √(mass/2) in the working precision, as if it had half as many digits more."""
+        """Return √(mass/2) as two numbers of the working precision."""
         xp, root = array_module(self.high), self.rounded_root
         square, error = _two_product(root, root)
         lost = (0.5 * self.high - square) - error + 0.5 * self.low

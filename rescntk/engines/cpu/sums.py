@@ -22,7 +22,7 @@ from .vectors import Numbers, Vector, load, load_line, repeat_like, rounded_prod
 
 
 class Masses(NamedTuple):
-    """Where u⁺ and the root masses of both sides (engines/deficits.py) lie, and merges' numbers.
+    """Places of u⁺ and of both sides' root masses (engines/deficits.py), and merges' numbers.
 
     Behind the deficit u at a place lie its root masses, divided by √2, and u⁺. A root mass may be
     the sum of two numbers (`masses.Split`).
