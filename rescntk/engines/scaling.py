@@ -66,7 +66,7 @@ _CONSTANTS = (
     "mean",  # of Σ over pixels, the unit of E (`DOUBTFUL`)
     "doubtful",  # pixel pairs with D + |q1 − q2|/2 above this multiple of √a are doubtful
     "tied",  # `doubtful` times `Scaling.tied`
-    "parallel",  # `doubt.PARALLEL` · eps
+    "parallel",  # `doubt.PARALLEL` · eps; 0 in shallow networks
     "most_E",  # `MOST_E`
     "tiny",  # the smallest normal number
     "one",  # a literal 1 would make LLVM round another product of the first layer
@@ -195,7 +195,8 @@ class Scaling:
         for name, value in self.activation.constants.items():
             layers[name] = value
         layers["outer_plus_readout"] = net.parts.outer_plus_readout
-        layers["parallel"] = PARALLEL * np.finfo(self.dtype).eps
+        if self.depth > SHALLOW:
+            layers["parallel"] = PARALLEL * np.finfo(self.dtype).eps
         layers["most_E"] = MOST_E[self.dtype.name]
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1

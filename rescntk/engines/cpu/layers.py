@@ -273,8 +273,8 @@ def correlate_distance(
     root, total = sqrt(where_less(w, v, w, v)), distance
     if not keeps_root_errors(group.memory):
         total = fabs(h) * (root1 + root2) + distance
-    doubtful = False
-    if any_negative((layer.doubtful * root - layer.tied) - total):
+    doubtful, least = False, layer.doubtful * root - layer.tied
+    if any_negative(where_less(0.0, least, least, 0.0) - total):  # equal pixels have 0 − 0
         doubt = group.places.doubt + at
         doubtful = add_doubt(group.memory, doubt, total, root, root1 * root2, layer)
     return w, v, doubtful
