@@ -29,7 +29,7 @@ from ..arrays import (
     pixel_axes,
 )
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
-from ..network import Network, check_network
+from ..network import BASIC_FIELDS, Network, check_network
 from ..progress import progress_bar, say
 from ..validation import (
     check_batches,
@@ -83,7 +83,7 @@ class KernelCall:
         progress: bool = False,
         shares: bool = False,
     ) -> None:
-        check_network(network)
+        check_network(network, BASIC_FIELDS)
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)

@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from ..activations import DualInput, Pixels, activation_of
 from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
-from ..network import Network, check_one_dilation
+from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import check_signals
 from .arguments import check_head, check_kind
 
@@ -33,7 +33,7 @@ def complements(
 
     The network's α is a, and its depth does not matter. X has signals of positive energy.
     """
-    check_one_dilation(network)
+    check_one_dilation(network, BASIC_FIELDS - {"skip"})  # a layer without it is no step
     check_kind(kind)
     pooled = check_head(head) == "gap"
     X = check_signals(X, "X").astype(np.float64)
