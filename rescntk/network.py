@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from .activations import activation_of
 from .validation import (
     ACTIVATIONS,
     PARTS,
@@ -202,6 +203,31 @@ class Network:
     def is_relu(self) -> bool:
         """True for ReLU, False if it leaks."""
         return self.activation == "relu" and self.negative_slope == 0.0
+
+    @property
+    def scales_signals(self) -> bool:
+        """Whether K(cx, z) = c K(x, z) for c > 0: signals may be divided by their own sizes."""
+        return activation_of(self).homogeneous
+
+    @property
+    def scales_layers(self) -> bool:
+        """Whether variances of all signals grow by `growth` in a layer, which may be taken out."""
+        return activation_of(self).homogeneous
+
+    @property
+    def shares_bounds(self) -> bool:
+        """Whether signals of one size have the same bounds on their kernels, in all layers."""
+        return activation_of(self).homogeneous
+
+    @property
+    def keeps_root_errors(self) -> bool:
+        """Whether what rounding took from √q counts in rows of float32."""
+        return activation_of(self).homogeneous
+
+    @property
+    def works_in_float32(self) -> bool:
+        """Whether rows of float32 keep the digits of small and of deep kernels."""
+        return activation_of(self).homogeneous
 
     @property
     def activation_gain(self) -> float:

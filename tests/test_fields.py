@@ -215,7 +215,7 @@ ROOMS = {
 }
 """Functions by their names in `rescntk`."""
 
-SLOW = {"finite.apply", "finite.concentration", "finite.ntk", "finite.train"}
+SLOW = {f"finite.{name}" for name in ("apply", "concentration", "gpk", "ntk", "samples", "train")}
 EXTRAS = {"finite": "optax", "learn": "sklearn", "plots": "matplotlib", "stored": "zarr"}
 MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | {"engines.numba": needs_numba}
 

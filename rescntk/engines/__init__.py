@@ -32,6 +32,9 @@ _ANNOUNCE_AFTER = 1.0
 Raising it announces later. Code that was compiled before is read from disk in less than a second.
 """
 
+_COMPILED = ("relu",)
+"""Activations that the loops of the engines "numba" and "cuda" have."""
+
 _LONGEST_MARGIN = 1000
 """Most pixels of the margin of open rows (docs/theory/torus.md) in the engine "numba".
 
@@ -55,7 +58,7 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
     if library(X) is not np:
         return "it takes NumPy's arrays, and these are CuPy's"
     activation = request.network.activation
-    if activation != "relu":
+    if activation not in _COMPILED:
         return (
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
@@ -95,7 +98,7 @@ def _cuda_is_missing(dtype: str = "float64") -> str | None:
 def _cuda_refuses(request: Request, X: Batch) -> str | None:
     """Return the reason why "cuda" does not take this request, or None."""
     activation = request.network.activation
-    if activation != "relu":
+    if activation not in _COMPILED:
         return (
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
