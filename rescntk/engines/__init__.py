@@ -204,7 +204,7 @@ def choose(
         serving = [repr(engine) for engine in _ENGINES if reason(engine) is None]
         raise ValueError(
             f"engine is {name!r}, which cannot serve here: {refusal}; "
-            f"these can: {', '.join(serving)}"
+            f"these can: {', '.join(serving) or 'none'}"
         )
     return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
 
