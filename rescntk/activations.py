@@ -54,7 +54,7 @@ class DualInput(NamedTuple):
     """z = (√q1 − √q2)²/2."""
 
     covariance: Any = None
-    """S, wanted by activations that are not homogeneous."""
+    """S, for odd activations."""
 
 
 class DualResult(NamedTuple):
@@ -86,7 +86,10 @@ class Activation(Protocol):
     """A nonlinearity σ of the hidden units, as the recursion over layers uses it."""
 
     homogeneous: bool
-    """Whether σ(cu) = cσ(u) for c > 0: then signals and layers may be rescaled."""
+    """Whether σ(cu) = cσ(u) for c > 0. What follows for networks are properties of `Network`."""
+
+    odd: bool
+    """Whether σ(−u) = −σ(u), and `dual` needs S and D⁺: a leaky ReLU of slope 1 needs neither."""
 
     gain: float
     """2 E[σ(u)²]/q of homogeneous activations, for u of variance q; 1 for the others."""
@@ -129,7 +132,7 @@ class Relu:
         The slope s below 0.
     """
 
-    homogeneous = True
+    homogeneous, odd = True, False
 
     def __init__(self, negative_slope: float = 0.0) -> None:
         self.exact_gain = 1 + Fraction(negative_slope) ** 2
@@ -165,7 +168,7 @@ class Erf:
     are angles of positive terms, which keep their relative accuracy (``docs/theory/erf.md``).
     """
 
-    homogeneous = root_at_opposite = False
+    homogeneous, odd, root_at_opposite = False, True, False
     gain, exact_gain = 1.0, Fraction(1)
     constants: Mapping[str, float] = MappingProxyType({})
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from .arrays import Array
 from .kernels import Kernel
 from .kernels.call import default_errors
+from .network import BASIC_FIELDS, check_network
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
@@ -64,8 +65,9 @@ def alpha_derivative(
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {kernel!r}, expected a rescntk.Kernel")
+    check_network(kernel.network, BASIC_FIELDS)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
-    grows = not kernel.normalized and net.activation == "relu"
+    grows = not kernel.normalized and net.scales_layers
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β
 
     def matrix(alpha: float) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from .activations import activation_of
 from .validation import (
     ACTIVATIONS,
     PARTS,
@@ -181,7 +182,7 @@ class Network:
         parameters = dict(locals())
         if outer_filter_size is None:
             parameters["outer_filter_size"] = filter_size
-        for kept in fields(self):
+        for kept in fields(Network):
             value = kept.metadata["check"](parameters[kept.name], kept.name)
             object.__setattr__(self, kept.name, value)
         object.__setattr__(self, "dilation", _check_dilation(dilation, self.depth))
@@ -202,6 +203,31 @@ class Network:
     def is_relu(self) -> bool:
         """True for ReLU, False if it leaks."""
         return self.activation == "relu" and self.negative_slope == 0.0
+
+    @property
+    def scales_signals(self) -> bool:
+        """Whether K(cx, z) = c K(x, z) for c > 0: signals may be divided by their own sizes."""
+        return activation_of(self).homogeneous
+
+    @property
+    def scales_layers(self) -> bool:
+        """Whether variances of all signals grow by `growth` in a layer, which may be taken out."""
+        return activation_of(self).homogeneous
+
+    @property
+    def shares_bounds(self) -> bool:
+        """Whether signals of one size have the same bounds on their kernels, in all layers."""
+        return activation_of(self).homogeneous
+
+    @property
+    def keeps_root_errors(self) -> bool:
+        """Whether what rounding took from √q counts in rows of float32."""
+        return activation_of(self).homogeneous
+
+    @property
+    def works_in_float32(self) -> bool:
+        """Whether rows of float32 keep the digits of small and of deep kernels."""
+        return activation_of(self).homogeneous
 
     @property
     def activation_gain(self) -> float:
@@ -282,23 +308,50 @@ class Network:
         return replace(self, **changes)
 
 
-def check_network(network: Any) -> None:
-    """Raise a ValueError if `network` is not a `Network`."""
+BASIC_FIELDS = frozenset[str]().union(
+    ("depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation"),
+    ("skip", "alpha", "activation", "negative_slope", "c_v", "c_w"),
+    ("input_scale", "readout_scale", "trained"),
+)
+"""The fields that every function knows, by itself or through another, unless it says otherwise.
+
+A new field stays out of this set. Each function that learns it adds it to its own declaration,
+``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
+"""
+
+RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
+"""The same for functions about ReLU."""
+
+
+def unknown_field(network: Network, known: frozenset[str]) -> str | None:
+    """Return the clause about a field that is not `known` and not at its default, or None."""
+    unknown = [kept.name for kept in fields(network) if kept.name not in known]
+    usual = type(network)(network.depth) if unknown else network
+    for name in unknown:
+        value, expected = getattr(network, name), getattr(usual, name)
+        if value != expected:
+            return f"network has {name} {value!r}, expected {expected!r}"
+    return None
+
+
+def check_network(
+    network: Any, known: frozenset[str], reason: str = ": other values are not supported here"
+) -> None:
+    """Raise a ValueError if `network` is not a `Network`, or has fields that are not `known`.
+
+    Each function that takes a network declares so the fields that it knows: those on which its
+    result depends, and those on which it does not depend by its definition. All others must have
+    their defaults. The `reason` ends the message.
+    """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")
+    if found := unknown_field(network, known):
+        raise ValueError(f"{found}{reason}")
 
 
-def check_relu(network: Any, reason: str) -> None:
-    """Raise a ValueError, with the `reason`, if the activation of `network` is not ReLU."""
-    check_network(network)
-    if not network.is_relu:
-        slope = f" with negative_slope {network.negative_slope!r}" * (network.negative_slope > 0)
-        raise ValueError(f"network has activation {network.activation!r}{slope}{reason}")
-
-
-def check_one_dilation(network: Any) -> None:
-    """Raise a ValueError if the layers of `network` have dilations of their own."""
-    check_network(network)
+def check_one_dilation(network: Any, known: frozenset[str]) -> None:
+    """Check the `known` fields, and raise a ValueError if layers have dilations of their own."""
+    check_network(network, known)
     if not isinstance(network.dilation, int):
         raise ValueError(
             f"network has the dilations {network.dilation!r}, expected one for all layers: this "

@@ -19,6 +19,7 @@ from warnings import warn
 import numpy as np
 
 from ..arrays import Batch, SignalList, channels_and_length, library
+from ..network import BASIC_FIELDS, unknown_field
 from ..validation import check_choice
 from .geometry import longest_reach, receptive_reach
 from .protocol import Engine, Request, ScaledKernel
@@ -30,6 +31,9 @@ _ANNOUNCE_AFTER = 1.0
 
 Raising it announces later. Code that was compiled before is read from disk in less than a second.
 """
+
+_COMPILED = ("relu",)
+"""Activations that the loops of the engines "numba" and "cuda" have."""
 
 _LONGEST_MARGIN = 1000
 """Most pixels of the margin of open rows (docs/theory/torus.md) in the engine "numba".
@@ -54,7 +58,7 @@ def _numba_refuses(request: Request, X: Batch) -> str | None:
     if library(X) is not np:
         return "it takes NumPy's arrays, and these are CuPy's"
     activation = request.network.activation
-    if activation != "relu":
+    if activation not in _COMPILED:
         return (
             f"it takes activation 'relu', and the network has {activation!r}, of which NumPy "
             f"computes the arctangents faster"
@@ -94,7 +98,7 @@ def _cuda_is_missing(dtype: str = "float64") -> str | None:
 def _cuda_refuses(request: Request, X: Batch) -> str | None:
     """Return the reason why "cuda" does not take this request, or None."""
     activation = request.network.activation
-    if activation != "relu":
+    if activation not in _COMPILED:
         return (
             f"it takes activation 'relu', and the network has {activation!r}, whose distances it "
             f"does not keep in deep networks; the reference engine takes CuPy's arrays too"
@@ -115,21 +119,28 @@ def _cuda_refuses(request: Request, X: Batch) -> str | None:
 
 
 class _Entry(NamedTuple):
-    """An engine: its module, and the reasons, or None, why it cannot serve."""
+    """An engine: module, fields of `Network` that it knows, reasons or None why it cannot serve."""
 
     module: str
+    knows: frozenset[str]
     is_missing: Callable[[str], str | None] = lambda dtype: None
     refuses: Callable[[Request, Batch], str | None] = lambda request, X: None
 
 
 _ENGINES = {
-    "reference": _Entry("reference"),
-    "numba": _Entry("cpu.engine", _numba_is_missing, _numba_refuses),
-    "cuda": _Entry("cuda.engine", _cuda_is_missing, _cuda_refuses),
+    "reference": _Entry("reference", BASIC_FIELDS),
+    "numba": _Entry("cpu.engine", BASIC_FIELDS, _numba_is_missing, _numba_refuses),
+    "cuda": _Entry("cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
 }
 
 NAMES = tuple(_ENGINES)
 """The names of all engines."""
+
+
+def _refusal(engine: str, request: Request, X: Batch) -> str | None:
+    """Return the reason why an engine does not take this request, or None."""
+    entry = _ENGINES[engine]
+    return unknown_field(request.network, entry.knows) or entry.refuses(request, X)
 
 
 def available() -> dict[str, bool | str]:
@@ -184,8 +195,7 @@ def choose(
     check_choice(name, "engine", ["auto", *NAMES])
 
     def reason(engine: str) -> str | None:
-        entry = _ENGINES[engine]
-        return entry.refuses(request, X) or entry.is_missing(request.dtype)
+        return _refusal(engine, request, X) or _ENGINES[engine].is_missing(request.dtype)
 
     with _announced(announce) if announce else nullcontext():
         name = _fastest(request, X) if name == "auto" else name
@@ -194,7 +204,7 @@ def choose(
         serving = [repr(engine) for engine in _ENGINES if reason(engine) is None]
         raise ValueError(
             f"engine is {name!r}, which cannot serve here: {refusal}; "
-            f"these can: {', '.join(serving)}"
+            f"these can: {', '.join(serving) or 'none'}"
         )
     return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
 
@@ -220,7 +230,7 @@ def _fastest(request: Request, X: Batch) -> str:
     if library(X) is np:
         reach = receptive_reach(request.network, request.depths[-1])
         wide = isinstance(X, SignalList) and reach > _LONGEST_MARGIN  # whatever the lengths are
-        if wide or _numba_refuses(request, X) is not None:
+        if wide or _refusal("numba", request, X) is not None:
             return "reference"
         reason = _numba_is_missing(request.dtype)
         if reason is None:
@@ -228,7 +238,7 @@ def _fastest(request: Request, X: Batch) -> str:
         if find_spec("numba") is not None:
             warn(f"{reason}; NumPy computes the kernels, several times slower", stacklevel=2)
         return "reference"
-    if _cuda_refuses(request, X) is not None or _cuda_is_missing() is not None:
+    if _refusal("cuda", request, X) is not None or _cuda_is_missing() is not None:
         return "reference"
     takes = import_module(f"{__name__}.cuda.engine").takes(request, channels_and_length(X)[1])
     return "cuda" if takes else "reference"

@@ -59,7 +59,7 @@ def may_be_unresolved(scaling: Scaling, left: SignalTables, right: SignalTables)
     No pixel pair amplifies errors more than the geometric mean of its two signals' own
     amplifications: K̇(x, z)² ≤ K̇(x, x) K̇(z, z) at each pixel pair.
     """
-    if scaling.activation.homogeneous:
+    if not scaling.activation.odd:
         return False
     largest = math.sqrt(float(left.amplification.max()) * float(right.amplification.max()))
     eps = float(np.finfo(scaling.dtype).eps)
@@ -68,7 +68,7 @@ def may_be_unresolved(scaling: Scaling, left: SignalTables, right: SignalTables)
 
 def may_cancel(request: Request) -> bool:
     """Return True if GAP's mean over pixel pairs may cancel, because the activation is odd."""
-    return request.head == "gap" and not activation_of(request.network).homogeneous
+    return request.head == "gap" and activation_of(request.network).odd
 
 
 def check_pooled(values: Mapping[str, Array], bounds: Array, depths: tuple[int, ...]) -> None:

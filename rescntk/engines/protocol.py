@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..activations import activation_of
 from ..arrays import Array, Batch
 from ..network import Network
 
@@ -61,7 +62,7 @@ class Request:
     def summed(self) -> bool:
         """True if F is wanted as a sum over pixels alone, and the activation does not need F."""
         summed = self.head in ("trace", "gap") and not self.shares
-        return self.network.activation == "relu" and summed
+        return summed and not activation_of(self.network).odd
 
     def result_bytes(self, pairs: int) -> int:
         """Return the bytes of the results of `pairs` pairs, when most of them are held.

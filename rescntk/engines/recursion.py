@@ -65,7 +65,7 @@ class Side(NamedTuple):
 def tangent_scale(sides: Sequence[Side], layer: int, since: int = 0) -> Array:
     """Return the power of two by which A is multiplied after a layer, over the layer `since`.
 
-    It is (left case, right case), and 1 for homogeneous activations.
+    It is (left case, right case), and 1 where layers are rescaled for all signals.
     """
     exponents: Any = 0
     for tables, _, cases in sides:
@@ -101,7 +101,8 @@ class Recursion:
         self.left, self.right, self.rows = left, right, rows
         self.xp = array_module(left.tables.scale)
         self._unit_vectors = left.tables.unit_vectors, right.tables.unit_vectors
-        self.seam, self.odd = rows.seam(self.xp), not scaling.activation.homogeneous
+        self.seam, self.odd = rows.seam(self.xp), scaling.activation.odd
+        self.scales_layers = request.network.scales_layers
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants, self._initial = scaling.layers, request.network.parts.initial
         self._E: Array | float = 0.0  # of doubtful pixel pairs (doubt.py), summed over layers
@@ -189,7 +190,8 @@ class Recursion:
                 total = distance
                 if not self.scaling.keeps_root_errors:
                     total = abs(difference) * (left.half_root + right.half_root) + distance
-                self._add_doubt(layer, total, w, v, half_g)
+                if self.scaling.mean_variances:  # the unit of doubt
+                    self._add_doubt(layer, total, w, v, half_g)
         covariance = self._box(self.covariance, window) if self.odd else None
         return DualInput(w, v, half_g, z, covariance)
 
@@ -230,7 +232,7 @@ class Recursion:
             if self._linear_box is None or self._linear_box[0] != key:
                 self._linear_box = key, key[1] * self._box(self._linear, window)
             linear = self._linear_box[1]
-            tangent = (scale * linear if self.odd else linear) + tangent
+            tangent = (linear if self.scales_layers else scale * linear) + tangent
         if constants.twice_inner_minus_readout == 0.0:
             return tangent
         if self.odd:
@@ -243,7 +245,7 @@ class Recursion:
         """Add boxes of the branch to F, D, D⁺ and A, where they are needed."""
         depths = self.request.depths
         if tangent_g is not None:
-            K = branch.K * self._tangent_scale(layer - 1) if self.odd else branch.K
+            K = branch.K if self.scales_layers else branch.K * self._tangent_scale(layer - 1)
             tangent = tangent_branch(branch.times_slope(tangent_g), K, self.constants[layer])
             self.tangent = self._add_tangent(self.tangent, tangent, layer)
         if layer < depths[-1]:
@@ -261,14 +263,14 @@ class Recursion:
     def _add_tangent(self, state: Array, branch: Array, layer: int) -> Array:
         """Return A after a layer, divided by the powers of two that A has grown by."""
         state = self._add(state, branch, layer)
-        return state * self._tangent_scale(layer, layer - 1) if self.odd else state
+        return state if self.scales_layers else state * self._tangent_scale(layer, layer - 1)
 
     def _tangent_scale(self, layer: int, since: int = 0) -> Array | float:
         """Return the power of two by which A is multiplied after a layer, over that `since`.
 
-        Homogeneous activations have those of `Scaling.exponents` instead.
+        Layers that are rescaled for all signals have those of `Scaling.exponents` instead.
         """
-        if not self.odd:
+        if self.scales_layers:
             return 1.0
         scale = self.rows.spread(tangent_scale((self.left, self.right), layer, since))
         exact: Array = scale.astype(self.scaling.dtype)

@@ -98,10 +98,10 @@ class Scaling:
         For layers 0 … L, the e such that the layer is stored divided by 2^e.
     common_bounds : array (2, depths asked for)
         Of `KINDS`: a bound on √(kernel at any pixel) for all signals of mean energy 1, as
-        `averaged`. 0 for activations that are not homogeneous: there are no such bounds.
+        `averaged`. 0 unless `Network.shares_bounds`.
     mean_variances : list of float
         Mean of Σ / unit over pixels in layers 0 … L, for signals divided by their size
-        (`signal_tables`). Empty for activations that are not homogeneous.
+        (`signal_tables`). Empty unless `Network.shares_bounds`.
     """
 
     def __init__(self, request: Request, n_channels: int, d: int) -> None:
@@ -112,13 +112,13 @@ class Scaling:
         self.equivariant = request.head == "equivariant"
         self.dtype = np.dtype(request.dtype)
         self.activation = activation_of(net)
-        dithered = self.activation.homogeneous and not net.skip
+        dithered = net.scales_layers and not net.skip
         self._dither = repeated.DITHER if dithered else Fraction(1)
         self.exponents = self._exponents()
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.mean_variances: list[float] = []
         self._means = np.zeros((2, len(self.depths)))  # of kernels at x = z, of mean energy 1
-        if self.activation.homogeneous:
+        if net.shares_bounds:
             self._find_means()
         self._set_length(d)
 
@@ -174,7 +174,7 @@ class Scaling:
     def constants(self) -> np.ndarray:
         """The constants of layers 0 … L, (L + 1,), with `Activation.constants` among the fields.
 
-        Only homogeneous activations have means of variances and doubt; others have 0 there.
+        Without `mean_variances` there is no doubt: its constants are 0.
         """
         net = self.network
         names = (*_CONSTANTS, *self.activation.constants)
@@ -211,7 +211,7 @@ class Scaling:
     def correction(self, depth: int) -> float:
         """Return the factor that takes rounded constants and the dither out of a result."""
         net = self.network
-        if not self.activation.homogeneous:
+        if not net.scales_layers:
             return 1.0
 
         def constant(layer: int) -> Fraction:
@@ -228,7 +228,7 @@ class Scaling:
     def _exponents(self) -> tuple[int, ...]:
         """Return the exponents of layers 0 … L: homogeneous networks grow evenly."""
         growth = self.network.growth * float(self._dither)
-        if not self.activation.homogeneous or growth == 0.0:
+        if not self.network.scales_layers or growth == 0.0:
             return (0,) * (self.depth + 1)
         if abs(math.log2(growth)) > _MOST_BITS:
             raise ValueError(
@@ -254,7 +254,7 @@ class Scaling:
         amplification = xp.ones_like(variance)
         exponent = xp.zeros(variance.shape[1], dtype=np.int64)
         scale: Array | float = 1.0
-        grows = with_tangent and not self.activation.homogeneous
+        grows = with_tangent and not net.scales_layers
 
         yield Variances(
             features, features, tangent, branches, tangent_branches, exponent, amplification
@@ -326,7 +326,7 @@ class Scaling:
     @property
     def keeps_root_errors(self) -> bool:
         """Whether tables keep the rounding errors of √q, as in float32 alone (doubt.py)."""
-        return self.activation.homogeneous and self.dtype == np.float32
+        return self.network.keeps_root_errors and self.dtype == np.float32
 
     @property
     def doubtful(self) -> float:

@@ -51,7 +51,7 @@ class SignalTables(NamedTuple):
     # sums of F over a window, in the unit of `Scaling.unit`.
     layers: Array
     # (features, d, cases), float64, each pixel's vector as given: rounded unit vectors may be equal
-    # where vectors are not. No features for homogeneous activations.
+    # where vectors are not. No features but for odd activations.
     vectors: Array
     # (channels, d, cases), float64, the part of each pixel in `means`. No channels but for shares.
     mean_parts: Array
@@ -67,7 +67,7 @@ class SignalTables(NamedTuple):
     # (2, depths asked for, cases): bounds on √(kernel at any pixel), of `KINDS`.
     bounds: Array
 
-    # For activations that are not homogeneous; else 0.
+    # 0 where signals share bounds.
     # (L + 1, cases), integers e: A(x, z) is stored divided by 2^(e(x) + e(z)).
     tangent_exponents: Array
     # (2, depths asked for, cases): √(kernel of the signal with itself), of `KINDS`: the mean over
@@ -119,14 +119,13 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     Without `windows`, windows of the input filter are not made channels: there are no vectors.
     """
     xp, net, window = array_module(X), scaling.network, scaling.input_filter
-    homogeneous = scaling.activation.homogeneous
     X = xp.asarray(X, dtype=np.float64).transpose(1, 2, 0)
     if scaling.equivariant:  # other pixels may be larger by any factor
         reached = receptive_field(net, scaling.depth, scaling.d, scaling.width)
         X = xp.where(xp.asarray(reached)[:, None], X, 0.0)
     # max |x| < 2^peak. The scale is a power of two, at most 2^1023: squares stay within float64.
     peak = xp.frexp(xp.abs(X).max(axis=(0, 1)))[1]
-    exponent = peak - 1 if homogeneous else _linear_exponent(scaling, xp, peak, len(X))
+    exponent = peak - 1 if net.scales_signals else _linear_exponent(scaling, xp, peak, len(X))
     scale = xp.ldexp(xp.ones(X.shape[2]), exponent)
     X = X / scale
     means = xp.zeros((X.shape[0], X.shape[2]))
@@ -147,13 +146,13 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     else:
         energy = circular_sum(_energy(X), *window)
         X = X[:0]
-    if not (homogeneous or bool(xp.isfinite(energy).all())):
+    if not (net.scales_signals or bool(xp.isfinite(energy).all())):
         raise OverflowError("the signals are too large: their squares exceed float64")
     norm = xp.sqrt(energy)
     unit_vectors = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=scaling.dtype)
     unit = xp.full(X.shape[2], scaling.input_scale / window.n_taps)
     variance = energy * unit
-    if homogeneous:
+    if net.scales_signals:
         size = xp.sqrt(_squared_size(scaling, xp, variance))
         divisor = xp.where(size > 0, size, 1.0)
         variance = xp.where(size > 0, variance / divisor**2, 0.0)
@@ -172,9 +171,10 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     Raises
     ------
     OverflowError
-        If the signals are too large for an activation that is not homogeneous.
+        If the signals are too large for a network in which they keep their sizes.
     """
-    xp, activation, depths = array_module(X), scaling.activation, scaling.depths
+    xp, net, activation = array_module(X), scaling.network, scaling.activation
+    depths = scaling.depths
     unit_vectors, variance, means, scale, vectors, mean_parts, _ = read_input(scaling, X, windows)
     n, number = len(scale), scaling.depth + 1
     exponents = xp.zeros((number, n), dtype=np.int64)
@@ -182,7 +182,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     amplification, peaks = xp.zeros(n), []
     n_tables = 2 + scaling.keeps_root_errors + len(activation.extra(xp, variance, 1.0))
     layers = xp.empty((n_tables, number, *variance.shape), dtype=scaling.dtype)
-    recursion = scaling.variances(xp, variance, with_tangent=not activation.homogeneous)
+    recursion = scaling.variances(xp, variance, with_tangent=not net.shares_bounds)
     with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
         for layer, at in enumerate(recursion):
             tables = _pixels(scaling, xp, at.window, scaling.unit(layer))
@@ -190,9 +190,10 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
                 layers[k, layer] = table
             if scaling.keeps_root_errors:
                 layers[2, layer] = tables[0] - layers[0, layer]
-            if activation.homogeneous:
+            if not net.scales_signals:
+                peaks.append(at.window.max())  # stays on its device
+            if net.shares_bounds:
                 continue
-            peaks.append(at.window.max())  # stays on its device
             exponents[layer] = at.tangent_exponent
             amplification = xp.maximum(amplification, at.amplification.max(axis=0))
             if layer in depths:
@@ -201,11 +202,12 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
                     bounds[k, t] = xp.sqrt(table.max(axis=0))
                 for k, table in enumerate((at.features, at.tangent)):
                     sizes[k, t] = xp.sqrt(table[0] if scaling.equivariant else mean(xp, table))
-    if activation.homogeneous:
+    if net.shares_bounds:
         bounds[...] = xp.asarray(scaling.common_bounds)[..., None]
-        vectors = vectors[:0]
-    else:
+    if not net.scales_signals:
         scaling.check_peaks(xp, peaks)
+    if not activation.odd:
+        vectors = vectors[:0]
     mean_of_pixels = scaling.request_head in ("trace", "gap") and not scaling.shares
     return SignalTables(
         unit_vectors, layers, vectors, mean_parts, scale,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..arrays import channels_and_length
-from ..network import Filter, Network, check_network
+from ..network import BASIC_FIELDS, Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_free_memory, check_unmasked
 from .parameters import Convolution, Layer, Parameters, layout, precision
 
@@ -226,7 +226,7 @@ def fitting_batch(
     network: Network, params: Parameters, head: str, X: Any, name: str = "X"
 ) -> Batch:
     """Return signals as a batch, or say so if network, parameters, head or signals do not fit."""
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     check_choice(head, "head", HEADS)
     if not isinstance(params, Parameters):
         raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")

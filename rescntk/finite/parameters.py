@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..network import Filter, Network, check_network
+from ..network import BASIC_FIELDS, Filter, Network, check_network
 from ..validation import (
     check_choice,
     check_depth,
@@ -226,7 +226,7 @@ def init(
     >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.weights.shape
     ((1, 4, 64), (3, 64, 64), (64,))
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     n_channels, width = check_depth(n_channels, "n_channels"), check_depth(width, "width")
     outputs = () if n_outputs is None else (check_depth(n_outputs, "n_outputs"),)
     pixels = () if n_timepoints is None else (check_depth(n_timepoints, "n_timepoints"),)

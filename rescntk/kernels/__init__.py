@@ -9,7 +9,7 @@ from typing import Any
 
 from ..arrays import ArrayT
 from ..engines.errors import may_cancel
-from ..network import Network, check_network
+from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 from .pixels import pixel_pairs, pixel_shares
@@ -53,7 +53,7 @@ class Kernel:
     normalized: bool = False
 
     def __post_init__(self) -> None:
-        check_network(self.network)
+        check_network(self.network, BASIC_FIELDS)
         check_choice(self.kind, "kind", KINDS)
         check_choice(self.head, "head", HEADS)
         check_flag(self.normalized, "normalized")

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from .. import engines
-from ..activations import activation_of
 from ..arrays import (
     Array,
     ArrayT,
@@ -29,7 +28,7 @@ from ..arrays import (
     pixel_axes,
 )
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
-from ..network import Network, check_network
+from ..network import BASIC_FIELDS, Network, check_network
 from ..progress import progress_bar, say
 from ..validation import (
     check_batches,
@@ -83,7 +82,7 @@ class KernelCall:
         progress: bool = False,
         shares: bool = False,
     ) -> None:
-        check_network(network)
+        check_network(network, BASIC_FIELDS)
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
@@ -100,9 +99,8 @@ class KernelCall:
         self.in_place = self.depths == ladder
         as_float64 = self.in_place and self.dtype == np.float64
         copied = 0 if as_float64 else self.dtype.itemsize * len(self.order)
-        # Networks that are not homogeneous lose digits of small and of deep kernels: their rows
-        # are float64 always (docs/theory/erf.md).
-        working = self.dtype.name if activation_of(network).homogeneous else "float64"
+        # Rows of erf are float64 always (docs/theory/erf.md).
+        working = self.dtype.name if network.works_in_float32 else "float64"
         # An image of one line, or of one column, is a signal.
         width = self.axes[1] if len(self.axes) == 2 and min(self.axes) > 1 else 1
         self.request = Request(

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
-from ..network import Network
+from ..network import Network, check_network
 from .inputs import as_signals, split_channels
 
 
@@ -90,6 +90,7 @@ class SignalKernel(SklearnKernel):
         >>> SignalKernel.of(rk.ResCGPK(depth=5), n_channels=3)
         SignalKernel(depth=5, kind='gpk', normalized=False, n_channels=3)
         """
+        check_network(kernel.network, frozenset(field.name for field in fields(cls)))
         values = vars(kernel.network) | vars(kernel)
         del values["network"]
         if values["outer_filter_size"] == values["filter_size"]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..network import check_relu
+from ..network import RELU_FIELDS, check_network
 from ..validation import (
     HEADS,
     KINDS,
@@ -161,7 +161,7 @@ def check_theorem(
     network: Any, n_channels: Any, n_timepoints: Any, pixels: Any, kind: Any, head: Any
 ) -> tuple[int, int, frozenset[int]]:
     """Return channels, pixels of the ring, and those with a frequency, for theorem 5.1."""
-    check_relu(network, RELU_ALONE)
+    check_network(network, RELU_FIELDS, RELU_ALONE)
     check_kind(kind)
     check_head(head)
     d = check_pixels(n_timepoints)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import Kernel, gram
-from ..network import Network, check_one_dilation
+from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import (
     check_constant,
     check_depths,
@@ -232,7 +232,7 @@ def _network(family: Networks, depth: int) -> Network:
     if not callable(family):
         raise ValueError(f"family is {family!r}, expected a function from a depth to a Network")
     network = family(depth)
-    check_one_dilation(network)
+    check_one_dilation(network, BASIC_FIELDS)
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:

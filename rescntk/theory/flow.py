@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from ..activations import DualInput, Pixels, activation_of
 from ..engines.boxes import circular_mean
 from ..kernels.call import correlation
-from ..network import Network, check_one_dilation
+from ..network import BASIC_FIELDS, Network, check_one_dilation
 from ..validation import check_signals
 from .arguments import check_head, check_kind
 
@@ -33,7 +33,7 @@ def complements(
 
     The network's α is a, and its depth does not matter. X has signals of positive energy.
     """
-    check_one_dilation(network)
+    check_one_dilation(network, BASIC_FIELDS - {"skip"})  # a layer without it is no step
     check_kind(kind)
     pooled = check_head(head) == "gap"
     X = check_signals(X, "X").astype(np.float64)
@@ -62,7 +62,7 @@ def complements(
 
 def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
     """Return signals times factors that normalized kernels do not see: none for erf."""
-    if not activation_of(network).homogeneous:
+    if not network.scales_signals:
         return X
     X = X / _or_one(np.abs(X).max(axis=(1, 2), keepdims=True))
     return X / _or_one(np.sqrt((X**2).mean(axis=(1, 2), keepdims=True)))
@@ -87,7 +87,7 @@ def _integrate(
     n_offsets, n_pairs), are half the squared distances.
     """
     parts, activation, c_w = network.parts, activation_of(network), network.c_w
-    decay = network.branch_gain if activation.homogeneous else 0.0  # ReLU: e^βt is the unit
+    decay = network.branch_gain if network.scales_layers else 0.0  # ReLU: e^βt is the unit
     inner, outer = network.inner_filter(2), network.outer_filter(2)
 
     def covariance(q: np.ndarray, D: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import literature
-from ..network import Network, check_network
+from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import ACTIVATIONS, check_choice, check_depth, check_positive
 
 _LARGEST_SLOPE = {"relu": 1.0, "erf": 2.0 / math.sqrt(math.pi)}
@@ -100,7 +100,7 @@ def alpha_threshold(
 
 def _bound(network: Network) -> tuple[float, float, int]:
     """Return factor, growth and count of a bound 2·factor·(1 + 2√(n/d))·growth^count."""
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     slope, alpha = _LARGEST_SLOPE[network.activation], network.alpha
     sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
     constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..activations import activation_of
 from ..kernels import Kernel
-from ..network import Network, check_network, check_one_dilation
+from ..network import BASIC_FIELDS, Network, check_network, check_one_dilation
 from ..validation import check_constant
 from . import conditioning, degeneracy, flow, multisphere
 from .arguments import check_kind
@@ -54,7 +54,7 @@ def dot_product(network: Network) -> Kernel:
     >>> bool(abs(K - rk.theory.multisphere.dot_products(X).mean(axis=2)).max() < 1e-15)
     True
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     return Kernel(network.replace(depth=1, skip=True, alpha=0.0), "gpk", normalized=True)
 
 
@@ -76,7 +76,7 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     >>> rk.theory.limits.two_layer(rk.Network(50, filter_size=5)).network.input_filter_size
     5
     """
-    check_one_dilation(network)
+    check_one_dilation(network, BASIC_FIELDS)
     if network.filter_size > 1 and network.dilation != 1:
         raise ValueError(f"network has dilation {network.dilation}, expected 1, as input filters")
     windows = network.filter_size, network.input_filter_size
@@ -103,7 +103,7 @@ def fixed(network: Network, kind: str) -> Prediction | None:
     >>> rk.theory.limits.fixed(rk.Network(1), "gpk").rate
     'L^-2'
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     check_kind(kind)
     _check_branch(network)
     return _degenerate(network, 0.0, kind)
@@ -137,7 +137,7 @@ def decaying(network: Network, gamma: float, kind: str) -> Prediction | None:
     >>> rk.theory.limits.decaying(rk.Network(1), 0.75, "ntk").rate
     'L^-0.5'
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     check_kind(kind)
     gamma = check_constant(gamma, "gamma")
     if not network.skip:
@@ -357,7 +357,7 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
 
 def _where_different(network: Network, X: np.ndarray, head: str, value: float) -> np.ndarray:
     """Return the head's complements: of pixel pairs `value` where pixels differ, or else 0."""
-    check_one_dilation(network)
+    check_one_dilation(network, BASIC_FIELDS)
     mixes = max(network.filter_size, network.outer_filter_size) > 1
 
     def function(complements: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engines.boxes import circular_mean
-from ..network import Filter, Network, check_network, check_relu
+from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
 from ..validation import KINDS, check_depths, check_flag, check_kernel, check_shape, check_signals
 from .arguments import Map, check_kind, check_length
 from .complements import check_nonzero
@@ -101,7 +101,7 @@ def reach(network: Network) -> int:
     >>> rk.theory.locality.reach(rk.Network(depth=5, dilation=(1, 2, 4, 8, 16)))
     61
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     return network.input_filter.reach + network.reach()
 
 
@@ -306,7 +306,8 @@ def _changed(X: np.ndarray, Z: np.ndarray) -> Iterator[np.ndarray]:
 
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:
     """Return r + t and i + o (1 and 0 for the GPK), and L p, a walk's mean number of branches."""
-    check_relu(network, ", expected 'relu': only then is K(x, x) linear in the pixels' energies")
+    reason = ": only for ReLU is K(x, x) linear in the pixels' energies"
+    check_network(network, RELU_FIELDS, reason)
     parts, branches = network.parts, network.depth * network.branch_share
     if check_kind(kind) == "gpk":
         return 1.0, 0.0, branches

@@ -15,7 +15,7 @@ from opt_einsum import contract
 
 from ..arrays import SignalList
 from ..engines.boxes import circular_mean
-from ..network import Network, check_network, check_one_dilation
+from ..network import BASIC_FIELDS, RELU_FIELDS, Network, check_network, check_one_dilation
 from ..progress import progress_bar
 from ..validation import check_batch, check_flag, check_integer, check_shape, check_signals
 from .arguments import Map, check_dot_products, check_head, check_kind, check_layers, check_rng
@@ -26,6 +26,11 @@ _SLACK = 2e-6
 
 _BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
+
+_DOT_PRODUCTS = (
+    ": kernels depend on dot products alone for activation 'relu' and input_filter_size 1"
+)
+"""Ends the message about activations and input filters that `gram_complements` refuses."""
 
 OPPOSITE = 64 * float(np.finfo(np.float64).eps)
 """1 + ρ below which pixels count as opposite: some tens of roundings."""
@@ -232,12 +237,7 @@ def gram_complements(
     if not networks:
         raise ValueError(f"networks is {given!r}, expected a list of at least one network")
     for network in networks:
-        check_network(network)
-        if not network.is_relu or network.input_filter_size != 1:
-            raise ValueError(
-                f"network is {network!r}: kernels depend on dot products alone for activation "
-                f"'relu' and input_filter_size 1, expected these"
-            )
+        check_network(network, RELU_FIELDS - {"input_filter_size"}, _DOT_PRODUCTS)
         check_nonzero(network, kind)
         check_layers(network.depth, "networks has the depth")
     ordered = sorted(networks, key=lambda network: network.depth)
@@ -369,11 +369,12 @@ def closest(network: Network, X: np.ndarray, head: str) -> tuple[float, float]:
     >>> rk.theory.multisphere.closest(rk.Network(1), [[[1.0]], [[-1.0]]], "trace")
     (2.0, 0.0)
     """
-    check_one_dilation(network)
+    check_one_dilation(network, BASIC_FIELDS)
     inner, outer = network.inner_filter(2), network.outer_filter(2)
     least = np.array([np.inf, np.inf])
 
     def function(delta: np.ndarray) -> np.ndarray:
+        delta = circular_mean(delta, *network.input_filter)
         mixed = circular_mean(delta, *max(inner, outer))
         above = 2.0 - circular_mean(delta, *inner)
         above[above < OPPOSITE] = 0.0

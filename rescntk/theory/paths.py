@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from ..engines.boxes import circular_sum
-from ..network import Filter, Network, check_network, check_relu
+from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
 from ..validation import check_shape
 from .arguments import check_dot_products, check_layers, check_length
 from .complements import activate, add_branch, check_nonzero
@@ -107,7 +107,7 @@ def path_pixels(network: Network) -> np.ndarray:
     >>> rk.theory.locality.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     _count_paths(network)
     pixels = np.zeros(1, dtype=np.intp)
     for window in _convolutions(network):
@@ -138,7 +138,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     >>> round(float(K), 4)
     0.2197
     """
-    check_relu(network, ", expected 'relu', whose kernels depend on dot products alone")
+    check_network(network, RELU_FIELDS, ": only kernels of ReLU depend on dot products alone")
     n_paths, parts = _count_paths(network), network.parts
     check_nonzero(network, "gpk")
     values = check_shape(t, "t", f"(..., {n_paths}), one a path", lambda s: s[-1:] == (n_paths,))

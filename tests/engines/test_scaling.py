@@ -1,15 +1,27 @@
 """Bounds of kernels that hold at every pixel and depth."""
 
+from itertools import chain, combinations
+
 import numpy as np
+import pytest
 from hypothesis import given
 
+import rescntk as rk
 from rescntk.engines import reference
 from rescntk.engines.protocol import Request, silent
 from rescntk.engines.scaling import Scaling
 from rescntk.engines.signal_tables import signal_tables
-from rescntk.validation import KINDS
+from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.strategies import networks, signals
+
+PROPERTIES = (
+    "scales_signals",
+    "scales_layers",
+    "shares_bounds",
+    "keeps_root_errors",
+    "works_in_float32",
+)
 
 
 @given(networks(dilated="freely"), signals())
@@ -27,3 +39,35 @@ def test_bounds_hold_at_every_pixel_and_depth(network, X):
             assert (own.max(axis=1) <= bound * (1 + 1e-12)).all()
             trace = scaled.values[kind][t]
             assert (np.abs(own.mean(axis=1) - trace) <= tolerances.ROUTES * bound).all()
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        rk.Network(5),
+        rk.Network(10, skip=False),
+        rk.Network(6, negative_slope=0.3, trained=("input", "inner"), alpha=2.0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float64", tolerances.ROUTES), ("float32", tolerances.KERNEL["float32"])],
+)
+def test_properties_of_networks_are_permissions(network, dtype, tolerance, monkeypatch, rng):
+    """Without any of them the reference engine gives the same kernels: each is asked by itself."""
+    X = rng.standard_normal((4, 2, 9))
+
+    def kernels(head, dtype):
+        grams = rk.gram(network, X, head=head, engine="reference", dtype=dtype)
+        return [*grams, rk.Kernel(network, "ntk", head).diag(X, engine="reference", dtype=dtype)]
+
+    usual = {head: kernels(head, "float64") for head in HEADS}
+    subsets = chain.from_iterable(combinations(PROPERTIES, n + 1) for n in range(len(PROPERTIES)))
+    for some in subsets:
+        with monkeypatch.context() as patch:
+            for name in some:
+                assert getattr(network, name)
+                patch.setattr(rk.Network, name, property(lambda network: False))
+            for head, expected in usual.items():
+                for K, K_usual in zip(kernels(head, dtype), expected, strict=True):
+                    assert np.abs(K - K_usual).max() <= tolerance * np.abs(K_usual).max()

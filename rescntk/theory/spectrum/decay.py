@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...network import Network, check_relu
+from ...network import RELU_FIELDS, Network, check_network
 from ...validation import check_integer
 from ..arguments import RELU_ALONE, check_pixel_sets, check_pixels, check_theorem
 from .funk_hecke import eigenvalues
@@ -116,7 +116,7 @@ def decay_exponents(
     >>> [(decay.pixels, round(decay.exponent, 1), decay.law) for decay in found]
     [((0,), -4.1, -4.0), ((0, 1), -6.0, -6.0), ((-1, 0, 1), -5.9, -6.0)]
     """
-    check_relu(network, RELU_ALONE)
+    check_network(network, RELU_FIELDS, RELU_ALONE)
     check_input_window(network)
     highest, d = check_integer(max_frequency, "max_frequency", 8), check_pixels(n_timepoints)
     field = windows(network, d)[1][-1]

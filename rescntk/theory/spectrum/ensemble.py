@@ -11,7 +11,7 @@ import numpy as np
 import scipy.optimize
 from scipy.special import logsumexp
 
-from ...network import Network, check_network
+from ...network import BASIC_FIELDS, Network, check_network
 from ...validation import check_constant, check_depths
 from ..paths import counts
 from .funk_hecke import eigenvalues
@@ -77,7 +77,7 @@ def fit_ensemble(
     >>> spectrum.fit_ensemble(network, 2, 3, max_frequency=6).paths.tolist()
     [[1, 0, 0], [1, 1, 1]]
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     if depths is None:
         depths = range(1, network.depth + 1) if network.skip else (network.depth,)
     depths = check_depths(depths)
@@ -178,7 +178,7 @@ def mixture(
     >>> bool((found.weights > 0).all()), found.rms < found.rms_alone
     (True, True)
     """
-    check_network(network)
+    check_network(network, BASIC_FIELDS)
     if not network.skip:
         raise ValueError("network has no skip connections, expected a ResNet")
     grid = n_channels, n_timepoints, max_frequency, kind

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage
 
-from ...network import Network, check_network
+from ...network import BASIC_FIELDS, Network, check_network
 from ...progress import progress_bar
 from ...validation import check_choice, check_constant, check_depth, check_flag, check_memory
 from ..arguments import check_grid, check_kind
@@ -191,7 +191,7 @@ class _Request:
     def __init__(
         self, network: Network, space: tuple[Any, ...], kind: str, method: str, nodes: int | None
     ) -> None:
-        check_network(network)
+        check_network(network, BASIC_FIELDS)
         self.n_channels, self.d, self.max_frequency, self.head = check_grid(*space)
         self.network, self.kind = network, check_kind(kind)
         self.highest = max(self.max_frequency)

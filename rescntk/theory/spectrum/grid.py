@@ -99,12 +99,12 @@ class KernelOnGrid:
         self._parts, self._d, self._tick = network.parts, d, tick
         delta = self._mean(complements.reshape(-1, *[1] * (d - 1)), network.input_filter)
         self._state, self._tau = input_state(delta, network.parts, kind), network.parts.input
-        skip, homogeneous = float(network.skip), activation_of(network).homogeneous
+        skip = float(network.skip)
         # The variance q is mantissa · 2^exponent: it may exceed any float.
         scale = 1.0 if network.input_scale is None else C * network.input_scale
         mantissa, exponent = math.frexp(scale)
         for layer, pixels in enumerate(windows(network, d)[0], start=1):
-            q = 1.0 if homogeneous else math.ldexp(mantissa, exponent)
+            q = 1.0 if network.scales_signals else math.ldexp(mantissa, exponent)
             self._dual, self._own_slope, self._gain, share = _at_variance(network, q)
             self._inner, outer = network.inner_filter(layer), network.outer_filter(layer)
             # The tangent kernel of the layer's branch on the diagonal: o + μ0 (i + τ).

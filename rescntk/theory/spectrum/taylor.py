@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gamma, gammaincc, gammaln
 
 from ...engines.boxes import circular_mean
-from ...network import Filter, Network, check_relu
+from ...network import RELU_FIELDS, Filter, Network, check_network
 from ...validation import check_integer
 from ..arguments import check_channels, check_kind, check_pixels, check_theorem, check_whole
 from ..complements import arc_cosines, check_nonzero
@@ -70,7 +70,7 @@ def taylor_coefficients(
     array([[0.4937, 0.1005],
            [0.1005, 0.0093]])
     """
-    check_relu(network, ": the recursion of Taylor coefficients is about κ0 and κ1")
+    check_network(network, RELU_FIELDS, ": the recursion of Taylor coefficients is about κ0 and κ1")
     check_nonzero(network, check_kind(kind))
     d, degree = check_pixels(n_timepoints), check_integer(max_degree, "max_degree", 0)
     products = float(degree + 1) ** (2 * d)
