@@ -129,16 +129,17 @@ class Kernel:
         threads: int | None = None,
         progress: bool = False,
     ) -> ArrayT:
-        """Return K(x, z) for each signal x of `X` and the signal z of `Z` of the same number.
+        """Return K(x_i, z_i) for the signals of `X` and `Z`, pair by pair, (n_cases,).
 
-        These are n kernels instead of n² of a matrix, and bitwise the diagonal of ``kernel(X, Z)``.
+        The result is the diagonal of ``kernel(X, Z)``, to the last bit, without the work for the
+        matrix. A normalized kernel computes K(x_i, x_i) and K(z_i, z_i) too.
 
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints)
             Signals, images, or a list, as for calling the kernel.
         Z : array, (n_cases, n_channels, n_timepoints)
-            As many signals, images, or a list. With `X` itself the result is ``kernel.diag(X)``.
+            As many signals, images, or a list. ``kernel.paired(X, X)`` is ``kernel.diag(X)``.
         engine, dtype, threads, progress
             As for calling the kernel.
 
