@@ -281,14 +281,15 @@ def _check_list(X: Any, name: str) -> SignalList:
     return SignalList(signals)
 
 
-def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
+def check_batches(X: Any, Z: Any, head: str, paired: bool = False) -> tuple[Any, Any]:
     """Return checked batches X and Z, which match; both are lists if they differ in length.
 
     Where Z is None, or the same object as X, None is returned for Z. The head "gap" alone takes
-    different lengths.
+    different lengths. If `paired`, Z is not None, and has as many signals as X.
     """
     lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
-    left, right = check_batch(X, "X"), None if Z is None or Z is X else check_batch(Z, "Z")
+    is_X = Z is X or (Z is None and not paired)
+    left, right = check_batch(X, "X"), None if is_X else check_batch(Z, "Z")
     for batch, name in ((left, "X"), (right, "Z")):
         if isinstance(batch, SignalList) and head != "gap":
             kernel = "pixel_pairs takes" if head == "pixels" else f"head is {head!r}, which takes"
@@ -299,6 +300,10 @@ def check_batches(X: Any, Z: Any, head: str) -> tuple[Any, Any]:
     if right is None:
         return left, None
     check_match(left, right, lists and head == "gap")
+    if paired and len(left) != len(right):
+        raise ValueError(
+            f"Z has {len(right)} signals, and X has {len(left)}: expected pairs, the same number"
+        )
     arrays = not any(isinstance(batch, SignalList) for batch in (left, right))
     if arrays and channels_and_length(left) == channels_and_length(right):
         return left, right

@@ -71,13 +71,13 @@ def test_extreme_sizes():
 @pytest.mark.parametrize("normalized", [False, True])
 def test_diagonals_of_erf_are_computed_once(normalized, monkeypatch):
     """They tell which kernels are resolved, and normalize."""
-    counts, original = [], reference.diagonal
+    counts, original = [], reference.paired
 
-    def counted(request, X, tick):
+    def counted(request, X, Z, tick):
         counts.append(len(X))
-        return original(request, X, tick)
+        return original(request, X, Z, tick)
 
-    monkeypatch.setattr(reference, "diagonal", counted)
+    monkeypatch.setattr(reference, "paired", counted)
     rk.gram(rk.Network(2, activation="erf"), WHOLE, WHOLE[:1], normalized=normalized)
     assert counts == [len(WHOLE), 1]
 

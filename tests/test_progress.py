@@ -38,6 +38,8 @@ def test_a_gram_in_a_log(capsys, monkeypatch):
     )
     KERNEL.diag(X, progress=True)
     assert "5/5 signals" in capsys.readouterr().err
+    KERNEL.paired(X, X[::-1], progress=True)
+    assert "5/5 pairs" in capsys.readouterr().err  # of the 25 of a matrix
 
 
 def test_lines_in_a_log_become_rare(clock, capsys):

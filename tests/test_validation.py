@@ -50,6 +50,8 @@ def test_signals(bad, says):
     if bad is not None:
         with pytest.raises(ValueError, match=f"^Z .*{says}"):
             KERNEL(X, bad)
+    with pytest.raises(ValueError, match=f"^Z .*{says}"):
+        KERNEL.paired(X, bad)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +62,17 @@ def test_signals(bad, says):
     ],
 )
 def test_signals_that_do_not_match(Z, says):
-    for call in (KERNEL, lambda *both: rk.pixel_pairs(KERNEL.network, *both)):
+    for call in (KERNEL, KERNEL.paired, lambda *both: rk.pixel_pairs(KERNEL.network, *both)):
         with pytest.raises(ValueError, match=says):
             call(X, Z)
+
+
+@pytest.mark.parametrize("Z", [X[:1], [X[0], X[1], X[0, :, :3]]])
+def test_pairs_of_different_numbers_are_refused(Z):
+    """Before an engine is chosen: no compilation comes first."""
+    says = f"^Z has {len(Z)} signals, and X has 2: expected pairs, the same number"
+    with pytest.raises(ValueError, match=says):
+        KERNEL.paired(X, Z, engine="tpu")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
 One table holds the name, the module and the reasons why an engine cannot serve. An engine has
-two functions, ``gram`` and ``diagonal``, that take a `Request` and return a `ScaledKernel`.
+two functions, ``gram`` and ``paired``, that take a `Request` and return a `ScaledKernel`.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ class ScaledKernel:
 
     The kernel of cases i and k at the t-th depth is
     ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
-    scale. The diagonal has no axis k. Pixel pairs have two more axes (j, j'), shares have (j,).
+    scale. Kernels of pairs (`Engine.paired`) have no axis k. Pixel pairs have two more axes
+    (j, j'), shares have (j,).
     """
 
     values: dict[str, Array]
@@ -183,5 +184,5 @@ class Engine(Protocol):
     def gram(self, request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
         """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
 
-    def diagonal(self, request: Request, X: Batch, tick: Tick) -> ScaledKernel:
-        """Return the kernel of each case of `X` with itself."""
+    def paired(self, request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
+        """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""

@@ -90,22 +90,22 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     return run.scaled(values)
 
 
-def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with itself."""
-    run, places = ReferenceGram(request, X, None), np.arange(len(X))
+def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
+    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
+    run = ReferenceGram(request, X, Z)
     values = run.results(len(X))
-    for cases, _ in run.batches(places, places):
-        tile, out = run.paired_tile(cases, cases), run.results(1, len(cases))
+    for lefts, rights in run.batches(np.argsort(run.left.order), np.argsort(run.right.order)):
+        tile, out = run.paired_tile(lefts, rights), run.results(1, len(lefts))
         doubtful = tile.compute(out)[0]
-        some = cases[run._on_host(doubtful)]
-        if len(some):
-            for kind, value in run.in_deficits(some, some).items():
+        again = run._on_host(doubtful)
+        if again.any():
+            for kind, value in run.in_deficits(lefts[again], rights[again]).items():
                 out[kind][:, 0, doubtful] = value
-        if may_cancel(request):
+        if Z is None and may_cancel(request):
             check_pooled(out, tile.left.bounds, request.depths)
         for kind, value in out.items():
-            values[kind][:, run.xp.asarray(run.left.order[cases])] = value[:, 0]
-        tick(len(cases))
+            values[kind][:, run.xp.asarray(run.left.order[lefts])] = value[:, 0]
+        tick(len(lefts))
     return run.scaled(values)
 
 

@@ -102,7 +102,6 @@ class Kernel:
         call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
         return gram(self.network, X, Z, **own, **call)[0]
 
-    @default_errors()
     def diag(
         self,
         X: ArrayT | Sequence[ArrayT],
@@ -116,13 +115,69 @@ class Kernel:
 
         The options are the same as for calling the kernel.
         """
+        options: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
+        return self.paired(X, X, **options)
+
+    @default_errors()
+    def paired(
+        self,
+        X: ArrayT | Sequence[ArrayT],
+        Z: ArrayT | Sequence[ArrayT],
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> ArrayT:
+        """Return K(x_i, z_i) for the signals of `X` and `Z`, pair by pair, (n_cases,).
+
+        The result is the diagonal of ``kernel(X, Z)``, to the last bit, without the work for the
+        matrix. A normalized kernel computes K(x_i, x_i) and K(z_i, z_i) too.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints)
+            Signals, images, or a list, as for calling the kernel.
+        Z : array, (n_cases, n_channels, n_timepoints)
+            As many signals, images, or a list. ``kernel.paired(X, X)`` is ``kernel.diag(X)``.
+        engine, dtype, threads, progress
+            As for calling the kernel.
+
+        Returns
+        -------
+        array, (n_cases,)
+            The kernels of the pairs.
+
+        Raises
+        ------
+        ValueError
+            If `X` and `Z` differ in their number of signals, or as for calling the kernel.
+        OverflowError
+            If a value exceeds the dtype, as for calling the kernel.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import rescntk as rk
+        >>> X, Z = np.random.default_rng(0).standard_normal((2, 5, 3, 16))
+        >>> kernel = rk.ResCNTK(depth=3, normalized=True)
+        >>> k = kernel.paired(X, Z)
+        >>> k.shape, bool((k == kernel(X, Z).diagonal()).all())
+        ((5,), True)
+        """
+        kind, kinds = self.kind, (self.kind,)
         call = KernelCall(
-            self.network, X, None, self.head, (self.kind,), None, engine, dtype, threads, progress
-        )
-        scaled = call.diagonal(call.X, call.progress)
-        if self.normalized:
-            return (scaled.values[self.kind][0] > 0).astype(call.dtype)
-        return call.unscale(scaled, self.kind, scaled.left, scaled.right)[0]
+            self.network, X, Z, self.head, kinds, None, engine, dtype, threads, progress,
+            paired=True,
+        )  # fmt: skip
+        diagonals = []
+        if call.Z is not None and (self.normalized or may_cancel(call.request)):
+            diagonals = call.diagonals()
+        scaled = call.paired(call.X, call.Z, call.progress)
+        if not self.normalized:
+            return call.unscale(scaled, kind, scaled.left, scaled.right)[0]
+        own, other = (each.values[kind] for each in diagonals or [scaled, scaled])
+        return call.normalize(scaled, kind, own, other)[0]
 
     def replace(self, **changes: Any) -> Kernel:
         """Return the same kernel with some parameters of the kernel or its network changed.
@@ -280,9 +335,7 @@ def gram(
     call.check_memory()
     results, diagonals = {}, []
     if may_cancel(call.request) or (normalized and call.Z is not None):
-        # They take less memory than the Gram matrix, and refuse kernels that are not resolved.
-        batches = [call.X] if call.Z is None else [call.X, call.Z]
-        diagonals = [call.diagonal(batch) for batch in batches]
+        diagonals = call.diagonals()
     scaled = call.gram()
     if normalized:
         for kind in call.kinds:

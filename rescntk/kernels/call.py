@@ -66,6 +66,7 @@ class KernelCall:
     pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
     places among the depths that the engine computes. `in_place` tells whether these are the depths
     asked for, in their order. With `shares` (`Request.shares`), Z is given where it is X, too.
+    `paired` is as for `check_batches`.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class KernelCall:
         threads: int | None,
         progress: bool = False,
         shares: bool = False,
+        paired: bool = False,
     ) -> None:
         check_network(network, BASIC_FIELDS)
         self.network = network
@@ -88,7 +90,7 @@ class KernelCall:
         self.depths = (network.depth,) if depths is None else check_depths(depths)
         self.dtype = np.dtype(check_dtype(dtype))
         self._check_network()
-        batches = check_batches(X, Z, head)
+        batches = check_batches(X, Z, head, paired)
         self.axes = pixel_axes(batches[0])
         self.X, self.Z = map(images_as_signals, batches)
         if shares and self.Z is None:
@@ -167,13 +169,21 @@ class KernelCall:
         with progress_bar(self.progress, pairs, advice=_ADVICE) as tick:
             return self.engine.gram(self.request, self.X, self.Z, tick)
 
-    def diagonal(self, signals: Batch, progress: bool = False) -> ScaledKernel:
-        """Return the kernels of each signal with itself."""
+    def paired(self, X: Batch, Z: Batch | None, progress: bool = False) -> ScaledKernel:
+        """Return the kernel of each signal of X with that of Z; with itself if Z is None."""
         request = replace(self.request, shares=False)
         if not progress:
-            return self.engine.diagonal(request, signals, silent)
-        with progress_bar(progress, len(signals), "signal") as tick:
-            return self.engine.diagonal(request, signals, tick)
+            return self.engine.paired(request, X, Z, silent)
+        with progress_bar(progress, len(X), "signal" if Z is None else "pair") as tick:
+            return self.engine.paired(request, X, Z, tick)
+
+    def diagonals(self) -> list[ScaledKernel]:
+        """Return the kernels of each signal of X, and of Z if there is one, with itself.
+
+        They normalize. They take less memory than a Gram matrix, and refuse kernels that are not
+        resolved (`may_cancel`).
+        """
+        return [self.paired(signals, None) for signals in (self.X, self.Z) if signals is not None]
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the kernels of one kind, (depths, ...), times their scale.
@@ -202,12 +212,16 @@ class KernelCall:
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
     def normalize(self, scaled: ScaledKernel, kind: str, own: Array, other: Array) -> Array:
-        """Return the normalized kernels of one kind, (depths, cases, cases, …).
+        """Return the normalized kernels of one kind, (depths, cases, cases, …), or of pairs.
 
         `own` and `other` are the kernels K(x,x) and K(z,z) without their scales, (depths, cases).
         """
 
         def correlate(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
+            if values.ndim == 1:  # of pairs, (depths, cases)
+                one, two = own[t][piece][:, None], other[t][piece][:, None]
+                out[...] = correlation(values[:, None, None], one, two)[:, 0, 0]
+                return
             rows, columns = (*piece, slice(None))[:2]  # shares have the axis (j,) behind
             out[...] = correlation(values.T, other[t][columns], own[t][rows]).T
 

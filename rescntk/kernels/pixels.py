@@ -153,8 +153,8 @@ def gram_shares(
     call = KernelCall(network, X, Z, head, kinds, depths, **options, shares=True)
     call.check_memory()
     diagonals = []
-    if normalized or may_cancel(call.request):  # they take less memory, and may be refused
-        diagonals = [call.diagonal(batch).values for batch in (call.X, call.Z)]
+    if normalized or may_cancel(call.request):
+        diagonals = [each.values for each in call.diagonals()]
     scaled = call.gram()
     if normalized:
         own, other = diagonals

@@ -79,6 +79,9 @@ def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
         kernel = rk.Kernel(network, "ntk", head, normalized)
         diagonal = to_numpy(cupy, kernel.diag(X1, dtype=dtype, engine=engine))
         assert np.abs(diagonal - kernel.diag(X, dtype=dtype)).max() <= bar * diagonal.max()
+        pairs = to_numpy(cupy, kernel.paired(X1[:3], Z1, dtype=dtype, engine=engine))
+        matrix = to_numpy(cupy, kernel(X1[:3], Z1, dtype=dtype, engine=engine))
+        assert pairs.dtype == matrix.dtype and (pairs == matrix.diagonal()).all()
 
 
 @pytest.mark.parametrize("network", [rk.Network(2, 3), ERF])

@@ -51,6 +51,7 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, head, dtype, monke
             *rk.gram(network, X, Z, head=head, threads=threads, **options),
             *rk.gram(network, X, head=head, threads=threads, **options),
             rk.Kernel(network, "ntk", head).diag(X, threads=threads, **options),
+            rk.Kernel(network, "ntk", head).paired(X[1:], Z, threads=threads, **options),
             rk.pixel_pairs(network, X, Z, threads=threads, **options),
             rk.pixel_pairs(network, X, threads=threads, **options),
             *shares(threads),

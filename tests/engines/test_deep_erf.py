@@ -138,7 +138,11 @@ def test_refusals(engine, kind, head):
     x = rng.standard_normal((1, 2, 5))
     X = np.concatenate([x, near(x, rng, 1e-12)])
     kernel = rk.Kernel(net, kind, head, normalized=True)
-    for refused in (kernel, functools.partial(rk.pixel_pairs, net, kind=kind)):
+    for refused in (
+        kernel,
+        functools.partial(kernel.paired, Z=X[::-1]),
+        functools.partial(rk.pixel_pairs, net, kind=kind),
+    ):
         with pytest.raises(ValueError, match="at depth 50 is not resolved in .* fewer layers"):
             refused(X, engine=engine)
     shallow, deep = (kernel.replace(depth=depth)(X, engine=engine) for depth in (6, 300))
@@ -163,6 +167,7 @@ def test_cancelled_means_are_refused(engine, kind, rng):
             lambda small=small: kernel(small, engine=engine),
             lambda small=small: kernel(X, small, engine=engine),
             lambda small=small: kernel.diag(small, engine=engine),
+            lambda small=small: kernel.paired(X[: len(small)], small, engine=engine),
             lambda small=small: kernel(list(small), list(X), engine=engine),
         ):
             with pytest.raises(ValueError, match=r"expected at least 1e-08.*head='trace'"):

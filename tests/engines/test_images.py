@@ -87,9 +87,10 @@ def test_bits(engine, network, X, sides, kind, dtype):
         (K,) = rk.gram(network, X, head=head, **options)
         (alone,) = rk.gram(network, X[:1], X[-1:], head=head, **options)
         assert (K == K.T).all() and K[0, -1] == alone[0, 0]
-        assert (
-            rk.Kernel(network, kind, head).diag(X, engine=engine, dtype=dtype) == K.diagonal()
-        ).all()
+        kernel = rk.Kernel(network, kind, head)
+        assert (kernel.diag(X, engine=engine, dtype=dtype) == K.diagonal()).all()
+        pairs = kernel.paired(X, X[::-1], engine=engine, dtype=dtype)
+        assert (pairs == K[:, ::-1].diagonal()).all()
         for line in (lines[:, :, None], lines[..., None]):
             one = rk.gram(network, line, head=head, **options)[0]
             assert (one == rk.gram(network, lines, head=head, **options)[0]).all()

@@ -30,7 +30,7 @@ def test_bounds_hold_at_every_pixel_and_depth(network, X):
     depths = tuple(range(1, network.depth + 1))
     request = Request(network, "pixels", KINDS, depths)
     tables = signal_tables(Scaling(request, *X.shape[1:]), X)
-    scaled = reference.diagonal(Request(network, "trace", KINDS, depths), X, silent)
+    scaled = reference.paired(Request(network, "trace", KINDS, depths), X, None, silent)
     pairs = reference.gram(request, X, None, silent)
     for k, kind in enumerate(KINDS):
         for t in range(len(depths)):

@@ -180,6 +180,7 @@ def follows_the_bitwise_rules(engine, network, X, kind, dtype):
     assert (kernel(X, list(X), **options) == K).all()
     assert (kernel(tuple(X), tuple(x.copy() for x in X), **options) == K).all()
     assert (kernel.diag(X, **options) == K.diagonal()).all()
+    assert (kernel.paired(X, X[::-1], **options) == K[:, ::-1].diagonal()).all()
     shifted = [np.roll(x, 3 * k + 1, axis=1) for k, x in enumerate(X)]
     assert (kernel(shifted, X, **options) == K).all()
     order = np.arange(len(X))[::-1]
@@ -215,6 +216,7 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, cut, rng, monkeypa
         return [
             *rk.gram(DILATED, X, **options),
             *rk.gram(DILATED, X, Z, normalized=True, **options),
+            rk.Kernel(DILATED, "ntk").paired(X, X[2:] + X[:2], **options),
         ]
 
     expected = compute()

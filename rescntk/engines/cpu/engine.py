@@ -31,7 +31,7 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
     rows = OrderedSignals(X)
     columns = rows if Z is None else OrderedSignals(Z)
-    plan = _plan(request, X, rows.lengths, columns.lengths)
+    plan = _plan(request, X, rows, columns)
     run = NumbaRun(plan, len(rows.order), len(columns.order))
     with pool_of(plan.workers) as pool:
         for left_cases in plan.blocks():
@@ -49,23 +49,37 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
     return run.finish(rows.scale, columns.scale, plan.symmetric and plan.closed)
 
 
-def diagonal(request: Request, X: Batch, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with itself."""
+def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
+    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
+    if isinstance(X, SignalList) and Z is not None:
+        X, Z = _longer_first(X, SignalList.of(Z))
     rows = OrderedSignals(X)
-    plan = _plan(request, X, rows.lengths)
+    columns = rows if Z is None else OrderedSignals(Z, rows.order)
+    plan = _plan(request, X, rows, columns, paired=True)
     run = NumbaRun(plan, 1, len(rows.order))
     with pool_of(plan.workers) as pool:
         for cases in plan.blocks():
-            fill = partial(run.fill_diagonal, SignalBlock(plan, rows, cases))
-            for done in pool.map(fill, plan.diagonal_tasks(cases)):
+            left = right = SignalBlock(plan, rows, cases)
+            if Z is not None:
+                right = SignalBlock(plan, columns, cases)
+            for done in pool.map(partial(run.fill_pairs, left, right), plan.paired_tasks(cases)):
                 tick(done)
-    scaled = run.finish(rows.scale, rows.scale, symmetric=False)
-    own = {kind: value[:, 0] for kind, value in scaled.values.items()}
-    return ScaledKernel(own, rows.scale, rows.scale, scaled.exponents)
+    scaled = run.finish(rows.scale, columns.scale, symmetric=False)
+    values = {kind: value[:, 0] for kind, value in scaled.values.items()}
+    return ScaledKernel(values, rows.scale, columns.scale, scaled.exponents)
 
 
-def _plan(request: Request, X: Batch, *lengths: np.ndarray) -> Plan:
-    return Plan(request, channels_and_length(X)[0], not isinstance(X, SignalList), *lengths)
+def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]:
+    """Return the longer and the shorter signals of pairs, whose kernels are the same."""
+    pairs = [(x, z) if x.shape[1] >= z.shape[1] else (z, x) for x, z in zip(X, Z, strict=True)]
+    return SignalList([longer for longer, _ in pairs]), SignalList([other for _, other in pairs])
+
+
+def _plan(
+    request: Request, X: Batch, rows: OrderedSignals, columns: OrderedSignals, paired: bool = False
+) -> Plan:
+    closed, lengths = not isinstance(X, SignalList), (rows.lengths, columns.lengths)
+    return Plan(request, channels_and_length(X)[0], closed, *lengths, paired)
 
 
 class NumbaRun:
@@ -147,12 +161,13 @@ class NumbaRun:
             self.values[:, :, left.cases, right.cases] = kernels
         return int(np.count_nonzero(needed))
 
-    def fill_diagonal(self, block: SignalBlock, cases: slice) -> int:
-        """Compute kernels of some cases with themselves, and return the number of cases."""
-        part = block.part(cases)
-        kernels, _ = self.kernels(part, part, 0, only_diagonal=True)
-        self.values[:, :, 0, part.places] = kernels.diagonal(axis1=2, axis2=3)
-        return len(part)
+    def fill_pairs(self, rows: SignalBlock, columns: SignalBlock, cases: slice) -> int:
+        """Compute kernels of cases with those of the same place, and return their number."""
+        left = rows.part(cases)
+        right = left if columns is rows else columns.part(cases)
+        kernels, _ = self.kernels(left, right, 0, only_diagonal=True)
+        self.values[:, :, 0, left.places] = kernels.diagonal(axis1=2, axis2=3)
+        return len(left)
 
     def kernels(
         self, left: SignalBlock, right: SignalBlock, shift: int | None, only_diagonal: bool = False

@@ -137,8 +137,8 @@ Each task of more right cases makes its own tables, in all threads. Fewer cost 0
 each task of a small Gram.
 """
 
-_DIAGONAL_RESULTS = 64**2
-"""Most pairs of cases times depths in a task that computes cases with themselves.
+_PAIRED_RESULTS = 64**2
+"""Most left times right cases times depths in a task of pairs, which computes cases of one place.
 
 More start fewer tasks, at 0.5 ms of Python each, which hold more sums. Chosen by reasoning.
 """
@@ -167,28 +167,25 @@ class TaskCases(NamedTuple):
 
 
 class Plan:
-    """The plan of a Gram matrix, or of a diagonal.
+    """The plan of a Gram matrix, or of pairs.
 
     `closed` says that all signals have one length; otherwise the head is "gap". Rows of `segment`
     pixels at most are computed at once; `closed_rows` says that none of them is cut. `rows` and
     `columns`, (cases,), are the lengths of X and of Z, from the longest to the shortest. They are
-    the same array for a symmetric Gram. The diagonal has no columns.
+    the same array for a symmetric Gram. If `paired`, columns are the partners of the rows, and
+    not longer than these.
 
     `margin`, `inner`, `outer` and `window_sum` are as in `arguments.Constants` (its `window`).
     """
 
     def __init__(
-        self,
-        request: Request,
-        n_channels: int,
-        closed: bool,
-        rows: np.ndarray,
-        columns: np.ndarray | None = None,
-    ) -> None:
+        self, request: Request, n_channels: int, closed: bool, rows: np.ndarray,
+        columns: np.ndarray, paired: bool = False,
+    ) -> None:  # fmt: skip
         net, head = request.network, request.head
         self.request, self.n_channels, self.closed = request, n_channels, closed
-        self.rows, self.columns = rows, rows if columns is None else columns
-        self.symmetric = columns is rows
+        self.rows, self.columns = rows, columns
+        self.symmetric = columns is rows and not paired
         self.longest = int(max(self.rows[0], self.columns[0]))
         self.depth, self.n_depths = request.depths[-1], len(request.depths)
         self.dtype = np.dtype(request.dtype)
@@ -218,7 +215,7 @@ class Plan:
         self.window_sum = filter_sum(self.window or 1, n_axes)
         self._scalings = {self.longest: Scaling(request, n_channels, self.longest)}
         offsets = self.offsets(self.columns)
-        pairs = rows * offsets if columns is None else rows.sum() * offsets
+        pairs = (rows if paired else rows.sum()) * offsets
         self.pixel_pairs = int(pairs.sum())
         several = request.threads or numba.config.NUMBA_NUM_THREADS
         few = self.pixel_pairs * max(self.depth, n_channels) <= _ENTRIES_OF_ONE_THREAD
@@ -266,9 +263,9 @@ class Plan:
         few = right.stop - right.start <= min(FEW_CASES, self.left_cases)
         return not self.closed or (few and not self.symmetric)
 
-    def diagonal_tasks(self, block: slice) -> Iterator[slice]:
-        """Yield the signals of each task that computes kernels of signals with themselves."""
-        most = math.isqrt(_DIAGONAL_RESULTS // self.n_depths)
+    def paired_tasks(self, block: slice) -> Iterator[slice]:
+        """Yield the pairs of each task, by the places of their signals."""
+        most = math.isqrt(_PAIRED_RESULTS // self.n_depths)
         n, threads = len(self.rows), self.threads
         even = -(-n // (2 * threads)) if threads > 1 else n
         return blocks(block.start, block.stop, max(1, min(most, even)))

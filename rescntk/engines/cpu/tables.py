@@ -24,17 +24,19 @@ Layout = Callable[[np.ndarray], np.ndarray]
 class OrderedSignals:
     """Signals of X or of Z, from the longest to the shortest, equal lengths together.
 
-    `order` are their places in the batch, and `lengths` their lengths. `scale` are the numbers by
-    which signals were divided, in the order of the batch.
+    `order` are their places in the batch, and `lengths` their lengths. The order of a right side
+    may be given. `scale` are the numbers by which signals were divided, in the order of the batch.
     """
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, order: np.ndarray | None = None) -> None:
         self._batch = batch
         self.scale: Array = np.empty(len(batch))
         self.order, self.lengths = in_order(batch)
+        if order is not None and isinstance(batch, SignalList):
+            self.order, self.lengths = order, batch.lengths[order]
 
     def of_each_length(self, cases: slice) -> list[Array]:
-        """Return some of the signals: an array (cases, channels, d) for each length."""
+        """Return some of the signals, the longest first: (cases, channels, d) for each length."""
         if isinstance(self._batch, SignalList):
             return [run.signals for run in self._batch[self.order[cases]].runs()]
         return [self._batch[cases]]
@@ -95,6 +97,16 @@ class SignalBlock:
         return self
 
     @cached_property
+    def _sorted(self) -> np.ndarray:
+        """(cases,), the cases as tables have them: the longest first."""
+        return np.argsort(-self.lengths, kind="stable")
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """(cases,), the place of each case in the tables."""
+        return np.argsort(self._sorted)
+
+    @cached_property
     def _each_length(self) -> list[tuple[Scaling, Array]]:
         signals = self._signals.of_each_length(self.cases)
         return [(self._plan.scaling(some.shape[2]), some) for some in signals]
@@ -106,7 +118,8 @@ class SignalBlock:
             if self._tables is None:
                 windows = self._plan.window == 0
                 made = [signal_tables(*both, windows=windows) for both in self._each_length]
-                self._signals.scale[self.places] = np.concatenate([each.scale for each in made])
+                scale = np.concatenate([each.scale for each in made])
+                self._signals.scale[self.places[self._sorted]] = scale
                 self._tables = made
             return self._tables
 
@@ -115,14 +128,14 @@ class SignalBlock:
         """(cases,), `SignalTables.cancelled`."""
         if self._whole is not self:
             return self._whole.cancelled[self.here]
-        return np.concatenate([each.cancelled for each in self.tables])
+        return np.concatenate([each.cancelled for each in self.tables])[self._place]
 
     @cached_property
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
         if self._whole is not self:
             return self._whole.means[:, self.here]
-        return np.concatenate([each.means for each in self.tables], axis=1)
+        return np.concatenate([each.means for each in self.tables], axis=1)[:, self._place]
 
     @cached_property
     def means_or_parts(self) -> Array:
@@ -164,9 +177,9 @@ class SignalBlock:
         number = len(row_case)
         filled = np.minimum(np.arange(-(-number // group_rows) * group_rows), number - 1)
         row_case, offset = row_case[filled], offset[filled] * right
-        whole, places = self._whole, self.here.start + cases[row_case]
-        width = self._plan.width
-        lines, line = whole.lengths // width, width
+        whole, width = self._whole, self._plan.width
+        places = whole._place[self.here.start + cases[row_case]]
+        lines, line = whole.lengths[whole._sorted] // width, width
         if self._plan.all_offsets:  # pixels follow once more
             line = 2 * width - 1
             begins, stride = first_places((2 * lines - 1) * line), 1

@@ -52,10 +52,10 @@ def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKerne
         return CudaRun(request, X).gram(X, Z, tick)
 
 
-def diagonal(request: Request, X: Array, tick: Tick) -> ScaledKernel:
-    """Return the kernel of each case of `X` with itself."""
+def paired(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
+    """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
     with _lost_devices_named():
-        return CudaRun(request, X).diagonal(X, tick)
+        return CudaRun(request, X).paired(X, X if Z is None else Z, tick)
 
 
 @contextmanager
@@ -126,7 +126,7 @@ class CudaRun:
             layers[layer]["tied"] = scaling.tied**2
         return layers
 
-    # -- a Gram and a diagonal, tile by tile
+    # -- a Gram and pairs, tile by tile
 
     def gram(self, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
         """Compute all tiles; of a symmetric Gram the tiles on and above the diagonal."""
@@ -149,16 +149,21 @@ class CudaRun:
                 self._fill(values, tile, (X, others), left, right, tick)
         return self.scaling.scaled(values, left_scale, right_scale)
 
-    def diagonal(self, X: Array, tick: Tick) -> ScaledKernel:
-        values, scale = self._results((1, len(X))), self.home.empty(len(X))
+    def paired(self, X: Array, Z: Array, tick: Tick) -> ScaledKernel:
+        """Compute tiles of one row, which has the pairs; X may be Z."""
+        values = self._results((1, len(X)))
+        left_scale, right_scale = self.home.empty(len(X)), self.home.empty(len(X))
         _, size = self.plan.tile_shape(1, len(X), compiler.free_bytes(self.xp))
         for cases in blocks(0, len(X), size):
             left, right = self._tables(X, cases.start, cases.stop)
-            scale[cases] = self._bring_home(left.scale)
-            tile = PairTile(slice(0, 1), cases, diagonal=True)
-            self._fill(values, tile, (X, X), left, right, tick)
+            if Z is not X:
+                _, right = self._tables(Z, cases.start, cases.stop)
+            left_scale[cases] = self._bring_home(left.scale)
+            right_scale[cases] = self._bring_home(right.scale)
+            tile = PairTile(slice(0, 1), cases, paired=True)
+            self._fill(values, tile, (X, Z), left, right, tick)
         flat = {kind: value[:, 0] for kind, value in values.items()}
-        return self.scaling.scaled(flat, scale, scale)
+        return self.scaling.scaled(flat, left_scale, right_scale)
 
     def _tables(self, X: Array, start: int, stop: int) -> tuple[DeviceTables, DeviceTables]:
         """Return the tables of some signals, packed for the left and for the right side."""
@@ -207,7 +212,7 @@ class CudaRun:
                 kernel *= self.network.outer_filter_size if whole else 1
                 kernel /= self.d * self.plan.offsets
         if self.scaling.adds_mean:
-            rows = (slice(None), None, slice(None)) if tile.diagonal else (..., None)
+            rows = (slice(None), None, slice(None)) if tile.paired else (..., None)
             means = zip(left.means[rows], right.means[:, None], strict=True)
             self.scaling.add_mean(made, pairwise(x * z for x, z in means))
         if self.request.depths[-1] > 1:  # layer 1 is exact
@@ -237,7 +242,7 @@ class CudaRun:
         sizes = (grids, len(self.kinds), len(request.depths), stored, columns, *tail)
         results, doubt = self.xp.zeros(sizes), self.xp.zeros((stored, columns))
         high, wide = self.plan.pairs_high, self.plan.pairs_wide
-        if tile.diagonal:
+        if tile.paired:
             high, wide = 1, high * wide
         blocks_wide = -(-columns // wide)
         rectangles = blocks_wide * -(-stored // high)
@@ -249,7 +254,7 @@ class CudaRun:
             "results": address(results),
             "doubt": address(doubt),
             "doubt_weights": 0 if self.doubt_weights is None else address(self.doubt_weights),
-            "rows": columns if tile.diagonal else stored,
+            "rows": columns if tile.paired else stored,
             "columns": columns,
             "above": tile.above,
             "trained": (parts.inner_minus_readout, parts.outer_plus_readout),
@@ -258,7 +263,7 @@ class CudaRun:
             "pairs_high": high,
             "pairs_wide": wide,
             "blocks_wide": blocks_wide,
-            "diagonal": tile.diagonal,
+            "paired": tile.paired,
         }
         layout = layouts(request.dtype)["Job"]
         job = np.array([tuple(fields.get(name, 0) for name in layout.names or ())], layout)
@@ -284,7 +289,7 @@ class CudaRun:
         at_a_time = self.plan.pairs_in_deficits(compiler.free_bytes(self.xp))
         for some in blocks(0, len(rows), at_a_time):
             row, column = rows[some], columns[some]
-            left = (tile.columns, column) if tile.diagonal else (tile.rows, row)
+            left = (tile.columns, column) if tile.paired else (tile.rows, row)
             X, Z = take(signals[0], *left), take(signals[1], tile.columns, column)
             for kind, kernel in in_deficits(self.request, X, Z).items():
                 made[kind][:, row, column] = kernel

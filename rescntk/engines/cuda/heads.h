@@ -14,7 +14,7 @@ template <class Net, class real>
 __device__ __forceinline__ Result<real> result_of(
     const Job<real> &job, const CasePair &cases, int kind, int slot)
 {
-    const long long rows = job.diagonal ? 1 : job.rows, row = job.diagonal ? 0 : cases.row;
+    const long long rows = job.paired ? 1 : job.rows, row = job.paired ? 0 : cases.row;
     const long long number = (kind == 1 && Net::GPK ? job.n_slots : 0) + slot;
     const long long pixels = job.head == EVERY_PAIR ? (long long)job.d * job.d : 1;
     Result<real> result;
@@ -65,7 +65,7 @@ __device__ __forceinline__ void add_doubt(
     const Job<real> &job, const CasePair &cases, double doubt)
 {
     if (cases.wanted && doubt > 0)
-        atomicAdd(job.doubt + (job.diagonal ? 0 : cases.row * job.columns) + cases.column, doubt);
+        atomicAdd(job.doubt + (job.paired ? 0 : cases.row * job.columns) + cases.column, doubt);
 }
 
 // The sum over a team's threads of the warp, in the first of them.

@@ -290,13 +290,13 @@ class PairTile(NamedTuple):
     """Left and right cases whose pairs are computed together.
 
     Of a `symmetric` Gram a tile is on the diagonal, or above it with all of its pairs. A
-    `diagonal` tile has the pairs of each case with itself: one row of results.
+    `paired` tile has the pairs of cases of the same number: one row of results.
     """
 
     rows: slice
     columns: slice
     symmetric: bool = False
-    diagonal: bool = False
+    paired: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -36,7 +36,7 @@ template <class real> struct DeviceTables {
 };
 
 // What a launch computes: kernels of `rows` left with `columns` right cases. In a symmetric Gram a
-// pair is wanted if column + above >= row. On a diagonal, row and column are the same case.
+// pair is wanted if column + above >= row. If `paired`, row and column have the same number.
 // structs.py has the same fields; a test compares sizes and offsets.
 template <class real> struct Job {
     DeviceTables<real> left, right;
@@ -52,7 +52,7 @@ template <class real> struct Job {
     int n_slots, depth, features, d, segments, inner, outer;
     int first_offset, offsets;  // the rows of a pair in this launch, and their number
     int blocks_per_pair, teams_per_pair, pairs_high, pairs_wide, blocks_wide;  // see `case_pair_of`
-    int diagonal, headroom, grids, head;
+    int paired, headroom, grids, head;
     int linear_box;  // A_g has a part (t + r) box(F⁰) beyond layer 1
 };
 
@@ -91,8 +91,8 @@ __device__ __forceinline__ CasePair case_pair_of(const Job<real> &job, int numbe
     const int across = number / job.pairs_high, down = number % job.pairs_high;
     CasePair cases;
     cases.column = (long long)(rectangle % wide) * job.pairs_wide + across;
-    cases.row = job.diagonal ? cases.column
-                             : (long long)(rectangle / wide) * job.pairs_high + down;
+    cases.row = job.paired ? cases.column
+                           : (long long)(rectangle / wide) * job.pairs_high + down;
     cases.wanted = across < job.pairs_wide && cases.row < job.rows && cases.column < job.columns
                    && cases.column + job.above >= cases.row;
     return cases;

@@ -118,7 +118,7 @@ def loses_device(error: Exception) -> bool:
 def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     """Return the largest |ΔK|/√(K_ii K_jj) of each kind, at depth 1 and the network's.
 
-    A symmetric Gram, a Gram of two batches and a diagonal are compared.
+    A symmetric Gram, a Gram of two batches and pairs are compared.
     """
     network, head, d, n = CASES[name]
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
@@ -129,7 +129,7 @@ def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     computed = (
         (every, every, engine.gram(request, X, None, silent)),
         (slice(1), slice(1, None), engine.gram(request, X[:1], X[1:], silent)),
-        (cases, cases, engine.diagonal(request, X, silent)),
+        (cases, cases[::-1], engine.paired(request, X, X[::-1], silent)),
     )
     errors = {}
     for kind, K in exact.values.items():

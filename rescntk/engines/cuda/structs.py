@@ -43,7 +43,7 @@ def layouts(dtype: str) -> dict[str, np.dtype[Any]]:
             (real, "opposite"),
             (np.int32, "n_slots depth features d segments inner outer first_offset offsets"),
             (np.int32, "blocks_per_pair teams_per_pair pairs_high pairs_wide blocks_wide"),
-            (np.int32, "diagonal headroom grids head linear_box"),
+            (np.int32, "paired headroom grids head linear_box"),
         ),
     }
 

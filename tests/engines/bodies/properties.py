@@ -34,6 +34,7 @@ def one_argument_or_two_and_the_diagonal_agree_to_the_bit(engine, network, X, he
     assert (kernel(X, X, engine=engine) == K).all()
     assert (kernel(X, X.copy(), engine=engine) == K).all()
     assert (K.diagonal() == kernel.diag(X, engine=engine)).all()
+    assert (K.diagonal() == kernel.paired(X, X.copy(), engine=engine)).all()
 
 
 @where_resolved
@@ -46,6 +47,8 @@ def a_pair_depends_on_itself_alone(engine, network, batches, head, kind, data):
     kernel = rk.Kernel(network, kind, head)
     K = kernel(X, Z, engine=engine)
     assert (kernel(Z, X, engine=engine) == K.T).all()
+    pairs = min(len(X), len(Z))
+    assert (kernel.paired(X[:pairs], Z[:pairs], engine=engine) == K.diagonal()).all()
     i, k = data.draw(st.integers(0, len(X) - 1)), data.draw(st.integers(0, len(Z) - 1))
     assert kernel(X[i : i + 1], Z[k : k + 1], engine=engine)[0, 0] == K[i, k]
     order = data.draw(st.permutations(range(len(X))))
@@ -129,6 +132,7 @@ def normalized(engine, network, X, head, kind):
     assert (K.diagonal() == (own > 0)).all()  # exactly 1; 0 for signals without any energy
     assert (normalized.diag(X, engine=engine) == (own > 0)).all()
     assert (normalized(X, X.copy(), engine=engine) == K).all()
+    assert (normalized.paired(X, X[::-1], engine=engine) == K[:, ::-1].diagonal()).all()
     # An odd activation may cancel to a rounding error of either sign; that is no energy.
     size = np.sqrt(np.outer(np.maximum(own, 0), np.maximum(own, 0)))
     expected = np.where(size > 0, raw / np.where(size > 0, size, 1.0), 0.0)

@@ -181,7 +181,7 @@ def test_filters_of_any_size(network, inner, outer, batches, kind, one, other):
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("d", [1, 5, 120])
-def test_the_diagonal_of_many_signals(d, dtype, head, rng):
+def test_the_pairs_of_many_signals(d, dtype, head, rng):
     """Tasks of many signals skip pairs off the diagonal, and keep the bits of a Gram matrix."""
     n = 150 if d < 100 else 30
     for channels, window in ((1, 1), (9, 1), (3, 9)):
@@ -193,10 +193,18 @@ def test_the_diagonal_of_many_signals(d, dtype, head, rng):
         assert (kernel.diag(X, threads=2, **options) == whole).all()
         some = [0, 2, 3, 4, n - 1]
         assert (kernel(X[some], **options).diagonal() == whole[some]).all()
+        Z = np.roll(X, 5, axis=0) * np.exp(rng.standard_normal((n, 1, d)))
+        Z[3] = 2 * X[3]
+        pairs = kernel.paired(X, Z, threads=2, **options)
+        assert (kernel(X[some], Z[some], **options).diagonal() == pairs[some]).all()
         if head == "gap":
             cut = [x[:, : max(1, d - k % 7)] for k, x in enumerate(X)]
             alone = [kernel.diag(cut[k][None], **options)[0] for k in some]
             assert (kernel.diag(cut, **options)[some] == alone).all()
+            shorter = [z[:, : max(1, d - k % 5)] for k, z in enumerate(Z)]
+            alone = [kernel([cut[k]], [shorter[k]], **options)[0, 0] for k in some]
+            for one, other in ((cut, shorter), (shorter, cut)):
+                assert (kernel.paired(one, other, **options)[some] == alone).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

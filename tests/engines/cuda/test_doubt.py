@@ -58,6 +58,8 @@ def test_properties_of_doubtful_pairs(device, family, head, rng):
             assert (K == K.T).all() and (part == K[1:, :2]).all()
             diagonal = rk.Kernel(network, kind, head).diag(X, engine="cuda", dtype=dtype)
             assert (diagonal == K.diagonal()).all()
+            pairs = rk.Kernel(network, kind, head).paired(X, X[::-1], engine="cuda", dtype=dtype)
+            assert (pairs == K[:, ::-1].diagonal()).all()
             assert head == "equivariant" or (moved == K).all()
     network = network.replace(trained=("inner", "outer"))
     properties.a_gram_is_symmetric_to_the_bit_and_semidefinite("cuda", network, X, head)
