@@ -49,7 +49,7 @@ def check_rng(rng: Any) -> np.random.Generator:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise ValueError(
-            f"rng is {rng!r}, expected a numpy Generator, an integer of at least 0, or None"
+            f"rng is {rng!r}, expected a NumPy Generator, an integer of at least 0, or None"
         ) from None
 
 

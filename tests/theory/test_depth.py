@@ -141,7 +141,7 @@ def test_profiles():
         ({"depths": 5}, "depths is 5"),
         ({"tolerance": -0.1}, "tolerance is -0.1, expected a finite number of at least 0"),
         ({"engine": "slow"}, "engine is 'slow'"),
-        ({"X": X3, "rng": "seed"}, "rng is 'seed', expected a numpy Generator, an integer of at l"),
+        ({"X": X3, "rng": "seed"}, "rng is 'seed', expected a NumPy Generator, an integer of at l"),
         ({"kind": "nngp"}, "kind is 'nngp'"),
         ({"head": "mean"}, "head is 'mean'"),
         ({"X": np.ones((3, 4))}, r"X has shape \(3, 4\)"),
