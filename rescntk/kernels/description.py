@@ -29,14 +29,17 @@ from ..validation import (
 )
 from .call import KernelCall
 
-RECURSION = 5
+RECURSION = 6
 """Version of the arithmetic: with each change of a bit of a result raise it, to end old Grams."""
 
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
 """Arguments of `gram` that a description has under their names."""
 
 HASH = "sha256"
-"""Key of a description's own hash, which `sealed` adds. Older descriptions have none."""
+"""Key of a description's own hash, which `sealed` adds."""
+
+_FIRST_HASHED = 6
+"""The first `RECURSION` whose descriptions have a hash. Older ones can be read, not continued."""
 
 
 def describe(
@@ -98,7 +101,7 @@ def sealed(description: dict[str, Any]) -> dict[str, Any]:
 def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) -> dict[str, Any]:
     """Return a description that was read, or raise a ValueError that names the wrong part.
 
-    A hash is compared first. Fields that the network lacks are added with their defaults. `more`
+    The hash is compared first. Fields that the network lacks are added with their defaults. `more`
     has the checks of parts besides those of `describe`, as `_CHECKS`.
     """
     if HASH in found and found[HASH] != (here := sealed(found)[HASH]):
@@ -109,6 +112,8 @@ def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) 
         raise ValueError(f"its description has {sorted(parts)}, expected {sorted(checks)}")
     for name, value in parts.items():
         _check_same(value, checks[name](value, name), name)
+    if HASH not in found and parts["recursion"] >= _FIRST_HASHED:
+        raise ValueError(f"its description was edited: it has no {HASH}")
     X, Z = parts["X"]["shape"], (parts["Z"] or parts["X"])["shape"]
     fixed = [shape[1:2] if isinstance(shape[-1], list) else shape[1:] for shape in (X, Z)]
     if fixed[0] != fixed[1]:

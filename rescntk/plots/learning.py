@@ -34,6 +34,8 @@ def gram_matrix(K: np.ndarray, labels: np.ndarray, ax: Any = None, label: str = 
     >>> ax = plots.gram_matrix(rk.ResCNTK(2, normalized=True)(X), ["b", "a", "b", "a", "a", "b"])
     """
     K, labels = np.asarray(K), np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"labels has shape {labels.shape}, expected (n,)")
     if K.ndim != 2 or K.shape != (len(labels), len(labels)):
         raise ValueError(
             f"K has shape {K.shape}, expected ({len(labels)}, {len(labels)}): a row and a "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import SignalList, library
 from ..kernels import Kernel
-from ..kernels.description import HASH, OPTIONS, describe, differences, network_of
+from ..kernels.description import OPTIONS, describe, differences, network_of
 from ..network import Network
 from ..progress import progress_bar
 from ..validation import (
@@ -133,7 +133,6 @@ def gram(
         different = differences(opened.description, here)
         if different:
             raise ValueError(f"{path} holds another computation: {'; '.join(different)}")
-        opened._seal()
         known = dict(zip(("X", "Z"), batches, strict=True))
         return opened._resume(known, threads, client, progress)
     except (OSError, ValueError) as error:
@@ -268,21 +267,6 @@ class StoredGram:
                 self._writable().keep(LABELS, labels)
             self._open(self.path)
 
-    def _seal(self) -> None:
-        """Add the hash to an older description, which has been compared with a whole call."""
-        if HASH not in self.description:
-            with suppress(OSError), locked(self.path):  # if it cannot be written, it can be read
-                Folder(self.path, writable=True).seal(self.description)
-            self._open(self.path)
-
-    def _check_sealed(self) -> None:
-        """Refuse an older description, without a hash: an edit would not show."""
-        if HASH not in self.description:
-            raise ValueError(
-                f"{self.path} is by an earlier version, without a hash of its description: call "
-                f"stored.gram with its network, signals and options, which compares and adds it"
-            )
-
     def matrix(self, kind: str | None = None, depth: int | None = None) -> StoredMatrix:
         """Return the matrix of one kind and depth as an operator, for products ``K @ v``.
 
@@ -318,12 +302,11 @@ class StoredGram:
         A symmetric Gram gets new columns, too. After an interruption the signals are there, and
         `resume` goes on. Labels stay; `label` takes the labels of all signals. X_new is an array
         (k_cases, n_channels, n_timepoints), or of images, or a list, if X is stored as a list of
-        different lengths. A Gram of an earlier version, without a hash of its description, is
-        refused: `gram` adds the hash. Options and errors are as for `gram`.
+        different lengths. A Gram of an earlier version is refused. Options and errors are as for
+        `gram`.
         """
         new = _in_numpy(check_batch(X_new, "X_new"))
         self._open(self.path)
-        self._check_sealed()
         jobs.check_version(self.path, self.description)
         with locked(self.path):
             folder = self._writable()
@@ -352,7 +335,7 @@ class StoredGram:
         Options and errors are as for `gram`.
         """
         self._open(self.path)
-        self._check_sealed()
+        jobs.check_version(self.path, self.description)
         _check_begin(self.description, [], threads, client, progress)
         return self._resume({}, threads, client, progress)
 

@@ -188,6 +188,7 @@ CNN = {"CNN": rk.Network(1)}
         (lambda: plots.condition_numbers(FOUND, 3), "^ax is 3, expected matplotlib Axes, or None"),
         (lambda: plots.condition_numbers(3), "comparison is 3, expected a result of conditioning"),
         (lambda: plots.gram_matrix([[1.0]], [1], "ax"), "ax is 'ax', expected matplotlib Axes"),
+        (lambda: plots.gram_matrix([[1.0]], 1), r"labels has shape \(\), expected \(n,\)"),
         (lambda: plots.kernels_over_depth([1.0], OVER_DEPTH, axes=3), r"axes is 3, expected an a"),
         (lambda: plots.kernels_over_depth([1.0], 3), "kernels is 3, expected a result of"),
         (lambda: plots.limit_distances("report"), "a report is 'report', expected a result of d"),
