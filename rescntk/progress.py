@@ -63,6 +63,12 @@ def has_terminal() -> bool:
         return False
 
 
+def in_notebook() -> bool:
+    """Return whether this process runs the cells of a notebook; others may import its kernel."""
+    module = sys.modules.get("ipykernel.kernelapp")
+    return module is not None and bool(module.IPKernelApp.initialized())
+
+
 @contextmanager
 def progress_bar(
     show: bool, total: int, unit: str = "pair", *, name: str = "rescntk", advice: str = ""
@@ -115,7 +121,7 @@ def progress_bar(
 
 def _tqdm(**options: Any) -> Any:
     """Return a bar of tqdm, or None where tqdm is missing or no person looks."""
-    if not (has_terminal() or "ipykernel" in sys.modules):
+    if not (has_terminal() or in_notebook()):
         return None
     try:
         from tqdm.auto import tqdm
