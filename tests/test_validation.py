@@ -185,7 +185,10 @@ SPHERE = multisphere.sample(2, 3, 4)
             lambda: multisphere.sample(2, 3, 4, rng=-1),
             "rng is -1, expected a NumPy Generator, an integer",
         ),
-        (lambda: multisphere.sample(2, 3, 4, rng=0.5), "rng is 0.5, expected a NumPy Generator, an"),
+        (
+            lambda: multisphere.sample(2, 3, 4, rng=0.5),
+            "rng is 0.5, expected a NumPy Generator, an",
+        ),
         (lambda: conditioning.asymptotic_condition_number(5, 5, pixels=b"5"), "pixels is b'5'"),
         (lambda: conditioning.asymptotic_condition_number(5, 5, pixels=10**400), "pixels is 10+,"),
         (lambda: multisphere.dot_products(X + 1), "X of shape .* is not on the multi-sphere"),
