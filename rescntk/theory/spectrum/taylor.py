@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gamma, gammaincc, gammaln
+from scipy.special import betaln, gamma, gammaincc, gammaln
 
 from ...engines.boxes import circular_mean
 from ...network import RELU_FIELDS, Filter, Network, check_network
@@ -119,9 +119,11 @@ def zonal_moments(n_channels: int, max_frequency: int, max_degree: int) -> np.nd
 
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return `zonal_moments` at k and n ≥ k of equal parity, of any broadcasting shapes."""
-    logs = gammaln(n + 1.0) + gammaln(n_channels / 2) - n * math.log(2.0)
-    logs = logs - gammaln((n - k) / 2 + 1.0) - gammaln((n + k + n_channels) / 2)
-    return np.asarray(np.exp(logs))
+    logs = gammaln(n + 1.0) - gammaln((n - k) / 2 + 1.0) - n * math.log(2.0)
+    # Γ(C0/2)/Γ(C0/2 + m): two logarithms would cancel where channels are many.
+    m = np.maximum((n + k) / 2, 1.0)
+    ratio = np.where(n + k > 0, betaln(n_channels / 2, m) - gammaln(m), 0.0)
+    return np.asarray(np.exp(logs + ratio))
 
 
 def kernel_series(

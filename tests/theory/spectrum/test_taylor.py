@@ -67,6 +67,8 @@ def test_moments_are_integrals():
         expected = integrate((1 - complements)[:, None] ** np.arange(12), {0: 5})
         found = spectrum.zonal_moments(C, 5, 11)
         assert np.abs(found - expected).max() <= 1e-13
+    for C in (10**12, 2**63):  # ∫ t² w = 1/C0
+        assert abs(C * spectrum.zonal_moments(C, 0, 2)[0, 2] - 1) <= tolerances.ROUTES
 
 
 CASES = [
