@@ -24,7 +24,7 @@ def test_a_gram_larger_than_the_free_memory_is_refused_before_work(engine, free,
     for amount in (None, 300_000):  # unknown, enough
         free(amount)
         assert (rk.ResCNTK(2)(X, engine=engine) == expected).all()
-    for name in ("gram", "diagonal"):
+    for name in ("gram", "paired"):
         for room in ("reference", "cpu.engine"):
             module = sys.modules.get(f"rescntk.engines.{room}")
             if module is not None:

@@ -178,7 +178,7 @@ X = np.ones((2, 1, 3))
     ("call", "message"),
     [
         (lambda: FIELD(rk.Network(3), 5, "nngp"), "kind is 'nngp'"),
-        (lambda: FIELD(ERF, 5), "activation 'erf', expected 'relu': only then is"),
+        (lambda: FIELD(ERF, 5), "activation 'erf', expected 'relu': only for ReLU is"),
         (lambda: FIELD(rk.Network(3), 10**12), "n_timepoints is 1000000000000, .* 7.45e.03 GiB"),
         (lambda: locality.width(ERF), "activation 'erf'"),
         (lambda: locality.width(rk.Network(3, alpha=0, trained=("inner",))), "0 for every signal"),

@@ -124,7 +124,10 @@ def test_absent_pixels_and_heads():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: SERIES(rk.Network(2, activation="erf"), 3, 4), "'erf': the recursion of Taylor"),
+        (
+            lambda: SERIES(rk.Network(2, activation="erf"), 3, 4),
+            "'erf', expected 'relu': the recursion of Taylor",
+        ),
         (lambda: SERIES(rk.Network(2), 5, 30), r"max_degree is 30: .* pairs of coefficients"),
         (lambda: BOUNDS(rk.Network(2, trained=()), 2, 3, [0], "ntk"), "ntk is 0 for every signal"),
         (lambda: BOUNDS(rk.Network(2, input_filter_size=3), 2, 3, [0]), r"size 3: theorem 5\.1"),
