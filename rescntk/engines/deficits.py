@@ -18,7 +18,6 @@ the negated feature, u⁺ = √(q1 q2) + F, merges with the same N, and v = 1 + 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ from .boxes import Seam, across, merged, shifted
 from .layer import correlate
 from .masses import ExactInput, Mass, Split, cross
 from .recursion import Recursion, Side
+from .signal_tables import joined_pixels
 
 Masses = list[Mass]
 """Variances of one side's pixels, (d, cases), for the signals of each length."""
@@ -59,7 +59,7 @@ class DeficitRecursion(Recursion):
     def __init__(self, *arguments: Any, inputs: tuple[list[ExactInput], list[ExactInput]]) -> None:
         super().__init__(*arguments)
         self._masses = [[signals.mass for signals in side] for side in inputs]
-        left, right = (self._joined(signals.unit_vectors for signals in side) for side in inputs)
+        left, right = (joined_pixels(signals.unit_vectors for signals in side) for side in inputs)
         self._unit_vectors = left, right
 
     def _correlate_unit_vectors(self) -> tuple[Array, Array]:
@@ -139,10 +139,4 @@ class DeficitRecursion(Recursion):
     def _root(self, side: Side, masses: Masses) -> Split:
         """Return √(mass/2) with the axes of the tile."""
         roots = zip(*(mass.root(self.scaling.dtype) for mass in masses), strict=True)
-        return Split(*(side.axes(self._joined(parts)) for parts in roots))
-
-    def _joined(self, tables: Iterable[Array]) -> Array:
-        """Return tables (…, d, cases) of the signals of each length as joined tables."""
-        lines = [table.swapaxes(-1, -2).reshape(*table.shape[:-2], -1) for table in tables]
-        joined: Array = self.xp.concatenate(lines, axis=-1)
-        return joined
+        return Split(*(side.axes(joined_pixels(parts)) for parts in roots))

@@ -268,7 +268,7 @@ class Recursion:
     def _tangent_scale(self, layer: int, since: int = 0) -> Array | float:
         """Return the power of two by which A is multiplied after a layer, over that `since`.
 
-        Layers that are rescaled for all signals have those of `Scaling.exponents` instead.
+        Layers that are rescaled for all signals have the powers of `Scaling.exponents` instead.
         """
         if self.scales_layers:
             return 1.0

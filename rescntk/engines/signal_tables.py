@@ -8,7 +8,7 @@ and kept in the working precision.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -88,17 +88,19 @@ _OF_PIXELS = SignalTables._fields.index("scale")
 
 def joined(parts: Sequence[SignalTables]) -> SignalTables:
     """Return the joined tables of several groups of signals, each of one length."""
-    xp = array_module(parts[0].scale)
+    xp, tables = array_module(parts[0].scale), list(zip(*parts, strict=True))
+    of_signals = (xp.concatenate(each, axis=-1) for each in tables[_OF_PIXELS:])
+    return SignalTables(*map(joined_pixels, tables[:_OF_PIXELS]), *of_signals)
 
-    def line(table: Array) -> Array:
-        *first, d, cases = table.shape
-        pixels: Array = table.swapaxes(-1, -2).reshape(*first, d * cases)
-        return pixels
 
-    tables = list(zip(*parts, strict=True))
-    of_pixels = [list(map(line, each)) for each in tables[:_OF_PIXELS]]
-    groups = [*of_pixels, *tables[_OF_PIXELS:]]
-    return SignalTables(*(xp.concatenate(each, axis=-1) for each in groups))
+def joined_pixels(tables: Iterable[Array]) -> Array:
+    """Return tables (…, d, cases) of several groups of signals as one joined table."""
+    lines = [  # -1 would not do for tables without features
+        table.swapaxes(-1, -2).reshape(*table.shape[:-2], math.prod(table.shape[-2:]))
+        for table in tables
+    ]
+    line: Array = array_module(lines[0]).concatenate(lines, axis=-1)
+    return line
 
 
 class Input(NamedTuple):

@@ -162,7 +162,7 @@ class NumbaRun:
         return int(np.count_nonzero(needed))
 
     def fill_pairs(self, rows: SignalBlock, columns: SignalBlock, cases: slice) -> int:
-        """Compute kernels of cases with those of the same place, and return their number."""
+        """Compute kernels of rows with columns of the same place; return the number of pairs."""
         left = rows.part(cases)
         right = left if columns is rows else columns.part(cases)
         kernels, _ = self.kernels(left, right, 0, only_diagonal=True)
