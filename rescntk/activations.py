@@ -24,7 +24,7 @@ from .arrays import Array, array_module, smaller, sqrt, where_less
 class Pixels(NamedTuple):
     """Tables of single pixels at one layer, from which pixel pairs take their variances.
 
-    Arrays of one shape. The unit of q is the caller's, and `Activation.dual` is told it.
+    Arrays of one shape. The unit of q is the caller's, and an argument of `Activation.dual`.
     """
 
     half_root: Array
@@ -72,7 +72,7 @@ class DualResult(NamedTuple):
     opposite_distance: Any = None
     """The half squared distance (E[σ(u)²] + E[σ(v)²])/2 + E[σ(u)σ(v)] to −σ(v).
 
-    ReLU gives it for deficits alone, where z is the number 0.
+    ReLU gives it only for deficits, where z is the number 0.
     """
 
     @property
@@ -101,13 +101,13 @@ class Activation(Protocol):
     """Whether E[σ'(u)σ'(v)] is a constant plus a multiple of √(1 + ρ) near ρ = −1."""
 
     constants: Mapping[str, float]
-    """What the function `dual` wants to know of each layer besides `Scaling`'s constants."""
+    """Constants of each layer that `dual` needs besides the constants of `Scaling`."""
 
     def diagonal(self, xp: ModuleType, q: Array, unit: float, factor: float) -> tuple[Array, Array]:
         """Return E[σ(u)²] and E[σ'(u)²] for u of variance `q`, scaled as in `dual`."""
 
     def extra(self, xp: ModuleType, q: Array, unit: float) -> tuple[Array, ...]:
-        """Return the tables of single pixels that `dual` wants besides √q."""
+        """Return the tables of single pixels that `dual` needs besides √q."""
 
     def dual(
         self, left: Pixels, right: Pixels, pair: DualInput, *, unit: float, factor: float
@@ -155,7 +155,7 @@ class Relu:
         constants = ReluConstants(factor, 0.5 * factor, **self.constants)
         relu = dual(pair.half_g, pair.w, pair.v, constants)
         slope = partial(times_slope, relu.k0, pair.w, pair.v, constants)
-        if isinstance(pair.z, float):  # 0, of deficits, which alone need the last result
+        if isinstance(pair.z, float):  # 0, of deficits: only they need the last result
             return DualResult(relu.K, relu.deficit, slope, relu.g * relu.one_plus_kappa1)
         return DualResult(relu.K, 0.5 * factor * pair.z + relu.deficit, slope)
 
@@ -194,8 +194,10 @@ class Erf:
         m = left.extra[0] + right.extra[0]  # 1 + 2 q1 + 2 q2
         root = xp.sqrt((two_g + size) * two_gw + m)  # √Δ
         m = two_g * two_g + m  # (1 + 2 q1)(1 + 2 q2)
-        # tan = X (p + 4|S|) m / ((p √Δ + 2|S| s)(s √Δ + 2|S| p)), with t = √(1 + 4q), s = t1 + t2,
-        # p = t1 t2 − 1 and X = p − 4|S| = 64 z (z + 2g) / (s² (p + 4g)) + 4gw.
+
+        # tan = X (p + 4|S|) m / ((p √Δ + 2|S| s)(s √Δ + 2|S| p));
+        # t = √(1 + 4q), s = t1 + t2, p = t1 t2 − 1;
+        # X = p − 4|S| = 64 z (z + 2g) / (s² (p + 4g)) + 4gw.
         tiny = float(np.finfo(two_g.dtype).tiny)  # where both pixels are 0, the angle is 0
         s = left.extra[1] + right.extra[1]
         p = left.extra[1] * right.extra[1] + s
@@ -277,7 +279,7 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     >>> activations.angle_and_kappa1_excess(np, np.ones(1), np.ones(1))
     (array([1.57079633]), array([0.31830989]))
     """
-    # tan(θ/2); NumPy's arctan takes 0.4 to 0.7 times as long as its arctan2 (AMD EPYC).
+    # tan(θ/2); NumPy's arctan takes 0.4 to 0.7 times as long as its arctan2.
     half_tangent = xp.sqrt(w / (v + float(np.finfo(w.dtype).tiny)))
     root = half_tangent * v  # √(1 − ρ²)
     angle = 2.0 * xp.arctan(half_tangent)
@@ -411,7 +413,7 @@ def _add_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
     """Return k0, 1 − κ1 and 1 + κ1 with the share λ of the linear network; no term is negative.
 
     The engine "numba" leaves out this function and the next one for layers without λ. Their
-    conditions would cost every pixel pair of ReLU a twentieth (float64, AMD EPYC).
+    conditions would cost every pixel pair of ReLU a twentieth (float64).
     """
     if layer.linear_share != 0.0:
         k0, one_minus_kappa1, one_plus_kappa1 = parts

@@ -25,6 +25,8 @@ class Array(SupportsFloat, Sized, Iterable[Any], Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
     @property
+    def nbytes(self) -> int: ...
+    @property
     def T(self) -> Any: ...
 
     def __getitem__(self, key: Any, /) -> Any: ...
@@ -162,6 +164,11 @@ class SignalList(Sequence[Any]):
     def xp(self) -> Any:
         """The module of the arrays, numpy or cupy."""
         return array_module(self._signals[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all signals."""
+        return sum(signal.nbytes for signal in self._signals)
 
     @property
     def order(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Read signals from files, and from data sets that come along; write files safely."""
+"""Read signals from files and from the installed data sets; write files safely."""
 
 from __future__ import annotations
 
@@ -126,7 +126,9 @@ def read_labels(path: str | Path, array: str | None = None) -> np.ndarray:
 
 def _check_named(path: Path, array: str | None) -> None:
     if array is not None and path.suffix != ".npz":
-        raise ValueError(f"array is {array!r}, but {path.name} is no .npz file of named arrays")
+        raise ValueError(
+            f"array is {array!r}, expected None: {path.name} is not a .npz file of named arrays"
+        )
 
 
 def _load(path: Path, array: str | None) -> np.ndarray:
@@ -138,7 +140,10 @@ def _load(path: Path, array: str | None) -> np.ndarray:
     with content:
         names = content.files
         if array is None and len(names) != 1:
-            raise ValueError(f"{path} holds the arrays {names}: say which one (as --array NAME)")
+            raise ValueError(
+                f"array is None, and {path} holds the arrays {names}: name one of them "
+                "(as --array NAME)"
+            )
         name = check_choice(names[0] if array is None else array, "array", names)
         with readable(path):
             return content[name]
@@ -276,7 +281,7 @@ def load(name: str, split: str = "train") -> np.ndarray:
 
 
 def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Return the signals of a data set as `load`, and what is to be predicted, (n_cases,).
+    """Return the signals of a data set as `load` does, and the targets, (n_cases,).
 
     Class labels are strings, other targets float64. Tecator's spectra of minced meat come from a
     Tecator Infratec Food and Feed Analyzer; the target is the fat content in percent. The first
@@ -311,7 +316,7 @@ def _ts_file(name: str, split: str) -> Path:
 
 
 def _equal_length(name: str) -> bool:
-    """Return whether the header of the training file says that all signals have equal length."""
+    """Return whether the header of the training file declares signals of equal length."""
     if not all(_ts_file(name, split).is_file() for split in ("train", "test")):
         return False
     with _text(_ts_file(name, "train")) as file:
@@ -334,7 +339,7 @@ def _header(lines: Iterable[str]) -> dict[str, str]:
         if key and key[0] not in "@#%":
             break
         header[key] = value
-    raise ValueError("signals come before @data, the last line of the header")
+    raise ValueError("no line @data before signals, expected it as the last line of the header")
 
 
 def _read_ts(path: Path) -> tuple[Any, Any]:
@@ -346,7 +351,10 @@ def _read_ts(path: Path) -> tuple[Any, Any]:
             for line in file:
                 numbers = line.rpartition(":")[0] if has_classes else line
                 if "_" in numbers or not numbers.isascii():  # aeon takes them as `float` does
-                    raise ValueError(f"{_short([line.strip()])} has values that are not numbers")
+                    raise ValueError(
+                        f"{_short([line.strip()])} has values that are not numbers, expected "
+                        "numbers separated by commas, and : between channels"
+                    )
         found = datasets.load_from_ts_file(str(path))
     signals, labels = found[:2] if isinstance(found, tuple) else (found, ())
     if len(labels) and labels.dtype.kind == "U":
@@ -390,7 +398,7 @@ def check_writable(path: Path, name: str, *inputs: Path | None) -> None:
 def check_output(path: Path, suffix: str, overwrite: bool, *inputs: Path | None) -> None:
     """Raise a ValueError as `check_writable`, for a wrong suffix or folder, or if a file must stay.
 
-    Without `overwrite` a person at a terminal is asked.
+    Without `overwrite`, a user at a terminal is asked.
     """
     if path.suffix != suffix:
         raise ValueError(f"output is {path}, expected a name that ends in {suffix}")
@@ -403,7 +411,9 @@ def check_output(path: Path, suffix: str, overwrite: bool, *inputs: Path | None)
             print(f"{path} exists: replace it? [y/N] ", end="", file=sys.stderr, flush=True)
             answer = sys.stdin.readline().strip().lower()
         if answer not in ("y", "yes"):
-            raise ValueError(f"output is {path}, which exists: --overwrite replaces it")
+            raise ValueError(
+                f"output is {path}, which exists, expected a new name: --overwrite replaces it"
+            )
 
 
 class _NotWritten(OSError):

@@ -1,6 +1,7 @@
-"""The systems of the papers, one function each, which returns a `Network`.
+"""The systems of the papers: each function returns a `Network`.
 
-One recursion serves all of them: they differ in the parameters of `Network`.
+A `Network` has two kernels: ``Kernel(literature.barzilai_resnet(5), "ntk")`` is the `Kernel` that
+``ResCNTK(5)`` returns. The systems differ only in the parameters of `Network`.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def one_convolution_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0)
 def tirer_resnet(depth: int, alpha: float, sigma_v: float = 1.0, sigma_w: float = 1.0) -> Network:
     """Fully connected ResNet GPK and NTK: Tirer et al. 2022, theorems 1 and 2.
 
-    Every layer is trained, the first included. For signals of length 1.
+    All layers are trained, even the first. For signals of length 1.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -84,9 +84,43 @@ class Filter(NamedTuple):
         return self.step**2 * (self.size**2 - 1) / 12
 
 
-def _kept(check: Callable[[Any, str], Any]) -> Any:
-    """Return a field of `Network` with the check of its value, by value and name."""
-    return field(metadata={"check": check})
+def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
+    """Return the dilation of all layers, or a tuple of one for each of `depth` layers."""
+    if not is_sequence(value):
+        return check_integer(value, "dilation", at_least=1)
+    values = tuple(value)
+    if len(values) != depth:
+        raise ValueError(
+            f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
+            f"for each layer"
+        )
+    steps = tuple(check_integer(step, "dilation", at_least=1) for step in values)
+    return steps[0] if len(set(steps)) == 1 else steps
+
+
+def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
+    """Return the trained parts of a network, in the order of `validation.PARTS`."""
+    if isinstance(trained, str):
+        trained = (trained,)
+    try:
+        names = {check_choice(part, name, PARTS) for part in trained}
+    except TypeError:
+        raise ValueError(f"{name} is {trained!r}, expected some of {PARTS}") from None
+    return tuple(part for part in PARTS if part in names)
+
+
+def _check_input_scale(value: Any, name: str) -> float | None:
+    return None if value is None else check_constant(value, name)
+
+
+def _check_unsigned(value: Any, name: str) -> float:
+    """Return a number of at least 0, and 0.0 for -0.0: equal networks are written alike."""
+    return check_constant(value, name) + 0.0
+
+
+def _parameter(check: Callable[[Any, str], Any], default: Any = MISSING) -> Any:
+    """Return a field of `Network`, with the check of its value by value and name."""
+    return field(default=default, metadata={"check": check})
 
 
 @dataclass(frozen=True)
@@ -131,9 +165,13 @@ class Network:
         Factor on the inner products of the input's pixels, by default 1/channels.
     trained : iterable of str, default ("inner", "outer", "readout")
         The parts that the tangent kernel sums over, of "input", "inner", "outer", "readout".
-    dilation : int or iterable of int, default 1
+    dilation : int or sequence of int, default 1
         Pixels from one tap to the next of the inner and outer filters (Yu and Koltun 2016): one
         number for all layers, or ``depth`` numbers. The input filter is not dilated.
+    bias : float, default 0.0
+        Standard deviation of the biases, one for each channel of every inner and outer
+        convolution. Biases are trained with the weights of their convolution, and α multiplies
+        the biases of the branch (``docs/theory/biases.md``).
 
     Examples
     --------
@@ -145,47 +183,30 @@ class Network:
     range(-4, 5, 4)
     """
 
-    depth: int = _kept(check_depth)
-    filter_size: int = _kept(check_filter_size)
-    outer_filter_size: int = _kept(check_filter_size)
-    input_filter_size: int = _kept(check_filter_size)
-    skip: bool = _kept(check_flag)
-    alpha: float = _kept(check_constant)
-    activation: str = _kept(partial(check_choice, choices=ACTIVATIONS))
-    c_v: float = _kept(check_constant)
-    c_w: float = _kept(check_constant)
-    readout_scale: float = _kept(check_constant)
-    input_scale: float | None = _kept(lambda v, name: v if v is None else check_constant(v, name))
-    trained: tuple[str, ...] = _kept(lambda parts, name: _check_trained(parts))
-    dilation: int | tuple[int, ...] = _kept(lambda steps, name: steps)  # checked with the depth
-    negative_slope: float = _kept(lambda v, name: check_constant(v, name) + 0.0)  # -0.0 is 0.0
+    depth: int = _parameter(check_depth)
+    filter_size: int = _parameter(check_filter_size, 3)
+    _: KW_ONLY
+    outer_filter_size: int = _parameter(check_filter_size, None)
+    input_filter_size: int = _parameter(check_filter_size, 1)
+    skip: bool = _parameter(check_flag, True)
+    alpha: float = _parameter(check_constant, 1.0)
+    activation: str = _parameter(partial(check_choice, choices=ACTIVATIONS), "relu")
+    c_v: float = _parameter(check_constant, 2.0)
+    c_w: float = _parameter(check_constant, 1.0)
+    readout_scale: float = _parameter(check_constant, 1.0)
+    input_scale: float | None = _parameter(_check_input_scale, None)
+    trained: Iterable[str] = _parameter(_check_trained, ("inner", "outer", "readout"))
+    dilation: int | Sequence[int] = _parameter(lambda steps, name: steps, 1)  # needs the depth
+    negative_slope: float = _parameter(_check_unsigned, 0.0)
+    bias: float = _parameter(_check_unsigned, 0.0)
 
-    # Written out: all but two parameters are keyword-only, and some take more types than they keep.
-    def __init__(
-        self,
-        depth: int,
-        filter_size: int = 3,
-        *,
-        outer_filter_size: int | None = None,
-        input_filter_size: int = 1,
-        skip: bool = True,
-        alpha: float = 1.0,
-        activation: str = "relu",
-        c_v: float = 2.0,
-        c_w: float = 1.0,
-        readout_scale: float = 1.0,
-        input_scale: float | None = None,
-        trained: Iterable[str] = ("inner", "outer", "readout"),
-        dilation: int | Iterable[int] = 1,
-        negative_slope: float = 0.0,
-    ) -> None:
-        parameters = dict(locals())
-        if outer_filter_size is None:
-            parameters["outer_filter_size"] = filter_size
+    def __post_init__(self) -> None:
+        if self.outer_filter_size is None:
+            object.__setattr__(self, "outer_filter_size", self.filter_size)
         for kept in fields(Network):
-            value = kept.metadata["check"](parameters[kept.name], kept.name)
+            value = kept.metadata["check"](getattr(self, kept.name), kept.name)
             object.__setattr__(self, kept.name, value)
-        object.__setattr__(self, "dilation", _check_dilation(dilation, self.depth))
+        object.__setattr__(self, "dilation", _check_dilation(self.dilation, self.depth))
         if not self.skip:
             object.__setattr__(self, "alpha", 1.0)
         if self.negative_slope > (self.activation == "relu"):
@@ -198,6 +219,13 @@ class Network:
                 f"alpha, c_v, c_w are {self.alpha!r}, {self.c_v!r}, {self.c_w!r}: "
                 f"alpha**2 * c_v * c_w is expected to be finite"
             )
+        constants = [self.c_v, self.c_w, 1.0 if self.input_scale is None else self.input_scale]
+        if self.bias and (self.activation != "relu" or not all(constants)):
+            raise ValueError(
+                f"bias is {self.bias!r} with activation {self.activation!r}, c_v {self.c_v!r}, "
+                f"c_w {self.c_w!r} and input_scale {self.input_scale!r}, expected bias 0, or "
+                f"activation 'relu' with positive c_v, c_w and input_scale"
+            )
 
     @property
     def is_relu(self) -> bool:
@@ -206,27 +234,27 @@ class Network:
 
     @property
     def scales_signals(self) -> bool:
-        """Whether K(cx, z) = c K(x, z) for c > 0: signals may be divided by their own sizes."""
+        """True if K(cx, z) = c K(x, z) for c > 0: signals may be divided by their own sizes."""
         return activation_of(self).homogeneous
 
     @property
     def scales_layers(self) -> bool:
-        """Whether variances of all signals grow by `growth` in a layer, which may be taken out."""
+        """True if variances of all signals grow by `growth` in a layer, which may be taken out."""
         return activation_of(self).homogeneous
 
     @property
     def shares_bounds(self) -> bool:
-        """Whether signals of one size have the same bounds on their kernels, in all layers."""
+        """True if signals of one size have the same bounds on their kernels, in all layers."""
         return activation_of(self).homogeneous
 
     @property
     def keeps_root_errors(self) -> bool:
-        """Whether what rounding took from √q counts in rows of float32."""
+        """True if the rounding errors of √q count in rows of float32."""
         return activation_of(self).homogeneous
 
     @property
     def works_in_float32(self) -> bool:
-        """Whether rows of float32 keep the digits of small and of deep kernels."""
+        """True if rows of float32 keep the digits of small and of deep kernels."""
         return activation_of(self).homogeneous
 
     @property
@@ -290,8 +318,8 @@ class Network:
         """Return the same network with some parameters changed.
 
         An ``outer_filter_size`` that equals ``filter_size`` changes with it. Where each layer has
-        its own dilation, a smaller ``depth`` keeps those of the first layers, and a larger
-        ``depth`` needs a new ``dilation``.
+        its own dilation, a smaller ``depth`` keeps the dilations of the first layers, and a
+        larger ``depth`` needs a new ``dilation``.
 
         Examples
         --------
@@ -339,9 +367,9 @@ def check_network(
 ) -> None:
     """Raise a ValueError if `network` is not a `Network`, or has fields that are not `known`.
 
-    Each function that takes a network declares so the fields that it knows: those on which its
-    result depends, and those on which it does not depend by its definition. All others must have
-    their defaults. The `reason` ends the message.
+    Each function that takes a network declares the fields that it knows. Its result depends on
+    these fields, or by its definition it does not. All other fields must have their defaults. The
+    `reason` ends the message.
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {network!r}, expected a rescntk.Network")
@@ -357,28 +385,3 @@ def check_one_dilation(network: Any, known: frozenset[str]) -> None:
             f"network has the dilations {network.dilation!r}, expected one for all layers: this "
             f"is about networks of any depth"
         )
-
-
-def _check_dilation(value: Any, depth: int) -> int | tuple[int, ...]:
-    """Return the dilation of all layers, or a tuple of one for each of `depth` layers."""
-    if not is_sequence(value):
-        return check_integer(value, "dilation", at_least=1)
-    values = tuple(value)
-    if len(values) != depth:
-        raise ValueError(
-            f"dilation is {value!r}, expected an integer of at least 1, or {depth} of them, one "
-            f"for each layer"
-        )
-    steps = tuple(check_integer(step, "dilation", at_least=1) for step in values)
-    return steps[0] if len(set(steps)) == 1 else steps
-
-
-def _check_trained(trained: Iterable[str]) -> tuple[str, ...]:
-    """Return the trained parts of a network, in the order of `validation.PARTS`."""
-    if isinstance(trained, str):
-        trained = (trained,)
-    try:
-        names = {check_choice(part, "trained", PARTS) for part in trained}
-    except TypeError:
-        raise ValueError(f"trained is {trained!r}, expected some of {PARTS}") from None
-    return tuple(part for part in PARTS if part in names)

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar for a person, lines in a log, a warning before hours.
+"""Progress of long work: a bar in a terminal, lines in a log, a warning if it takes hours.
 
 `say` prints lines that may be lost, `show` prints results, which may not.
 """
@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from threading import Timer
 from typing import Any
 
 from .validation import check_flag
@@ -25,11 +26,11 @@ _JUDGE_AFTER = 10.0
 """Seconds after which the time left is estimated for the warning: engines report many times."""
 
 _LONG = 3600.0
-"""Seconds of work left from which on a warning is given: an hour, chosen by taste."""
+"""Seconds of work left above which a warning is given: an hour, chosen by taste."""
 
 
 def say(*words: Any, stream: str = "stderr") -> None:
-    """Print a line about work that goes on, even where ``sys.stderr`` is closed, full or None."""
+    """Print a line about work in progress, even where ``sys.stderr`` is closed, full or None."""
     file = getattr(sys, stream)
     if file is not None:  # print would take None for stdout
         with suppress(OSError, ValueError):
@@ -70,6 +71,18 @@ def in_notebook() -> bool:
 
 
 @contextmanager
+def announced(text: str, after: float) -> Iterator[None]:
+    """Print a line to stderr if the block takes longer than `after` seconds."""
+    timer = Timer(after, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
 def progress_bar(
     show: bool, total: int, unit: str = "pair", *, name: str = "rescntk", advice: str = ""
 ) -> Iterator[Callable[[int], None]]:
@@ -78,8 +91,8 @@ def progress_bar(
     On a terminal and in a notebook tqdm draws a bar, where it is installed. Elsewhere lines are
     printed to stderr. A warning comes after the first 10 seconds if an hour or more is left.
 
-    `show` tells whether to report; the warning comes in both cases, with `advice` on
-    interruptions. `total` is the work in units; `unit` and `name` name one, and the computation.
+    The bar or the lines need `show`; the warning does not, and ends with `advice` on
+    interruptions. `total` is the work in units called `unit`; `name` is the computation.
     """
     prints = check_flag(show, "progress")
     bar = _tqdm(total=total, unit=unit, desc=name, unit_scale=True) if show else None
@@ -120,7 +133,7 @@ def progress_bar(
 
 
 def _tqdm(**options: Any) -> Any:
-    """Return a bar of tqdm, or None where tqdm is missing or no person looks."""
+    """Return a bar of tqdm, or None without tqdm, a terminal and a notebook."""
     if not (has_terminal() or in_notebook()):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Checks of arguments: each returns the argument in the form wanted, or raises a ValueError.
+"""Checks of arguments: each returns the argument in its checked form, or raises a ValueError.
 
-A message names the argument, and says what came, what was expected, and the remedy. Checks with
-one user stand beside it.
+A message names the argument, what came, what was expected, and the remedy. A check with only one
+user is in the user's file.
 """
 
 from __future__ import annotations
@@ -198,7 +198,8 @@ def check_shape(
 ) -> Any:
     """Return `values`, real and finite, as a float64 array that is not empty and whose shape fits.
 
-    `fits` tells whether a shape is what `expected` says: "(n, n)"; else `expected` is the shape.
+    `fits` returns whether a shape matches the text `expected`, such as "(n, n)"; without `fits`,
+    `expected` is the shape.
     """
     array = check_real(values, name, expected)
     if array.size == 0 or not (fits(array.shape) if fits else array.shape == expected):
@@ -210,7 +211,9 @@ def check_symmetric(A: Any, name: str) -> np.ndarray:
     """Return `A`, (n, n), symmetric up to √eps of its dtype times its largest entry, in float64."""
     matrix = check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
     if np.abs(matrix - matrix.T).max() > np.sqrt(rounding_unit(A)) * np.abs(matrix).max():
-        raise ValueError(f"{name} of shape {matrix.shape} is not symmetric")
+        raise ValueError(
+            f"{name} of shape {matrix.shape} is not symmetric, expected a symmetric matrix"
+        )
     return matrix
 
 
@@ -233,7 +236,7 @@ def check_signals(X: ArrayT, name: str, images: bool = False) -> ArrayT:
     if array.ndim != 3 and not (images and array.ndim == 4):
         remedy = f"; for signals of one channel {name}[:, None]" if array.ndim == 2 else ""
         if array.ndim == 4:
-            remedy = ": this is about signals, and does not take images"
+            remedy = ": only signals, not images, are supported here"
         raise ValueError(f"{name} has shape {array.shape}, expected {expected}{remedy}")
     if 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape} with an empty axis, expected {expected}")
@@ -281,16 +284,19 @@ def _check_list(X: Any, name: str) -> SignalList:
     return SignalList(signals)
 
 
-def check_batches(X: Any, Z: Any, head: str, paired: bool = False) -> tuple[Any, Any]:
+def check_batches(
+    X: Any, Z: Any, head: str, paired: bool = False, names: tuple[str, str] = ("X", "Z")
+) -> tuple[Any, Any]:
     """Return checked batches X and Z, which match; both are lists if they differ in length.
 
-    Where Z is None, or the same object as X, None is returned for Z. The head "gap" alone takes
-    different lengths. If `paired`, Z is not None, and has as many signals as X.
+    Where Z is None, or the same object as X, None is returned for Z. Only the head "gap" takes
+    different lengths. If `paired`, Z is not None, and has the same number of signals as X.
+    Messages call the batches by `names`.
     """
     lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
     is_X = Z is X or (Z is None and not paired)
-    left, right = check_batch(X, "X"), None if is_X else check_batch(Z, "Z")
-    for batch, name in ((left, "X"), (right, "Z")):
+    left, right = check_batch(X, names[0]), None if is_X else check_batch(Z, names[1])
+    for batch, name in zip((left, right), names, strict=True):
         if isinstance(batch, SignalList) and head != "gap":
             kernel = "pixel_pairs takes" if head == "pixels" else f"head is {head!r}, which takes"
             raise ValueError(
@@ -299,7 +305,7 @@ def check_batches(X: Any, Z: Any, head: str, paired: bool = False) -> tuple[Any,
             )
     if right is None:
         return left, None
-    check_match(left, right, lists and head == "gap")
+    check_match(left, right, lists and head == "gap", names)
     if paired and len(left) != len(right):
         raise ValueError(
             f"Z has {len(right)} signals, and X has {len(left)}: expected pairs, the same number"
@@ -322,7 +328,7 @@ def check_array(X: Any, name: str, reason: str) -> np.ndarray:
 
 
 def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("X", "Z")) -> None:
-    """Raise a ValueError if batches X and Z differ in library, channels, or length but in lists.
+    """Raise a ValueError if batches X and Z differ in library, channels, or length outside lists.
 
     `lists` is true if X or Z came as a list. Messages call the batches by `names`.
     """
@@ -335,7 +341,7 @@ def check_match(X: Any, Z: Any, lists: bool = False, names: tuple[str, str] = ("
     if 2 in map(len, axes) and axes[0] != axes[1]:
         raise ValueError(
             f"{two} has {batch_shape(Z)}, and {one} has {batch_shape(X)}: expected images of the "
-            f"same height and width, or signals alone"
+            f"same height and width, or only signals"
         )
     pairs = zip(channels_and_length(X), channels_and_length(Z), strict=True)
     for axis, (own, other) in enumerate(pairs):
@@ -358,7 +364,7 @@ def batch_shape(X: Any) -> str:
 # ---------------------------------------------------------------- memory
 
 _ALWAYS_FREE = 2**24
-"""Bytes that count as free without asking, which takes 0.4 ms; importing NumPy takes more."""
+"""Bytes that count as free without a query, which takes 0.4 ms; importing NumPy takes more."""
 
 
 def check_memory(needed: int, max_memory: Any, what: str) -> None:
@@ -389,10 +395,10 @@ def _amount(n_bytes: float) -> str:
 
 
 def free_bytes() -> int | None:
-    """Return the bytes that this process can still get, or None where the system does not tell.
+    """Return the bytes that this process can still allocate, or None if they are unknown.
 
-    The smallest limit counts: of the machine with its swap space and cached files, of the
-    process's address space, or of its control groups, which containers and job schedulers set.
+    The smallest limit counts. Limits are the memory of the machine with swap space and cached
+    files, the process's address space, and its control groups (containers, job schedulers).
     """
     limits = [*_limits_of_groups(), *_limits_of_machine()]
     return max(0, min(limits)) if limits else None
@@ -417,7 +423,7 @@ _GROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "anon"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "total_rss"),
 }
-"""Folder, file of the limit, count of used memory but cached files: versions 2 and 1."""
+"""Folder, file of the limit, count of memory used without cached files: versions 2 and 1."""
 
 
 def _limits_of_groups(root: Path = Path("/")) -> Iterator[int]:

@@ -1,18 +1,18 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
 One table holds the name, the module and the reasons why an engine cannot serve. An engine has
-two functions, ``gram`` and ``paired``, that take a `Request` and return a `ScaledKernel`.
+two functions, ``gram`` and ``paired``, that take a `Request` and return a `ScaledKernel`; and
+``prepared``, which returns signals with the tables that it keeps for many calls.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
-from threading import Timer
 from typing import NamedTuple, cast
 from warnings import warn
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..arrays import Batch, SignalList, channels_and_length, library
 from ..network import BASIC_FIELDS, unknown_field
+from ..progress import announced
 from ..validation import check_choice
 from .geometry import longest_reach, receptive_reach
 from .protocol import Engine, Request, ScaledKernel
@@ -32,6 +33,10 @@ _ANNOUNCE_AFTER = 1.0
 Raising it announces later. Code that was compiled before is read from disk in less than a second.
 """
 
+_FIRST_USE = "rescntk: reading or compiling the engine's loops, once for a machine and precision"
+
+_met: set[str] = set()  # precisions in which an engine was chosen in this process
+
 _COMPILED = ("relu",)
 """Activations that the loops of the engines "numba" and "cuda" have."""
 
@@ -39,7 +44,7 @@ _LONGEST_MARGIN = 1000
 """Most pixels of the margin of open rows (docs/theory/torus.md) in the engine "numba".
 
 A larger number takes deeper networks on lists, at a cost of (d + margin)/d. A smaller one leaves
-long signals to the slower engine. On an AMD EPYC (Zen 4) the engines are level at d = 80 and a
+long signals to the slower engine. The engines are level at d = 80 and a
 margin of 400 (depth 200, filter size 3). "auto" takes the network's margin, so that bits depend on
 the pair alone. By name, steps count modulo the least common multiple of all lengths.
 """
@@ -128,8 +133,8 @@ class _Entry(NamedTuple):
 
 
 _ENGINES = {
-    "reference": _Entry("reference", BASIC_FIELDS),
-    "numba": _Entry("cpu.engine", BASIC_FIELDS, _numba_is_missing, _numba_refuses),
+    "reference": _Entry("reference", BASIC_FIELDS | {"bias"}),
+    "numba": _Entry("cpu.engine", BASIC_FIELDS | {"bias"}, _numba_is_missing, _numba_refuses),
     "cuda": _Entry("cuda.engine", BASIC_FIELDS, _cuda_is_missing, _cuda_refuses),
 }
 
@@ -159,10 +164,11 @@ def available() -> dict[str, bool | str]:
     return {name: entry.is_missing("float64") or True for name, entry in _ENGINES.items()}
 
 
-def choose(
-    name: str, request: Request, X: Batch, announce: Callable[[str], None] | None = None
-) -> Engine:
+def choose(name: str, request: Request, X: Batch) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
+
+    The first use of a precision in a process compiles an engine, or reads it from disk. If it takes
+    longer than a moment, a line on stderr says so.
 
     For NumPy's arrays "auto" is "numba" where it is installed and takes the activation, else
     "reference", with a warning if numba is installed and does not work. For CuPy's arrays it is
@@ -176,8 +182,6 @@ def choose(
     request : Request
     X : array or SignalList
         All signals: those of Z too, if they are lists.
-    announce : callable, optional
-        Takes a sentence when the engine's code is being compiled.
 
     Raises
     ------
@@ -197,9 +201,10 @@ def choose(
     def reason(engine: str) -> str | None:
         return _refusal(engine, request, X) or _ENGINES[engine].is_missing(request.dtype)
 
-    with _announced(announce) if announce else nullcontext():
+    with nullcontext() if request.dtype in _met else announced(_FIRST_USE, _ANNOUNCE_AFTER):
         name = _fastest(request, X) if name == "auto" else name
         refusal = reason(name)
+    _met.add(request.dtype)
     if refusal is not None:
         serving = [repr(engine) for engine in _ENGINES if reason(engine) is None]
         raise ValueError(
@@ -207,19 +212,6 @@ def choose(
             f"these can: {', '.join(serving) or 'none'}"
         )
     return cast(Engine, import_module(f"{__name__}.{_ENGINES[name].module}"))
-
-
-@contextmanager
-def _announced(announce: Callable[[str], None]) -> Iterator[None]:
-    """Announce that an engine is being compiled, if the block takes longer than a moment."""
-    text = "reading or compiling the engine's loops, about 20 s once for a machine and precision"
-    timer = Timer(_ANNOUNCE_AFTER, announce, [text])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _fastest(request: Request, X: Batch) -> str:

@@ -95,7 +95,7 @@ def merged(
 ) -> T:
     """Return the windows of `circular_sum` at each pixel, for parts that `merge` instead of adding.
 
-    `shift` returns the parts so many pixels on. Parts merge in the order of `circular_sum`.
+    `shift` returns the parts a number of pixels on. Parts merge in the order of `circular_sum`.
     """
     window, piece, reached, width = parts, parts, 1, 1
     while 2 * width <= size:

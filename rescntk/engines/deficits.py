@@ -59,6 +59,7 @@ class DeficitRecursion(Recursion):
     def __init__(self, *arguments: Any, inputs: tuple[list[ExactInput], list[ExactInput]]) -> None:
         super().__init__(*arguments)
         self._masses = [[signals.mass for signals in side] for side in inputs]
+        self._biases = [[signals.bias for signals in side] for side in inputs]
         left, right = (joined_pixels(signals.unit_vectors for signals in side) for side in inputs)
         self._unit_vectors = left, right
 
@@ -77,7 +78,9 @@ class DeficitRecursion(Recursion):
     def _correlate(self, layer: int, left: Pixels, right: Pixels, w: Array, v: Array) -> DualInput:
         """Return the correlations of the pre-activations, with z = 0: D_K is then u_K."""
         self._window = self._merged(self._state, self.scaling.inner_filter(layer))
-        if layer > 1:
+        if self.biased:
+            self._window = self._with_bias(self._window, layer, "bias_window")
+        if layer > 1 or self.biased:
             inverse = left.inverse * right.inverse
             w, v = (correlate(u, inverse) for u in self._window[:2])
         return DualInput(w, v, left.half_root * right.half_root, 0.0)
@@ -90,6 +93,8 @@ class DeficitRecursion(Recursion):
         half = constants.half_factor  # K at x = z, j = j', of the variance of the window
         new = self._window.scaled(branch.branch_distance, branch.opposite_distance, half)
         new = self._merged(new, self.scaling.outer_filter(layer))
+        if self.biased:
+            new = self._with_bias(new, layer, "bias_branch")
         if self.network.skip:
             old, scale = self._state, constants.skip_scale
             old = old.scaled(scale * old.deficit, scale * old.opposite, scale)
@@ -135,6 +140,17 @@ class DeficitRecursion(Recursion):
         N = difference * (2.0 * difference) / total  # roots are divided by √2, hence the 2
         deficit, opposite = (u + other + N for u, other in zip(first[:2], second[:2], strict=True))
         return Parts(deficit, opposite, left, right)
+
+    def _with_bias(self, parts: Parts, layer: int, name: str) -> Parts:
+        """Merge parts with a layer's biases of a `name` (`Scaling.biases`): their deficit is 0."""
+        factor = self.scaling.biases[layer][name]
+        left, right = ([mass.times(factor) for mass in side] for side in self._biases)
+        one, other = (
+            self._root(side, masses).rounded
+            for side, masses in ((self.left, left), (self.right, right))
+        )
+        none = self.xp.zeros_like(parts.deficit)
+        return self._merge(parts, Parts(none, none + 4.0 * one * other, left, right))
 
     def _root(self, side: Side, masses: Masses) -> Split:
         """Return √(mass/2) with the axes of the tile."""

@@ -6,10 +6,16 @@ E is computed again from deficits (deficits.py, docs/theory/deficits.md).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..arrays import Array, array_module
+from .boxes import circular_mean
 from .exact_sum import mean
+
+if TYPE_CHECKING:
+    from .scaling import Scaling
 
 DOUBTFUL = 8.0
 """The E, in mean variances of the layer, that makes a pixel pair doubtful.
@@ -98,3 +104,20 @@ def cancelled(roots: Array, gap: bool) -> Array:
     average, square = mean(xp, roots), mean(xp, roots * roots)
     flat = average * average / xp.where(square > 0, square, 1.0)
     return factor * xp.minimum(flat / FLAT, 1.0)
+
+
+def pixel_weights(scaling: Scaling) -> np.ndarray:
+    """Return the weights of the E of pixels, (d,), in multiples of 2^-10.
+
+    They are 1, and for the equivariant head the largest share, over all layers, that K at the
+    pixel has in the kernel at pixel 1. Sums stay exact (`MOST_E`).
+    """
+    if not scaling.equivariant:
+        return np.ones(scaling.d)
+    share, reach, weights = scaling.network.branch_share, np.zeros(scaling.d), np.zeros(scaling.d)
+    reach[0] = 1.0  # the share of F; `weights` are the largest shares of K
+    for layer in range(scaling.depth, 1, -1):
+        branch = circular_mean(reach, *scaling.outer_filter(layer))
+        weights = np.maximum(weights, branch)
+        reach = (1 - share) * reach + share * circular_mean(branch, *scaling.inner_filter(layer))
+    return np.ceil(weights * 1024.0) / 1024.0

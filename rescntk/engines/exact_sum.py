@@ -28,8 +28,8 @@ def grids(xp: ModuleType, bound: Array | float, count: np.ndarray | int) -> list
     fewer grids than another, terms are 0 on the rest.
 
     The constants are 1.5 times powers of two. Sums of up to `count` terms on one grid need at most
-    53 bits, and a grid keeps 52 − log2(count). There are as many grids as keep 54 + log2(count)
-    bits of `bound`: a float64 number's bits where the terms' mean is as small as bound / count.
+    53 bits, and a grid keeps 52 − log2(count). All grids together keep 54 + log2(count) bits
+    of `bound`: a float64 number's bits where the terms' mean is as small as bound / count.
     """
     _, exponent = xp.frexp(xp.asarray(bound, dtype=xp.float64))
     # Bits beyond the terms' own; numbers of terms are known on the host: no device is waited for.

@@ -19,6 +19,7 @@ on the left.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from types import ModuleType
 from typing import NamedTuple
 
@@ -117,12 +118,19 @@ def on_ring(window: Filter, length: int | None) -> Filter:
     return window if length is None else window._replace(step=step_on_ring(window.step, length))
 
 
+_KEPT_REACHES = 256
+"""The number of reaches that are kept between calls, each a single number. Raising it serves more
+networks and lengths in turn."""
+
+
+@lru_cache(maxsize=_KEPT_REACHES)
 def longest_reach(network: Network, depth: int, ring: int | None = None) -> int:
     """Return the longest reach of a filter in layers 1 … `depth`, on a ring as in `on_ring`."""
     last = min(depth, 2) if isinstance(network.dilation, int) else depth  # layers 2 … L are alike
     return max(on_ring(window, ring).reach for window in network.replace(depth=last).filters())
 
 
+@lru_cache(maxsize=_KEPT_REACHES)
 def receptive_reach(network: Network, depth: int, ring: int | None = None) -> int:
     """Return the pixels on either side that an output sees of the features f⁰, as in `on_ring`."""
     network = network.replace(depth=depth)

@@ -142,6 +142,7 @@ class ExactInput(NamedTuple):
 
     unit_vectors: Array  # (features, d, cases), float64
     mass: Mass  # F⁰ at x = z, j = j', (d, cases), as `Input.variance`
+    bias: Mass  # the variance of the biases at each pixel, (d, cases)
 
 
 def read_exactly(scaling: Scaling, X: Array) -> ExactInput:
@@ -151,7 +152,11 @@ def read_exactly(scaling: Scaling, X: Array) -> ExactInput:
     energy = reduce(operator.add, squares)
     norm = array_module(X).sqrt(energy.high)
     vectors = pixels.vectors / array_module(X).where(norm > 0, norm, 1.0)
-    return ExactInput(vectors, energy.times(pixels.unit))
+    # Rounded alike with F⁰, by `unit`: the signal then has another size, and no other direction.
+    bias = pixels.bias + array_module(X).zeros(pixels.variance.shape)
+    return ExactInput(
+        vectors, energy.times(pixels.unit), Mass(*_two_product(bias, bias)).times(pixels.unit)
+    )
 
 
 class MassLayer(NamedTuple):
@@ -161,12 +166,17 @@ class MassLayer(NamedTuple):
     features: Mass  # F
 
 
-def mass_layers(scaling: Scaling, mass: Mass) -> Iterator[MassLayer]:
-    """Yield the masses of layers 0 … L of a ReLU network, from F⁰ = `mass`."""
+def mass_layers(scaling: Scaling, pixels: ExactInput) -> Iterator[MassLayer]:
+    """Yield the masses of layers 0 … L of a ReLU network, from the masses of the input's pixels."""
+    mass, biased = pixels.mass, scaling.network.bias > 0.0
     yield MassLayer(mass, mass)
     for layer in range(1, scaling.depth + 1):
         window = mass.summed(scaling.inner_filter(layer))
+        if biased:
+            window = window + pixels.bias.times(scaling.biases[layer]["bias_window"])
         branch = window.times(scaling.layers[layer].half_factor)
         branch = branch.summed(scaling.outer_filter(layer))
+        if biased:
+            branch = branch + pixels.bias.times(scaling.biases[layer]["bias_branch"])
         mass = mass.times(scaling.step(layer)) + branch if scaling.network.skip else branch
         yield MassLayer(window, mass)

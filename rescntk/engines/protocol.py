@@ -1,4 +1,4 @@
-"""What goes into every engine and comes out of it, blocks of work, and threads that share it."""
+"""The request and the result of every engine, blocks of work, and threads that share it."""
 
 from __future__ import annotations
 
@@ -180,6 +180,12 @@ class Engine(Protocol):
     Batches are arrays of one length, or both are lists, for the head "gap" alone. Engines that
     take no lists say so in the table of engines (__init__.py).
     """
+
+    def prepared(self, request: Request, X: Batch) -> Any:
+        """Return signals in the form that `gram` and `paired` take at least cost, for many calls.
+
+        It has `nbytes`. Kernels have the same bits as of the signals.
+        """
 
     def gram(self, request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
         """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""

@@ -29,11 +29,12 @@ from ..activations import DualInput, DualResult, Pixels
 from ..arrays import Array, array_module
 from ..network import Filter
 from .boxes import circular_sum
+from .doubt import pixel_weights
 from .exact_sum import pairwise
 from .geometry import Rows
-from .layer import add, correlate, tangent_branch, tangent_g
+from .layer import NEARLY_OPPOSITE, add, correlate, tangent_branch, tangent_g
 from .protocol import Request, check_stop
-from .scaling import NEARLY_OPPOSITE, Scaling
+from .scaling import Scaling
 from .signal_tables import SignalTables
 
 _CHANNELS = 16
@@ -105,8 +106,14 @@ class Recursion:
         self.scales_layers = request.network.scales_layers
         self.want_ntk, self.want_gpk = "ntk" in request.kinds, "gpk" in request.kinds
         self.constants, self._initial = scaling.layers, request.network.parts.initial
+        self.biased = request.network.bias > 0.0
+        if self.biased:  # of the pixel pairs
+            biases = [side.cases(side.tables.bias) for side in (left, right)]
+            self._bias_product = rows.spread(biases[0] * biases[1]).astype(scaling.dtype)
+            difference = rows.spread(biases[0] - biases[1])
+            self._bias_distance = (0.5 * difference * difference).astype(scaling.dtype)
         self._E: Array | float = 0.0  # of doubtful pixel pairs (doubt.py), summed over layers
-        self._doubt_weights = self.xp.asarray(scaling.doubt_weights()).reshape(-1, 1, 1, 1)
+        self._doubt_weights = self.xp.asarray(pixel_weights(scaling)).reshape(-1, 1, 1, 1)
         self._linear: Array | None = None  # F⁰, where it is kept apart from F and A
         self._linear_box: tuple[tuple[Filter, float], Array] | None = None
 
@@ -180,8 +187,10 @@ class Recursion:
         window = self.scaling.inner_filter(layer)
         half_g, difference = left.half_root * right.half_root, self._root_difference(left, right)
         z = difference**2
-        if layer > 1:
+        if layer > 1 or self.biased:
             distance, inverse = self._box(self.distance, window), left.inverse * right.inverse
+            if self.biased:
+                distance = distance + self.constants[layer].bias_distance * self._bias_distance
             w = correlate(distance - z, inverse)
             if self.odd:
                 v = correlate(self._box(self.opposite, window) - z, inverse)
@@ -233,6 +242,8 @@ class Recursion:
                 self._linear_box = key, key[1] * self._box(self._linear, window)
             linear = self._linear_box[1]
             tangent = (linear if self.scales_layers else scale * linear) + tangent
+        if self.biased:
+            tangent = tangent + constants.bias_tangent * self._bias_product
         if constants.twice_inner_minus_readout == 0.0:
             return tangent
         if self.odd:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +26,7 @@ from .errors import check_pooled, may_cancel
 from .geometry import Rows
 from .masses import ExactInput, read_exactly
 from .protocol import Request, ScaledKernel, Tick, blocks, cut, pool_of
-from .scaling import Scaling
+from .scaling import Scaling, scaling_of
 from .signal_tables import SignalTables, joined, signal_tables
 from .tile import Tile
 
@@ -35,7 +35,7 @@ _TILE_ENTRIES = 48_000
 
 A layer makes about sixty passes over two dozen arrays of this size. With more entries the arrays
 leave the cache; with fewer the calls, and the threads' waiting for Python's lock, cost more than
-the arithmetic. Measured on an AMD EPYC (one thread, GAP and trace, both precisions, d = 100):
+the arithmetic. Measured (one thread, GAP and trace, both precisions, d = 100):
 32 000 to 96 000 are level within 15 %, 16 000 costs 20 to 70 % more.
 """
 
@@ -68,14 +68,26 @@ All left cases share the tables of right signals, which are gathered for each ti
 leave room for fewer right signals. Chosen by reasoning: each number gathered serves 8 pixel pairs.
 """
 
-# glibc keeps freed memory of up to twice the largest block that was freed, if that block had at
-# most 32 MiB. Without this block it gives the memory of a tile's arrays back to the system at each
-# step, which costs half of the time again (depth 5, d = 100, GAP and trace; AMD EPYC).
-np.empty(31 * 2**20, np.uint8)
+
+@cache
+def keep_freed_memory() -> None:
+    """Let glibc keep the memory of freed arrays for the next ones, in this process.
+
+    glibc keeps freed blocks up to the size of the largest block that was freed, of 32 MiB at most.
+    Without this block a tile's arrays go back to the system at each step, and a call takes 1.7
+    times as long (12 signals, d = 100, depth 5, GAP). The block's pages are never touched.
+    """
+    np.empty(31 * 2**20, np.uint8)
+
+
+def prepared(request: Request, X: Batch) -> Batch:
+    """Return the signals themselves: their tables cost little beside this engine's tiles."""
+    return X
 
 
 def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
+    keep_freed_memory()
     run = ReferenceGram(request, X, Z)
     values = run.results(len(X), len(X if Z is None else Z))
     doubtful = np.zeros((len(run.left.order), len(run.right.order)), dtype=bool)
@@ -109,17 +121,24 @@ def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKer
     return run.scaled(values)
 
 
-def in_deficits(request: Request, X: Array, Z: Array) -> dict[str, Array]:
+def in_deficits(request: Request, X: Batch, Z: Batch) -> dict[str, Array]:
     """Return the kernels, (depth, case), of each case of `X` with the same case of `Z`.
 
     They are unscaled, as the results of a `Tile`.
     """
-    cases = np.arange(len(X))
-    return ReferenceGram(request, X, Z).in_deficits(cases, cases)
+    run = ReferenceGram(request, X, Z)
+    lefts, rights = np.argsort(run.left.order), np.argsort(run.right.order)
+    if not isinstance(X, SignalList):
+        return run.in_deficits(lefts, rights)
+    values = run.results(len(X))
+    for own, other in run.batches(lefts, rights):
+        for kind, value in run.in_deficits(own, other).items():
+            values[kind][:, run.left.order[own]] = value
+    return values
 
 
 class SortedSignals:
-    """One side of a Gram: signals from the longest to the shortest, equal lengths together.
+    """The signals of X or of Z, from the longest to the shortest, equal lengths together.
 
     Attributes
     ----------
@@ -179,7 +198,7 @@ class ReferenceGram:
     def __init__(self, request: Request, X: Batch, Z: Batch | None) -> None:
         self.request, self.xp, self.symmetric = request, library(X), Z is None
         self._n_channels, self._longest = channels_and_length(X)
-        self._scalings = {self._longest: Scaling(request, self._n_channels, self._longest)}
+        self._scalings = {self._longest: scaling_of(request, self._n_channels, self._longest)}
         self.left = self.right = SortedSignals(X, self.scaling)
         if Z is not None:
             self.right = SortedSignals(Z, self.scaling)
@@ -201,8 +220,9 @@ class ReferenceGram:
         scaling, (left, right) = self.scaling(self._longest), (self.left, self.right)
         for value in values.values():
             scaling.finish(value, symmetric=False)
+        lengths = left.lengths[np.argsort(left.order)]
         exponents = left.exponents, right.exponents
-        return scaling.scaled(values, left.scale, right.scale, exponents)
+        return scaling.scaled(values, left.scale, right.scale, lengths, exponents)
 
     # -- how the work is cut into tiles
 

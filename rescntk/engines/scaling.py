@@ -21,9 +21,10 @@ import numpy as np
 from ..activations import activation_of
 from ..arrays import Array
 from ..network import Filter
-from . import repeated
-from .boxes import circular_mean, circular_sum
+from . import biases, repeated
+from .boxes import circular_sum
 from .doubt import DOUBTFUL, MOST_DOUBT, MOST_E, MOST_PARALLEL, PARALLEL, SHALLOW, TIED
+from .kept import between_calls, once_a_layer
 from .protocol import Request, ScaledKernel
 
 _RESCALE_BITS = 32
@@ -46,14 +47,6 @@ _MOST_AMPLIFICATION = 2.0**200
 A larger number comes nearer to the end of the range, 2^1023; a smaller one must stay above
 1/eps. Chosen by reasoning.
 """
-
-NEARLY_OPPOSITE = 1.99
-"""The w = 1 − ρ above which v = 1 + ρ of the input comes from sums of unit vectors.
-
-Below, v = 2 − w has lost at most a factor 200 in relative accuracy, 8 of 53 bits. A larger
-number saves the second sum for more tiles and loses more digits of v. Chosen by reasoning.
-"""
-
 
 _CONSTANTS = (
     "factor",  # α² c_v c_w (1 + s²)/(q_outer q), times the layer's power of two: sums → E[σσ]
@@ -118,6 +111,7 @@ class Scaling:
         self.input_scale = 1.0 / n_channels if net.input_scale is None else net.input_scale
         self.mean_variances: list[float] = []
         self._means = np.zeros((2, len(self.depths)))  # of kernels at x = z, of mean energy 1
+        self.bias_energy = biases.energy(net)
         if net.shares_bounds:
             self._find_means()
         self._set_length(d)
@@ -141,9 +135,11 @@ class Scaling:
     def input_filter(self) -> Filter:
         return self.network.input_filter._replace(width=self.width)
 
+    @once_a_layer
     def inner_filter(self, layer: int) -> Filter:
         return self.network.inner_filter(layer)._replace(width=self.width)
 
+    @once_a_layer
     def outer_filter(self, layer: int) -> Filter:
         return self.network.outer_filter(layer)._replace(width=self.width)
 
@@ -153,12 +149,14 @@ class Scaling:
         """Return the power of two by which the results of this layer are multiplied."""
         return 2.0 ** (self.exponents[layer - 1] - self.exponents[layer])
 
+    @once_a_layer
     def unit(self, layer: int) -> float:
         """Return c_w/q: Σ is c_w/q times the sum of F over a window. 1 for layer 0."""
         if layer == 0:
             return 1.0
         return self.network.c_w / self.inner_filter(layer).n_taps
 
+    @once_a_layer
     def factor(self, layer: int) -> float:
         """Return α² c_v/q, the factor on E[σσ] in sums over the outer filter's window.
 
@@ -177,7 +175,7 @@ class Scaling:
         Without `mean_variances` there is no doubt: its constants are 0.
         """
         net = self.network
-        names = (*_CONSTANTS, *self.activation.constants)
+        names = (*_CONSTANTS, *self.activation.constants, *(biases.NAMES if net.bias else ()))
         layers = np.zeros(self.depth + 1, [(name, self.dtype) for name in names])
         for number, layer in enumerate(layers[1:], start=1):
             factor = self.factor(number) * self.unit(number) * self.activation.gain
@@ -200,7 +198,22 @@ class Scaling:
         layers["most_E"] = MOST_E[self.dtype.name]
         layers["tiny"] = np.finfo(self.dtype).tiny
         layers["one"] = 1
+        for name in biases.NAMES if net.bias else ():
+            layers[name] = [layer[name] for layer in self.biases]
         return layers
+
+    @cached_property
+    def biases(self) -> list[dict[str, float]]:
+        """The constants `biases.NAMES` of layers 0 … L."""
+        return biases.constants(self)
+
+    def stored(self, layer: int) -> float:
+        """Return the factor between kernels at a layer and their stored numbers."""
+        return math.ldexp(1.0 / self.correction(layer), -self._exponent(layer))
+
+    def _exponent(self, layer: int) -> int:
+        """Return the e such that a layer's corrected numbers are kernels divided by 2^e."""
+        return self.exponents[layer] - repeated.undithered(self._dither, layer)[1]
 
     @cached_property
     def layers(self) -> list[SimpleNamespace]:
@@ -208,10 +221,11 @@ class Scaling:
         names, rows = self.constants.dtype.names or (), self.constants.tolist()
         return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in rows]
 
+    @once_a_layer
     def correction(self, depth: int) -> float:
         """Return the factor that takes rounded constants and the dither out of a result."""
         net = self.network
-        if not net.scales_layers:
+        if not net.scales_layers or depth == 0:
             return 1.0
 
         def constant(layer: int) -> Fraction:
@@ -228,6 +242,8 @@ class Scaling:
     def _exponents(self) -> tuple[int, ...]:
         """Return the exponents of layers 0 … L: homogeneous networks grow evenly."""
         growth = self.network.growth * float(self._dither)
+        if self.network.bias:  # variances stay above the biases'
+            growth = max(growth, float(self._dither))
         if not self.network.scales_layers or growth == 0.0:
             return (0,) * (self.depth + 1)
         if abs(math.log2(growth)) > _MOST_BITS:
@@ -241,11 +257,12 @@ class Scaling:
     # -- the recursion at x = z, j = j'
 
     def variances(
-        self, xp: ModuleType, variance: Array, *, with_tangent: bool
+        self, xp: ModuleType, variance: Array, *, with_tangent: bool, bias: Array | None = None
     ) -> Iterator[Variances]:
         """Yield the recursion at x = z, j = j' for layers 0 … L, from F⁰ = `variance`.
 
-        A is right only if `with_tangent` is true. The cost of A is the cost of Σ and F together.
+        `bias`, (cases,), is the square of each signal's bias. A is right only if `with_tangent` is
+        true. The cost of A is the cost of Σ and F together.
         """
         net = self.network
         parts = net.parts
@@ -256,22 +273,27 @@ class Scaling:
         scale: Array | float = 1.0
         grows = with_tangent and not net.scales_layers
 
+        def add_bias(pixels: Array, layer: int, name: str, times: float = 1.0) -> Array:
+            return pixels if bias is None else pixels + times * self.biases[layer][name] * bias
+
         yield Variances(
             features, features, tangent, branches, tangent_branches, exponent, amplification
         )
         for layer in range(1, self.depth + 1):
             inner, outer = self.inner_filter(layer), self.outer_filter(layer)
-            window = circular_sum(features, *inner)
+            window = add_bias(circular_sum(features, *inner), layer, "bias_window")
             K, K_dot = self.activation.diagonal(xp, window, self.unit(layer), self.factor(layer))
             skip_scale = self.step(layer) * net.skip
-            branch = circular_sum(K, *outer)
+            branch = add_bias(circular_sum(K, *outer), layer, "bias_branch")
             features = skip_scale * features + branch
             branches = skip_scale * branches + branch
             if with_tangent:
                 share = parts.inner_minus_readout * scale
                 tangent_g = share * window + circular_sum(tangent, *inner)
-                branch = parts.outer_plus_readout * scale * K + K_dot * tangent_g
-                branch = circular_sum(branch, *outer)
+                tangent_g = add_bias(tangent_g, layer, "bias_window", parts.readout)
+                both = parts.outer_plus_readout
+                branch = circular_sum(both * scale * K + K_dot * tangent_g, *outer)
+                branch = add_bias(branch, layer, "bias_branch", both)
                 tangent = skip_scale * tangent + branch
                 tangent_branches = skip_scale * tangent_branches + branch
             if grows:
@@ -291,14 +313,17 @@ class Scaling:
     def _find_means(self) -> None:
         """Set means over pixels at x = z, for all signals of mean energy 1.
 
-        At x = z the recursion of a homogeneous network is linear and keeps the mean over pixels.
+        At x = z the recursion of a ReLU network is linear and keeps the mean over pixels. With
+        biases, signals lie between a signal without biases and biases without a signal.
         """
         # A line of pixels, NumPy's: reading numbers back from a device would wait for it.
-        one = np.ones((self.width, 1))
-        for layer, at in enumerate(self.variances(np, one, with_tangent=True)):
-            self.mean_variances.append(float(at.window[0, 0]))
+        one, bias = np.ones((self.width, 1)), None
+        if self.bias_energy:
+            one, bias = one * [1.0, 0.0], np.array([0.0, 1.0 / self.bias_energy])
+        for layer, at in enumerate(self.variances(np, one, with_tangent=True, bias=bias)):
+            self.mean_variances.append(float(at.window[0].min() if layer else 1.0))
             if layer in self.depths:
-                means = [float(table[0, 0]) for table in self.averaged(at)]
+                means = [float(table[0].max()) for table in self.averaged(at)]
                 self._means[:, self.depths.index(layer)] = means
         reaching = float(at.features[0, 0])
         if self.equivariant and reaching > 0:  # signals are divided by the energy at the head
@@ -325,7 +350,7 @@ class Scaling:
 
     @property
     def keeps_root_errors(self) -> bool:
-        """Whether tables keep the rounding errors of √q, as in float32 alone (doubt.py)."""
+        """True if tables keep the rounding errors of √q: only in float32 (doubt.py)."""
         return self.network.keeps_root_errors and self.dtype == np.float32
 
     @property
@@ -353,25 +378,6 @@ class Scaling:
 
     def _counted(self, pixel_pairs: Any) -> Any:
         return pixel_pairs if self.request_head in ("trace", "gap") else 1
-
-    def doubt_weights(self) -> np.ndarray:
-        """Return the weights of the E of pixels, (d,), in multiples of 2^-10.
-
-        They are 1, and for the equivariant head the largest share, over all layers, that K at
-        the pixel has in the kernel at pixel 1. Sums stay exact (`MOST_E`).
-        """
-        weights = np.ones(self.d)
-        if self.equivariant:
-            share = self.network.branch_share
-            reach, weights = np.zeros(self.d), np.zeros(self.d)  # share of F, largest share of K
-            reach[0] = 1.0
-            for layer in range(self.depth, 1, -1):
-                branch = circular_mean(reach, *self.outer_filter(layer))
-                weights = np.maximum(weights, branch)
-                reach = (1 - share) * reach + share * circular_mean(
-                    branch, *self.inner_filter(layer)
-                )
-        return np.ceil(weights * 1024.0) / 1024.0
 
     # -- range of the working precision
 
@@ -421,16 +427,24 @@ class Scaling:
         values: Mapping[str, Array],
         left: Array,
         right: Array,
+        lengths: Any = 0,
         tangent_exponents: tuple[Array, Array] | None = None,
     ) -> ScaledKernel:
-        """Return finished results with the scales that were taken out of them."""
-        exponents = tuple(
-            self.exponents[depth] - repeated.undithered(self._dither, depth)[1]
-            for depth in self.depths
-        )
+        """Return finished results with the scales that were taken out of them.
+
+        The left signals have the `lengths`, (cases,), or one for all. Results of pairs are
+        (depths, pairs).
+        """
+        if self.network.bias:
+            biases.add_to_results(self, values, left, right, lengths)
+        exponents = tuple(map(self._exponent, self.depths))
         return ScaledKernel(dict(values), left, right, exponents, tangent_exponents)
 
     def bytes_per_case(self, n_channels: int) -> int:
         """Return the memory of one signal's tables."""
         per_pixel = 2 * (self.depth + 1) + n_channels * self.input_filter.n_taps
         return per_pixel * self.d * self.dtype.itemsize
+
+
+scaling_of = between_calls(Scaling)
+"""The constants for a request on signals of one shape, which calls share: read only."""

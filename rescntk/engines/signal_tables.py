@@ -75,6 +75,8 @@ class SignalTables(NamedTuple):
     sizes: Array
     # (cases,), the largest factor by which the layers multiply an error of D (errors.py).
     amplification: Array
+    # (cases,), the standard deviation of biases, divided by the signal's scale.
+    bias: Array
 
     def selected(self, pixels: slice, cases: slice) -> SignalTables:
         """Return tables of some `pixels` of joined tables, and of their signals, the `cases`."""
@@ -114,6 +116,9 @@ class Input(NamedTuple):
     mean_parts: Array  # as in `SignalTables`
     unit: Array  # (cases,), the factor on squares of `vectors` in `variance`
 
+    # (cases,): `unit` times the square is the variance of the biases.
+    bias: Array
+
 
 def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
     """Return the input's pixels of signals `X`, (cases, channels, d).
@@ -127,6 +132,10 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         X = xp.where(xp.asarray(reached)[:, None], X, 0.0)
     # max |x| < 2^peak. The scale is a power of two, at most 2^1023: squares stay within float64.
     peak = xp.frexp(xp.abs(X).max(axis=(0, 1)))[1]
+    if net.bias:
+        bits = math.frexp(net.bias)[1]
+        peak = xp.maximum(peak, bits)
+        peak = xp.where(xp.any(X, axis=(0, 1)), peak, bits)
     exponent = peak - 1 if net.scales_signals else _linear_exponent(scaling, xp, peak, len(X))
     scale = xp.ldexp(xp.ones(X.shape[2]), exponent)
     X = X / scale
@@ -152,17 +161,19 @@ def read_input(scaling: Scaling, X: Array, windows: bool = True) -> Input:
         raise OverflowError("the signals are too large: their squares exceed float64")
     norm = xp.sqrt(energy)
     unit_vectors = xp.asarray(X / xp.where(norm > 0, norm, 1.0), dtype=scaling.dtype)
-    unit = xp.full(X.shape[2], scaling.input_scale / window.n_taps)
-    variance = energy * unit
+    per_square = scaling.input_scale / window.n_taps
+    unit = xp.full(X.shape[2], per_square)
+    variance, bias = energy * unit, (net.bias / scale) / math.sqrt(per_square or 1.0)
     if net.scales_signals:
-        size = xp.sqrt(_squared_size(scaling, xp, variance))
+        whole = variance + scaling.bias_energy * (net.bias / scale) ** 2 if net.bias else variance
+        size = xp.sqrt(_squared_size(scaling, xp, whole))
         divisor = xp.where(size > 0, size, 1.0)
         variance = xp.where(size > 0, variance / divisor**2, 0.0)
         unit = xp.where(size > 0, unit / divisor**2, 0.0)
         means, mean_parts = means / divisor, mean_parts / divisor
         with np.errstate(over="ignore"):  # an infinite scale is reported with the results
             scale = size * scale
-    return Input(unit_vectors, variance, means, scale, X, mean_parts, unit)
+    return Input(unit_vectors, variance, means, scale, X, mean_parts, unit, bias)
 
 
 def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTables:
@@ -177,14 +188,19 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     """
     xp, net, activation = array_module(X), scaling.network, scaling.activation
     depths = scaling.depths
-    unit_vectors, variance, means, scale, vectors, mean_parts, _ = read_input(scaling, X, windows)
+    unit_vectors, variance, means, scale, vectors, mean_parts, unit, bias = read_input(
+        scaling, X, windows
+    )
+    bias = bias * xp.sqrt(unit)
     n, number = len(scale), scaling.depth + 1
     exponents = xp.zeros((number, n), dtype=np.int64)
     sizes, bounds = xp.zeros((2, len(depths), n)), xp.zeros((2, len(depths), n))
     amplification, peaks = xp.zeros(n), []
     n_tables = 2 + scaling.keeps_root_errors + len(activation.extra(xp, variance, 1.0))
     layers = xp.empty((n_tables, number, *variance.shape), dtype=scaling.dtype)
-    recursion = scaling.variances(xp, variance, with_tangent=not net.shares_bounds)
+    recursion = scaling.variances(
+        xp, variance, with_tangent=not net.shares_bounds, bias=bias * bias if net.bias else None
+    )
     with np.errstate(over="ignore", invalid="ignore"):  # `check_peaks` reports them
         for layer, at in enumerate(recursion):
             tables = _pixels(scaling, xp, at.window, scaling.unit(layer))
@@ -214,7 +230,7 @@ def signal_tables(scaling: Scaling, X: Array, windows: bool = True) -> SignalTab
     return SignalTables(
         unit_vectors, layers, vectors, mean_parts, scale,
         cancelled(layers[0, 0], scaling.request_head == "gap") if mean_of_pixels else xp.ones(n),
-        means, bounds, exponents, sizes, amplification,
+        means, bounds, exponents, sizes, amplification, bias,
     )  # fmt: skip
 
 

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..arrays import channels_and_length
-from ..network import BASIC_FIELDS, Filter, Network, check_network
+from ..network import Filter, Network, check_network
 from ..validation import HEADS, check_batch, check_choice, check_free_memory, check_unmasked
-from .parameters import Convolution, Layer, Parameters, layout, precision
+from .parameters import FIELDS, Convolution, Layer, Parameters, layout, precision
 
 LayerCall = Callable[[str, Convolution, Layer, jax.Array], jax.Array]
 """Computes one layer of a part: its output (n, d, outputs) from its input (n, d, inputs)."""
@@ -114,7 +114,7 @@ def convolve(signal: jax.Array, weights: jax.Array, step: int = 1) -> jax.Array:
 
 def call_layer(part: str, convolution: Convolution, layer: Layer, signal: jax.Array) -> jax.Array:
     result = convolution.factor * convolve(signal, layer.weights, convolution.step)
-    return result if layer.biases is None else result + layer.biases
+    return result if layer.biases is None else result + (convolution.bias or 1.0) * layer.biases
 
 
 def features(
@@ -122,7 +122,7 @@ def features(
 ) -> jax.Array:
     """Return the features f^L, (n_cases, d, width); an image has its pixels line by line.
 
-    `call` computes each layer; the tangent kernel passes a function that also takes notes.
+    `call` computes each layer; the tangent kernel passes a function that also records inputs.
     """
     plan = plan_of(network, params)
     x = jnp.moveaxis(signals, 1, -1)
@@ -152,7 +152,7 @@ def read(network: Network, head: str, params: Parameters, f: jax.Array) -> jax.A
 
 
 def pool(f: jax.Array, head: str) -> jax.Array:
-    """Return what the readout's weights multiply: (n, width), or f^L (n, d, width) for "trace"."""
+    """Return the readout's inputs: (n, width), or f^L (n, d, width) for "trace"."""
     if head == "equivariant":
         return f[:, 0]
     return f.mean(axis=1) if head == "gap" else f
@@ -172,7 +172,7 @@ def plan_of(network: Network, params: Parameters) -> dict[str, tuple[Convolution
 
 
 class Batch(NamedTuple):
-    """Signals as finite networks take them: one array for each length."""
+    """Signals for finite networks: one array for each length."""
 
     arrays: tuple[Any, ...]  # (n, n_channels, n_timepoints) each, lengths rising; or one of images
     places: tuple[np.ndarray, ...]  # (n,) each: the places of the signals in the batch
@@ -194,7 +194,7 @@ class Batch(NamedTuple):
 def as_batch(X: Any, name: str, dtype: Any) -> Batch:
     """Return signals of equal or of different lengths, of NumPy or JAX, cast to `dtype`.
 
-    Values that JAX traces are taken unchecked.
+    Values that JAX traces are not checked.
     """
     traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(X))
     if not traced:
@@ -203,7 +203,10 @@ def as_batch(X: Any, name: str, dtype: Any) -> Batch:
         X = check_batch([np.asarray(x) for x in X] if lists else np.asarray(X), name)
     if hasattr(X, "ndim"):
         if X.ndim not in (3, 4):
-            raise ValueError(f"{name} has shape {X.shape}, expected (n, n_channels, n_timepoints)")
+            raise ValueError(
+                f"{name} has shape {X.shape}, expected (n_cases, n_channels, n_timepoints), or "
+                "(n_cases, n_channels, height, width) of images"
+            )
         with np.errstate(over="ignore"):  # `check_range` reports it
             return Batch((X.astype(dtype),), (np.arange(len(X)),))
     lengths = np.array([x.shape[1] for x in X])
@@ -214,7 +217,7 @@ def as_batch(X: Any, name: str, dtype: Any) -> Batch:
 
 
 def check_range(found: Any, what: str) -> Any:
-    """Return results, or raise an OverflowError if they exceed their dtype; traced ones pass."""
+    """Return results, or raise an OverflowError if they exceed their dtype; not while traced."""
     if not isinstance(found, jax.core.Tracer) and not np.isfinite(np.asarray(found)).all():
         raise OverflowError(
             f"the {what} exceed {found.dtype}, expected smaller signals or parameters"
@@ -225,11 +228,17 @@ def check_range(found: Any, what: str) -> Any:
 def fitting_batch(
     network: Network, params: Parameters, head: str, X: Any, name: str = "X"
 ) -> Batch:
-    """Return signals as a batch, or say so if network, parameters, head or signals do not fit."""
-    check_network(network, BASIC_FIELDS)
+    """Return signals as a batch, or raise if network, parameters, head or signals do not match."""
+    check_network(network, FIELDS)
     check_choice(head, "head", HEADS)
     if not isinstance(params, Parameters):
         raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")
+    if params.has_biases_of_network != (network.bias > 0):
+        came = "biases" if params.has_biases_of_network else "no biases"
+        raise ValueError(
+            f"params has {came} of Network.bias, expected those of network with bias "
+            f"{network.bias}: call finite.init with the network that is applied"
+        )
     for part, convolutions in plan_of(network, params).items():
         shapes = [tuple(layer.weights.shape) for layer in params.layers(part)]
         expected = [convolution.shape for convolution in convolutions]
@@ -251,9 +260,9 @@ def fitting_batch(
     batch = as_batch(X, name, params.dtype)
     n_channels, axes = batch.arrays[0].shape[1], batch.arrays[0].ndim - 2
     if axes != params.axes:
-        came, wanted = (("signals", "images")[count - 1] for count in (axes, params.axes))
+        came, needed = (("signals", "images")[count - 1] for count in (axes, params.axes))
         raise ValueError(
-            f"{name} has {came}, expected {wanted}: params is from "
+            f"{name} has {came}, expected {needed}: params is from "
             f"finite.init(..., images={params.axes == 2})"
         )
     if n_channels != params.n_channels:

@@ -1,4 +1,4 @@
-"""Parameters of a finite network: shapes and factors of all weights, and how they start."""
+"""Parameters of a finite network: shapes, factors and initial values of all weights."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from ..validation import (
     check_integer,
 )
 
+FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields of `Network` that finite networks support."""
+
 INITIALIZATIONS = ("ntk", "pytorch", "xavier")
 """N(0, 1) with factors; PyTorch's default, uniform; Xavier (Glorot and Bengio 2010), normal."""
 
@@ -39,8 +42,9 @@ class Convolution:
     # Of the output for inputs of unit mean square: c_w, c_v or the input's scale. None for weights
     # that carry their scale themselves.
     variance: float | None
-    step: int = 1  # pixels from one tap to the next: more than 1 in a dilated filter
+    step: int = 1  # pixels from a tap to the next: more than 1 in a dilated filter
     axes: int = 1  # of pixels: 2 for images
+    bias: float = 0.0  # β, the factor in front of the biases of `Network.bias`; 0 without them
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,10 +71,11 @@ def layout(
 
     - "input", V⁰: where skip connections read f⁰, or g¹ does because the input is trained.
     - "inner", W¹ … W^L: where the input is frozen, g¹ reads the signal itself.
-    - "outer", V¹ … V^L: but for frozen 1x1 convolutions without skip connections. Their limit is
-      the identity, and the papers' networks of one convolution a layer do not have them.
+    - "outer", V¹ … V^L: except frozen 1x1 convolutions without skip connections and biases. Their
+      limit is the identity, and the papers' networks of one convolution a layer do not have them.
 
-    Without `factors` the weights carry their scale themselves.
+    Inner and outer convolutions have the biases of `Network.bias`. Without `factors` the weights
+    carry their scale themselves.
     """
     layers = range(1, network.depth + 1)
     scale = 1.0 if network.input_scale is None else network.input_scale * n_channels
@@ -85,7 +90,12 @@ def layout(
     first = Convolution(1, width, width, network.c_w) if trained_input else of_signal(network.c_w)
     inner = [of_layer(network.inner_filter(layer), network.c_w) for layer in layers[1:]]
     outer = [of_layer(network.outer_filter(layer), network.c_v) for layer in layers]
-    has_outer = network.skip or network.outer_filter_size > 1 or "outer" in network.trained
+    has_outer = (
+        network.skip
+        or network.outer_filter_size > 1
+        or "outer" in network.trained
+        or network.bias > 0
+    )
     parts = {
         "input": [of_signal(1.0)] if network.skip or trained_input else [],
         "inner": [first, *inner],
@@ -93,7 +103,9 @@ def layout(
     }
     changes: dict[str, Any] = {"axes": axes} if factors else {"axes": axes, "variance": None}
     return {
-        part: tuple(replace(each, **changes) for each in convolutions)
+        part: tuple(
+            replace(each, bias=network.bias * (part != "input"), **changes) for each in convolutions
+        )
         for part, convolutions in parts.items()
     }
 
@@ -104,7 +116,7 @@ class Layer(NamedTuple):
     weights: jax.Array
     """(q, inputs, outputs) of a convolution, (q, q, inputs, outputs) for images."""
     biases: jax.Array | None = None
-    """(outputs,)"""
+    """(outputs,). Those of `Network.bias` are N(0, 1), with the factor β in front of them."""
 
 
 @partial(
@@ -145,6 +157,11 @@ class Parameters:
         return int(first.weights.shape[-2])
 
     @property
+    def has_biases_of_network(self) -> bool:
+        """True if the convolutions have the biases of `Network.bias`, which no readout has."""
+        return self.inner[0].biases is not None and self.readout.biases is None
+
+    @property
     def axes(self) -> int:
         """Axes of pixels that the filters have: 1 for signals, 2 for images."""
         return self.inner[0].weights.ndim - 2
@@ -181,13 +198,14 @@ def init(
     n_timepoints: int | None = None,
     images: bool = False,
     initialization: str = "ntk",
-    biases: bool = False,
+    extra_biases: bool = False,
     dtype: str = "float64",
 ) -> Parameters:
     r"""Return random `Parameters` of `network` at a finite width.
 
     Weights are N(0, 1) and the factors of ``rescntk.network`` stand in front of them (Barzilai
-    et al. 2022, eq. 1-3; Tirer et al. 2022, eq. 6, where the input is trained).
+    et al. 2022, eq. 1-3; Tirer et al. 2022, eq. 6, where the input is trained). So are the biases
+    of a network with `Network.bias`.
 
     Parameters
     ----------
@@ -207,10 +225,11 @@ def init(
         Whether the network takes images: its filters then have q × q taps.
     initialization : {"ntk", "pytorch", "xavier"}, default "ntk"
         "pytorch": PyTorch's default, uniform on ±1/√fan_in. "xavier": N(0, 2/(fan_in + fan_out)).
-        Both drop every factor of the network except α.
-    biases : bool, default False
-        Whether every layer has biases, trained with it. They start at 0, with "pytorch" uniform
-        on ±1/√fan_in.
+        Both drop every factor of the network except α, and refuse networks with `Network.bias`.
+    extra_biases : bool, default False
+        Whether every layer, readout included, has biases outside the kernels' limit, as practical
+        networks do. They start at 0, with "pytorch" uniform on ±1/√fan_in, and have no factor.
+        Networks with `Network.bias` refuse them.
     dtype : {"float64", "float32"}, default "float64"
         Precision of the parameters, and of everything that is computed with them.
 
@@ -226,12 +245,15 @@ def init(
     >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.weights.shape
     ((1, 4, 64), (3, 64, 64), (64,))
     """
-    check_network(network, BASIC_FIELDS)
+    check_choice(initialization, "initialization", INITIALIZATIONS)
+    check_network(network, FIELDS if initialization == "ntk" else BASIC_FIELDS)
+    if check_flag(extra_biases, "extra_biases") and network.bias:
+        raise ValueError(
+            f"extra_biases is True and network has bias {network.bias}, expected only one of them"
+        )
     n_channels, width = check_depth(n_channels, "n_channels"), check_depth(width, "width")
     outputs = () if n_outputs is None else (check_depth(n_outputs, "n_outputs"),)
     pixels = () if n_timepoints is None else (check_depth(n_timepoints, "n_timepoints"),)
-    check_choice(initialization, "initialization", INITIALIZATIONS)
-    check_flag(biases, "biases")
     dtype = check_dtype(dtype)
     plan = layout(network, n_channels, width, 1 + check_flag(images, "images"))
     shapes = [convolution.shape for part in plan.values() for convolution in part]
@@ -252,31 +274,35 @@ def init(
             return jnp.zeros(shape, dtype)
         return jax.random.normal(own_key, shape, dtype) * deviation
 
-    def layer(shape: tuple[int, ...], fan_in: int, fan_out: int, outputs: tuple[int, ...]) -> Layer:
+    def layer(
+        shape: tuple[int, ...], fan_in: int, fan_out: int, outputs: tuple[int, ...], bias: float
+    ) -> Layer:
         xavier = initialization == "xavier"
         weights = draw(shape, fan_in, math.sqrt(2 / (fan_in + fan_out)) if xavier else 1.0)
-        return Layer(weights, draw(outputs, fan_in, 0.0) if biases else None)
+        biases = draw(outputs, fan_in, 1.0 if bias else 0.0) if bias or extra_biases else None
+        return Layer(weights, biases)
 
     def convolutions(part: str) -> tuple[Layer, ...]:
         return tuple(
-            layer(each.shape, each.fan_in, each.taps * each.outputs, (each.outputs,))
+            layer(each.shape, each.fan_in, each.taps * each.outputs, (each.outputs,), each.bias)
             for each in plan[part]
         )
 
+    has_biases = extra_biases or network.bias > 0
     with precision(dtype):
-        keys = iter(jax.random.split(key, (len(shapes) + 1) * (1 + biases)))
+        keys = iter(jax.random.split(key, (len(shapes) + 1) * (1 + has_biases)))
         return Parameters(
             input=next(iter(convolutions("input")), None),
             inner=convolutions("inner"),
             outer=convolutions("outer") or None,
-            readout=layer(readout, math.prod((*pixels, width)), math.prod(outputs), outputs),
+            readout=layer(readout, math.prod((*pixels, width)), math.prod(outputs), outputs, 0.0),
             initialization=initialization,
             n_timepoints=pixels[0] if pixels else None,
         )
 
 
 def precision(dtype: Any) -> AbstractContextManager[Any]:
-    """Return a context in which JAX computes in `dtype`, in the calling thread alone.
+    """Return a context in which JAX computes in `dtype`, only in the calling thread.
 
     JAX makes float32 of every float64 unless its option ``jax_enable_x64`` is set.
     """

@@ -131,13 +131,13 @@ def samples(
 
 
 def check_samples(X: Any, n_samples: Any, dtype: str, n_widths: int = 1) -> tuple[int, int, int]:
-    """Return the shape of the kernels of samples at one width, if memory holds all widths'."""
+    """Return the shape of the kernels at one width; refuse kernels of all widths beyond memory."""
     number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error
     dtype = check_dtype(dtype)
     n_cases = as_batch(X, "X", dtype).n_cases
     check_free_memory(
         n_widths * number * n_cases**2 * np.dtype(dtype).itemsize,
-        f"n_samples is {number}: as many kernels of {n_cases} × {n_cases} numbers",
+        f"n_samples is {number}: {number} kernels of {n_cases} × {n_cases} numbers",
         "give fewer samples or signals",
     )
     return number, n_cases, n_cases
@@ -188,7 +188,7 @@ class Concentration(ReportTable):
     """Errors, a `ConcentrationRow` for each width by iterating, and the power law through them."""
 
     slope: float
-    """Fitted exponent of the relative error over the width; the theory says −½."""
+    """Fitted exponent of the relative error over the width; in theory −½."""
     slope_error: float
     """Standard error of `slope`."""
     exact: np.ndarray

@@ -29,8 +29,8 @@ from .forward import (
 from .parameters import Convolution, Layer, Parameters, precision
 
 MAX_MEMORY = 2**30
-"""Most bytes that the arrays of one call of `ntk` take by default: 1 GiB, chosen by the authors.
-More bytes make larger blocks of signals, and repeat fewer of the passes through the network."""
+"""Most bytes of the arrays of one call of `ntk`, by default: 1 GiB, chosen, not measured. Raising
+it makes larger blocks of signals, and repeats fewer passes through the network."""
 
 
 def ntk(
@@ -46,8 +46,8 @@ def ntk(
 
     :math:`\hat\Theta_{ab}(x, z) = \langle \partial f_a(x)/\partial\theta, \partial
     f_b(z)/\partial\theta \rangle` for outputs a and b (Jacot et al. 2018), exactly, over the
-    parameters of ``network.trained`` alone. The result is (n_cases, m_cases), with several outputs
-    (n_cases, m_cases, n_outputs, n_outputs).
+    trained parameters only (``network.trained``). The result is (n_cases, m_cases), with several
+    outputs (n_cases, m_cases, n_outputs, n_outputs).
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class _Notes(NamedTuple):
     # Images have the axes (h, w) instead of (d,).
     inputs: tuple[jax.Array, ...]  # u, (n, d, inputs) of each trained convolution
     derivatives: tuple[jax.Array, ...]  # δ, (n_outputs, n, d, outputs) of each
-    pooled: jax.Array  # (n, …), what the readout's weights multiply
+    pooled: jax.Array  # (n, …), the inputs of the readout
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -177,7 +177,8 @@ def _contract_layer(
     pairs = product("anjc,bmic->nmabji", du, dv)
     result = conv.factor**2 * product("nmabji,nmji->nmab", pairs, windows)
     if biases:
-        result += product("anc,bmc->nmab", du.sum(axis=2), dv.sum(axis=2))
+        factor = (conv.bias or 1.0) ** 2
+        result += factor * product("anc,bmc->nmab", du.sum(axis=2), dv.sum(axis=2))
     return result
 
 

@@ -44,7 +44,7 @@ OutputsOf = Callable[[Network, str, Parameters, Trained, tuple[Any, ...]], jax.A
 
 @dataclass(frozen=True)
 class Training:
-    """A trained network, and R records of the way there."""
+    """A trained network, and R records of its training."""
 
     params: Parameters
     """Parameters after the last step."""
@@ -67,7 +67,7 @@ class Training:
     linearized_distance: np.ndarray | None = None
     """(R,), largest distance to the linearized network, over training and test signals.
 
-    That network is trained for itself, on the same batches. Infinite from where it has diverged.
+    The linearized network is trained on the same batches. Infinite once it has diverged.
     """
 
 
@@ -100,7 +100,7 @@ def train(
     Z : array, (m_cases, n_channels, n_timepoints), optional
         Test signals, whose outputs are recorded.
     batch_size : int, optional
-        Signals of each step, drawn without replacement until all had their turn; by default all.
+        Signals of each step, drawn without replacement in each epoch; by default all.
     key : key of ``jax.random``, or int, default 0
         Source of the batches.
     record : iterable of str, default ("outputs",)
@@ -249,7 +249,7 @@ def linearized_outputs(
 
 
 class Descent:
-    """A network on its way down the loss ½ Σ (f(x_i) − y_i)²."""
+    """A network in training on the loss ½ Σ (f(x_i) − y_i)²."""
 
     def __init__(
         self, network: Network, head: str, params: Parameters, optimizer: Any, outputs: OutputsOf
@@ -312,14 +312,14 @@ def draw_batches(key: jax.Array, n_cases: int, size: int | None, steps: int) -> 
     """Return the signals of each step, (steps, size); (steps, 0) stands for all signals."""
     if size is None:
         return np.empty((steps, 0), np.int32)
-    passes = -(-steps * size // n_cases)  # each signal has its turn before any has its next
+    passes = -(-steps * size // n_cases)  # epochs
     permute = partial(jax.random.permutation, x=n_cases)
     orders = [np.asarray(permute(own)) for own in jax.random.split(key, passes)]
     return np.concatenate(orders)[: steps * size].reshape(steps, size)
 
 
 def check_losses(losses: np.ndarray, start: int) -> None:
-    """Say so if a loss of the steps from `start` on is not finite, naming the step."""
+    """Raise a FloatingPointError if a loss of the steps after `start` is not finite."""
     bad = np.flatnonzero(~np.isfinite(losses))
     if bad.size:
         raise FloatingPointError(

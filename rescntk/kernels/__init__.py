@@ -13,6 +13,7 @@ from ..network import BASIC_FIELDS, Network, check_network
 from ..validation import HEADS, KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 from .pixels import pixel_pairs, pixel_shares
+from .prepared import PreparedKernel, PreparedSignals
 
 __all__ = ["CGPK", "CNTK", "Kernel", "ResCGPK", "ResCNTK", "gram", "pixel_pairs", "pixel_shares"]
 
@@ -27,7 +28,7 @@ class Kernel:
         The infinitely wide network.
     kind : {"gpk", "ntk"}
         The Gaussian process kernel (covariance of the output at initialization; training of
-        the last layer alone), or the neural tangent kernel (training of the parts that
+        only the last layer), or the neural tangent kernel (training of the parts that
         ``network.trained`` names).
     head : {"equivariant", "trace", "gap"}, default "gap"
         The last layer. "equivariant" is a fully convolutional network seen at pixel 1,
@@ -53,7 +54,7 @@ class Kernel:
     normalized: bool = False
 
     def __post_init__(self) -> None:
-        check_network(self.network, BASIC_FIELDS)
+        check_network(self.network, BASIC_FIELDS | {"bias"})
         check_choice(self.kind, "kind", KINDS)
         check_choice(self.head, "head", HEADS)
         check_flag(self.normalized, "normalized")
@@ -61,7 +62,7 @@ class Kernel:
     def __call__(
         self,
         X: ArrayT | Sequence[ArrayT],
-        Z: ArrayT | Sequence[ArrayT] | None = None,
+        Z: ArrayT | Sequence[ArrayT] | PreparedKernel | None = None,
         *,
         engine: str = "auto",
         dtype: str = "float64",
@@ -77,8 +78,8 @@ class Kernel:
             (n_cases, n_channels, height, width), and filters q × q taps. For the head "gap" also a
             list or tuple of arrays (n_channels, n_timepoints_i) of different lengths.
         Z : array, (m_cases, n_channels, n_timepoints), optional
-            Signals, images, or a list. Without Z, or with `X` itself, the result is exactly
-            symmetric.
+            Signals, images, or a list; or the result of `prepare`. Without Z, or with `X` itself,
+            the result is exactly symmetric.
         engine : str, default "auto"
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}
@@ -86,7 +87,7 @@ class Kernel:
         threads : int, optional
             CPU threads, by default NUMBA_NUM_THREADS or all cores. Results do not depend on it.
         progress : bool, default False
-            Whether to report to stderr; a warning comes in any case if hours of work are left.
+            Whether to report to stderr; if hours of work are left, a warning is always given.
 
         Raises
         ------
@@ -101,6 +102,49 @@ class Kernel:
         own: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
         call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
         return gram(self.network, X, Z, **own, **call)[0]
+
+    def prepare(
+        self,
+        Z: ArrayT | Sequence[ArrayT],
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+    ) -> PreparedKernel:
+        """Return the kernel with Z kept: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
+
+        The bits are the same, and so are errors. The compiled engine keeps the tables of Z, the
+        others keep Z alone; a normalized kernel also keeps K(z, z). This pays where few signals at
+        a time meet the same Z, again and again.
+
+        Parameters
+        ----------
+        Z : array, (m_cases, n_channels, n_timepoints)
+            Signals, images, or a list, as for calling the kernel. They are copied.
+        engine, dtype, threads
+            As for calling the kernel. The call takes the same engine and dtype, and any `threads`.
+
+        Raises
+        ------
+        ValueError, OverflowError, MemoryError
+            As for calling the kernel. A call with the result in the place of Z refuses another
+            network, head, kind, dtype or engine.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import rescntk as rk
+        >>> X, Z = np.random.default_rng(0).standard_normal((2, 50, 3, 16))
+        >>> kernel = rk.ResCNTK(depth=3, normalized=True)
+        >>> prepared = kernel.prepare(Z, dtype="float32")
+        >>> rows = [prepared(X[i : i + 1])[0] for i in range(50)]
+        >>> bool((np.array(rows) == kernel(X, Z, dtype="float32")).all())
+        True
+        """
+        options: Any = {"engine": engine, "dtype": dtype}
+        own: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
+        signals = prepare(self.network, Z, **own, **options, threads=threads)
+        return PreparedKernel(self, signals, options)
 
     def diag(
         self,
@@ -143,17 +187,10 @@ class Kernel:
         engine, dtype, threads, progress
             As for calling the kernel.
 
-        Returns
-        -------
-        array, (n_cases,)
-            The kernels of the pairs.
-
         Raises
         ------
-        ValueError
+        ValueError, OverflowError
             If `X` and `Z` differ in their number of signals, or as for calling the kernel.
-        OverflowError
-            If a value exceeds the dtype, as for calling the kernel.
 
         Examples
         --------
@@ -285,7 +322,7 @@ def CNTK(
 def gram(
     network: Network,
     X: ArrayT | Sequence[ArrayT],
-    Z: ArrayT | Sequence[ArrayT] | None = None,
+    Z: ArrayT | Sequence[ArrayT] | PreparedKernel | PreparedSignals | None = None,
     *,
     head: str = "gap",
     kinds: Iterable[str] = ("gpk", "ntk"),
@@ -351,6 +388,27 @@ def gram(
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
     return _GRAMS[call.kinds](*results.values())
+
+
+@default_errors()
+def prepare(
+    network: Network,
+    Z: Any,
+    *,
+    head: str,
+    kinds: Iterable[str],
+    depths: Iterable[int] | None = None,
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+) -> PreparedSignals:
+    """Return signals that `gram`, with the same arguments, takes as its Z at less cost."""
+    names = ("Z", "Z")
+    call = KernelCall(
+        network, Z, None, head, kinds, depths, engine, dtype, threads, names=names
+    )  # fmt: skip
+    return call.prepared(Z, normalized or may_cancel(call.request))
 
 
 # The results of `gram`: classes of a module, which pickle finds by name.

@@ -9,9 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from ..arrays import (
 )
 from ..engines.protocol import Request, ScaledKernel, blocks, silent
 from ..network import BASIC_FIELDS, Network, check_network
-from ..progress import progress_bar, say
+from ..progress import progress_bar
 from ..validation import (
     check_batches,
     check_depth,
@@ -39,13 +38,20 @@ from ..validation import (
     check_free_memory,
     check_kinds,
 )
+from .prepared import PreparedKernel, PreparedSignals
 
 _PIECE = 1 << 16
 """Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB."""
 
+_FEW_NUMBERS = 1 << 16
+"""Pixels times layers of X up to which its tables serve for two passes, of a normalized kernel.
+
+More take more memory, 5 MB at this number; with fewer, a call of few signals makes them twice.
+"""
+
 _ADVICE = (
-    "an interruption loses them (rescntk.stored.gram goes on where it was; progress=True shows "
-    "how far the work is)"
+    "an interruption loses them (rescntk.stored.gram resumes where it stopped; progress=True "
+    "reports progress)"
 )
 
 
@@ -64,16 +70,17 @@ class KernelCall:
 
     Images become signals of all their pixels, line by line; `axes` are the axes of a signal's
     pixels, (d,), or of an image's, (h, w). `depths` are in the caller's order; `order` has their
-    places among the depths that the engine computes. `in_place` tells whether these are the depths
-    asked for, in their order. With `shares` (`Request.shares`), Z is given where it is X, too.
-    `paired` is as for `check_batches`.
+    places among the depths that the engine computes. `in_place` is True if these are the depths
+    asked for, in their order. With `shares` (`Request.shares`), Z is set even where it is X.
+    `paired` and `names` are as for `check_batches`. Z may be `PreparedSignals`. `sides` are X and
+    Z as the engine takes them.
     """
 
     def __init__(
         self,
         network: Network,
         X: Array | Sequence[Array],
-        Z: Array | Sequence[Array] | None,
+        Z: Array | Sequence[Array] | PreparedSignals | PreparedKernel | None,
         head: str,
         kinds: Iterable[str],
         depths: Iterable[int] | None,
@@ -83,14 +90,19 @@ class KernelCall:
         progress: bool = False,
         shares: bool = False,
         paired: bool = False,
+        names: tuple[str, str] = ("X", "Z"),
     ) -> None:
-        check_network(network, BASIC_FIELDS)
+        check_network(network, BASIC_FIELDS | {"bias"})
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
         self.dtype = np.dtype(check_dtype(dtype))
         self._check_network()
-        batches = check_batches(X, Z, head, paired)
+        kept = Z.signals if isinstance(Z, PreparedKernel) else Z
+        self._kept = kept if isinstance(kept, PreparedSignals) else None
+        if self._kept is not None:
+            Z = cast(Any, X if self._kept.is_same(X) and not paired else self._kept.batch)
+        batches = check_batches(X, Z, head, paired, names)
         self.axes = pixel_axes(batches[0])
         self.X, self.Z = map(images_as_signals, batches)
         if shares and self.Z is None:
@@ -108,17 +120,23 @@ class KernelCall:
         self.request = Request(
             network, head, self.kinds, ladder, working, threads, copied, shares, width
         )
+        if self._kept is not None:
+            self._kept.check_call(self.request, self.dtype.name)
         self.progress = check_flag(progress, "progress")
         # Engines hold two numbers for each pixel and layer of a left and of a right signal
         # (`Pixels.half_root` and `Pixels.inverse`), and a layer's constants.
         layer = 2 * 2 * self.length * np.dtype(working).itemsize + 8
         deepest = f"depth {ladder[-1]} for signals of {self.length} timepoints"
         check_free_memory((ladder[-1] + 1) * layer, deepest, "give a smaller depth")
-        announce = partial(say, "rescntk:") if self.progress else None
         signals = self.X
         if isinstance(self.X, SignalList) and self.Z is not None:
             signals = SignalList([*self.X, *self.Z])
-        self.engine = engines.choose(engine, self.request, signals, announce)
+        self.engine = engines.choose(engine, self.request, signals)
+        self.sides: list[Any] = [self.X, self.Z]
+        if self._kept is not None:
+            self._kept.check_engine(self.engine)
+            if not shares:
+                self.sides[0 if self.Z is None else 1] = self._kept.tables
 
     @property
     def length(self) -> int:
@@ -138,8 +156,8 @@ class KernelCall:
         if "ntk" in self.kinds and net.parts.initial == 0 and 0 < net.branch_gain < least:
             raise ValueError(
                 f"network has the branch gain α² c_v c_w / 2 = {net.branch_gain:.3g} and trains "
-                f"{' and '.join(net.trained)} alone: {self.dtype.name} resolves this tangent "
-                f"kernel from a gain of {least:.2g} on"
+                f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
+                f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
             )
 
     def check_memory(self) -> None:
@@ -164,13 +182,14 @@ class KernelCall:
         """Return the kernels of each case of X with each of Z; of X with itself if Z is None."""
         n, m = len(self.X), len(self.X if self.Z is None else self.Z)
         pairs = n * (n + 1) // 2 if self.Z is None else n * m
+        left, right = self.sides
         if not self.progress and library(self.X) is not np:  # a device is not waited for
-            return self.engine.gram(self.request, self.X, self.Z, silent)
+            return self.engine.gram(self.request, left, right, silent)
         with progress_bar(self.progress, pairs, advice=_ADVICE) as tick:
-            return self.engine.gram(self.request, self.X, self.Z, tick)
+            return self.engine.gram(self.request, left, right, tick)
 
-    def paired(self, X: Batch, Z: Batch | None, progress: bool = False) -> ScaledKernel:
-        """Return the kernel of each signal of X with that of Z; with itself if Z is None."""
+    def paired(self, X: Any, Z: Batch | None, progress: bool = False) -> ScaledKernel:
+        """Return the kernels K(x_i, z_i) of the signals of X and Z; K(x_i, x_i) if Z is None."""
         request = replace(self.request, shares=False)
         if not progress:
             return self.engine.paired(request, X, Z, silent)
@@ -183,7 +202,27 @@ class KernelCall:
         They normalize. They take less memory than a Gram matrix, and refuse kernels that are not
         resolved (`may_cancel`).
         """
-        return [self.paired(signals, None) for signals in (self.X, self.Z) if signals is not None]
+        numbers = len(self.X) * self.length * (self.request.depths[-1] + 1)
+        if self.sides[0] is self.X and not self.request.shares and numbers <= _FEW_NUMBERS:
+            self.sides[0] = self.engine.prepared(self.request, self.X)  # for `gram` too
+        kept = None if self._kept is None else self._kept.diagonal
+        if self.Z is None:
+            return [kept or self.paired(self.sides[0], None)]
+        return [self.paired(self.sides[0], None), kept or self.paired(self.sides[1], None)]
+
+    def prepared(self, given: Any, with_diagonal: bool) -> PreparedSignals:
+        """Return copies of X with the engine's tables, as Z of other calls; `given` is X itself."""
+        if isinstance(self.X, SignalList):
+            batch = signals = SignalList([signal.copy() for signal in self.X])
+        else:
+            signals = self.X.copy()
+            batch = signals.reshape(*signals.shape[:2], *self.axes)
+            if isinstance(given, (list, tuple, SignalList)) and len(self.axes) == 1:
+                batch = SignalList.of(signals)  # lists of one length take other lengths too
+        tables = self.engine.prepared(self.request, signals)
+        diagonal = self.paired(tables, None) if with_diagonal else None
+        dtype, engine = self.dtype.name, self.engine
+        return PreparedSignals(self.request, dtype, engine, batch, given, tables, diagonal)
 
     def unscale(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
         """Return the kernels of one kind, (depths, ...), times their scale.

@@ -30,7 +30,7 @@ from ..validation import (
 from .call import KernelCall
 
 RECURSION = 6
-"""Version of the arithmetic: with each change of a bit of a result raise it, to end old Grams."""
+"""Version of the arithmetic. Raise it when a bit of a result changes: older Grams cannot resume."""
 
 OPTIONS = ("head", "kinds", "depths", "normalized", "dtype", "engine")
 """Arguments of `gram` that a description has under their names."""
@@ -54,7 +54,7 @@ def describe(
     dtype: str,
     engine: str,
 ) -> dict[str, Any]:
-    """Return the checked description of a call of `gram`, of JSON's types alone."""
+    """Return the checked description of a call of `gram`, only of JSON's types."""
     check_choice(head, "head", HEADS)
     X, Z = check_batches(X, Z, head)
     call = KernelCall(network, X, Z, head, kinds, depths, engine, dtype, threads=None)
@@ -102,7 +102,7 @@ def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) 
     """Return a description that was read, or raise a ValueError that names the wrong part.
 
     The hash is compared first. Fields that the network lacks are added with their defaults. `more`
-    has the checks of parts besides those of `describe`, as `_CHECKS`.
+    has the checks of other parts than `describe` gives, as in `_CHECKS`.
     """
     if HASH in found and found[HASH] != (here := sealed(found)[HASH]):
         raise ValueError(f"its description was edited: {HASH} is {found[HASH]!r}, expected {here}")
@@ -117,7 +117,7 @@ def check_description(found: dict[str, Any], **more: Callable[[Any, str], Any]) 
     X, Z = parts["X"]["shape"], (parts["Z"] or parts["X"])["shape"]
     fixed = [shape[1:2] if isinstance(shape[-1], list) else shape[1:] for shape in (X, Z)]
     if fixed[0] != fixed[1]:
-        raise ValueError(f"Z has shape {Z}, expected cases as those of X, {X}")
+        raise ValueError(f"Z has shape {Z}, expected cases like those of X, {X}")
     return found | {"network": _as_read(asdict(network_of(found)))}
 
 

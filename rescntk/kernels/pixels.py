@@ -78,9 +78,8 @@ def pixel_shares(
     The shares of a pair of signals add up to K(x, z), up to rounding errors. A share is the mean
     over the time points j of z of the kernel at the pixel pair (i, j), divided by d; for the head
     "trace" it is the kernel at (i, i), divided by d. A function that is linear in K(x, ·), such as
-    the decision of a kernel method, has shares alike (docs/guide/signals.md).
-
-    All pairs are computed, also of `X` with itself: shares are of the first signal.
+    the decision of a kernel method, has such shares too (docs/guide/signals.md). Shares belong to
+    the first signal: all pairs are computed, even of `X` with itself.
 
     Parameters
     ----------

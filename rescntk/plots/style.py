@@ -48,7 +48,7 @@ AXES = "matplotlib Axes, or None for a new figure"
 
 
 def check_drawn(value: Any, name: str, expected: str, *attributes: str) -> Any:
-    """Return an argument that has the attributes of what is expected."""
+    """Return an argument that has the expected `attributes`."""
     if not all(hasattr(value, attribute) for attribute in attributes):
         raise ValueError(f"{name} is {value!r}, expected {expected}")
     return value

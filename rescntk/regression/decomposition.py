@@ -69,7 +69,7 @@ class Decomposition:
         r"""Return the leave-one-out errors y_i − f₋ᵢ(x_i), of the shape of the coefficients.
 
         They are :math:`\beta_i / B_{ii}` with :math:`\beta = B y` (Cawley and Talbot 2004).
-        Arguments and errors are as for `coefficients`; an intercept takes two points.
+        Arguments and errors are as for `coefficients`; an intercept needs two points.
         """
         return self._fit(y, ridge, check_flag(intercept, "intercept"), True)[2]
 
@@ -125,15 +125,15 @@ class Decomposition:
         r"""Return :math:`2/(\lambda_{\min} + \lambda_{\max})`, a rate that is small enough.
 
         Theorem 5 of Tirer et al. 2022, for the neural tangent kernel of the training points: at
-        large width a rate of at most this trains to zero error. That is sufficient. With a constant
-        kernel gradient descent converges for all rates below :math:`2/\lambda_{\max}`, and for no
-        others. A numerically singular K is refused.
+        large width any rate up to this bound trains to zero error; the bound is sufficient. With a
+        constant kernel, gradient descent converges for exactly the rates below
+        :math:`2/\lambda_{\max}`. A numerically singular K is refused.
         """
         check_resolved(self.eigenvalues, self.eps)
         return float(2.0 / (self.eigenvalues[0] + self.eigenvalues[-1]))
 
     def _unweighted(self) -> Decomposition:
-        """Return the decomposition without weights, which cost digits where they differ a lot."""
+        """Return the decomposition without weights, which lose digits where they differ a lot."""
         if self.matrix is None:
             return self
         eigenvalues, eigenvectors = scipy.linalg.eigh(self.matrix, driver="evd")
@@ -142,7 +142,7 @@ class Decomposition:
     def _fit(
         self, y: np.ndarray, ridge: Any, intercept: bool = False, leave_one_out: bool = False
     ) -> list[np.ndarray]:
-        """Return coefficients, constants and, if wanted, leave-one-out errors (`ridge.fit`)."""
+        """Return coefficients, constants and, with `leave_one_out`, its errors (`ridge.fit`)."""
         y = check_targets(y, len(self.eigenvalues))
         ridges = check_nonnegative(ridge, "ridge", "(n_ridges,)")
         if self.matrix is not None and not ridges.all():

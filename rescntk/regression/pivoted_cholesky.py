@@ -33,12 +33,12 @@ and more pairs between rejected pivots. Chosen by reasoning: most rounds accept 
 
 _ROUNDING = 10
 """A diagonal entry of the residual counts as a rounding error up to this many eps of K's entry; a
-pure number. Raising it stops earlier; lowering it takes columns of rounding errors for landmarks.
+pure number. Raising it stops earlier; lowering it makes landmarks of columns of rounding errors.
 Chosen by reasoning: entries of K err by a few eps, and steps of the factorization by less."""
 
 
 _BLOCKS, _LEAST_BLOCK = 8, 1024
-"""Calls of the kernel for new columns, and the least signals of such a call. More calls copy fewer
+"""Calls of the kernel for new columns, and the least signals in a call. More calls copy fewer
 signals at a time; each costs milliseconds. Chosen by reasoning: a call takes seconds."""
 
 
@@ -130,7 +130,7 @@ def pivoted_factor(
     factor, landmarks, found = np.zeros((n, rank)), np.empty(rank, dtype=np.intp), 0
     while found < rank and diagonal.sum() > floor:
         # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
-        # Few rounds are wanted: each call of a normalized kernel computes diagonals, too.
+        # Few rounds are better: each call of a normalized kernel also computes diagonals.
         proposals = int(_PROPOSED_FOR_ONE * (rank - found))
         proposals = max(1, min(_MOST_PROPOSALS, math.isqrt(2 * n), proposals))
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())

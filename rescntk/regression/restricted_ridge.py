@@ -138,7 +138,7 @@ class FeatureRidge:
         if rest.min() <= self._k * _EPS:
             raise ValueError(
                 f"F has a row of leverage {leverages.max():.6g} up to rounding errors, expected "
-                f"below 1: no other row tells about one direction of the features (a larger "
+                f"below 1: no other row determines one direction of the features (a larger "
                 f"ridge, more rows or fewer columns)"
             )
         errors = (targets - means[self._k :] - multiply_each(F, rotated)) / rest[..., None]
@@ -279,7 +279,7 @@ class RestrictedRidge(NamedTuple):
     coefficients: np.ndarray
     """β, (k,) or (k, n_targets): ``kernel(Z, X[landmarks]) @ coefficients`` predicts"""
     weights: np.ndarray
-    """w = Lᵀβ, (k,) or (k, n_targets): ``features(Z) @ weights`` predicts, too"""
+    """w = Lᵀβ, (k,) or (k, n_targets): ``features(Z) @ weights`` also predicts"""
     intercepts: np.ndarray
     """b, () or (n_targets,); 0 without an intercept"""
     errors: np.ndarray | None

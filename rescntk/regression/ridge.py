@@ -26,7 +26,7 @@ from .checks import in_range, kernel_matrix, powers_of_targets
 
 _CLOSE = 10.0
 """LAPACK's estimate of 1/condition below _CLOSE·n·eps is checked by the eigenvalues; a pure number.
-Raising it costs time alone. Chosen with a margin: the estimate is seldom off by more than a factor
+Raising it only costs time. Chosen with a margin: the estimate is seldom off by more than a factor
 of 3 (LAPACK Users' Guide)."""
 
 
@@ -69,7 +69,8 @@ def solve(
     ----------
     K : array_like (n, n), or an object with ``shape`` and ``K @ v``
         Symmetric, positive semidefinite. An array without a preconditioner is factorized by
-        Cholesky. Conjugate gradients only multiply another, as a matrix of `rescntk.stored`.
+        Cholesky. Any other K, such as a matrix of `rescntk.stored`, is only multiplied by vectors,
+        in conjugate gradients.
     y : ndarray, (n,) or (n, n_targets)
         Values at the given points.
     ridge : float, default 0.0
@@ -77,7 +78,7 @@ def solve(
     intercept : bool, default False
         Whether to fit the constant b, without penalty.
     leave_one_out : bool, default False
-        Whether to return the errors y_i − f₋ᵢ(x_i): by Cholesky alone, for n³/3 operations more.
+        Whether to return the errors y_i − f₋ᵢ(x_i): only by Cholesky, for n³/3 more operations.
         `restricted_ridge` has them for many signals.
     preconditioner : LowRank or ndarray (n, rank), optional
         The result of `pivoted_cholesky`, or its factor F, for conjugate gradients.
@@ -113,7 +114,7 @@ def solve(
         if leave_one_out:
             raise ValueError(
                 "leave_one_out is True, expected False for conjugate gradients: give K as an "
-                "array without a preconditioner, or take restricted_ridge"
+                "array without a preconditioner, or use restricted_ridge"
             )
         limits: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         return conjugate_gradients(
@@ -247,13 +248,13 @@ def posterior(
 
     :math:`\mu = k^\top (K + \sigma^2 I)^{-1} y` and :math:`s^2 = K(z,z) - k^\top
     (K + \sigma^2 I)^{-1} k`. The Gaussian process kernel of a network has random weights as the
-    prior (Neal 1996; Lee et al. 2018); the neural tangent kernel is no such covariance.
+    prior (Neal 1996; Lee et al. 2018); the neural tangent kernel is not such a covariance.
 
     Parameters
     ----------
     K, cross, prior : ndarray, (n, n), (m, n) and (m,)
-        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``; others, with which a variance would
-        be negative, are refused.
+        ``kernel(X)``, ``kernel(Z, X)`` and ``kernel.diag(Z)``; matrices that give a negative
+        variance are refused.
     y : ndarray, (n,) or (n, n_targets)
         Observations at X.
     noise : float, default 0.0
@@ -280,7 +281,7 @@ def posterior(
         ratio = np.where(prior > 0, variance / prior, -np.inf)
     relative = np.where(variance < 0, ratio, 0.0)
     worst = int(np.argmin(relative))
-    if relative[worst] < -np.sqrt(eps):  # no rounding error is as large
+    if relative[worst] < -np.sqrt(eps):  # rounding errors are smaller
         raise ValueError(
             f"cross and prior do not belong to K: the posterior variance at point {worst} would "
             f"be {variance[worst]:.3g}, expected matrices of one kernel"
@@ -301,9 +302,8 @@ def conjugate_gradients(
 ) -> Solution:
     r"""Return the `Solution` A of :math:`(K + \lambda I) A = Y` by conjugate gradients.
 
-    Each iteration multiplies K once, for all targets. Each target stops at the tolerance. A matrix
-    K + λI that is not positive definite is refused, and λ = 0 with a preconditioner.
-    ``docs/theory/large_grams.md`` has the formulas, with an intercept, too (Gould et al. 2001).
+    Each iteration multiplies K once, for all targets. Each target stops at the tolerance.
+    ``docs/theory/large_grams.md`` has the formulas, also with an intercept (Gould et al. 2001).
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ def conjugate_gradients(
         step = energy[active] / curvature
         A[:, active] += step * directions
         residual = R[:, active] - step * Q
-        # The intercept takes up the mean.
+        # The intercept absorbs the mean.
         R[:, active] = residual - residual.mean(axis=0) if intercept else residual
         Z = precondition(R[:, active])
         before, energy[active] = energy[active], (R[:, active] * Z).sum(axis=0)
@@ -406,7 +406,7 @@ def _column_norms(Y: np.ndarray) -> np.ndarray:
 def _preconditioner(
     given: Any, n: int, ridge: float, intercept: bool
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function r → λ (F Fᵀ + λI)⁻¹ r; with an intercept, its part with a sum of 0."""
+    """Return the function r → λ (F Fᵀ + λI)⁻¹ r, with an intercept within vectors of sum 0."""
     if given is not None:
         F = getattr(given, "factor", given)
         F = check_shape(F, "preconditioner", f"({n}, rank)", lambda s: len(s) == 2 and s[0] == n)

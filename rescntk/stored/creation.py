@@ -1,4 +1,4 @@
-"""The folder of a stored Gram made, replaced and deleted: complete there at any time, or not."""
+"""Make, replace and delete the folder of a stored Gram: at any time it is complete or absent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def create(
 ) -> os.stat_result:
     """Make the folder of a computation, complete under another name, then renamed.
 
-    Its status is returned, by which a job knows the folder that it has made.
+    Its status is returned, by which a job recognizes the folder that it has made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     new, old = _hidden(path, "new"), _hidden(path, "old")
@@ -68,7 +68,7 @@ def remove(path: str | os.PathLike[str]) -> None:
     ----------
     path : path
         As for `open`, and damaged records do not matter. Folders without the description of a
-        stored Gram are left alone, and so are Grams with links in them.
+        stored Gram, and Grams with links in them, are refused.
 
     Examples
     --------
@@ -88,13 +88,13 @@ def _check_gram(path: Path) -> None:
     with suppress(*UNREADABLE):
         described = read_attributes(path)[DESCRIPTION].keys()
     if not {"format", "recursion", "network", "X"} <= set(described):
-        Folder(path)  # says what it is not
+        Folder(path)  # raises with the reason
     for _ in walk(path):
         pass
 
 
 def _set_aside(path: Path, old: Path) -> None:
-    """Give a Gram another name: a folder of which a part is deleted is no Gram."""
+    """Give a Gram another name: a partly deleted folder must not look like a Gram."""
     is_locked = os.path.lexists(path / "record" / "lock")  # else no job holds it
     with locked(path) if is_locked else nullcontext():
         if os.name != "nt":  # Windows renames no folder with an open file
@@ -104,18 +104,18 @@ def _set_aside(path: Path, old: Path) -> None:
 
 
 def warn_of_remains(path: Path) -> None:
-    """Warn of what interrupted calls have left beside a Gram."""
+    """Warn of folders that interrupted calls have left beside a Gram."""
     name = re.compile(re.escape(f".{path.name}.") + r"((new|old)\.)?[0-9a-f]{32}")
     found = [place for place in path.parent.glob(".*") if name.fullmatch(place.name)]
     if found:
         warnings.warn(
             f"{', '.join(map(str, found))}: left by a call that was interrupted, or made by one "
-            f"that is at work; .old. is a Gram that was being replaced or removed. Delete what "
-            f"you do not need",
+            f"that is still running; .old. is a Gram that was being replaced or removed. Delete "
+            f"what you do not need",
             stacklevel=3,
         )
 
 
 def _hidden(path: Path, state: str) -> Path:
-    """Return a new name beside a folder: what is under it is no Gram yet, or no more."""
+    """Return a new name beside a folder, for a Gram in the making or one being deleted."""
     return path.with_name(f".{path.name}.{state}.{uuid4().hex}")

@@ -38,7 +38,7 @@ _LARGEST_BLOCK = 1 << 16
 """Most rows of a block: one chunk has 17 GB in float32, for any number of signals."""
 
 _MOST_BLOCKS = 1 << 22
-"""Most blocks of a Gram. More make lists of blocks that fill the memory."""
+"""Most blocks of a Gram. Raising it makes lists of blocks that fill the memory."""
 
 _SCRAP = re.compile(r"\.[0-9a-f]{32}\.partial$")
 """The end of the names under which Zarr writes files before it renames them."""
@@ -113,7 +113,7 @@ class Folder:
             ) from error
 
     def _look(self) -> list[str]:
-        """Refuse links, and files where folders of chunks belong; return what Zarr left half done.
+        """Refuse links, and files in place of folders of chunks; return half-written files of Zarr.
 
         The chunks of an array with two axes are the files c/0/0, c/0/1, ….
         """
@@ -199,7 +199,9 @@ class Folder:
                 continue
             described = name in known and describe_signals(known[name])
             if described != self.description[name]:
-                raise ValueError(f"{self.path / name} is damaged: stored.gram mends it from {name}")
+                raise ValueError(
+                    f"{self.path / name} is damaged: stored.gram repairs it from {name}"
+                )
             store_signals(self.group, name, known[name], overwrite=True)
             synchronize_all(self.path, self.path / name, *(self.path / name).rglob("*"))
 

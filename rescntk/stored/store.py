@@ -32,7 +32,7 @@ from .files import locked
 from .folder import FORMAT, LABELS, Folder, check_block, check_memory
 
 _ALWAYS = 1024
-"""Rows of a block that any Gram may have, also of few signals: 4 MB on disk in float32."""
+"""Rows of a block that any Gram may have, even of few signals: 4 MB on disk in float32."""
 
 
 def gram(
@@ -63,7 +63,7 @@ def gram(
     path : path
         A folder, new or of the same computation: a Zarr group with an array for each kind.
     network, X, Z, head, kinds, depths, normalized
-        As for `rescntk.gram`; signals are NumPy's arrays, or lists of them for the head "gap".
+        As for `rescntk.gram`; signals are NumPy arrays, or lists of them for the head "gap".
     dtype : {"float32", "float64"}
         Precision of the computation and of the arrays.
     block : int, default 1024
@@ -160,7 +160,7 @@ def _check_begin(
 def _in_numpy(batch: Any) -> Any:
     """Return a checked batch, or None, or refuse the signals of a device."""
     if batch is not None and library(batch) is not np:
-        raise ValueError("X and Z are CuPy's arrays, expected NumPy's: cupy.asnumpy(X)")
+        raise ValueError("X and Z are CuPy arrays, expected NumPy arrays: cupy.asnumpy(X)")
     return batch
 
 
@@ -211,7 +211,7 @@ class StoredGram:
     path : Path
     description : dict
         The computation: network, head, dtype, versions, shapes and checksums of the signals; and
-        a hash of all that, which a Gram of an earlier version does not have.
+        a hash of these parts, which a Gram of an earlier version lacks.
     shape : tuple of int
         The shape of each array: (n, m) or (n_depths, n, m).
     """
@@ -258,7 +258,7 @@ class StoredGram:
         return dict(found)
 
     def label(self, labels: Mapping[str, Any]) -> None:
-        """Keep labels beside the Gram: numbers or texts for "X" and "Z", one a signal."""
+        """Store labels with the Gram: numbers or texts for "X" and "Z", one for each signal."""
         self._open(self.path)
         described = {name: self.description[name] or {"shape": [0]} for name in ("X", "Z")}
         labels = check_labels(labels, {name: each["shape"][0] for name, each in described.items()})
@@ -316,7 +316,10 @@ class StoredGram:
             if not lists:
                 check_array(new, "X_new", "X is stored as an array; a list of X begins a new Gram")
                 if new.shape[2:] != X.shape[2:]:
-                    raise ValueError(f"X_new has shape {new.shape}, expected cases as of {X.shape}")
+                    raise ValueError(
+                        f"X_new has shape {new.shape}, expected cases like those of X, {X.shape}: "
+                        "signals or images of another size begin a new Gram"
+                    )
             check_match(X, new, lists, names=("X", "X_new"))
             both = SignalList([*X, *new]) if lists else np.concatenate([X, new])
             Z = None if folder.is_symmetric else folder.signals("Z")
@@ -345,7 +348,7 @@ class StoredGram:
         """Do as `resume`; `known` signals "X" and "Z" repair those on disk. Each is read once."""
         damaged = None if self.missing else self._folder.damaged()
         if damaged == [] and all(map(self._folder.holds, known)):
-            return self  # where nothing can be written, too
+            return self  # even where nothing can be written
         advice = "finished blocks stay, and after an interruption the same call goes on"
         with locked(self.path):
             folder = self._writable()
@@ -383,7 +386,7 @@ class StoredGram:
 class StoredMatrix:
     """A kernel matrix on disk of one kind and depth, as an operator: ``K @ v``.
 
-    A product reads each block once, of a symmetric matrix the upper half alone.
+    A product reads each block once, of a symmetric matrix only the upper half.
 
     Attributes
     ----------

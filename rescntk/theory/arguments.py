@@ -24,7 +24,7 @@ Map = Callable[..., np.ndarray]
 
 MOST_LAYERS = 10**8
 """Layers of the deepest network whose layers Python passes one by one, in hours: 50 µs a layer and
-more (AMD EPYC). Raising it lets calls run for longer."""
+more. Raising it lets calls run for longer."""
 
 
 def check_layers(depth: int, says: str) -> None:

@@ -87,8 +87,11 @@ def bounds(A: np.ndarray) -> Bounds:
     n = len(A)
     if n < 2:
         raise ValueError(f"A has shape {A.shape}, expected at least 2 rows")
-    if np.abs(A.diagonal() - 1.0).max() > 1e-6:
-        raise ValueError("A does not have 1 on its diagonal, expected a normalized kernel matrix")
+    value = max(A.diagonal(), key=lambda entry: abs(entry - 1.0))
+    if abs(value - 1.0) > 1e-6:
+        raise ValueError(
+            f"A has {value:.6g} on its diagonal, expected 1: a normalized kernel matrix"
+        )
     complements = 1.0 - A  # entries near 1 still differ in their complements
     np.fill_diagonal(complements, 0.0)
     mean_complement = float(complements.sum()) / (n * (n - 1))  # 1 − b
@@ -209,7 +212,10 @@ def slowdown(alpha: float) -> float:
     """
     network = Network(1, alpha=alpha)
     if network.branch_gain == 0:
-        raise ValueError(f"alpha is {network.alpha!r}, expected a positive one: depth does nothing")
+        raise ValueError(
+            f"alpha is {network.alpha!r}, expected a positive number: without a residual branch "
+            "depth changes nothing"
+        )
     return network.growth / network.branch_gain
 
 

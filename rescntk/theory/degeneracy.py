@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels import gram
 from ..literature import huang_ffnet, huang_resnet
-from ..regression.checks import in_range, powers_of_targets
-from ..validation import check_constant, check_depths, check_real, check_shape, check_signals
+from ..validation import check_depths, check_real, check_signals
 from .arguments import check_whole
 from .complements import arc_cosines
 
@@ -165,45 +164,3 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
     sine = np.sqrt((1.0 - t) * (1.0 + t))
     slope = np.divide(t, math.pi * sine, out=np.zeros_like(t), where=sine > 0)
     return 0.25 * ((k1 + t * k0) * (k0 - 1.0) + (k1 - t) * (2.0 * k0 + slope))
-
-
-class Regression(NamedTuple):
-    """Ridge regression with the FFNet's limiting kernel."""
-
-    coefficients: np.ndarray
-    """β, of the shape of y."""
-    at_points: np.ndarray
-    """Predictions at the given points, of the shape of y; 3y/(4λ+3) if y sums to 0."""
-    elsewhere: np.ndarray
-    """The prediction at every other point, () or (n_targets,); 0 if y sums to 0."""
-
-
-@in_range
-def degenerate_regression(y: np.ndarray, ridge: float = 0.0) -> Regression:
-    """Return ridge regression with the limiting kernel of infinitely deep FFNets.
-
-    Huang et al. 2020, in closed form (docs/theory/degeneracy.md).
-
-    Parameters
-    ----------
-    y : ndarray, (n,) or (n, n_targets)
-        Values at any n different points.
-    ridge : float, default 0.0
-        λ.
-
-    Examples
-    --------
-    >>> from rescntk.theory import degeneracy
-    >>> degeneracy.degenerate_regression([1.0, -1.0], ridge=0.75).at_points
-    array([ 0.5, -0.5])
-    """
-    ridge = check_constant(ridge, "ridge")
-    values = check_shape(y, "y", "(n,) or (n, n_targets)", lambda shape: len(shape) in (1, 2))
-    powers = powers_of_targets(values)
-    values = np.ldexp(values, -powers)
-    total = values.sum(axis=0)
-    rest = len(values) + 4.0 * ridge + 3.0
-    coefficients = (values - total / rest) / (ridge + 0.75)
-    elsewhere = np.asarray(total / rest)  # a quarter of the sum of the coefficients
-    parts = coefficients, 0.75 * coefficients + elsewhere, elsewhere
-    return Regression(*(np.ldexp(part, powers) for part in parts))

@@ -88,7 +88,7 @@ def check(
     depths : iterable of int, default 8, 16, …, 16384
         At least 6, each at least 1.25 times the previous depth.
     kind, head, engine, progress
-        As for `Kernel`. With "auto", ReLU networks on the multi-sphere go through
+        As for `Kernel`. With "auto", ReLU networks without biases on the multi-sphere go through
         `multisphere.gram_complements`, all others through `gram`.
     prediction : Prediction, Kernel, float or ndarray, optional
         Instead of the family's own; the last three are a limit without a rate.
@@ -135,8 +135,8 @@ def check(
         if not told.undefined:
             limit = told.complements(X, head)[above]
     alike = {network.replace(depth=1, alpha=1.0) for network in networks}
-    relu = networks[0].is_relu and networks[0].input_filter_size == 1
-    if engine == "auto" and on_sphere and relu and len(alike) == 1 and _keeps_digits(X, head):
+    usual = networks[0].is_relu and networks[0].input_filter_size == 1 and not networks[0].bias
+    if engine == "auto" and on_sphere and usual and len(alike) == 1 and _keeps_digits(X, head):
         route = "complements on the multi-sphere"
         found = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
         roundings, absolute = _ROUNDINGS + np.sqrt(ladder), 0.0
@@ -216,10 +216,16 @@ def _check_ladder(depths: Iterable[int]) -> tuple[int, ...]:
     """Return depths that are enough, and far enough apart, for fits."""
     ladder = check_depths(depths)
     if len(ladder) < LEAST_DEPTHS:
-        raise ValueError(f"depths is {ladder!r}, expected at least {LEAST_DEPTHS}")
+        raise ValueError(
+            f"depths is {ladder!r}, expected at least {LEAST_DEPTHS} of them: an exponent needs "
+            "slopes, and its uncertainty how they change"
+        )
     for low, high in pairwise(ladder):
         if high < _LEAST_RATIO * low:
-            raise ValueError(f"depths has {low} and then {high}, expected ratios ≥ {_LEAST_RATIO}")
+            raise ValueError(
+                f"depths has {low} and then {high}, expected each at least {_LEAST_RATIO} times "
+                "the depth before it"
+            )
     check_layers(ladder[-1], "depths has")
     return ladder
 
@@ -232,11 +238,14 @@ def _network(family: Networks, depth: int) -> Network:
     if not callable(family):
         raise ValueError(f"family is {family!r}, expected a function from a depth to a Network")
     network = family(depth)
-    check_one_dilation(network, BASIC_FIELDS)
+    check_one_dilation(network, BASIC_FIELDS | {"bias"})
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:
-        raise ValueError(f"network is {network!r}: its kernels are 0 and have no limit")
+        raise ValueError(
+            f"network is {network!r}, whose kernels are 0 and have no limit: expected a positive "
+            "input_scale"
+        )
     return network
 
 
@@ -255,9 +264,13 @@ def _signals(
     for i, x in enumerate(X):
         same = i + 1 + np.flatnonzero((X[i + 1 :] == x).all(axis=(1, 2)))
         if len(same):
-            raise ValueError(f"X has the same signal as cases {i} and {same[0]}, expected others")
-    # Normalized ReLU kernels do not depend on the lengths of vectors, signals of one pixel.
-    on_sphere = multisphere.contains(X) or (network.is_relu and X.shape[2] == 1)
+            raise ValueError(
+                f"X has the same signal as cases {i} and {same[0]}, expected different ones: the "
+                "limits are about different signals"
+            )
+    # Without biases normalized ReLU kernels do not depend on the lengths of signals of one pixel.
+    lengthless = network.is_relu and not network.bias and X.shape[2] == 1
+    on_sphere = multisphere.contains(X) or lengthless
     if on_sphere:
         X = multisphere.project(X)  # the recursion takes all norms for exact, the limit does not
     elif prediction is not None and prediction.requires_multisphere:

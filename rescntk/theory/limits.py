@@ -78,10 +78,16 @@ def two_layer(network: Network, kind: str = "ntk") -> Kernel:
     """
     check_one_dilation(network, BASIC_FIELDS)
     if network.filter_size > 1 and network.dilation != 1:
-        raise ValueError(f"network has dilation {network.dilation}, expected 1, as input filters")
+        raise ValueError(
+            f"network has dilation {network.dilation}, expected 1: the limit sees the signals "
+            "through the dilated inner filter, and input filters are not dilated"
+        )
     windows = network.filter_size, network.input_filter_size
     if 1 not in windows:
-        raise ValueError(f"filter_size and input_filter_size are {windows}, expected one of them 1")
+        raise ValueError(
+            f"filter_size is {windows[0]} and input_filter_size is {windows[1]}, expected one of "
+            "them 1: the limit sees the signals through both, which is no filter of this library"
+        )
     seen = network.replace(depth=1, skip=False, input_filter_size=max(windows))
     return Kernel(seen, kind, normalized=True)
 
@@ -239,7 +245,7 @@ def _mean_errors(network: Network, X: np.ndarray, head: str) -> np.ndarray:
 
     GAP's F⁰(x, x) is the squared norm of a signal's mean, and a sum of d numbers errs by d·eps/2
     times the sum of their absolute values. Two sums count: the user's, which took the mean away
-    from every pixel, and the one here. A mean that is smaller cannot be told from 0.
+    from every pixel, and the sum in this function. A mean that is smaller cannot be told from 0.
     """
     if head != "gap":  # a mean of squares
         own = dot_product(network).replace(head=head).diag(X)
@@ -331,7 +337,7 @@ def _degenerate(network: Network, gamma: float, kind: str) -> Prediction | None:
 
     def constant(X: np.ndarray, head: str) -> float:
         # `rate` is for pixels. GAP's normalization is not linear, and has a slope of its own. Its
-        # errors are 2⁻⁴⁰ = 1e-12 and, beside 3/4, those of rounding: eps/2⁻²⁰ = 2e-10.
+        # errors are 2⁻⁴⁰ = 1e-12 and, beside 3/4, rounding errors: eps/2⁻²⁰ = 2e-10.
         low, high = (_where_different(network, X, head, complement + e) for e in margins)
         return rate * _over_pairs(high - low) / (margins[1] - margins[0])
 

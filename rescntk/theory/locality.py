@@ -17,7 +17,7 @@ from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
 from ..validation import KINDS, check_depths, check_flag, check_kernel, check_shape, check_signals
 from .arguments import Map, check_kind, check_length
 from .complements import check_nonzero
-from .paths import path_counts, path_pixels, stride_kernel
+from .paths import path_counts, path_pixels
 
 __all__ = [
     "Fields",
@@ -31,7 +31,6 @@ __all__ = [
     "path_pixels",
     "reach",
     "responses",
-    "stride_kernel",
     "width",
     "widths",
 ]

@@ -171,7 +171,7 @@ def normalized_gpk(
     alpha: float = 1.0,
     skip: bool = True,
     complement: bool = False,
-    dilation: int | Iterable[int] = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> np.ndarray:
     """Return the normalized equivariant ResCGPK, or CGPK, at each pixel, given dot products.
 
@@ -244,7 +244,10 @@ def gram_complements(
     for network in networks:
         common = ordered[-1].replace(depth=network.depth, alpha=1.0)  # and its dilations
         if network.replace(alpha=1.0) != common:
-            raise ValueError("networks differ in more than depth and alpha, expected them alike")
+            raise ValueError(
+                f"networks has {network!r} and {ordered[-1]!r}, expected networks that differ in "
+                "depth and alpha only"
+            )
     n = len(check_signals(X, "X"))
     pairs = n * (n + 1) // 2 if head == "gap" else n * (n - 1) // 2
     deepest = {network.alpha: network.depth for network in ordered}

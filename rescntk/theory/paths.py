@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import chain
+from typing import cast
 
 import numpy as np
 
 from ..engines.boxes import circular_sum
-from ..network import BASIC_FIELDS, RELU_FIELDS, Filter, Network, check_network
-from ..validation import check_shape
-from .arguments import check_dot_products, check_layers, check_length
-from .complements import activate, add_branch, check_nonzero
+from ..network import BASIC_FIELDS, Filter, Network, check_network
+from .arguments import check_layers, check_length
 
 _MOST_PATHS = 2**27
 """Most paths that are listed: 1 GiB of integers."""
@@ -20,7 +19,7 @@ _MOST_PATHS = 2**27
 _MOST_WORDS = 10**12
 """Most words of 64 bits that are added to count paths: they take half an hour to two hours.
 
-Raising it lets calls run for longer. Measured on an AMD EPYC: 1.3 to 8 ns a word.
+Raising it lets calls run for longer. Measured: 1.3 to 8 ns a word.
 """
 
 _WORDS_OF_CALL = 100
@@ -34,7 +33,7 @@ def path_counts(
     *,
     outer_filter_size: int | None = None,
     input_filter_size: int = 1,
-    dilation: int | Iterable[int] = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> np.ndarray:
     """Return the number of paths from each pixel to the output of a CNN, exact at any depth.
 
@@ -64,7 +63,7 @@ def path_counts(
     network = Network(
         depth,
         filter_size,
-        outer_filter_size=outer_filter_size,
+        outer_filter_size=cast("int", outer_filter_size),
         input_filter_size=input_filter_size,
         skip=False,
         dilation=dilation,
@@ -115,46 +114,6 @@ def path_pixels(network: Network) -> np.ndarray:
     return pixels
 
 
-def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) -> np.ndarray:
-    """Return the normalized equivariant "stride-q" GPK: every path has a dot product of its own.
-
-    Barzilai et al. 2022, appendix D: no two windows overlap, as if all convolutions had the
-    stride of their filter (docs/theory/locality.md has the recursion). One dot product for all
-    paths to a pixel, ``t[..., path_pixels(network) % n_timepoints]``, gives the ordinary kernel.
-
-    Parameters
-    ----------
-    network : Network
-        With ReLU, at most 2^27 paths, and a kernel that is not 0 for every signal.
-    t : array_like, (..., n_paths)
-        Dot products in [-1, 1], one for each path in the order of `path_pixels`.
-    complement : bool, default False
-        Take and return 1 − (·) instead: with full relative accuracy.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> K = rk.theory.locality.stride_kernel(rk.Network(depth=1), [1.0, 0.0, -1.0])
-    >>> round(float(K), 4)
-    0.2197
-    """
-    check_network(network, RELU_FIELDS, ": only kernels of ReLU depend on dot products alone")
-    n_paths, parts = _count_paths(network), network.parts
-    check_nonzero(network, "gpk")
-    values = check_shape(t, "t", f"(..., {n_paths}), one a path", lambda s: s[-1:] == (n_paths,))
-    delta = check_dot_products(values, complement)
-    delta = delta.reshape(*values.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
-    outer = network.outer_filter_size
-    for inner in (1,) + (network.filter_size,) * (network.depth - 1):
-        # The last axis is cut into windows: an entry a path becomes one a beginning of a path.
-        windows = delta.reshape(*delta.shape[:-1], -1, outer, inner)
-        (branch,) = activate(parts, 0.0, windows.mean(axis=-1))
-        carried = windows[..., outer // 2, inner // 2]
-        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), network.branch_share)
-    delta = delta[..., 0]
-    return delta if complement else 1.0 - delta
-
-
 def _convolutions(network: Network) -> list[Filter]:
     """Return the filters of all convolutions on the way from the output to the input."""
     _, *filters = network.filters()  # the first inner filter has one tap
@@ -166,5 +125,9 @@ def _count_paths(network: Network) -> int:
     sizes = [window.size for window in _convolutions(network)]
     digits = sum(map(math.log10, sizes))  # the number may have millions of digits
     if digits > math.log10(_MOST_PATHS):
-        raise ValueError(f"network has 10^{digits:.1f} paths, expected at most {_MOST_PATHS}")
+        raise ValueError(
+            f"network has 10^{digits:.1f} paths, which would take "
+            f"10^{digits + math.log10(8) - 9:.1f} GB to list: expected at most {_MOST_PATHS} "
+            "(they multiply with each convolution)"
+        )
     return math.prod(sizes)

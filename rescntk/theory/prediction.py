@@ -17,7 +17,7 @@ _ROUNDINGS = 20 * float(np.finfo(np.float64).eps)
 
 
 class AtSignals(NamedTuple):
-    """What signals and a head change in a `Prediction`."""
+    """The changes that signals and a head make to a `Prediction`."""
 
     exponent: float = 1.0
     """A factor of p."""
@@ -156,7 +156,7 @@ def unresolved(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """Return the cases whose kernel with itself is 0 up to rounding, of a kernel of one layer.
 
     GAP's mean over pixel pairs may cancel. Each pair errs by some roundings of √(K_jj K_j'j'), the
-    mean by as many of the mean of K_jj: the trace kernel.
+    mean by the same number of roundings of the mean of K_jj: the trace kernel.
     """
     lost = kernel.replace(normalized=True).diag(X) == 0
     if kernel.head == "gap":

@@ -59,7 +59,7 @@ def grid(n_samples: int = SAMPLES) -> np.ndarray:
 
 
 def _check_samples(n_samples: int, numbers: int) -> int:
-    """Return the number of samples, if memory holds so many `numbers` for each."""
+    """Return the number of samples, if memory holds `numbers` numbers for each."""
     n = check_depth(n_samples, "n_samples")
     what = f"n_samples is {n}: {numbers} numbers for each sample"
     check_free_memory(8 * numbers * n, what, "give fewer samples")
@@ -190,7 +190,10 @@ def fit_power_law(values: np.ndarray, first: int, last: int) -> float:
     # Some kernels have no odd or no even frequencies at all.
     kept = spectrum[k] > _RESOLVED * spectrum.max()
     if kept.sum() < 2:
-        raise ValueError(f"values has no spectrum above rounding from frequency {first} to {last}")
+        raise ValueError(
+            f"values has {kept.sum()} frequencies from first = {first} to last = {last} above "
+            "rounding errors, expected at least two"
+        )
     return -float(np.polyfit(np.log(k[kept]), np.log(spectrum[k][kept]), 1)[0])
 
 
@@ -244,7 +247,10 @@ def gaussian_rkhs_norm(values: ArrayLike, cutoff: ArrayLike = CUTOFF) -> float |
     limit = min((np.shape(values)[-1] - 1) // 2, _LAST)
     last = np.asarray(cutoff)
     if last.dtype.kind not in "iu" or last.size == 0 or last.min() < 0 or last.max() > limit:
-        raise ValueError(f"cutoff is {cutoff!r}, expected integers from 0 to {limit}")
+        raise ValueError(
+            f"cutoff is {cutoff!r}, expected integers from 0 to {limit} for values of "
+            f"{np.shape(values)[-1]} samples"
+        )
     norms = np.sqrt(np.cumsum(power[..., : limit + 1] / _gaussian_coefficients(limit), axis=-1))
     with np.errstate(over="ignore"):
         norms *= scale[..., None]

@@ -20,8 +20,8 @@ class FlatTables(NamedTuple):
     """Tables of some signals, each array flat, in the working precision.
 
     Axes are (case, segment, table, pixel) on the left side of `rows.compute`; open rows have the
-    margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets, where the
-    first d' − 1 pixels of a case follow once more behind its d' pixels, of images on both axes. For
+    margin's pixels too. Otherwise they are (table, case, pixel) for heads of all offsets: the first
+    d' − 1 pixels of a case follow once more after its d' pixels, in images on both axes. For
     other heads they are (table, pixel, case): rows of neighbouring cases are copied together.
     """
 
@@ -45,7 +45,7 @@ class FilterSum(NamedTuple):
     size: int  # taps of the filter on an axis
     n_taps: int  # all taps
     line_steps: int  # the first steps, which sum along the lines of images; 0 for signals
-    pieces: int  # sums of fewer taps than the filter has: those of all steps but the last
+    pieces: int  # sums of fewer taps than the filter has: of all steps but the last
 
     steps: np.ndarray
     """(pieces + 1, 5): a step adds two pieces to the sum so far. Of each, the number (0: single
@@ -62,12 +62,12 @@ class Constants(NamedTuple):
     `outer_step` are the pixels from one tap of a filter to the next."""
 
     p: np.ndarray
-    r: np.ndarray  # coefficients of the polynomials p(a) and r(a) (`layers.coefficients_in`)
+    r: np.ndarray  # coefficients of the polynomials p(a) and r(a) (`substitutes.coefficients_in`)
     inner: FilterSum
     outer: FilterSum
     window: FilterSum  # over which pixels' distances are summed; of size 1 if it is channels
     initial: float  # t + r: the tangent kernel starts as this multiple of F⁰
-    nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (scaling.py)
+    nearly_opposite: float  # above this w = 1 − ρ, 1 + ρ is computed by itself (layer.py)
     skip: bool  # whether there are skip connections: F and A are then carried without F⁰
     adds_mean: bool  # whether the mean of F⁰ is added to results, in the place of F⁰ to pixel pairs
     margin: int  # pixels of open rows beyond either end, the reach of all layers; else 0
@@ -133,37 +133,42 @@ class Results(NamedTuple):
     doubt: np.ndarray  # (left case, right case): weighted sums of E² over doubtful pixel pairs
 
     grids: np.ndarray  # (grid, 2, depth, left length, right case), of F and A (`exact_sum.grids`)
-    weights: np.ndarray  # weights of the E of a row's pixels (`Scaling.doubt_weights`), or more
+    weights: np.ndarray  # weights of the E of a row's pixels (`doubt.pixel_weights`), or more
     most_doubt: np.ndarray  # (left case, right case). Pairs with more are computed again.
+    left_bias: np.ndarray
+    right_bias: np.ndarray  # β of the left and of the right cases (`SignalTables.bias`)
     row_grids: np.ndarray  # (2, depth, grid, rows and more): the grids of each row of a group
     row_sums: np.ndarray  # (grid, rows and more): scratch space
 
 
 class Places(NamedTuple):
-    """Where the quantities of a group of rows begin in `memory`.
+    """Places in `memory` where the quantities of a group of rows begin, in order.
 
-    The first four quantities and `room1` have root masses and u⁺ in the recursion of deficits
-    (`sums.Masses`).
+    Deficits read no tables. There the quantities before `tangent` have copies, from `left_layer`
+    on: their root masses and u⁺ (`deficit_rows.masses_of`).
     """
 
     distance: int
-    spare: int  # rings of D; or of u, before and after a layer
+    other_distance: int  # rings of D; or of u, before and after a layer
     branch_distance: int
     K: int
-    room1: int  # scratch space of a filter
+    distance_scratch: int  # of a filter's sums of D or u
     tangent: int
     features: int  # rings of A and F
     tangent_branch: int  # rings of the branch before its filter: D, K and K̇ ⊙ T_g + (o + r) K
     linear: int
     linear_box: int  # ring of F⁰, and its sums over the inner filter's windows
     doubt: int  # sums of E over the layers
-    room2: int  # scratch space of another filter
-    squares: int  # rings of the squared distances of the input's pixels, of `several` cases
+    tangent_scratch: int  # of a filter's sums of A
+    squares: int  # rings of the squared distances of the input's pixels, of `left_cases` cases
+    biases: int  # β_x β_z of each row, and (β_x − β_z)²/2; none in networks without biases
     left_units: int
     right_units: int  # û of each channel of the left and of the right case
-    tables: int  # the place behind: tables of pixels that a recursion reads
+    left_layer: int
+    left_input: int  # tables of the left case, for all rows: √(q/2), 1/√q and lost parts
+    right_layers: int  # the same three tables of the right cases, in layers 0 … L
     channels: int  # number of channels
-    several: int  # left cases whose pixels' distances are computed together, or 0
+    left_cases: int  # left cases whose pixels' distances are computed together, or 0
 
 
 class RowGroup(NamedTuple):

@@ -6,6 +6,8 @@ more accurate, and leaves alone NaN, infinity and the order of sums.
 numba keeps a compiled function on disk until the function's own file changes. It ignores changes
 in the functions that are called. Therefore only `rows.compute` is kept on disk, and the contents
 of all source files are part of its key (`source_stamp`).
+
+vectors.py adds a type with numba's low-level interface for extensions, which numba documents.
 """
 
 from __future__ import annotations
@@ -17,49 +19,63 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numba
 from numba import njit, types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.extending import overload
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 """Options of numba for all compiled functions."""
 
 
-class _Part(JITCodeLibrary):
-    """Code of a function that compiled functions alone call, as LLVM takes it from numba.
+_TRIED = ((0, 60), (0, 63))
+"""The first and the last version of numba with which `_shortcuts` were tried."""
 
-    numba would optimize each function together with all that it calls, and make machine code of
-    both; then once more in the callers. Here this is done once, for `rows.compute`: a quarter less
-    time for the first use (Intel Xeon).
+
+def _shortcuts() -> dict[str, Any]:
+    """Return options of numba with which the first use takes 4 s, not 12; none if untried.
+
+    All that is private to numba stands in this function. Without it the same code is compiled, and
+    the bits are the same (tests/engines/test_environments.py).
     """
+    version = tuple(int(part) for part in numba.__version__.split(".")[:2])
+    if not _TRIED[0] <= version <= _TRIED[1]:
+        return {}
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
 
-    codegen: Any = SimpleNamespace(set_env=lambda name, environment: None)
+    class Part(JITCodeLibrary):
+        """Code of a function that only compiled functions call, as LLVM takes it from numba.
 
-    def _optimize_final_module(self) -> None:
-        pass
+        numba would optimize each function together with all that it calls, and make machine code
+        of both; then once more in the callers. Here this is done once, for `rows.compute`.
+        """
 
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
+        codegen: Any = SimpleNamespace(set_env=lambda name, environment: None)
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+    # Passes for closures and array expressions, which the loops do not have: 6 % of the first use.
+    unused = {"InlineClosureLikes", "InlineInlinables", "InlineOverloads", "NopythonRewrites"}
+
+    class PartCompiler(Compiler):
+        def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+            super().__init__(typing, target, Part(target.codegen(), "part"), *rest)
+
+        def define_pipelines(self) -> Any:
+            (pipeline,) = super().define_pipelines()
+            pipeline.passes = [each for each in pipeline.passes if each[0].__name__ not in unused]
+            pipeline.finalize()
+            return [pipeline]
+
+    return {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
 
 
-_UNUSED = {"InlineClosureLikes", "InlineInlinables", "InlineOverloads", "NopythonRewrites"}
-"""numba's passes for closures and array expressions: 6 % of the first use, and of no use here."""
-
-
-class _PartCompiler(Compiler):
-    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
-        super().__init__(typing, target, _Part(target.codegen(), "part"), *rest)
-
-    def define_pipelines(self) -> Any:
-        (pipeline,) = super().define_pipelines()
-        pipeline.passes = [each for each in pipeline.passes if each[0].__name__ not in _UNUSED]
-        pipeline.finalize()
-        return [pipeline]
-
-
-_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
+_PART = _shortcuts()
 
 
 def _once(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -70,8 +86,10 @@ def _once(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def decorated(function: Any) -> Any:
         dispatcher = decorate(function)
-        find = dispatcher.get_call_template
-        dispatcher.get_call_template = lambda args, kws: find([*map(types.unliteral, args)], kws)
+        if _PART:
+            find = dispatcher.get_call_template
+            unliteral = types.unliteral
+            dispatcher.get_call_template = lambda args, kws: find([*map(unliteral, args)], kws)
         return dispatcher
 
     return decorated
@@ -90,7 +108,7 @@ standing_in = partial(overload, jit_options=OPTIONS | _PART, strict=False)
 inlined_by_llvm = _once(njit(forceinline=True, **_PART, **OPTIONS))
 """Decorator of the functions of a layer, whose arguments a call would pass through memory.
 
-With calls, GAP and trace take 5 to 12 % more time (d = 100, both precisions, AMD EPYC).
+With calls, GAP and trace take 5 to 12 % more time (d = 100, both precisions).
 """
 
 compiled_on_disk = njit(cache=True, **OPTIONS)

@@ -11,33 +11,43 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, Batch, SignalList, channels_and_length
+from ...arrays import Array, Batch, SignalList
 from ...validation import KINDS
-from .. import exact_sum
+from .. import exact_sum, reference
+from ..doubt import pixel_weights
 from ..geometry import on_ring
+from ..layer import NEARLY_OPPOSITE
 from ..protocol import Request, ScaledKernel, Tick, check_stop, pool_of, stop_flag
-from ..scaling import NEARLY_OPPOSITE
 from .arguments import Constants, Results
 from .heads import CODES, SHARES
-from .layers import coefficients_in
 from .plan import Plan, TaskCases
 from .rows import compute
+from .substitutes import coefficients_in
 from .sums import filter_sum
 from .tables import OrderedSignals, SignalBlock
 from .vectors import LINE_BYTES
 
 
-def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
+def prepared(request: Request, X: Batch) -> OrderedSignals:
+    """Return signals with their tables, which `gram` and `paired` take in the place of signals."""
+    signals = OrderedSignals(X)
+    signals.keep_tables(request)
+    return signals
+
+
+def gram(
+    request: Request, X: Batch | OrderedSignals, Z: Batch | OrderedSignals | None, tick: Tick
+) -> ScaledKernel:
     """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric)."""
-    rows = OrderedSignals(X)
-    columns = rows if Z is None else OrderedSignals(Z)
-    plan = _plan(request, X, rows, columns)
+    rows = _ordered(X)
+    columns = rows if Z is None else _ordered(Z)
+    plan = _plan(request, rows, columns)
     run = NumbaRun(plan, len(rows.order), len(columns.order))
     with pool_of(plan.workers) as pool:
         for left_cases in plan.blocks():
-            left = SignalBlock(plan, rows, left_cases).made()
+            left = rows.block(plan, left_cases).made()
             for right_cases in plan.right_blocks(left_cases):
-                right = SignalBlock(plan, columns, right_cases)
+                right = columns.block(plan, right_cases)
                 if plan.symmetric and right_cases == left_cases:
                     right = left
                 elif plan.is_shared(right_cases):
@@ -46,27 +56,28 @@ def gram(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKerne
                 for done in pool.map(fill, plan.tasks(left_cases, right_cases)):
                     tick(done)
             del left, right, fill  # with their tables, before the next block makes its own
-    return run.finish(rows.scale, columns.scale, plan.symmetric and plan.closed)
+    return run.finish(rows, columns, plan.symmetric and plan.closed)
 
 
-def paired(request: Request, X: Batch, Z: Batch | None, tick: Tick) -> ScaledKernel:
+def paired(
+    request: Request, X: Batch | OrderedSignals, Z: Batch | None, tick: Tick
+) -> ScaledKernel:
     """Return the kernel of each case of `X` with the same case of `Z` (None: with itself)."""
     if isinstance(X, SignalList) and Z is not None:
         X, Z = _longer_first(X, SignalList.of(Z))
-    rows = OrderedSignals(X)
+    rows = _ordered(X)
     columns = rows if Z is None else OrderedSignals(Z, rows.order)
-    plan = _plan(request, X, rows, columns, paired=True)
+    plan = _plan(request, rows, columns, paired=True)
     run = NumbaRun(plan, 1, len(rows.order))
     with pool_of(plan.workers) as pool:
         for cases in plan.blocks():
-            left = right = SignalBlock(plan, rows, cases)
+            left = right = rows.block(plan, cases)
             if Z is not None:
-                right = SignalBlock(plan, columns, cases)
+                right = columns.block(plan, cases)
             for done in pool.map(partial(run.fill_pairs, left, right), plan.paired_tasks(cases)):
                 tick(done)
-    scaled = run.finish(rows.scale, columns.scale, symmetric=False)
-    values = {kind: value[:, 0] for kind, value in scaled.values.items()}
-    return ScaledKernel(values, rows.scale, columns.scale, scaled.exponents)
+    run.values = run.values[:, :, 0]
+    return run.finish(rows, columns, symmetric=False)
 
 
 def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]:
@@ -75,11 +86,15 @@ def _longer_first(X: SignalList, Z: SignalList) -> tuple[SignalList, SignalList]
     return SignalList([longer for longer, _ in pairs]), SignalList([other for _, other in pairs])
 
 
+def _ordered(X: Batch | OrderedSignals) -> OrderedSignals:
+    return X if isinstance(X, OrderedSignals) else OrderedSignals(X)
+
+
 def _plan(
-    request: Request, X: Batch, rows: OrderedSignals, columns: OrderedSignals, paired: bool = False
+    request: Request, rows: OrderedSignals, columns: OrderedSignals, paired: bool = False
 ) -> Plan:
-    closed, lengths = not isinstance(X, SignalList), (rows.lengths, columns.lengths)
-    return Plan(request, channels_and_length(X)[0], closed, *lengths, paired)
+    closed = rows.closed and columns.closed and rows.lengths[0] == columns.lengths[0]
+    return Plan(request, rows.n_channels, closed, rows.lengths, columns.lengths, paired)
 
 
 class NumbaRun:
@@ -112,7 +127,7 @@ class NumbaRun:
         )
         # Windows are channels.
         self.constants_of_deficits = self.constants._replace(window=filter_sum(1))
-        self._weights = self.scaling.doubt_weights()
+        self._weights = pixel_weights(self.scaling)
         self._no_values = np.zeros((0,) * 6, plan.dtype)
         shape = (len(self.kinds), plan.n_depths, n, m)
         d = int(plan.rows[0])
@@ -184,8 +199,9 @@ class NumbaRun:
         longest = segments[0].stop + 2 * self.plan.margin
         group_rows = self.plan.group_rows(int(offsets.sum()), longest)
         group = self.plan.row_group(longest, group_rows)
-        number = left.left_cases(segments[0])["length"]
-        lengths = left.lengths[np.unique(number, return_index=True)[1]]
+        lefts = [left.left_cases(part) for part in segments]
+        number = lefts[0]["length"]
+        lengths, _ = _different(left.lengths, self.plan.closed)
         values, first = self._no_values, (0, 0)
         if self.direct:
             values, first = self.values, (left.cases.start, right.cases.start)
@@ -194,10 +210,12 @@ class NumbaRun:
         cancelled = np.minimum(left.cancelled[:, None], right.cancelled)
         most = self.scaling.allowed_doubt(pairs, cancelled)
         results = self._results(n, lengths, right.lengths, group_rows, most, values, *first)
-        for part in segments:
+        if self.request.network.bias:
+            results = results._replace(left_bias=left.bias, right_bias=right.bias)
+        for part, cases in zip(segments, lefts, strict=True):
             rights = right.rows(np.arange(m), offsets, group_rows, part.start)
             _compute(
-                left.packed("left"), right.packed("right"), left.left_cases(part), rights, None,
+                left.packed("left"), right.packed("right"), cases, rights, None,
                 shift, only_diagonal, group, self.constants, self._of_segment(results, part),
             )  # fmt: skip
         if self.direct:
@@ -207,14 +225,16 @@ class NumbaRun:
             kernels = self._kernels(results, pairs, *means)
         needed = np.eye(n, dtype=bool) if only_diagonal else np.tri(m, n, shift, dtype=bool).T
         parallel = results.doubt > self.scaling.most_parallel(pairs)
-        for masses, doubtful in (
-            ("masses", (results.doubt > most) & ~parallel),
-            ("split masses", parallel),
-        ):
-            rows, columns = np.nonzero(doubtful & needed)
+        doubtful = results.doubt > most
+        repeats = ("masses", doubtful & ~parallel), ("split masses", parallel)
+        for masses, some_pairs in repeats if (doubtful | parallel).any() else ():
+            rows, columns = np.nonzero(some_pairs & needed)
             for some in self.plan.repeats(left.lengths[rows], right.lengths[columns]):
                 here, there = rows[some], columns[some]
-                repeated = self.in_deficits(left, right, here, there, masses)
+                if self.request.network.bias:
+                    repeated = self._in_reference(left, right, here, there)
+                else:
+                    repeated = self.in_deficits(left, right, here, there, masses)
                 own: Any = map(slice, repeated.shape[3:])  # shares of shorter signals are fewer
                 kernels[:, :, here, there, *own] = repeated
         return kernels, needed
@@ -257,6 +277,19 @@ class NumbaRun:
         means = left.means_or_parts[:, None, rows], right.means[:, None, columns]
         return self._kernels(results, counts, *means)[:, :, 0]
 
+    def _in_reference(
+        self, left: SignalBlock, right: SignalBlock, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Return the kernels of pairs, as `in_deficits`, from the reference engine.
+
+        The compiled recursion of deficits has no biases.
+        """
+        found = reference.in_deficits(self.request, left.some(rows), right.some(columns))
+        values = np.array([np.asarray(found[kind]) for kind in self.kinds])
+        if self.direct and self.shares:
+            return (self.plan.longest * values)[..., None]
+        return values
+
     def _results(
         self, n: int, left: np.ndarray, right: np.ndarray, rows: int, most_doubt: np.ndarray,
         values: np.ndarray, *at: int,
@@ -267,7 +300,7 @@ class NumbaRun:
         places of the first left and the first right case in `values`.
         """
         m, depths = len(right), self.plan.n_depths
-        lengths, places = np.unique(right, return_inverse=True)
+        lengths, places = _different(right, self.plan.closed)
 
         def bound(lengths: np.ndarray) -> np.ndarray:  # (2, depth, length)
             return np.stack([self.plan.scaling(d).common_bounds for d in lengths.tolist()], axis=-1)
@@ -295,6 +328,8 @@ class NumbaRun:
             grids=np.take(grids, places, axis=-1),
             weights=self._weights,
             most_doubt=most_doubt,
+            left_bias=self._weights[:0],
+            right_bias=self._weights[:0],
             row_grids=np.zeros((2, depths, len(grids), padded)),
             row_sums=np.zeros((len(grids), padded)),
         )
@@ -328,7 +363,7 @@ class NumbaRun:
         self.scaling.add_mean(dict(zip(self.kinds, kernels, strict=True)), linear)
         return kernels
 
-    def finish(self, left: Array, right: Array, symmetric: bool) -> ScaledKernel:
+    def finish(self, left: OrderedSignals, right: OrderedSignals, symmetric: bool) -> ScaledKernel:
         """Return the results with both triangles, and with constants corrected."""
         terms, values = 1, self.values
         if self.direct and self.shares:
@@ -337,7 +372,16 @@ class NumbaRun:
             self.scaling.finish(value, symmetric, terms)
         by_kind = dict(zip(self.kinds, values, strict=True))
         ordered = {kind: by_kind[kind] for kind in self.request.kinds}
-        return self.scaling.scaled(ordered, left, right)
+        lengths = left.lengths[np.argsort(left.order)]
+        return self.scaling.scaled(ordered, left.scale, right.scale, lengths)
+
+
+def _different(lengths: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different lengths, the longest first, and the place of each length among them."""
+    if closed:
+        return lengths[:1], np.zeros(len(lengths), np.int64)
+    falling, places = np.unique(-lengths, return_inverse=True)
+    return -falling, places
 
 
 def _compute(*arguments: Any) -> None:

@@ -34,9 +34,9 @@ def sum_rows(
     """Add all pixels of some rows on each of `number` grids.
 
     The grids begin at the place `place` of `grids`, and sums at the beginning of `sums`. Both are
-    (grid, row), and `padded` is the number of rows. Rows are summed from `row` on, as many as the
-    float64 vector `like` has numbers. `one` is 1: products by it let units of products take half of
-    the additions, 0.15 instead of 0.24 ns a pixel pair (AMD EPYC, Zen 4).
+    (grid, row), and `padded` is the number of rows. Rows are summed from `row` on, one for each
+    number of the float64 vector `like`. `one` is 1: products by it let units of products take half
+    of the additions, 0.15 instead of 0.24 ns a pixel pair.
     """
     for first in range(0, number, 2):  # two grids at a time
         second = min(first + 1, number - 1)
@@ -115,12 +115,12 @@ def write_values(
     results: Results,
 ) -> None:  # fmt: skip
     """Write the kernel at each pixel of each row to `results.values`."""
-    left, several = results.first_left + case, results.values.shape[5] > 1
+    left, has_pixels = results.first_left + case, results.values.shape[5] > 1
     for row in range(rows.number):
         right = results.first_right + rows.each[row].case
         for j in range(group.d):
             other = 0
-            if several:
+            if has_pixels:
                 pixel = (j % group.width + rows.each[row].across) % group.width
                 line = (j // group.width + rows.each[row].offset) * group.width % group.d
                 other = line + pixel
@@ -159,7 +159,7 @@ def take_doubts(group: RowGroup, rows: RowPlaces, case: int, results: Results) -
 def add_linear(group: RowGroup, pixels: int, scale: float) -> int:
     """Add `scale` times F⁰ to a kernel at all pixels; return the place of the sum's pixels."""
     memory, linear = group.memory, group.places.linear + group.start
-    total = group.places.room1 + group.start
+    total = group.places.distance_scratch + group.start
     for at in range(0, group.size, memory.per_vector):
         kernel = load(memory, pixels + at)
         store(memory, total + at, scale * load(memory, linear + at) + kernel)

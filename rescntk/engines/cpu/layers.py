@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays
-from ...activations import _add_linear_part, _add_linear_slope, arc
-from .. import polynomials
-from ..layer import add, correlate, dual, tangent_branch, tangent_g, times_slope
-from ..masses import _rest, cross
-from . import vectors
+from ..layer import correlate, dual, tangent_branch, tangent_g, times_slope
 from .arguments import Constants, LeftPixels, RowGroup, Taps
-from .compilation import compiled, inlined_by_llvm, standing_in
+from .compilation import compiled, inlined_by_llvm
+from .substitutes import add_bias_distance, add_bias_tangent, has_biases
 from .sums import Masses, add_compensated, box
 from .vectors import (
     LINE_BYTES,
@@ -41,53 +37,6 @@ CHANNELS = 16
 More channels lose more digits; fewer cost more additions. Chosen by reasoning: 16 sums of
 positive terms lose at most 16 rounding units, and mostly two.
 """
-
-
-_polynomial = inlined_by_llvm(polynomials.polynomial)
-for _function in (dual, times_slope, correlate, tangent_g, tangent_branch, add, cross, _rest):
-    standing_in(_function)(lambda *args, _function=_function: _function)
-
-
-standing_in(arrays.sqrt)(lambda x: lambda x: vectors.sqrt(x))
-standing_in(arrays.smaller)(lambda a, b: lambda a, b: vectors.where_less(a, b, a, b))
-standing_in(arrays.where_less)(lambda a, b, x, y: lambda a, b, x, y: vectors.where_less(a, b, x, y))
-standing_in(arrays.rounded_product)(lambda a, b: lambda a, b: vectors.rounded_product(a, b))
-
-
-@standing_in(arrays.within)
-def _choose_within(x: Any, least: Any, most: Any) -> Any:
-    def within(x: Any, least: Any, most: Any) -> Any:
-        x = vectors.where_less(least, x, x, least)
-        return vectors.where_less(x, most, x, most)
-
-    return within
-
-
-@standing_in(_add_linear_part)
-def _choose_linear_part(parts: Any, w: Any, v: Any, layer: Any) -> Any:
-    return _add_linear_part if "linear_share" in layer.fields else lambda parts, w, v, layer: parts
-
-
-@standing_in(_add_linear_slope)
-def _choose_linear_slope(part: Any, whole: Any, layer: Any) -> Any:
-    return _add_linear_slope if "linear_share" in layer.fields else lambda part, whole, layer: part
-
-
-@standing_in(arc)
-def _choose_arc(a: Any, root: Any, coefficients: Any) -> Any:
-    """Return √a p(a) and √a a r(a), in the precision of `a` (polynomials.py)."""
-    p, r = (len(c) - 1 for c in coefficients_in(a.scalar.name))
-    return lambda a, root, coefficients: (
-        root * _polynomial(a, coefficients[0], p),
-        root * a * _polynomial(a, coefficients[1], r),
-    )
-
-
-def coefficients_in(dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the coefficients of the polynomials p(a) and r(a) in one precision."""
-    bits = dtype.removeprefix("float")
-    p, r = (np.array(getattr(polynomials, name + bits), dtype) for name in "PR")
-    return p, r
 
 
 @compiled
@@ -191,6 +140,7 @@ def write_squares(
         unit4, step4 = unit_of(lefts, case + 3, last_case, channels, pixel)
         for at in range(pixel * group.rows, (pixel + 1) * group.rows, vector):
             right, out = places.right_units + at, places.squares + group.start + at
+            lost = places.distance_scratch
             for first in range(0, channels, CHANNELS):
                 sum1 = sum2 = sum3 = sum4 = 0.0 * load(memory, right)
                 for channel in range(first, min(first + CHANNELS, channels)):
@@ -199,10 +149,14 @@ def write_squares(
                     sum2 = add_square(sum2, units[unit2 + channel * step2], other)
                     sum3 = add_square(sum3, units[unit3 + channel * step3], other)
                     sum4 = add_square(sum4, units[unit4 + channel * step4], other)
-                add_block(memory, out, places.room1, sum1, first == 0)
-                add_block(memory, out + length, places.room1 + vector, sum2, first == 0)
-                add_block(memory, out + 2 * length, places.room1 + 2 * vector, sum3, first == 0)
-                add_block(memory, out + 3 * length, places.room1 + 3 * vector, sum4, first == 0)
+                add_block(memory, out, lost, sum1, first == 0)
+                add_block(memory, out + length, lost + vector, sum2, first == 0)
+                add_block(
+                    memory, out + 2 * length, places.distance_scratch + 2 * vector, sum3, first == 0
+                )
+                add_block(
+                    memory, out + 3 * length, places.distance_scratch + 3 * vector, sum4, first == 0
+                )
 
 
 @compiled
@@ -305,7 +259,7 @@ def first_layer(
     """Compute D (u and u⁺ with `masses`), A and F of the features that enter, and layer 1's branch.
 
     w of the input's pixels is half the squared distance of their unit vectors, which is at
-    `squares` for `several` cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
+    `squares` for several cases. v is 2 − w; where w exceeds NEARLY_OPPOSITE, v is computed from
     the unit vectors too. With a `Constants.window`, D is the sum of `squares` over the window, and
     w = (D − z)/g as in other layers. `right_input` and `right_root` are the places of √(q/2) of
     the right cases, of the input and of layer 1; 1/√q and the roots' lost parts follow. Returns
@@ -331,7 +285,7 @@ def first_layer(
                 )  # fmt: skip
                 doubtful |= some
             else:
-                if places.several > 1:
+                if places.left_cases > 1:
                     w = 0.5 * load(memory, squares.first + at)
                 else:
                     w = half_square(group, left, -1.0, pixel, at, split)
@@ -355,11 +309,20 @@ def first_layer(
                 store(memory, places.tangent + out, features)
             else:
                 store(memory, places.tangent + out, tangent)
-            root1, root2, h, _ = load_roots(group, left, left.root, right_root, pixel, at, masses)
+            root1, root2, h, inverse = load_roots(
+                group, left, left.root, right_root, pixel, at, masses
+            )
+            if has_biases(layer):
+                distance = add_bias_distance(load(memory, places.distance + out), group, at, layer)
+                w, v, some = correlate_distance(
+                    group, out, distance, h, root1, root2, inverse, layer
+                )  # fmt: skip
+                doubtful |= some
             half_g, rho = root1 * root2, layer.one - w
             K_value, k0 = write_branch(
                 group, out, K + out, features, h, half_g, w, v, constants, layer, masses
             )
+            tangent = add_bias_tangent(tangent, group, at, layer)
             tangent = tangent_g(tangent, half_g, rho, layer)
             tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
             store(memory, places.tangent_branch + out, tangent)
@@ -392,7 +355,7 @@ def hidden_layer(
                 group, left, left.root, right_root, pixel, at, masses
             )
             if masses is None:
-                distance = box(memory, distances, at)
+                distance = add_bias_distance(box(memory, distances, at), group, at, layer)
                 w, v, some = correlate_distance(
                     group, out, distance, h, root1, root2, inverse, layer
                 )  # fmt: skip
@@ -410,6 +373,7 @@ def hidden_layer(
                 if with_linear:
                     linear = load(memory, places.linear_box + out)
                     tangent = linear_scale * linear + tangent
+                tangent = add_bias_tangent(tangent, group, at, layer)
                 tangent = tangent_g(tangent, half_g, rho, layer)
                 tangent = tangent_branch(times_slope(k0, w, v, layer, tangent), K_value, layer)
                 store(memory, places.tangent_branch + out, tangent)

@@ -2,7 +2,7 @@
 
 - A *block* of left signals, whose tables are held at once, meets blocks of right signals.
 - A *task*, computed by one thread, has some left and some right signals of two blocks.
-- A *group* has as many rows of pixel pairs as the second-level cache holds.
+- A *group* of rows of pixel pairs fills the second-level cache.
 
 Signals come from the longest to the shortest. Rows of signals of one length, an array, are closed.
 Rows of signals of different lengths are open, and lie along the longer signals. Long rows are cut
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from ..geometry import longest_reach, receptive_reach
 from ..protocol import Request, blocks, cut
-from ..scaling import Scaling
+from ..scaling import Scaling, scaling_of
 from .arguments import Places, RowGroup
 from .layers import CHANNELS
 from .sums import filter_sum
@@ -32,21 +33,17 @@ _GROUP_BYTES = 25600
 """Bytes of one quantity in a group of rows; about nine quantities are in use at a time.
 
 With fewer bytes loops spend their time starting; with more they wait for the second-level cache.
-Measured with depth 5, d = 100 on an AMD EPYC (Zen 5; 48 KiB and 1 MiB of cache): GAP in float64 is
-flat within 3 % from 12.8 to 25.6 kB and loses 14 % at 38 kB; in float32 it is best at 25.6 kB.
+With depth 5, d = 100 and caches of 48 KiB and 1 MiB, GAP in float64 is flat within 3 % from 12.8
+to 25.6 kB and loses 14 % at 38 kB; in float32 it is best at 25.6 kB. The recursion of deficits,
+with some twenty quantities and few loops, takes twice the bytes: with as many it takes 6 to 9 %
+more time.
 """
 
 _LEAST_SHARE = 8
 """Groups fill whole vectors where this many times the repeated rows are at most all rows.
 
 A larger number repeats fewer rows, but copies the left tables to all rows more often. Copies cost
-a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5, AMD EPYC Zen 4).
-"""
-
-_DEFICIT_GROUP_BYTES = 51200
-"""Bytes of one quantity in a group of the recursion of deficits; about twenty are in use.
-
-With depth 5, d = 100, q = 3 on the same machine, half as many bytes take 6 to 9 % more time.
+a tenth of the time of Gaussian signals of 4 channels (d = 100, depth 5).
 """
 
 _SEGMENT = 150
@@ -54,7 +51,7 @@ _SEGMENT = 150
 
 More pixels repeat the margin less often, but fewer rows lie side by side. With depth 5 and q = 3 a
 pixel pair of d = 2000 takes 1.07 to 1.1 times the time of d = 100 with segments of 120 to 180
-pixels, and 1.2 with 270 and 400 (GAP, both precisions; Intel Xeon, 2 MiB of cache).
+pixels, and 1.2 with 270 and 400 (GAP, both precisions, 2 MiB of cache).
 """
 
 _SEGMENT_OF_MARGIN = 8
@@ -66,21 +63,21 @@ More need more memory a row; fewer repeat the layers of margins more often. Chos
 _GROUP_TABLE_BYTES = 16 * 2**20
 """Most bytes of a group's own tables of all layers; it makes groups of deep networks shorter.
 
-More bytes make longer groups, and take memory for each thread. On the same machine, at depth 1000
+More bytes make longer groups, and take memory for each thread. At depth 1000
 (GAP), 4 MiB cost 29 % more time and 64 MiB 14 % more; at depth 300 (trace), 4 MiB cost 12 % more.
 """
 
 TASK_PAIRS = 4_000_000
 """Pixel pairs in a task of few left cases; with many, `_TASK_GROUPS` makes the task larger.
 
-More pairs make starting a task cheaper; fewer let threads finish together, and show progress. On
-the same machine 1, 4 and 16 million are level within 3 %; 400 000 cost 5 to 38 % more.
+More pairs make starting a task cheaper; fewer let threads finish together, and show progress. Times
+are level within 3 % from 1 to 16 million; 400 000 cost 5 to 38 % more.
 """
 
 _TASK_GROUPS = 20
 """Groups of rows that a task needs, so that few rows are repeated to fill the last group.
 
-Fewer make shorter tasks. A pair of d = 100 (depth 5, GAP; AMD EPYC, Zen 4) takes 27 and 32 % more
+Fewer make shorter tasks. A pair of d = 100 (depth 5, GAP) takes 27 and 32 % more
 time with two and four groups. From 13 groups on, times are level within 3 %.
 """
 
@@ -108,23 +105,26 @@ both kernels. Fewer make tables of right cases more often. Chosen by reasoning.
 TABLE_BYTES = 64 * 2**20
 """Most bytes of the tables of all left signals of a block.
 
-More take more memory; fewer make tables of right signals more often. On the same machine, for 256
-signals, 4 and 64 MiB are level, 1 MiB costs up to 17 % more.
+More take more memory; fewer make tables of right signals more often. For 256 signals, 4 and
+64 MiB are level, 1 MiB costs up to 17 % more.
 """
 
 _ENTRIES_OF_ONE_THREAD = 200_000
 """Pixel pairs times layers, or channels, up to which the calling thread computes them all.
 
-They take 0.6 ms, and starting threads 0.3 ms (AMD EPYC, 2 cores). More leave threads idle, and let
+They take 0.6 ms, and starting threads 0.3 ms (2 cores). More leave threads idle, and let
 a call that is interrupted wait for the compiled loops.
 """
+
+_ENTRIES_OF_THE_CALLER = 2_000_000
+"""The same where one thread is asked for: 6 ms. More let a call that is interrupted wait longer."""
 
 _TASK_ENTRIES = 6_000_000
 """Pixel pairs times layers of a task, where this leaves each thread between one task and four.
 
 They take 20 ms. A task spends 0.7 ms in Python, where other threads wait; but fewer tasks let
-threads wait for the last one. On an AMD EPYC (Zen 4, 2 cores; d = 100, depth 5, GAP) 20 × 20
-signals take 35.6 ms, 41.3 with four tasks a thread, and 43.4 with 3 million here.
+threads wait for the last one. On 2 cores (d = 100, depth 5, GAP) 20 × 20 signals
+take 35.6 ms, 41.3 with four tasks a thread, and 43.4 with 3 million here.
 """
 
 _TASKS_OF_A_THREAD = 4
@@ -143,7 +143,7 @@ _PAIRED_RESULTS = 64**2
 More start fewer tasks, at 0.5 ms of Python each, which hold more sums. Chosen by reasoning.
 """
 
-_SEVERAL = 4
+_LEFT_CASES_TOGETHER = 4
 """Left cases of `layers.write_squares`: four vectors of four registers take 16 of 32."""
 
 _MANY_CHANNELS = 8
@@ -213,14 +213,15 @@ class Plan:
         self.inner = filter_sum(net.filter_size, n_axes)
         self.outer = filter_sum(net.outer_filter_size, n_axes)
         self.window_sum = filter_sum(self.window or 1, n_axes)
-        self._scalings = {self.longest: Scaling(request, n_channels, self.longest)}
+        self._scalings = {self.longest: scaling_of(request, n_channels, self.longest)}
         offsets = self.offsets(self.columns)
         pairs = (rows if paired else rows.sum()) * offsets
         self.pixel_pairs = int(pairs.sum())
-        several = request.threads or numba.config.NUMBA_NUM_THREADS
-        few = self.pixel_pairs * max(self.depth, n_channels) <= _ENTRIES_OF_ONE_THREAD
-        self.threads = 1 if few else several
-        self.workers = 0 if few else several  # threads besides the caller's
+        threads = request.threads or numba.config.NUMBA_NUM_THREADS
+        most = _ENTRIES_OF_ONE_THREAD if threads > 1 else _ENTRIES_OF_THE_CALLER
+        few = self.pixel_pairs * max(self.depth, n_channels) <= most
+        self.threads = 1 if few else threads
+        self.workers = 0 if few else threads  # threads besides the caller's
 
     def scaling(self, length: int) -> Scaling:
         """Return the constants of the layers for signals of a length."""
@@ -275,7 +276,7 @@ class Plan:
         """Pixel pairs times layers of a pair of the longest signals."""
         return self.longest * self.scaling(self.longest).offsets * self.depth
 
-    @property
+    @cached_property
     def right_cases(self) -> int:
         """Right cases, of the longest signals, that fill a task.
 
@@ -284,7 +285,7 @@ class Plan:
         filled = -(-self._rows_of_task(self.longest) // self.scaling(self.longest).offsets)
         return max(1, min(filled, TASK_RESULTS // (_FEWEST_LEFT_CASES * self.results_of_pair)))
 
-    @property
+    @cached_property
     def left_cases(self) -> int:
         """Left cases, of the longest signals, whose tables are held at once."""
         few_tables = TABLE_BYTES // self.scaling(self.longest).bytes_per_case(self.n_channels)
@@ -321,7 +322,7 @@ class Plan:
     def _cut(self, lefts: np.ndarray, lengths: np.ndarray, cases: slice) -> Iterator[slice]:
         """Yield the right cases of each task with left cases of the lengths `lefts`.
 
-        `lengths` are those of all right signals, of which `cases` are to be cut.
+        `lengths` are the lengths of all right signals; `cases` are the right signals to cut.
         """
         if self.closed:
             yield from self._cut_evenly(len(lefts), cases)
@@ -351,7 +352,7 @@ class Plan:
             least = threads * max(2 if self.symmetric else 1, enough)
         size = -(-m // max(least, threads * -(-m // (threads * most))))
         vector = VECTOR_BYTES // self.dtype.itemsize
-        if offsets == 1 and vector <= min(most, m // (2 * threads)):
+        if size < m and offsets == 1 and vector <= min(most, m // (2 * threads)):
             size = max(vector, size // vector * vector)  # rows are cases, and fill whole vectors
         return reversed(list(blocks(cases.start, cases.stop, size)))
 
@@ -400,7 +401,7 @@ class Plan:
     def group_rows_of_deficits(self, total: int, pixels: int) -> int:
         """Return the same for the recursion of deficits."""
         line = LINE_BYTES // self.dtype.itemsize
-        rows = _DEFICIT_GROUP_BYTES // (pixels * self.dtype.itemsize)
+        rows = 2 * _GROUP_BYTES // (pixels * self.dtype.itemsize)
         rows = max(1, rows // line) * line  # pixels begin on cache lines
         return min(rows, total)
 
@@ -425,21 +426,24 @@ class Plan:
         vector, line = VECTOR_BYTES // itemsize, LINE_BYTES // itemsize
         channels = self.n_channels * (1 if self.window and not in_deficits else self.taps)
         units = (2 if in_deficits else 1) * channels  # of split masses, vectors have two numbers
-        several = 0
+        left_cases = 0
         if not in_deficits:
             many = self.window > 0 or channels >= _MANY_CHANNELS
-            several = _SEVERAL if many and rows % vector == 0 else min(self.window, 1)
+            left_cases = (
+                _LEFT_CASES_TOGETHER if many and rows % vector == 0 else min(self.window, 1)
+            )
         # Loops pass whole vectors: pixels are rounded up, and two vectors follow the halos.
         size, start = -(-pixels * rows // vector) * vector, self.halo * rows
         length = size + -(-2 * start // vector) * vector + 2 * vector
-        room = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
-        numbers = [1, 1, 1, 1, room, 1, 1, 1, 1, 1, 1, room, several, units, units]
+        scratch = max(1, self.inner.pieces, self.outer.pieces, self.window_sum.pieces)
+        biases = 2 * (self.request.network.bias > 0.0)
+        numbers = [1, 1, 1, 1, scratch, 1, 1, 1, 1, 1, 1, scratch, left_cases, biases, units, units]
+        numbers += [3, 3]
         ends = np.cumsum([0, *numbers]) * length
-        places = Places._make([*ends.tolist(), channels, several])
-        tables = 3 * (self.depth + 1) + 6  # of the right cases in all layers, and of the left one
-        if in_deficits:
-            tables = 5 * sum(numbers[:5])  # two root masses of two numbers, and u⁺
-        total = places.tables + tables * length
+        places = Places._make([*ends.tolist(), channels, left_cases])
+        total = places.right_layers + 3 * (self.depth + 1) * length
+        if in_deficits:  # two root masses of two numbers, and u⁺
+            total = places.left_layer + 5 * (places.tangent - places.distance)
         memory = np.zeros(total + line, self.dtype)
         memory = memory[-memory.ctypes.data % LINE_BYTES // itemsize :][:total]
         shape = length, pixels, rows, self.halo, start, size, self.closed_rows, self.width

@@ -1,43 +1,29 @@
 """The compiled loop of the engine "numba": all layers of some rows, their state in the cache.
 
 The loop carries distances for each left case with a group of rows of right cases. Pairs that lose
-digits so are computed again from deficits (engines/deficits.py): each row then has its own pair,
-and the state has root masses besides (`sums.Masses`).
+digits so are computed again from deficits (deficit_rows.py).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from .arguments import Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces, Taps
+from .arguments import Constants, FlatTables, LeftPixels, Results, RowGroup, RowPlaces
 from .compilation import compiled, compiled_on_disk, source_stamp
-from .heads import find_grids, take_doubts, write_results
-from .layers import first_layer, hidden_layer, keeps_root_errors, write_own_squares, write_squares
-from .sums import (
-    Masses,
-    add_branch,
-    add_branch_deficit,
-    fill_halo,
-    gather_rows,
-    moving_sum,
-    repeat_over_rows,
-    resized,
-    shortened,
-    write_box,
+from .deficit_rows import compute_pairs
+from .groups import gather_tables, repeat_over_rows, resized, rows_of_group, shortened
+from .heads import find_grids, take_doubts
+from .layer_sums import add_kernels, box_linear, box_tangent
+from .layers import (
+    first_layer,
+    hidden_layer,
+    keeps_root_errors,
+    write_own_squares,
+    write_squares,
 )
-from .vectors import Numbers, addresses, reference
-
-
-class MassSide(NamedTuple):
-    """One side's tables in the recursion of deficits."""
-
-    tables: FlatTables
-    rows: RowPlaces
-    per_table: int  # numbers of a table
-    behind: int  # numbers from a deficit to its root mass in `memory` (`Masses`)
-    low: int  # as in `Masses`
+from .substitutes import has_biases
+from .sums import add_branch, moving_sum
+from .vectors import addresses, reference
 
 
 @compiled
@@ -52,7 +38,7 @@ def left_pixels(
 ) -> LeftPixels:
     """Return the left case's tables for a layer, copied to all rows where vectors need it."""
     memory, places, length, first = group.memory, group.places, group.length, skipped(group)
-    d, tables = lefts[case].pixels, places.tables
+    d = lefts[case].pixels
     unit = lefts[case].first * places.channels + first
     table = lefts[case].first * layers + first
     at = table + number * d
@@ -65,147 +51,64 @@ def left_pixels(
         for channel in range(places.channels):
             ring = places.left_units + channel * length
             repeat_over_rows(group, ring, left.units, unit + channel * d)
-    for place, first_pixel in ((tables + 3 * length, table), (tables, at)):
-        if place == tables or number == 1:
+    for place, first_pixel in ((places.left_input, table), (places.left_layer, at)):
+        if place == places.left_layer or number == 1:
             repeat_over_rows(group, place, left.half_root, first_pixel)
             repeat_over_rows(group, place + length, left.inverse, first_pixel)
             if keeps_root_errors(memory):
                 repeat_over_rows(group, place + 2 * length, left.lost, first_pixel)
     return LeftPixels(
-        memory, memory, memory, memory, places.left_units, length, tables + 3 * length, tables,
-        length, 0,
+        memory, memory, memory, memory, places.left_units, length, places.left_input,
+        places.left_layer, length, 0,
     )  # fmt: skip
-
-
-@compiled
-def gather_masses(
-    group: RowGroup, ring: int, values: Numbers, first: int, number: int, side: MassSide
-) -> None:  # fmt: skip
-    """Copy `number` root masses, from `first` on, to the masses of rings from `ring` on."""
-    numbers = 2 if side.low > 0 else 1  # of a root mass
-    for k in range(numbers * number):
-        out = ring + side.behind + k // numbers * group.length + k % numbers * side.low
-        table = (numbers * first + k) * side.per_table
-        gather_rows(group, out + group.start, values, table, side.rows)
-        fill_halo(group, out, group.halo)
 
 
 @compiled
 def pass_layers(
     whole: RowGroup, rows: RowPlaces, left: FlatTables, lefts: np.ndarray, case: int,
-    sides: tuple[MassSide, MassSide] | None, constants: Constants, results: Results,
+    constants: Constants, results: Results,
 ) -> None:  # fmt: skip
     """Take one left case with the rows of a group through all layers, and write the results.
 
-    Open rows become shorter with each filter. With `sides`, each row has its own left case, and
-    the state is deficits.
+    Open rows become shorter with each filter.
     """
     layers, inner, outer = constants.layers, constants.inner, constants.outer
     memory, places, length, depth = whole.memory, whole.places, whole.length, len(layers) - 1
-    ntk, with_features = constants.ntk, constants.gpk and not constants.summed
-    with_linear, boxed, doubtful = constants.skip and ntk, 0, False
-    state, other_state, squares = places.distance, places.spare, places.squares
-    if places.several > 1:
-        squares += case % places.several * length
+    boxed, doubtful, squares = 0, False, places.squares
+    if places.left_cases > 1:
+        squares += case % places.left_cases * length
     elif constants.window.size > 1:
         write_own_squares(whole, addresses(left_pixels(whole, left, lefts, case, depth + 1, 1)))
-    if sides is not None:
-        for side in sides:
-            gather_masses(whole, state, side.tables.features, 0, 1, side)
     group = addresses(shortened(whole, constants.window.size // 2))
     central = addresses(shortened(whole, constants.margin))
     for number in range(1, depth + 1):
         if constants.stop[0]:
             return
         layer = layers[number]
-        slot, step = layer.slot, layer.inner_step
+        step = layer.inner_step
         if number > 1:
             group = addresses(shortened(group, step * (inner.size // 2)))
-        if sides is None:
-            masses = outer_masses = None
-            pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
-            right_input = places.tables + 6 * length + skipped(group) * group.rows
-            right_root = right_input + 3 * number * length
-        else:
-            branch, pieces = places.branch_distance, inner.pieces
-            for side in sides:
-                tables, first = side.tables, (number - 2) * pieces
-                gather_masses(whole, branch, tables.half_root, number, 1, side)
-                inverse = places.K + side.behind + whole.start
-                gather_rows(whole, inverse, tables.inverse, number * side.per_table, side.rows)
-                if number > 1:
-                    gather_masses(whole, places.room1, tables.inner_pieces, first, pieces, side)
-            one, two = sides[0].behind, sides[1].behind
-            opposite, low = places.tables + 2 * places.tangent, sides[0].low
-            masses = Masses(one, two, opposite, low, layer.one + layer.one, layer.tiny)
-            outer_masses = Masses(one, two, opposite, low, layer.factor, layer.tiny)
-            right_input, right_root = state + group.start + two, branch + group.start + two
-            left_root = branch + group.start + one
-            pixels = addresses(LeftPixels(
-                memory, memory, memory, memory, places.left_units, length,
-                state + group.start + one, left_root, length, 0,
-            ))  # fmt: skip
+        pixels = addresses(left_pixels(group, left, lefts, case, depth + 1, number))
+        right_input = places.right_layers + skipped(group) * group.rows
+        right_root = right_input + 3 * number * length
         if number == 1:
-            taps = moving_sum(group, squares, constants.window, 1, places.room1, None)
-            doubtful |= first_layer(
-                group, pixels, right_input, right_root, taps, constants, masses
-            )  # fmt: skip
+            taps = moving_sum(group, squares, constants.window, 1, places.distance_scratch, None)
+            doubtful |= first_layer(group, pixels, right_input, right_root, taps, constants, None)
         else:
-            if with_linear and step != boxed:
-                taps = moving_sum(group, places.linear, inner, step, places.room2, None)
-                write_box(memory, taps, places.linear_box + group.start, group.size, None)
-                boxed = step
-            taps = moving_sum(group, state, inner, step, places.room1, masses)
-            if masses is not None:
-                merged = places.branch_distance + group.start
-                write_box(memory, taps, merged, group.size, masses)
-                taps = Taps(merged, merged, merged, True)
-            tangents = taps
-            if ntk:
-                tangents = moving_sum(group, places.tangent, inner, step, places.room2, None)
+            boxed = box_linear(group, constants, step, boxed)
+            taps = moving_sum(group, places.distance, inner, step, places.distance_scratch, None)
+            tangents = box_tangent(group, constants, step, taps)
             doubtful |= hidden_layer(
-                group, pixels, right_root, taps, tangents, constants, layer, masses
+                group, pixels, right_root, taps, tangents, constants, layer, None
             )  # fmt: skip
         group = addresses(shortened(group, layer.outer_step * (outer.size // 2)))
-        if with_features and (constants.skip or slot >= 0):
-            add_branch(group, places.features, places.K, outer, layer)
-        if sides is None:
-            if number < depth:
-                add_branch(group, state, places.branch_distance, outer, layer)
-        else:
-            for side in sides:
-                tables, first = side.tables, (number - 1) * outer.pieces
-                gather_masses(whole, places.room1, tables.outer_pieces, first, outer.pieces, side)
-                gather_masses(whole, other_state, tables.features, number, 1, side)
-            add_branch_deficit(group, state, other_state, outer, layer, outer_masses)
-            state, other_state = other_state, state
-        if ntk:
-            add_branch(group, places.tangent, places.tangent_branch, outer, layer)
-        if slot >= 0:
-            write_results(central, rows, case, slot, constants, results, layer)
+        if number < depth:
+            add_branch(group, places.distance, places.branch_distance, outer, layer)
+        add_kernels(group, central, rows, case, constants, results, layer)
     if doubtful:
         take_doubts(central, rows, case, results)
         for at in range(whole.size):
             memory[places.doubt + whole.start + at] = 0.0
-
-
-@compiled
-def rows_of_group(rows: RowPlaces, first: int, number: int) -> RowPlaces:
-    """Return `number` rows from the row `first` on."""
-    last = first + number
-    number = min(number, rows.number - first)
-    return RowPlaces(number, rows.each[first:last], rows.line, rows.stride)
-
-
-@compiled
-def gather_tables(
-    group: RowGroup, out: int, step: int, values: Numbers, number: int, rows: RowPlaces,
-    per_table: int,
-) -> None:  # fmt: skip
-    """Copy `number` tables to the rows of a group, to places `step` quantities apart."""
-    for table in range(number):
-        place = out + table * step * group.length
-        gather_rows(group, place, values, table * per_table, rows)
 
 
 @compiled
@@ -216,6 +119,18 @@ def all_doubtful(rows: RowPlaces, case: int, results: Results) -> bool:
         if not results.doubt[case, right] > results.most_doubt[case, right]:
             return False
     return True
+
+
+@compiled
+def write_biases(group: RowGroup, rows: RowPlaces, case: int, results: Results) -> None:
+    """Write β_x β_z and (β_x − β_z)²/2 of a left case with each row, to all of its pixels."""
+    memory, place, left = group.memory, group.places.biases, results.left_bias[case]
+    for row in range(group.rows):
+        right = results.right_bias[rows.each[row].case]
+        difference = left - right
+        for at in range(row, group.d * group.rows, group.rows):
+            memory[place + at] = left * right
+            memory[place + group.length + at] = 0.5 * difference * difference
 
 
 @compiled_on_disk
@@ -236,29 +151,20 @@ def compute(
     left case, and the pairs in the place of right cases.
     `stamp` is not to be given: it makes the key on disk change with any of the source files.
     """
-    layers, split = len(constants.layers), len(left.half_root) > len(left.inverse)
-    left_table, right_table = len(left.inverse) // layers, len(right.inverse) // layers
+    if pairs is not None:
+        compute_pairs(left, right, pairs, rights, addresses(whole), constants, results)
+        return
+    layers, group_rows = len(constants.layers), whole.rows
+    right_table = len(right.inverse) // layers
     left, right = addresses(left), addresses(right)
     whole, constants, results = addresses(whole), addresses(constants), reference(results)
-    places, length, group_rows = whole.places, whole.length, whole.rows
-    channels, several, right_tables = places.channels, places.several, places.tables + 6 * length
+    places, length = whole.places, whole.length
+    channels, right_tables, together = places.channels, places.right_layers, places.left_cases
     for first in range(0, rights.number, group_rows):
         if constants.stop[0]:
             return
         rows = addresses(rows_of_group(rights, first, group_rows))
-        units = 2 * channels if split else channels
-        gather_tables(whole, places.right_units, 1, right.units, units, rows, right_table)
-        if pairs is not None:
-            own = addresses(rows_of_group(pairs, first, group_rows))
-            gather_tables(whole, places.left_units, 1, left.units, units, own, left_table)
-            low = 3 * places.tangent if split else 0
-            sides = (
-                MassSide(left, own, left_table, places.tables, low),
-                MassSide(right, rows, right_table, places.tables + places.tangent, low),
-            )
-            find_grids(rows, 0, results)
-            pass_layers(whole, rows, left, lefts, 0, sides, constants, results)
-            continue
+        gather_tables(whole, places.right_units, 1, right.units, channels, rows, right_table)
         gather_tables(whole, right_tables, 3, right.half_root, layers, rows, right_table)
         gather_tables(whole, right_tables + length, 3, right.inverse, layers, rows, right_table)
         if keeps_root_errors(whole.memory):
@@ -267,14 +173,16 @@ def compute(
         last = min(len(lefts), rows.each[group_rows - 1].case + diagonal_shift + 1)
         least = rows.each[0].case if only_diagonal else 0
         left_length = -1
-        for case in range(least - least % max(1, several), last):
+        for case in range(least - least % max(1, together), last):
             if constants.stop[0]:
                 return
             group = addresses(resized(whole, lefts[case].pixels, whole.start))
             if lefts[case].length != left_length:
                 left_length = lefts[case].length
                 find_grids(rows, left_length, results)
-            if several > 1 and case % several == 0:
+            if together > 1 and case % together == 0:
                 write_squares(group, left.units, lefts, case, last - 1)
             if case >= least and not all_doubtful(rows, case, results):
-                pass_layers(group, rows, left, lefts, case, None, constants, results)
+                if has_biases(constants.layers[0]):
+                    write_biases(group, rows, case, results)
+                pass_layers(group, rows, left, lefts, case, constants, results)

@@ -1,24 +1,18 @@
-"""Moving sums of a group of rows, of numbers and of deficits, and copies of tables to its rows.
-
-A *row* is a ring of pixel pairs: a right case and an offset δ. Rows lie side by side, pixel after
-pixel: one flat array of d · rows numbers holds a quantity. A shift by one pixel is a shift by the
-number of rows. Every loop runs over the whole array in full vectors, for signals of any length.
-
-A ring repeats some of its pixels at both ends, the halo. Arrays are rounded up to whole vectors;
-numbers after the last pixel are never read as results.
-"""
+"""Moving sums of a group of rows (groups.py), of numbers and of deficits."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..layer import add
 from ..masses import Split, cross
-from .arguments import FilterSum, RowGroup, RowPlaces, Taps
+from .arguments import FilterSum, RowGroup, Taps
 from .compilation import compiled, inlined_by_llvm
-from .vectors import Numbers, Vector, load, load_line, repeat_like, rounded_product, store
+from .groups import fill_halo
+from .vectors import Numbers, Vector, load, rounded_product, store
 
 
 class Masses(NamedTuple):
@@ -36,123 +30,6 @@ class Masses(NamedTuple):
     tiny: float  # keeps the N of two masses 0 at 0
 
 
-# -- groups of rows
-
-
-@compiled
-def resized(group: RowGroup, d: int, start: int) -> RowGroup:
-    """Return the group with rows of `d` pixels, the first of which is at `start` in a ring."""
-    memory, rows, width = group.memory, group.rows, group.memory.per_vector
-    size = (d * rows + width - 1) // width * width
-    return RowGroup(
-        memory, group.places, group.length, d, rows, group.halo, start, size, group.closed,
-        group.width,
-    )  # fmt: skip
-
-
-@compiled
-def shortened(group: RowGroup, pixels: int) -> RowGroup:
-    """Return the group without `pixels` pixels at both ends, if rows are open.
-
-    A filter of this reach has all of its taps there.
-    """
-    if group.closed:
-        pixels = 0
-    return resized(group, group.d - 2 * pixels, group.start + pixels * group.rows)
-
-
-# -- copies
-
-
-@compiled
-def repeat_over_rows(group: RowGroup, out: int, values: Numbers, table: int) -> None:
-    """Copy the left table at `table`, (d,), to every row."""
-    for j in range(group.d):
-        for at in range(j * group.rows, (j + 1) * group.rows):
-            group.memory[out + at] = values[table + j]
-
-
-@compiled
-def gather_rows(
-    group: RowGroup, out: int, values: Numbers, table: int, rows: RowPlaces
-) -> None:  # fmt: skip
-    """Copy the right table at `table` to the rows of a group."""
-    memory, line, number, row = group.memory, group.memory.per_line, group.rows, 0
-    while row < number:
-        place, start = rows.each[row], first_place(rows, row)
-        end, step = row + 1, 1  # neighbours in the table, or equal rows, are copied together
-        if end < number:
-            step = first_place(rows, end) - start
-        while (
-            end < number
-            and 0 <= step <= 1
-            and rows.each[end].period == place.period
-            and first_place(rows, end) == start + (end - row) * step
-        ):
-            end += 1
-        whole = (end - row) // line * line
-        if rows.line > 1 and rows.stride == 1 and step == 1:
-            # Images have short runs. A last vector reaches into the table's next line, and into
-            # rows that are copied later.
-            whole = min(-(-(end - row) // line), (number - row) // line) * line
-        line_number, pixel = place.offset, 0
-        for j in range(group.d):
-            source = line_number * rows.line + place.across + pixel
-            source = table + place.begin + source * rows.stride
-            target = out + j * number + row
-            if step == 0:
-                value = values[source]
-                several = repeat_like(value, load_line(memory, out))
-                for at in range(0, whole, line):
-                    store(memory, target + at, several)
-                for at in range(whole, end - row):
-                    memory[target + at] = value
-            else:
-                for at in range(0, whole, line):
-                    store(memory, target + at, load_line(values, source + at))
-                for at in range(whole, end - row):
-                    memory[target + at] = values[source + at]
-            pixel += 1
-            if pixel == group.width:
-                line_number, pixel = line_number + 1, 0
-                if line_number == place.period:
-                    line_number = 0
-        row = end
-
-
-@compiled
-def first_place(rows: RowPlaces, row: int) -> int:
-    """Return the place of a row's first pixel, but for the stride: where rows lie side by side."""
-    place = rows.each[row]
-    return place.begin + place.offset * rows.line + place.across
-
-
-@compiled
-def fill_halo(group: RowGroup, ring: int, reach: int) -> None:
-    """Repeat the pixels of a ring in `reach` pixels of its halo at both ends, if rows are closed.
-
-    Open rows go on in their own pixels, and no halo of theirs counts.
-    """
-    if not group.closed:
-        return
-    memory = group.memory
-    inside, halo = group.d * group.rows, reach * group.rows
-    first, step = ring + group.start, memory.per_line
-    low, high = first - halo, first + inside
-    if halo % step == 0 and halo <= inside:
-        for at in range(0, halo, step):
-            store(memory, low + at, load_line(memory, low + inside + at))
-            store(memory, high + at, load_line(memory, first + at))
-    else:
-        for at in range(halo - 1, -1, -1):
-            memory[low + at] = memory[low + inside + at]
-        for at in range(halo):
-            memory[high + at] = memory[first + at]
-
-
-# -- sums
-
-
 @compiled
 def add_compensated(total: Vector, lost: Vector, term: Vector) -> tuple[Vector, Vector]:
     """Add `term` minus `lost` to `total`; return the sum and its rounding error (Kahan)."""
@@ -161,10 +38,16 @@ def add_compensated(total: Vector, lost: Vector, term: Vector) -> tuple[Vector, 
     return new, (new - total) - term
 
 
+_KEPT_SUMS = 64
+"""The number of `FilterSum` that are kept between calls, each a small table. Raising it serves more
+filter sizes in turn."""
+
+
+@lru_cache(maxsize=_KEPT_SUMS)
 def filter_sum(size: int, n_axes: int = 1) -> FilterSum:
     """Return how the taps of a filter of an odd `size` are added; on two axes for images.
 
-    The first pieces have 3, 9, 27, … taps, each three times the one before. The widest one begins
+    The first pieces have 3, 9, 27, … taps: each piece triples the taps. The widest piece begins
     the window, and pairs of pieces fill up the rest. The additions are the same at every pixel
     and for both signals: a kernel does not change with the pixel that counts as first.
 
@@ -382,7 +265,7 @@ def squared_cross(
 def add_branch(group: RowGroup, state: int, branch: int, outer: FilterSum, layer: Any) -> None:
     """state ← skip_scale · state + box(branch), of two rings."""
     memory, state = group.memory, state + group.start
-    taps = moving_sum(group, branch, outer, layer.outer_step, group.places.room1, None)
+    taps = moving_sum(group, branch, outer, layer.outer_step, group.places.distance_scratch, None)
     for at in range(0, group.size, memory.per_vector):
         branch_sum = box(memory, taps, at)
         store(memory, state + at, add(load(memory, state + at), branch_sum, layer.skip_scale))
@@ -394,7 +277,7 @@ def add_branch_deficit(
 ) -> None:
     """Set u and u⁺ `after` the layer: the identity path merges with the window of the branch."""
     memory, places, start, step = group.memory, group.places, group.start, layer.outer_step
-    parts = moving_sum(group, places.branch_distance, outer, step, places.room1, masses)
+    parts = moving_sum(group, places.branch_distance, outer, step, places.distance_scratch, masses)
     before, after = before + start, after + start
     if masses.low > 0:
         for at in range(0, group.size, memory.per_vector):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, partial
 from threading import RLock
+from typing import cast
 
 import numpy as np
 
-from ...arrays import Array, Batch, SignalList, in_order
+from ...arrays import Array, Batch, SignalList, channels_and_length, in_order
+from ...validation import check_free_memory
 from ..geometry import first_places, numbered, on_ring
 from ..masses import Mass, mass_layers, read_exactly
+from ..protocol import Request
 from ..scaling import Scaling
 from ..signal_tables import SignalTables, signal_tables
 from .arguments import LEFT_CASE, ROW_PLACE, FlatTables, RowPlaces
@@ -26,20 +29,57 @@ class OrderedSignals:
 
     `order` are their places in the batch, and `lengths` their lengths. The order of a right side
     may be given. `scale` are the numbers by which signals were divided, in the order of the batch.
+    `whole` is the block of all signals, where their tables are kept (`keep_tables`).
     """
 
     def __init__(self, batch: Batch, order: np.ndarray | None = None) -> None:
-        self._batch = batch
+        self.batch, self.whole = batch, cast("SignalBlock | None", None)
         self.scale: Array = np.empty(len(batch))
         self.order, self.lengths = in_order(batch)
         if order is not None and isinstance(batch, SignalList):
             self.order, self.lengths = order, batch.lengths[order]
 
+    def some(self, cases: np.ndarray) -> Batch:
+        """Return some of the signals, by their places in order."""
+        if isinstance(self.batch, SignalList):
+            return self.batch[self.order[cases]]
+        return self.batch[cases]
+
     def of_each_length(self, cases: slice) -> list[Array]:
         """Return some of the signals, the longest first: (cases, channels, d) for each length."""
-        if isinstance(self._batch, SignalList):
-            return [run.signals for run in self._batch[self.order[cases]].runs()]
-        return [self._batch[cases]]
+        if isinstance(self.batch, SignalList):
+            return [run.signals for run in self.batch[self.order[cases]].runs()]
+        return [self.batch[cases]]
+
+    def keep_tables(self, request: Request) -> None:
+        """Make the tables of all signals, which calls then share."""
+        plan = Plan(request, self.n_channels, self.closed, self.lengths, self.lengths)
+        lengths, counts = np.unique(self.lengths, return_counts=True)
+        each = [plan.scaling(d).bytes_per_case(self.n_channels) for d in lengths.tolist()]
+        needed = 3 * int(counts @ each)  # tables, and twice as many numbers for the loops
+        text = f"the tables of {len(self.order)} signals"
+        check_free_memory(needed, text, "prepare fewer signals at a time")
+        whole = SignalBlock(plan, self, slice(0, len(self.order)))
+        whole.packed("right", plan)
+        self.whole = whole
+
+    def block(self, plan: Plan, cases: slice) -> SignalBlock:
+        """Return a block of the signals, with the tables that are kept."""
+        return SignalBlock(plan, self, cases, whole=self.whole)
+
+    @property
+    def closed(self) -> bool:
+        """True if the signals are an array, of one length."""
+        return not isinstance(self.batch, SignalList)
+
+    @property
+    def n_channels(self) -> int:
+        return channels_and_length(self.batch)[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the signals and of the tables that are kept."""
+        return self.batch.nbytes + (0 if self.whole is None else self.whole.nbytes)
 
 
 class SignalBlock:
@@ -61,7 +101,7 @@ class SignalBlock:
         self.cases, self._plan, self._signals, self._lock = cases, plan, signals, RLock()
         self.lengths, self.places = signals.lengths[cases], signals.order[cases]
         self.offsets = plan.offsets(self.lengths)
-        self._tables, self._packed = tables, dict[str, FlatTables]()
+        self._tables, self._packed = tables, dict[Hashable, FlatTables]()
         self._around = whole
         first = self._whole.cases.start
         self.here = slice(cases.start - first, cases.stop - first)
@@ -77,6 +117,10 @@ class SignalBlock:
     def contains(self, cases: slice) -> bool:
         return self.cases.start <= cases.start and cases.stop <= self.cases.stop
 
+    def some(self, cases: np.ndarray) -> Batch:
+        """Return the signals of some of the cases."""
+        return self._signals.some(self.cases.start + cases)
+
     def part(self, cases: slice) -> SignalBlock:
         """Return some of the cases, by their places among all signals of the side.
 
@@ -85,16 +129,22 @@ class SignalBlock:
         """
         if cases == self.cases:
             return self
-        if not self._plan.closed:
-            return SignalBlock(self._plan, self._signals, cases, whole=self)
+        if not self._plan.closed or self._whole is not self:
+            return SignalBlock(self._plan, self._signals, cases, whole=self._whole)
         some = slice(cases.start - self.cases.start, cases.stop - self.cases.start)
         known = self._tables and [self._tables[0].selected(some, some)]
         return SignalBlock(self._plan, self._signals, cases, known)
 
     def made(self) -> SignalBlock:
         """Return the block after its tables are made, of which parts then take theirs."""
-        _ = self.tables
+        _ = self._whole.tables
         return self
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables made so far."""
+        groups = [*(self._tables or []), *self._packed.values()]
+        return sum(table.nbytes for group in groups for table in group if table is not None)
 
     @cached_property
     def _sorted(self) -> np.ndarray:
@@ -131,6 +181,13 @@ class SignalBlock:
         return np.concatenate([each.cancelled for each in self.tables])[self._place]
 
     @cached_property
+    def bias(self) -> np.ndarray:
+        """(cases,), `SignalTables.bias`."""
+        if self._whole is not self:
+            return self._whole.bias[self.here]
+        return np.concatenate([each.bias for each in self.tables])[self._place]
+
+    @cached_property
     def means(self) -> Array:
         """(channels, cases), the means of `SignalTables.means`."""
         if self._whole is not self:
@@ -162,14 +219,15 @@ class SignalBlock:
         of_case = lengths + margins * -(-lengths // plan.segment)
         first = first_places(of_case) + segment.start + margins * (segment.start // plan.segment)
         pixels = np.minimum(lengths, segment.stop) - segment.start + margins
-        length = np.cumsum(np.diff(self.lengths, prepend=self.lengths[0]) != 0)
+        length = np.zeros(len(self), np.int64)
+        np.cumsum(self.lengths[1:] != self.lengths[:-1], out=length[1:])
         long = np.count_nonzero(self.lengths > segment.start)
         return _records(LEFT_CASE, first[self.here][:long], pixels[self.here][:long], length[:long])
 
     def rows(
         self, cases: np.ndarray, counts: np.ndarray, group_rows: int, start: int, right: bool = True
     ) -> RowPlaces:
-        """Return rows of some cases, `counts` for each, in the right tables or those of masses.
+        """Return rows of some cases, `counts` for each, in the right tables or in tables of masses.
 
         Rows begin at the pixel `start`, and those on the left side have the offset 0.
         """
@@ -190,18 +248,19 @@ class SignalBlock:
         each = _records(ROW_PLACE, row_case, begins[places], first, offset % width, periods)
         return RowPlaces(number, each, line, stride)
 
-    def packed(self, layout: str) -> FlatTables:
+    def packed(self, layout: str, plan: Plan | None = None) -> FlatTables:
         """Return tables, which the first thread to ask makes: "left", "right" or masses.
 
         "masses" and "split masses" are for the recursion of deficits, and laid out like "right".
         """
-        whole = self._whole
+        whole, plan = self._whole, plan or self._plan
+        key = (layout, plan.margin, plan.segment) if layout == "left" else layout
         with whole._lock:
-            if layout not in whole._packed:
-                whole._packed[layout] = whole._pack(layout)
-            return whole._packed[layout]
+            if key not in whole._packed:
+                whole._packed[key] = whole._pack(layout, plan)
+            return whole._packed[key]
 
-    def _pack(self, layout: str) -> FlatTables:
+    def _pack(self, layout: str, plan: Plan) -> FlatTables:
         if layout.endswith("masses"):
             units, half_root, inverse, *masses = (
                 self._join(self._right_layout, parts)
@@ -210,9 +269,10 @@ class SignalBlock:
             return FlatTables(units, half_root, inverse, np.empty(0, self._plan.dtype), *masses)
         if layout == "right":
             return self._flat_tables(self._right_layout, self._unit_vectors())
-        flat = self._flat_tables(self._left_layout, self._unit_vectors())
-        behind = 2 * VECTOR_BYTES // LINE_BYTES  # vectors of several pixels go beyond the last one
-        return FlatTables(*[np.pad(table, (0, behind)) for table in flat if table is not None])
+        flat = self._flat_tables(partial(self._left_layout, plan), self._unit_vectors())
+        padding = np.zeros(2 * VECTOR_BYTES // LINE_BYTES, self._plan.dtype)
+        # Vectors of several pixels go beyond the last one.
+        return FlatTables(*[np.append(table, padding) for table in flat if table is not None])
 
     def _unit_vectors(self) -> list[Array]:
         """Return û; or pixels' vectors, whose half squared distances are summed over a window."""
@@ -227,8 +287,8 @@ class SignalBlock:
             found.append(np.asarray(vectors * factor))
         return found
 
-    def _left_layout(self, table: np.ndarray) -> np.ndarray:
-        plan, by_case, d = self._plan, table.transpose(2, 0, 1), table.shape[1]
+    def _left_layout(self, plan: Plan, table: np.ndarray) -> np.ndarray:
+        by_case, d = table.transpose(2, 0, 1), table.shape[1]
         if plan.closed_rows:
             return by_case.ravel()
         parts = [
@@ -255,7 +315,7 @@ class SignalBlock:
 
         for scaling, signals in self._each_length:
             pixels, d = read_exactly(scaling, signals), scaling.d
-            layers = list(mass_layers(scaling, pixels.mass))
+            layers = list(mass_layers(scaling, pixels))
             inner = [
                 piece
                 for number, before in enumerate(layers[1:-1], start=2)
@@ -296,7 +356,10 @@ class SignalBlock:
 
 def _records(kind: np.dtype, *fields: np.ndarray) -> np.ndarray:
     """Return the records of whole numbers that have these fields."""
-    return np.stack(fields, axis=1).astype(np.int64).view(kind)[:, 0]
+    found = np.empty(len(fields[0]), kind)
+    for name, values in zip(kind.names or (), fields, strict=True):
+        found[name] = values
+    return found
 
 
 def pieces(mass: Mass, size: int, step: int = 1, width: int = 1) -> list[Mass]:

@@ -10,7 +10,7 @@ unless the product is `rounded_product`.
 
 Loops read and write `Numbers`: the address of an array's numbers. Each array that is passed to a
 compiled function costs two atomic operations, an address costs none. With arrays, a tenth to a
-quarter of the time was lost (float64 and float32, groups of 3200 pixel pairs, AMD EPYC Zen 4).
+quarter of the time was lost (float64 and float32, groups of 3200 pixel pairs).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VECTOR_BYTES = 256 if llvmlite.binding.get_host_cpu_features().get("avx512f") el
 """Bytes of a vector of `load`.
 
 Longer vectors put more independent instructions side by side, but need more registers. 256 are
-four registers of AVX-512; 64 are two of AVX, chosen without measurement. On an AMD EPYC (Zen 5)
+four registers of AVX-512; 64 are two of AVX, chosen without measurement. With AVX-512
 a pixel pair and layer, both kernels, take 1.45 ns with vectors by LLVM, 1.29 with vectors of one
 register, 1.16 of two, 1.03 of four.
 """
@@ -315,7 +315,7 @@ def align_stack(typing: Any) -> Any:
     """Align the calling function's stack to cache lines.
 
     Vectors that find no register are kept on the stack. Without alignment each of them lies on
-    two cache lines, in three of four processes: layers took 20 % more time (AMD EPYC Zen 4).
+    two cache lines, in three of four processes: layers took 20 % more time.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -1,7 +1,7 @@
 // The doubt about a pair of signals: where the distance form may have lost digits.
 //
-// The error of κ0 at a pixel pair, in rounding units, is E = (D + |q1 − q2|/2)/√a in mean variances of
-// the layer, with a = min(w, 2 − w) (doubt.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
+// The error of κ0 at a pixel pair is E = (D + |q1 − q2|/2)/√a rounding units, with a = min(w, 2 − w)
+// and D, q1, q2 in mean variances of the layer (doubt.DOUBTFUL). E is rounded down to a multiple of DOUBTFUL,
 // so that it is 0 for pixel pairs without doubt, and sums have no order. The pair of signals is
 // computed again from deficits where the sum is too large (engine.py).
 //

@@ -27,11 +27,12 @@ import numpy as np
 
 from ...arrays import Array, array_module
 from ...validation import KINDS
-from ..doubt import DOUBTFUL
+from ..doubt import DOUBTFUL, pixel_weights
 from ..exact_sum import pairwise, total
+from ..layer import NEARLY_OPPOSITE
 from ..protocol import Request, ScaledKernel, Tick, blocks, silent
 from ..reference import in_deficits
-from ..scaling import NEARLY_OPPOSITE, Scaling
+from ..scaling import Scaling
 from ..signal_tables import signal_tables
 from . import compiler, selfcheck
 from .launch_plan import WHOLE_SHARE, LaunchPlan, PairTile, layers_seen
@@ -44,6 +45,11 @@ def takes(request: Request, d: int) -> bool:
         LaunchPlan(request, 1, d, compiler.device_limits())
         return True
     return False
+
+
+def prepared(request: Request, X: Array) -> Array:
+    """Return the signals themselves: this engine makes their tables tile by tile."""
+    return X
 
 
 def gram(request: Request, X: Array, Z: Array | None, tick: Tick) -> ScaledKernel:
@@ -100,7 +106,7 @@ class CudaRun:
         self.scaling = scaling = Scaling(request, channels, self.d)
         self.kinds = [kind for kind in KINDS if kind in request.kinds]  # in the kernels' order
         # Pixels have weights for the equivariant head alone.
-        self.doubt_weights = xp.asarray(scaling.doubt_weights()) if scaling.equivariant else None
+        self.doubt_weights = xp.asarray(pixel_weights(scaling)) if scaling.equivariant else None
         self.layers = xp.asarray(self._layers().view(np.uint8))  # CuPy has no arrays of records
 
     def _layers(self) -> np.ndarray:

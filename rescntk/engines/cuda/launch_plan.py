@@ -190,7 +190,7 @@ class LaunchPlan:
         numbers = d * d if head == "pixels" else self.grids
         self.pair_bytes = 8 * len(request.kinds) * self.n_slots * numbers
         self.deficit_bytes = DEFICIT_ARRAYS * itemsize * entries
-        # Bytes of a signal's tables, packed as a right signal; half as many as a left signal.
+        # Bytes of a signal's tables, packed as a right signal: half the bytes of a left signal.
         self.features = channels * net.input_filter_size
         per_pixel = 2 * (depth + 1) + self.features
         self.table_bytes = 2 * self.segments * self.pixels * itemsize * per_pixel
@@ -268,9 +268,9 @@ def _teams_per_pair(teams: int, offsets: int) -> int:
 def _long_block(segments: int, row_bytes: int, shared: int, registers: int) -> tuple[int, int]:
     """Return the pairs and threads of a block of `long_rows` that keep most threads busy.
 
-    A multiprocessor has as many blocks as its registers and shared memory allow. Several pairs
-    have a thread for each segment; the threads of one pair may have several segments. Of choices
-    that are level, the block is as large as those of `short_rows`.
+    Registers and shared memory limit the blocks of a multiprocessor. Several pairs
+    have a thread for each segment; the threads of one pair may have several segments. Where
+    choices are level, the block has the size of `short_rows`' blocks.
     """
     choices = [(1, threads) for threads in range(WARP, LONG_THREADS + 1, WARP)]
     for pairs in range(2, min(shared // row_bytes, LONG_THREADS // segments) + 1):

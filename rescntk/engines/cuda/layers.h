@@ -208,8 +208,8 @@ __device__ __forceinline__ void input_features(
     }
 }
 
-// F⁰ = g − g w and D = z + g w of the input's features, and the branch of layer 1, whose inner
-// filter has size 1.
+// The branch of layer 1, whose inner filter has size 1; and of the input's features F⁰ = g − g w
+// and D = z + g w.
 template <class Net, int P, class real>
 __device__ __forceinline__ void first_layer(
     const Job<real> &job, SegmentTables<real> &tables, State<P, real> &state,

@@ -8,9 +8,9 @@
 #include "activations.h"
 #include "windows.h"
 
-// What the compiler knows of a network: filters, kinds, whether only the sum of F over pixels is
-// wanted, whether exactly one of inner and readout weights is trained, and whether filters are
-// dilated.
+// The compiler knows a network's filters and kinds, and whether only the sum of F over pixels is
+// needed. It also knows whether exactly one of inner and readout weights is trained, and whether
+// filters are dilated.
 template <class Real, int PIXELS_OF_SEGMENT, int INNER, int OUTER, bool GPK_, bool NTK_,
     bool SUMMED_, bool INNER_DIFFERS_, bool DILATED_ = false>
 struct Network {

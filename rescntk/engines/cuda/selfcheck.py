@@ -1,9 +1,9 @@
 """The engine's check of itself: its kernels against the reference engine, on the device.
 
-The first use of a device in a process computes the kernels of CASES, of a few signals, and compares
-them with the reference engine's, which take NumPy half a second. CuPy compiles 14 kernels, a second
-each, and keeps them on disk. The check proves the device, the driver and the compiler on a few
-instances of the kernels, one for each way through their text.
+The first use of a device in a process computes the kernels of CASES, of a few signals. They are
+compared with the reference engine's, which take NumPy half a second. CuPy compiles 14 kernels, a
+second each, and keeps them on disk. The check proves the device, the driver and the compiler on a
+few instances of the kernels, one for each way through their text.
 
 An engine that fails is not used: `engines.available()` and the error of a call by name have the
 figures, and "auto" takes the reference engine.

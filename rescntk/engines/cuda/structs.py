@@ -1,4 +1,4 @@
-"""What kernels take: records of the layout of the structs of rows.h, and packed tables.
+"""The arguments of kernels: records of the layout of the structs of rows.h, and packed tables.
 
 CuPy passes a NumPy array of one record by value ("Custom user types" in CuPy's user guide). A test
 compares sizes and offsets with the C++ compiler's and NVRTC's.

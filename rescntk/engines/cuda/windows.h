@@ -1,7 +1,8 @@
 // Segments of a row, and sums over the windows of a circular filter.
 //
 // A row is a ring of d pixel pairs (j, j + δ). It is cut into T segments, one thread each at a
-// time: of P pixels, or of P − 1 in the last ones, the *short segments*, whose last register is idle.
+// time. Segments have P pixels; the last ones, the *short segments*, have P − 1, and their last
+// register is idle.
 
 #include "numbers.h"
 

@@ -250,4 +250,7 @@ def check_input_window(network: Network) -> None:
     """Raise ValueError unless the network reads single pixels, as in theorem 5.1."""
     size = network.input_filter_size
     if size != 1:
-        raise ValueError(f"network has input_filter_size {size}: theorem 5.1 is about 1")
+        raise ValueError(
+            f"network has input_filter_size {size}, expected 1: theorem 5.1 is about networks "
+            "that read single pixels"
+        )

@@ -201,8 +201,8 @@ class _Request:
             self.method = min(METHODS[:2], key=counts.__getitem__)
         if method == "cosine" and self.n_channels != 2:
             raise ValueError(
-                f"method is 'cosine' and n_channels {self.n_channels}: a cosine transform is for "
-                f"n_channels 2, where harmonics are those of a circle"
+                f"method is 'cosine' with n_channels {self.n_channels}, expected n_channels 2: a "
+                "cosine transform is for harmonics of a circle"
             )
         n = counts[self.method] if nodes is None else check_depth(nodes, "nodes")
         by_angles, least = self.method == "angles", self.highest + 1

@@ -20,7 +20,7 @@ from ...network import Filter, Network
 from ..complements import Arrays, Dual, activate, add_branch, input_state, relu_dual
 
 _BLOCK_ENTRIES = 100_000
-"""Points that go through an activation together. Network(3), 4 pixels, on one AMD EPYC core: 85,
+"""Points that go through an activation together. Network(3), 4 pixels, on one core: 85,
 53, 43, 40, 46, 49 ns a point for blocks of 3, 10, 30, 100, 300 and 1000 thousand points."""
 
 _THREADS = 4

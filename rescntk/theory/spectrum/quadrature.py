@@ -45,7 +45,7 @@ def zonal(t: np.ndarray, n_channels: int, max_frequency: int) -> np.ndarray:
 
 
 def check_frequencies(max_frequency: int, others: int, arrays: int = 1) -> None:
-    """Refuse frequencies, with `others` numbers each in so many arrays, that memory cannot hold."""
+    """Refuse frequencies that memory cannot hold, with `others` numbers each in each array."""
     check_free_memory(
         8 * arrays * (max_frequency + 1) * others,
         f"max_frequency is {max_frequency}: {others} numbers for each frequency",

@@ -24,7 +24,7 @@ from .grid import rotate, shifts, taps
 from .quadrature import check_frequencies
 
 _MOST_PRODUCTS = 2e9
-"""Most pairs of coefficients in a product of two series: 4 seconds of one AMD EPYC core."""
+"""Most pairs of coefficients in a product of two series: 4 seconds of one core."""
 
 _DEGREE = 256
 """Highest degree of the power series. Beyond it coefficients, times their power, are taken to lie
@@ -136,7 +136,7 @@ def kernel_series(
     parts, s, tau = network.parts, network.branch_share, network.parts.input
     F, T = first, parts.input * first
     u = F
-    # F ← (1 − s) F + s H_o κ1(H_i F), with the branch's share s of the variance, and
+    # With the branch's share s of the variance: F ← (1 − s) F + s H_o κ1(H_i F).
     # T ← (1 − s) T + s H_o (o κ1(H_i F) + κ0(H_i F) · (i H_i F + H_i T)).
     for layer in range(1, network.depth + 1):
         inner, outer = network.inner_filter(layer), network.outer_filter(layer)
@@ -331,8 +331,8 @@ def _lower_coefficient(
         branches = network.depth * network.branch_share
         total = parts.initial + (parts.inner + parts.outer) * branches
         of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
-    # With u = u_0 + Σ g_i(t_i) + …, coefficients of κ1(u) are at least those of
-    # D Π (g_i + r g_i²/2), D the derivative of κ1 at u_0 of order s.
+    # Let u = u_0 + Σ g_i(t_i) + …, and D the derivative of κ1 at u_0 of order s. No coefficient of
+    # κ1(u) is below the coefficient of D Π (g_i + r g_i²/2).
     u_0, powers = float(before[0, 0]), np.zeros((1, 2 * s + 1))
     powers[0, :2] = u_0, 1.0
     derivatives = compose(powers)[1][0] * [float(math.factorial(m)) for m in range(2 * s + 1)]

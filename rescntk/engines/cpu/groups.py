@@ -1,0 +1,142 @@
+"""Groups of rows: their shapes, and copies of tables to their rows.
+
+A *row* is a ring of pixel pairs: a right case and an offset δ. Rows lie side by side, pixel after
+pixel: one flat array of d · rows numbers holds a quantity. A shift by one pixel is a shift by the
+number of rows. Every loop runs over the whole array in full vectors, for signals of any length.
+
+A ring repeats some of its pixels at both ends, the halo. Arrays are rounded up to whole vectors;
+numbers after the last pixel are never read as results.
+"""
+
+from __future__ import annotations
+
+from .arguments import RowGroup, RowPlaces
+from .compilation import compiled
+from .vectors import Numbers, load_line, repeat_like, store
+
+
+@compiled
+def resized(group: RowGroup, d: int, start: int) -> RowGroup:
+    """Return the group with rows of `d` pixels, the first of which is at `start` in a ring."""
+    memory, rows, width = group.memory, group.rows, group.memory.per_vector
+    size = (d * rows + width - 1) // width * width
+    return RowGroup(
+        memory, group.places, group.length, d, rows, group.halo, start, size, group.closed,
+        group.width,
+    )  # fmt: skip
+
+
+@compiled
+def shortened(group: RowGroup, pixels: int) -> RowGroup:
+    """Return the group without `pixels` pixels at both ends, if rows are open.
+
+    A filter of this reach has all of its taps there.
+    """
+    if group.closed:
+        pixels = 0
+    return resized(group, group.d - 2 * pixels, group.start + pixels * group.rows)
+
+
+@compiled
+def repeat_over_rows(group: RowGroup, out: int, values: Numbers, table: int) -> None:
+    """Copy the left table at `table`, (d,), to every row."""
+    for j in range(group.d):
+        for at in range(j * group.rows, (j + 1) * group.rows):
+            group.memory[out + at] = values[table + j]
+
+
+@compiled
+def rows_of_group(rows: RowPlaces, first: int, number: int) -> RowPlaces:
+    """Return `number` rows from the row `first` on."""
+    last = first + number
+    number = min(number, rows.number - first)
+    return RowPlaces(number, rows.each[first:last], rows.line, rows.stride)
+
+
+@compiled
+def gather_rows(
+    group: RowGroup, out: int, values: Numbers, table: int, rows: RowPlaces
+) -> None:  # fmt: skip
+    """Copy the right table at `table` to the rows of a group."""
+    memory, line, number, row = group.memory, group.memory.per_line, group.rows, 0
+    while row < number:
+        place, start = rows.each[row], first_place(rows, row)
+        end, step = row + 1, 1  # neighbours in the table, or equal rows, are copied together
+        if end < number:
+            step = first_place(rows, end) - start
+        while (
+            end < number
+            and 0 <= step <= 1
+            and rows.each[end].period == place.period
+            and first_place(rows, end) == start + (end - row) * step
+        ):
+            end += 1
+        whole = (end - row) // line * line
+        if rows.line > 1 and rows.stride == 1 and step == 1:
+            # Images have short runs. A last vector reaches into the table's next line, and into
+            # rows that are copied later.
+            whole = min(-(-(end - row) // line), (number - row) // line) * line
+        line_number, pixel = place.offset, 0
+        for j in range(group.d):
+            source = line_number * rows.line + place.across + pixel
+            source = table + place.begin + source * rows.stride
+            target = out + j * number + row
+            if step == 0:
+                value = values[source]
+                repeated = repeat_like(value, load_line(memory, out))
+                for at in range(0, whole, line):
+                    store(memory, target + at, repeated)
+                for at in range(whole, end - row):
+                    memory[target + at] = value
+            else:
+                for at in range(0, whole, line):
+                    store(memory, target + at, load_line(values, source + at))
+                for at in range(whole, end - row):
+                    memory[target + at] = values[source + at]
+            pixel += 1
+            if pixel == group.width:
+                line_number, pixel = line_number + 1, 0
+                if line_number == place.period:
+                    line_number = 0
+        row = end
+
+
+@compiled
+def first_place(rows: RowPlaces, row: int) -> int:
+    """Return the place of a row's first pixel, but for the stride: where rows lie side by side."""
+    place = rows.each[row]
+    return place.begin + place.offset * rows.line + place.across
+
+
+@compiled
+def gather_tables(
+    group: RowGroup, out: int, step: int, values: Numbers, number: int, rows: RowPlaces,
+    per_table: int,
+) -> None:  # fmt: skip
+    """Copy `number` tables to the rows of a group, to places `step` quantities apart."""
+    for table in range(number):
+        place = out + table * step * group.length
+        gather_rows(group, place, values, table * per_table, rows)
+
+
+@compiled
+def fill_halo(group: RowGroup, ring: int, reach: int) -> None:
+    """Repeat the pixels of a ring in `reach` pixels of its halo at both ends, if rows are closed.
+
+    Open rows go on in their own pixels, and no halo of theirs counts.
+    """
+    if not group.closed:
+        return
+    memory = group.memory
+    inside, halo = group.d * group.rows, reach * group.rows
+    first, step = ring + group.start, memory.per_line
+    low, high = first - halo, first + inside
+    if halo % step == 0 and halo <= inside:
+        for at in range(0, halo, step):
+            store(memory, low + at, load_line(memory, low + inside + at))
+            store(memory, high + at, load_line(memory, first + at))
+    else:
+        for at in range(halo - 1, -1, -1):
+            memory[low + at] = memory[low + inside + at]
+        for at in range(halo):
+            memory[high + at] = memory[first + at]
