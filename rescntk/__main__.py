@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  # argparse would use stdout
     try:
         options = _parser().parse_args(arguments)
-        # A bar of tqdm is for a person at a terminal.
+        # A bar of tqdm is for a user at a terminal.
         options.progress = has_terminal() and find_spec("tqdm") is not None
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -86,7 +86,7 @@ def _line(words: object) -> str:
 
 
 def _show_warning(message: Warning | str, *place: Any, **unused: Any) -> None:
-    """Print a warning as one line; the place in the code is of no use here."""
+    """Print a warning as one line, without its place in the code."""
     say(f"rescntk: warning: {_line(message)}")
 
 
@@ -151,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
 
     signals = "a .npy, .npz, .ts or .csv file of signals (n_cases, n_channels, n_timepoints)"
     images = f"{signals}; .npy or .npz also of images, with an axis (width,) more"
-    add("predict", "model", "made by `rescntk fit`; open trusted files alone", type=Path)
+    add("predict", "model", "written by `rescntk fit`; open only files that you trust", type=Path)
     add("gram fit predict", "signals", images, type=Path, metavar="SIGNALS")
     add("limits", "signals", signals, type=Path, nargs="?", metavar="SIGNALS")
     add("compare", "signals", images, type=Path, nargs="?", metavar="SIGNALS")
@@ -165,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     add("compare limits gram fit predict", "--overwrite", "replace an output", action="store_true")
     add("fit predict", "--labels", "a .npy file, or a label a line", type=Path, metavar="FILE")
     add("fit predict", "--labels-array", "which array of SIGNALS, a .npz file", metavar="NAME")
-    add("fit", "--regression", "labels are numbers to predict", action="store_true")
+    add("fit", "--regression", "labels are numeric targets", action="store_true")
     add("fit", "--effort", "fast, default, thorough or seconds", "default")
     add("compare", "--data", f"a data set of aeon (default: {DEFAULT_DATA})", metavar="NAME")
     add("limits", "--family", one_of(FAMILIES), "resnet")
@@ -195,7 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     add("gram", "--engine", "see `rescntk engines`", "auto")
 
     add("limits", "--seed", "for the signals drawn without SIGNALS", 0)
-    raw = "take the signals as they are; otherwise each pixel is scaled to one norm"
+    raw = "use the signals unchanged; otherwise each pixel is scaled to one norm"
     add("compare limits", "--raw", raw, action="store_true")
     add("compare limits", "--out", "where the files go", Path(), metavar="FOLDER")
     add("gram", "--block", "rows and columns of a block of .zarr (default: 1024)", type=int)
@@ -230,7 +230,7 @@ def compare(options: Namespace) -> None:
     if options.signals is not None and options.data is not None:
         raise ValueError("both SIGNALS and --data are given, expected one of them")
     if options.signals is None and options.array is not None:
-        raise ValueError("--array is given without a file of named arrays")
+        raise ValueError(f"--array is {options.array!r} without SIGNALS, expected a .npz file")
     picture = _picture(options, "compare")
     if options.signals is not None:
         X, name = datasets.read(options.signals, options.array), options.signals.name
@@ -263,14 +263,14 @@ def limits(options: Namespace) -> None:
     The report is printed, and written to limits.csv and limits.png.
     """
     if options.signals is None and (options.array is not None or options.raw):
-        raise ValueError("--array and --raw are about SIGNALS, which are not given")
+        raise ValueError("--array or --raw is given without SIGNALS, expected SIGNALS too")
     picture = _picture(options, "limits")
     family = _family(options)
     X = None
     if options.signals is not None:
         name = options.signals.name
         signals = _projected(datasets.read(options.signals, options.array), name, options)
-        X = check_array(signals, name, "the limits are about signals of one length")
+        X = check_array(signals, name, "limits are checked on signals of one length")
     report = depth.check(
         family,
         X,
@@ -287,8 +287,8 @@ def limits(options: Namespace) -> None:
 def gram(options: Namespace) -> None:
     """Write the kernel matrix of the signals in one file, or in one file with those in another.
 
-    An output in .zarr is computed block by block: interrupted or killed, the same command goes
-    on where it was. Parameters and labels are kept with the matrix: K.npy has them in K.json.
+    An output in .zarr is computed block by block: after an interruption the same command resumes
+    where it stopped. Parameters and labels are kept with the matrix: K.npy has them in K.json.
     """
     output, suffix = options.output, options.output.suffix
     _check_output(options)
@@ -301,7 +301,9 @@ def gram(options: Namespace) -> None:
         alpha=options.alpha,
     )
     if options.others is None and options.others_array is not None:
-        raise ValueError("--others-array is given without OTHERS")
+        raise ValueError(
+            "--others-array is given without OTHERS, expected OTHERS, a .npz file, too"
+        )
     X, X_labels = datasets.read_labelled(options.signals, options.array)
     Z, Z_labels = None, None
     if options.others is not None:
@@ -375,7 +377,7 @@ def _picture(options: Namespace, name: str) -> Any:
 
 
 def _family(options: Namespace) -> families.Family:
-    """Return the family that the options name, or refuse options that the family does not have."""
+    """Return the family that the options name, or refuse options that it does not have."""
     name = check_choice(options.family, "family", FAMILIES)
     make = getattr(families, name.replace("-", "_"))
     settings: dict[str, Any] = {"gamma": 0.75} if name == "resnet" else {}
@@ -383,7 +385,7 @@ def _family(options: Namespace) -> families.Family:
         value = getattr(options, parameter)
         if value is not None and parameter not in signature(make).parameters:
             option = parameter.replace("_", "-").replace("readout", "frozen-readout")
-            raise ValueError(f"--{option} is not about the family {name}")
+            raise ValueError(f"--{option} is not a parameter of the family {name}, expected none")
         settings |= {} if value is None else {parameter: value}
     return cast(families.Family, make(**settings))
 
@@ -392,8 +394,8 @@ def _projected(X: Any, name: str, options: Namespace) -> Any:
     """Return the signals projected to the multi-sphere, or unchanged with --raw."""
     if len(X[0]) == 1 and not options.raw:
         raise ValueError(
-            f"{name} has one channel, of which scaling each pixel to one norm leaves the "
-            f"sign: expected more, or --raw"
+            f"{name} has one channel, and scaling each pixel to one norm would leave only its "
+            f"sign: expected more channels, or --raw"
         )
     if options.raw:
         return X
@@ -426,7 +428,7 @@ def _check_output(options: Namespace) -> None:
         return
     for name in ("block", "workers", "scheduler"):
         if getattr(options, name) is not None:
-            raise ValueError(f"--{name} is for outputs in .zarr, and output is {output}")
+            raise ValueError(f"--{name} is given with output {output}, expected output in .zarr")
     files = [output] if suffix == ".npz" else [output, output.with_suffix(".json")]
     for file in files:
         datasets.check_output(file, file.suffix, options.overwrite, options.signals, options.others)

@@ -13,6 +13,7 @@ if find_spec("sklearn") is None:
 from .classifier import ResidualKernelClassifier
 from .kernel import SignalKernel
 from .regressor import ResidualKernelRegressor
+from .report import report
 from .transformers import KernelMatrix, LandmarkFeatures, SignalScaler
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "ResidualKernelRegressor",
     "SignalKernel",
     "SignalScaler",
+    "report",
 ]

@@ -1,7 +1,7 @@
 """The classifier and the regressor as aeon estimators.
 
 Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
-attribute `model_`. By aeon's convention there is one thread unless `n_jobs` says otherwise.
+attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _AeonWrapper(Wrapper):
     }
 
     def _check_X(self, X: Any) -> dict[str, Any]:
-        get_type(X)  # refuses containers that aeon does not know
+        get_type(X)  # refuses containers that aeon does not support
         self._refuse_missing_values(self._get_X_metadata(X)["missing_values"])  # type: ignore[attr-defined]
         return super()._check_X(X)  # type: ignore[misc]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +19,8 @@ from ..engines.protocol import blocks
 from ..regression import Decomposition, decompose, restricted_ridge
 from .inputs import DistinctCases
 from .passes import Pass
-from .views import Signals, lengths
+from .process import Process
+from .views import Signals, lengths, take
 
 _POWER = 4.0
 """Exponent of leave-one-out errors in weights; a pure number. Raising it comes closer to choosing
@@ -26,16 +28,32 @@ one pass. Measured on random parts of training sets (classification_tried.md), m
 accuracy: .863 with 0, .877 with 2, .880 with 4, .879 with 6, .876 with 8, .872 with 12."""
 
 _NOVELTY_POWER = 2.0
-"""Exponent of novelties above 1 in weights at a signal; a pure number. Raising it takes passes
-back sooner. Measured by ten-fold cross-validation on eight training sets, passes of "fast", mean
+"""Exponent of novelties above 1 in weights at a signal; a pure number. Raising it discounts
+passes sooner. Measured by ten-fold cross-validation on eight training sets, passes of "fast", mean
 accuracies without noise and with noise of .1: .927 and .766 with 0, .925 and .842 with 1, .927 and
 .855 with 2, .924 and .855 with 4."""
 
 _SHARES = 2**20
 """Shares of kernels that are held at once, for each kind and depth of a pass.
 
-Raising it takes more memory; with fewer, norms of signals are computed more often, for 20 signals
-of 2000 points in a tenth of the time. Chosen so that two kinds take about 100 MB."""
+Raising it takes more memory. With fewer shares, norms of signals are computed more often: for 20
+signals of 2000 points in a tenth of the time. Chosen so that two kinds take about 100 MB."""
+
+
+_MOST_KEPT = 2**26
+"""Most bytes of a pass' tables that are kept between predictions. Raising it takes more memory, in
+all passes; beyond it each prediction makes the tables again. Chosen: 1000 signals of 128 points and
+two channels have half of it."""
+
+_DERIVED = ("signals", "_prepared")
+"""What a `FittedPass` derives from its other parts when it is first asked for; files lack it."""
+
+
+class Training:
+    """The training signals, or the landmarks among them: one object that all passes share."""
+
+    def __init__(self, signals: Signals) -> None:
+        self.signals = signals
 
 
 @dataclass(frozen=True)
@@ -44,15 +62,16 @@ class FittedPass:
 
     source: Pass
     """With the fitted view."""
-    signals: Signals
-    """The training signals, or the landmarks among them, in the view."""
+    training: Training
+    kept: np.ndarray | slice
+    """The pass' own places among the training signals: all, or landmarks that are independent."""
     penalty: float
     coefficients: np.ndarray
     """(n_signals, n_outputs)"""
     intercepts: np.ndarray
     """(n_outputs,)"""
-    spectrum: Decomposition
-    """Of the signals' kernel matrix."""
+    process: Process
+    """The Gaussian process at the signals."""
     variance_scale: np.ndarray
     """σ² of the Gaussian process, (n_outputs,)."""
     usual_variance: float
@@ -64,8 +83,23 @@ class FittedPass:
 
     def matrix(self, X: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the kernel matrix of X with the pass' signals, in float64."""
-        K = self.source.kernel(self.source.view(X), self.signals, **options)
+        wanted = options["engine"], options["dtype"]
+        known, right = self.__dict__.get("_prepared", (None, None))
+        if known != wanted:
+            prepared = self.source.prepare(self.signals, **options)
+            right = prepared if prepared.nbytes <= _MOST_KEPT else self.signals
+            self.__dict__["_prepared"] = wanted, right
+        K = self.source.kernel(self.source.view(X), right, **options)
         return K.astype(np.float64, copy=False)
+
+    @cached_property
+    def signals(self) -> Signals:
+        """The training signals, or the landmarks among them, in the view."""
+        signals, kept = self.training.signals, self.kept
+        return self.source.view(signals if isinstance(kept, slice) else take(signals, kept))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _DERIVED}
 
     def decide(self, K: np.ndarray) -> np.ndarray:
         """Return decisions (m_cases, n_outputs) from the `matrix` K, (m_cases, n_signals)."""
@@ -73,7 +107,7 @@ class FittedPass:
 
     def novelty(self, K: np.ndarray) -> np.ndarray:
         """Return the variance of new observations by its usual value, (m_cases,), from K."""
-        return (self.spectrum.variance(K, 1.0, self.penalty) + self.penalty) / self.usual_variance
+        return (self.process.variance(K) + self.penalty) / self.usual_variance
 
     def variance(self, novelties: np.ndarray) -> np.ndarray:
         """Return the variance of new observations, (m_cases, n_outputs), from the `novelty`."""
@@ -84,9 +118,9 @@ class FittedPass:
     ) -> list[np.ndarray]:
         """Return the shares of time points in decisions, (n_outputs, n_timepoints) for each signal.
 
-        The sum of shares and `intercepts` is the decision from the `matrix` K. What shares of
-        kernels lack is shared out evenly: other intercepts than the pass' own, and rounding
-        errors, which large coefficients magnify to 1e-4 in float32.
+        The sum of shares and `intercepts` is the decision from the `matrix` K. The rest is
+        divided evenly: the difference of `intercepts` from the pass' own, and rounding errors,
+        which large coefficients magnify to 1e-4 in float32.
         """
         view, coefficients = self.source.view, self.coefficients.T
         points = view(X)
@@ -111,22 +145,24 @@ def fit_pass(
     penalties: Sequence[float],
     error_weights: np.ndarray,
     options: dict[str, Any],
+    training: Training,
     *,
     landmarks: np.ndarray | None = None,
 ) -> tuple[FittedPass, np.ndarray]:
     r"""Return the fitted pass, and leave-one-out residuals (n_penalties, n_cases, n_outputs).
 
     Penalties are in units of the kernel's diagonal, which is 1. `landmarks` are indices of the
-    signals to which the solution is restricted. The pass keeps the eigenvectors of its matrix, n²
-    numbers. The scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n`
-    of the Gaussian process maximizes the marginal likelihood; cases of weights w have I/w for I.
+    signals to which the solution is restricted, and which `training` has. The scale
+    :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` of the Gaussian process maximizes
+    the marginal likelihood; cases of weights w have I/w for I.
     """
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
     signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
-    novelties = np.ones(len(Y))
+    novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
     if landmarks is None:
-        spectrum = spectrum_of(source.kernel(signals, **options), weights)
+        K = source.kernel(signals, **options)
+        spectrum = spectrum_of(K, weights)
         residuals = spectrum.leave_one_out(Y, penalties, intercept=True)
         choice = weigh([residuals], error_weights)[0][0]
         coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
@@ -135,6 +171,7 @@ def fit_pass(
         variances = 1.0 / (spectrum.eigenvectors**2 @ inverses)
         usual = float(np.average(variances, weights=weights))
         novelties = variances / usual
+        process = Process(K, penalties[choice], weights)
     else:
         found = restricted_ridge(
             source.kernel,
@@ -150,25 +187,27 @@ def fit_pass(
         residuals = cast(np.ndarray, found.errors)
         choice = weigh([residuals], error_weights)[0][0]
         coefficients, intercepts = found.coefficients[choice], found.intercepts[choice]
-        # The process knows the landmarks alone. The mean variance at the other signals is made
-        # their mean squared leave-one-out residual.
-        L, kept = found.features.factor, found.features.landmarks
-        spectrum = spectrum_of(L @ L.T, weights[kept])
-        others = np.setdiff1d(np.arange(len(Y)), kept)
-        K = cast(np.ndarray, found.rows)[others] @ L.T
-        variances = spectrum.variance(K, 1.0, penalties[choice]) + penalties[choice]
+        # The process is conditioned on the landmarks only. The mean variance at the other signals
+        # is set to their mean squared leave-one-out residual.
+        L, chosen = found.features.factor, found.features.landmarks
+        K = (L @ L.T).astype(options["dtype"])
+        process = Process(K, penalties[choice], weights[chosen])
+        others = np.setdiff1d(np.arange(len(Y)), chosen)
+        cross = cast(np.ndarray, found.rows)[others] @ L.T
+        variances = process.variance(cross) + penalties[choice]
         usual = float(np.average(variances, weights=weights[others]))
         novelties[others] = variances / usual
         squares = residuals[choice, others] ** 2
         scale = np.average(squares, axis=0, weights=weights[others]) / usual
-        signals = found.features.signals
+        kept = np.searchsorted(landmarks, chosen)
     fitted = FittedPass(
         source=source,
-        signals=signals,
+        training=training,
+        kept=kept,
         penalty=penalties[choice],
         coefficients=coefficients,
         intercepts=intercepts,
-        spectrum=spectrum,
+        process=process,
         variance_scale=scale,
         usual_variance=usual,
         novelties=novelties,

@@ -15,9 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ..arrays import Array, SignalList
-from ..engines import Request, choose
-from ..network import Network
+from ..arrays import Array
 from ..progress import say
 from ..validation import (
     HEADS,
@@ -32,10 +30,10 @@ from ..validation import (
     check_unmasked,
     is_sequence,
 )
-from .average import FittedPass, fit_pass, mean_at, out_of_fold, weigh, weights_at
+from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
-from .views import EACH, ONLY, Signals
+from .views import EACH, ONLY, Signals, take
 
 _ALL_LANDMARKS = 1000
 """Most signals for which all signals are landmarks by default. Raising it takes more time and
@@ -52,13 +50,13 @@ _SCORE_FOLDS = 10
 Chosen by custom, not measured."""
 
 _UNSEEN = 0.05
-"""Share of the energy in changes that no pass sees, from which on a warning says so. Raising it
+"""Share of the energy in changes that no pass sees, above which a warning is given. Raising it
 warns less often. Chosen: white noise of a tenth of the energy has half of it there."""
 
 _ONE_THREAD_CASES = 500
 """Most signals whose matrices are decomposed by one BLAS thread.
-Raising it keeps one thread for larger matrices. Measured with OpenBLAS on two idle cores of an
-AMD EPYC: two threads are no faster up to 270 signals, and a third faster at 500. On busy cores
+Raising it keeps one thread for larger matrices. Measured with OpenBLAS on two idle
+cores: two threads are no faster up to 270 signals, and a third faster at 500. On busy cores
 the two threads wait for each other, up to a hundred times as long."""
 
 
@@ -70,8 +68,8 @@ def _flag_or(word: str, value: Any, name: str) -> bool | str:
     raise ValueError(f"{name} is {value!r}, expected True, False or {word!r}")
 
 
-def _several(check: Callable[[Any, str], Any], default: Any = None) -> Any:
-    """Return a field for one value or several, with the check of a value, by value and name."""
+def _values(check: Callable[[Any, str], Any], default: Any = None) -> Any:
+    """Return a field for one value or several; `check` is a function of a value and its name."""
     return field(default=default, metadata={"check": check})
 
 
@@ -80,21 +78,21 @@ class EstimatorParameters:
     """Parameters of the regressor, which `ResidualKernelClassifier` documents."""
 
     effort: str | float = "default"
-    max_length: int | Iterable[int] | None = _several(check_depth)
-    block_statistics: bool | Iterable[bool] | None = _several(check_flag)
-    spectra: bool | Iterable[bool] | None = _several(check_flag)
-    standardize: bool | str | Iterable[bool | str] | None = _several(partial(_flag_or, EACH))
-    first_differences: bool | str | Iterable[bool | str] | None = _several(partial(_flag_or, ONLY))
-    constant: bool | Iterable[bool] | None = _several(check_flag)
-    time_scale: float | Iterable[float] | None = _several(check_constant)
-    filter_size: int | Iterable[int] | None = _several(check_filter_size)
-    input_filter_size: int | Iterable[int] | None = _several(check_filter_size)
-    dilation: int | Iterable[int] | None = _several(check_depth)
-    head: str | Iterable[str] | None = _several(partial(check_choice, choices=HEADS))
-    kind: str | Iterable[str] = _several(partial(check_choice, choices=KINDS), KINDS)
-    depth: int | Iterable[int] = _several(check_depth, 2)
+    max_length: int | Iterable[int] | None = _values(check_depth)
+    block_statistics: bool | Iterable[bool] | None = _values(check_flag)
+    spectra: bool | Iterable[bool] | None = _values(check_flag)
+    standardize: bool | str | Iterable[bool | str] | None = _values(partial(_flag_or, EACH))
+    first_differences: bool | str | Iterable[bool | str] | None = _values(partial(_flag_or, ONLY))
+    constant: bool | Iterable[bool] | None = _values(check_flag)
+    time_scale: float | Iterable[float] | None = _values(check_constant)
+    filter_size: int | Iterable[int] | None = _values(check_filter_size)
+    input_filter_size: int | Iterable[int] | None = _values(check_filter_size)
+    dilation: int | Iterable[int] | None = _values(check_depth)
+    head: str | Iterable[str] | None = _values(partial(check_choice, choices=HEADS))
+    kind: str | Iterable[str] = _values(partial(check_choice, choices=KINDS), KINDS)
+    depth: int | Iterable[int] = _values(check_depth, 2)
     alpha: float = 1.0
-    penalty: float | Iterable[float] | None = _several(check_positive)
+    penalty: float | Iterable[float] | None = _values(check_positive)
     landmarks: int | str | None = None
     random_state: int | np.random.RandomState | None = 0
     engine: str = "auto"
@@ -175,16 +173,14 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         report = partial(say, stream="stdout") if self.verbose else None
         if report:
             report(f"rescntk: {len(passes)} passes over {n} signals")
-            request = Request(Network(1), "gap", KINDS, (1,), np.dtype(self.dtype).name)
-            batch: Any = SignalList(X) if isinstance(X, list) else X
-            choose(self.engine, request, batch, report)  # says so where it compiles
         tried = checked.get("penalty") or (least_penalty(cases.weights, self.dtype), *penalties)
         residuals, self._fitted = [], []
+        training = Training(X if landmarks is None else take(X, landmarks))
         with threadpool_limits(1 if n <= _ONE_THREAD_CASES else None, "blas"):
             shown = options | {"progress": bool(self.verbose)}
             for source in in_time(passes, X, m, limit, report, options):
                 fitted, left_out = fit_pass(
-                    source, cases, tried, error_weights, shown, landmarks=landmarks
+                    source, cases, tried, error_weights, shown, training, landmarks=landmarks
                 )
                 self._fitted.append(fitted)
                 residuals.append(left_out)
@@ -263,8 +259,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
         About 1 for signals like them, larger far from them. It is the variance of a pass' Gaussian
         process, divided by its mean at training signals that are left out. The mean over passes is
-        geometric. Passes count by the inverse of the error that weighs them, so that all good
-        passes have a say. X and errors are as for `predict`.
+        geometric, with the inverses of their leave-one-out errors as weights. X and errors are as
+        for `predict`.
         """
         return self._mean_novelty(self._at(X)[1])
 
@@ -277,7 +273,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
 
         A decision is ``intercept_`` plus the sum of its shares, up to rounding errors. A share has
         the unit of the decision: positive shares speak for the class, or raise the prediction. It
-        tells of the network's view of the time point, which sees its neighbourhood, too
+        includes the neighbourhood of the time point, which the network sees too
         (docs/guide/explanation.md). Channels have no shares: layers after the first are not
         linear in them. X and errors are as for `predict`; ``head="equivariant"`` is refused, too.
 
@@ -304,8 +300,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, by the weights of the passes.
 
-        X and errors are as for `predict`. The matrix (m_cases, n_cases) has the order of the
-        signals of `fit`, but for signals of weight 0, which have no column. With landmarks it is
+        X and errors are as for `predict`. The columns of the matrix (m_cases, n_cases) are in the
+        order of the signals of `fit`; signals of weight 0 have no column. With landmarks it is
         (m_cases, n_landmarks).
         """
         matrices = self._matrices(X)[1]

@@ -23,15 +23,15 @@ from .base import ClassifierParameters, ResidualKernelEstimator
 from .inputs import atomic, find_cases, of_positive_weight
 
 _FORGOTTEN = 0.1
-"""Share of a class' signals found when left out, below which a warning says so. Raising it warns
+"""Share of a class' signals found when left out, below which a warning is given. Raising it warns
 more often. Chosen, not measured."""
 
 _ENOUGH = 5
-"""Signals of a class from which on the warning is given. Raising it warns less often. Chosen: of
+"""Least signals of a class for which the warning is given. Raising it warns less often. Chosen: of
 fewer signals, none is often found by chance."""
 
 _NOVEL = 3.0
-"""Novelty from which on probabilities fall back. Raising it lets them trust decisions farther from
+"""Novelty above which probabilities fall back. Raising it lets them trust decisions farther from
 the training signals. Measured on random parts of eight training sets, mean log loss: .381 with 3,
 .384 with 1 and without. With 3 no set loses more than .004, with 1 GunPoint and ACSF1 lose .02."""
 
@@ -44,7 +44,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     """Classify signals by the kernels of infinitely wide convolutional ResNets.
 
     Several passes are made over the signals. Each pass has a view of the signals and a network,
-    and takes the mean of the network's kernels over kinds and depths. Ridge regression on each
+    and uses the mean of the network's kernels over kinds and depths. Ridge regression on each
     mean kernel gives decisions. The decisions are averaged, with weights by the closed-form
     leave-one-out errors of the passes; at a signal that is novel to a pass, its weight is less.
     Nothing is chosen, and one setting serves all data.
@@ -73,14 +73,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     constant : bool or sequence, optional
         Whether a constant channel is appended, which gives the first layer a bias.
     time_scale : float or sequence, optional
-        Scale of two channels that tell the relative time by its cosine and sine. At 0 the head
-        "gap" ignores when something happens; at 1 the time has as much energy as the signals.
+        Scale of two channels with cosine and sine of the relative time. At 0 the head "gap"
+        ignores when something happens; at 1 the time has as much energy as the signals.
     filter_size, input_filter_size : int or sequence, optional
         As for `rescntk.Network`; cut to the largest odd size that fits the (shortened) signals.
     dilation : int or sequence, optional
         As for `rescntk.Network`: the same in all layers.
     head : {"equivariant", "trace", "gap"} or sequence, optional
-        As for `rescntk.Kernel`. Signals of different lengths have "gap" alone.
+        As for `rescntk.Kernel`. Signals of different lengths have "gap" only.
     kind : {"gpk", "ntk"} or sequence, default ("gpk", "ntk")
         As for `rescntk.Kernel`. A pass takes the mean of several kinds.
     depth : int or sequence, default 2
@@ -88,8 +88,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     alpha : float, default 1.0
         Weight α of the residual branches.
     penalty : float or sequence, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass takes
-        the one of least leave-one-out error. The default is the least that rounding errors allow.
+        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each pass uses
+        the penalty of least leave-one-out error. The default is the least penalty that rounding
+        errors allow.
     landmarks : int or "all", optional
         Number of signals, drawn at random, to which the solution is restricted. The default is
         "all" for up to 1000 signals, and 500 for more.
@@ -108,7 +109,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     verbose : int, default 0
         Not 0: print how long the passes will take, show each pass' progress, and a line after it.
     class_weight : dict, "balanced" or None, default None
-        Weights of the classes, by label, else 1; "balanced" is inverse to their numbers of
+        Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
         signals. They weigh the passes' errors, and move the borders between classes (`offsets_`).
         A weight of 0 leaves the signals of a class out.
 
@@ -121,7 +122,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
     best_score_, best_score_error_ : float
         Accuracy of leave-one-out decisions on the training signals, and its standard error. Ten
         folds are left out in turn where weights, penalties and offsets are decided, and copies of
-        a signal together. Cases alone in their class do not count; nan where none counts.
+        a signal together. The only case of a class does not count; nan where none counts.
     class_scores_ : ndarray, (n_classes,)
         The same for the cases of each class; nan where no cases count.
     balanced_score_ : float
@@ -164,7 +165,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
             Labels of any kind.
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0. The fit is the same as with signals that are
-            repeated as often. Borders between classes move with `class_weight` alone.
+            repeated as often. Only `class_weight` moves the borders between classes.
         """
         start = time.perf_counter()
         given: Any = y
@@ -185,7 +186,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         labels = cases.targets[:, 0]
         cases = cases._replace(targets=one_against_rest(labels, len(self.classes_)))
         counts = np.bincount(labels)
-        # Without its only case a class is unknown: its errors say nothing about a kernel.
+        # Without its only case a class is unknown: its errors do not measure a kernel.
         counted = np.where(counts[labels] > 1, cases.weights, 0.0)
         of_classes = np.array([by_label.get(label, 1.0) for label in self.classes_.tolist()])
         if self.class_weight == "balanced":
@@ -211,8 +212,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
         if not counted.any():
             warnings.warn(
-                "no class has two signals that differ, to know the accuracy by; numbers to "
-                "predict want a ResidualKernelRegressor (rescntk fit --regression)",
+                "no class has two signals that differ, so accuracy cannot be estimated; for "
+                "numeric targets use ResidualKernelRegressor (rescntk fit --regression)",
                 stacklevel=3,
             )
         forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
@@ -220,8 +221,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         if forgotten.any() and not shift:
             names = ", ".join(map(str, self.classes_[forgotten]))
             warnings.warn(
-                f"next to no signal of these rare classes is found when it is left out: {names}; "
-                f"class_weight='balanced' lets all classes count alike",
+                f"signals of these rare classes are hardly ever found when left out: {names}; "
+                f"class_weight='balanced' gives all classes equal weight",
                 stacklevel=3,  # the caller of fit, which is decorated
             )
         self._finish("accuracy", right - self.best_score_, counted, start)
@@ -299,7 +300,7 @@ def trust(novelties: np.ndarray) -> np.ndarray:
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:
-    """Return decisions with one column for each class, also for two classes."""
+    """Return decisions with one column for each class, even for two classes."""
     return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
 
 
@@ -311,8 +312,8 @@ def calibrate(
     Log-probabilities are s · (decision + offset), up to a constant. s and offsets minimize the
     weighted mean cross-entropy, which is convex. Without offsets (`shift`) this is temperature
     scaling (Guo et al. 2017). The offsets move the borders towards classes of little weight.
-    Labels are smoothed as by Platt (1999), which keeps the factor finite where all decisions are
-    right: the class of a case gets the probability (n + 1)/(n + 2). Without any weight s is 1.
+    Labels are smoothed as by Platt (1999): the class of a case gets the probability
+    (n + 1)/(n + 2). This keeps s finite where all decisions are right. Without weights s is 1.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape

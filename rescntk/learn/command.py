@@ -36,7 +36,7 @@ def fit(options: Namespace) -> None:
 
 
 def predict(options: Namespace) -> None:
-    """Write a row for each signal: label or value, how sure it is, and its novelty."""
+    """Write a row for each signal: label or value, its uncertainty, and the novelty."""
     if options.output is not None:
         inputs = options.model, options.signals, options.labels
         datasets.check_output(options.output, ".csv", options.overwrite, *inputs)
@@ -45,7 +45,10 @@ def predict(options: Namespace) -> None:
     with datasets.readable(options.model):
         model: Any = joblib.load(options.model)
     if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
-        raise ValueError(f"{options.model} holds a {type(model).__name__}, expected rescntk fit's")
+        raise ValueError(
+            f"{options.model} holds a {type(model).__name__}, expected a model written by "
+            "`rescntk fit`"
+        )
     names, score = ("label", "probability"), accuracy_score
     if regression := isinstance(model, ResidualKernelRegressor):
         names, score = ("value", "deviation"), r2_score
@@ -53,11 +56,11 @@ def predict(options: Namespace) -> None:
     found = model._answers(X)
     predicted, n = found[0], found[1][0].size
     ends = [f"_{k}" for k in range(1, n + 1)] if n > 1 else [""]
-    told = None
+    message = None
     if y is not None:
         if {y.dtype.kind, predicted.dtype.kind} & set("UO"):  # the text "1" is the label 1
             y, predicted = _texts(y), _texts(predicted)
-        told = f"score {score(y, predicted):.3f} on {len(X)} signals"
+        message = f"score {score(y, predicted):.3f} on {len(X)} signals"
     header = [name + end for name in names for end in ends]
     text = io.StringIO()
     rows = zip(*(c for values in found for c in np.atleast_2d(values.T).tolist()), strict=True)
@@ -67,25 +70,26 @@ def predict(options: Namespace) -> None:
     else:
         with datasets.replacing(options.output) as file:
             file.write(text.getvalue().encode())
-    if told is not None:
-        say(told)
+    if message is not None:
+        say(message)
 
 
 def _labelled(options: Namespace, regression: bool) -> tuple[Any, Any]:
-    """Return signals, and labels or None; labels given apart take the place of the file's."""
+    """Return signals, and labels or None; labels given separately replace the file's."""
     X, y = datasets.read_labelled(options.signals, options.array)
     if options.labels is not None or options.labels_array is not None:
         path = options.labels or options.signals
         y = datasets.read_labels(path, options.labels_array)
         if y.shape[:1] != (len(X),):
             raise ValueError(
-                f"{path.name} has labels of shape {y.shape}, expected {len(X)}, one a signal"
+                f"{path.name} has labels of shape {y.shape}, expected ({len(X)},): a label for "
+                "each signal"
             )
     if regression and y is not None and y.dtype.kind == "U":
         texts, y = y, np.vectorize(datasets.number, otypes=[float])(y)
         if not np.isfinite(y).all():
             wrong = str(texts[~np.isfinite(y)][0])
-            raise ValueError(f"labels are texts, expected numbers to predict: {wrong[:80]!r}")
+            raise ValueError(f"labels are texts, expected numeric targets: {wrong[:80]!r}")
     return X, y
 
 

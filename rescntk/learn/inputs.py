@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from sklearn import exceptions
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from .._version import __version__
 from ..validation import check_depth, check_shape, check_signals, check_unmasked
 from .views import Signals, take
 
@@ -27,6 +30,9 @@ _SHAPES = "(n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)"
 _RANGE = 1e12
 """Largest ratio of two weights above 0. A larger ratio leaves fewer digits to the light signals: at
 1e14 leave-one-out errors are of no use, at 1e30 decisions are NaN (16 signals, 12 time points)."""
+
+_VERSION = "_rescntk_version"
+"""Name of the version in the state of an estimator that is written."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,8 +56,33 @@ def atomic(fit: F) -> F:
     return cast(F, run)
 
 
+class InconsistentVersionWarning(exceptions.InconsistentVersionWarning):
+    """Warning that an estimator comes from a file of another version of rescntk."""
+
+    def __str__(self) -> str:
+        return (
+            f"this {self.estimator_name} was written by version {self.original_sklearn_version} of "
+            f"rescntk, and is read by version {self.current_sklearn_version}: it may fail or give "
+            "other results, fit it again"
+        )
+
+
 class SignalEstimator(BaseEstimator):
-    """An estimator that takes signals of three axes."""
+    """An estimator that takes signals of three axes. Its files have the version of rescntk."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(super().__getstate__(), **{_VERSION: __version__})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        written = state.pop(_VERSION, "unknown")
+        if written != __version__:
+            warning = InconsistentVersionWarning(
+                estimator_name=type(self).__name__,
+                current_sklearn_version=__version__,
+                original_sklearn_version=written,
+            )
+            warnings.warn(warning, stacklevel=2)
+        super().__setstate__(state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -62,7 +93,7 @@ class SignalEstimator(BaseEstimator):
 def read_signals(
     estimator: Any, X: Any, *, reset: bool, n_channels: int = 1, images: bool = False
 ) -> Any:
-    """Return `X` as signals, or say what is wrong with it and what to do.
+    """Return `X` as signals, or raise a ValueError with a remedy.
 
     X has three axes; or two, (n_cases, n_channels · n_timepoints), with one channel after the
     other; or is a list of signals of different lengths; or, with `images`, has four axes. With
@@ -191,7 +222,7 @@ def _checked(array: np.ndarray, name: str, case: int | None = None) -> np.ndarra
 class DistinctCases(NamedTuple):
     """Signals with their targets and weights, each different pair of signal and target once.
 
-    A case has the sum of its copies' weights: one that is left out leaves no copy behind. Cases are
+    A case has the sum of its copies' weights: leaving it out leaves out all copies. Cases are
     sorted by digests of the signals, then by targets: the order of the signals plays no part.
     """
 

@@ -34,7 +34,7 @@ class SignalKernel(SklearnKernel):
     ----------
     depth, filter_size, outer_filter_size, input_filter_size, dilation, skip, alpha, activation
         As for `rescntk.Network`; the default depth is 3.
-    negative_slope, c_v, c_w, readout_scale, input_scale, trained
+    negative_slope, bias, c_v, c_w, readout_scale, input_scale, trained
         As for `rescntk.Network`.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
         Bounds between which α is learned. A network without skip connections has no α.
@@ -70,6 +70,7 @@ class SignalKernel(SklearnKernel):
     skip: bool = True
     activation: str = "relu"
     negative_slope: float = 0.0
+    bias: float = 0.0
     c_v: float = 2.0
     c_w: float = 1.0
     readout_scale: float = 1.0
@@ -124,10 +125,10 @@ class SignalKernel(SklearnKernel):
         """Return the kernel matrix K and, with `eval_gradient`, its derivative ∂K/∂log α.
 
         X and Y are (n_cases, n_channels, n_timepoints) or (n_cases, n_channels · n_timepoints).
-        Without Y, or if it is the very object X, half of the pairs are computed. The derivative,
-        without Y alone, is (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed. Where α
-        is learned, both are of `rescntk.derivative.alpha_derivative`, in float64. An OverflowError
-        is raised if a value exceeds the dtype.
+        Without Y, or if Y is the same object as X, half of the pairs are computed. The derivative,
+        only without Y, is (n_cases, n_cases, 1), or (n_cases, n_cases, 0) if α is fixed. Where α
+        is learned, both come from `rescntk.derivative.alpha_derivative`, in float64. An
+        OverflowError is raised if a value exceeds the dtype.
         """
         kernel, signals = self.kernel, self._signals(X, "X")
         others = None if Y is None or Y is X else self._signals(Y, "Y")
@@ -144,7 +145,7 @@ class SignalKernel(SklearnKernel):
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
-        """Return False: the kernel does not depend on differences of signals alone."""
+        """Return False: the kernel depends on more than the differences of signals."""
         return False
 
     def __repr__(self) -> str:
@@ -168,7 +169,7 @@ class SignalKernel(SklearnKernel):
             )
         if self.n_channels is None:
             warnings.warn(
-                f"{name} of shape {flat.shape} is flat, and is taken for signals of one channel: "
+                f"{name} of shape {flat.shape} is flat, and is read as signals of one channel: "
                 f"give n_channels (n_channels=1 confirms one)",
                 stacklevel=3,
             )

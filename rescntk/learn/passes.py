@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import gram
+from ..kernels import gram, prepare
 from ..kernels.pixels import gram_shares
+from ..kernels.prepared import PreparedSignals
 from ..network import Network
 from .views import (
     EACH,
@@ -52,19 +53,19 @@ PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": ONLY, "time_scale": 1.0, "max_length": 128},
     {"first_differences": ONLY, "input_filter_size": 9, "max_length": 512},
 )
-"""Passes by value for time. Settings that a pass does not name are in `COMMON`.
+"""Passes by value for time; `COMMON` has the other settings.
 
 Accuracies are means on random parts of the training sets of benchmarks/classification.py, clean and
 with noise of .1 (classification_tried.md). Of 35 passes, one after another was added for the
 greatest gain for its time, with noise and without, and the later five were exchanged as long as it
-helped. The first seven have .869 and .793, the first 12 .878 and .790. No later was measured."""
+helped. The first seven have .869 and .793, the first 12 .878 and .790. Later ones: not measured."""
 
 IMAGE_PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "time_scale": 1.0},
     {},
     {"filter_size": 5},
 )
-"""Passes over images, by value for time. Other settings are in `_COMMON_OF_IMAGES`.
+"""Passes over images, by value for time; `_COMMON_OF_IMAGES` has the other settings.
 
 Chosen as in `PLAN`, of 24 passes on three random halves of half of scikit-learn's digits (8 × 8,
 100 training images): mean accuracies .948, .950 and .953. Fourth passes took some back."""
@@ -85,7 +86,7 @@ COMMON: dict[str, Any] = {
     "dilation": 1,
     "head": "gap",
 }
-"""Settings of the passes of `PLAN` unless they say otherwise."""
+"""Settings of the passes of `PLAN` that a pass does not name."""
 
 _COMMON_OF_IMAGES = COMMON | {"max_length": 16, "filter_size": 3}
 """The same of `IMAGE_PLAN`: GAP takes 16 × 16 pixels squared for each pair of images."""
@@ -127,13 +128,20 @@ class Pass:
     depths: tuple[int, ...]
     """Depths of the networks, which are otherwise the same."""
 
-    def kernel(self, X: Signals, Z: Signals | None = None, **options: Any) -> np.ndarray:
+    def kernel(
+        self, X: Signals, Z: Signals | PreparedSignals | None = None, **options: Any
+    ) -> np.ndarray:
         """Return the matrix of viewed signals X with Z, or with X; options as for a `Kernel`."""
         options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
         batches: Any = (X, Z)
         matrices = gram(self.network, *batches, normalized=True, **options)
         mean = np.mean([matrix.mean(axis=0, dtype=np.float64) for matrix in matrices], axis=0)
         return mean.astype(matrices[0].dtype, copy=False)
+
+    def prepare(self, Z: Signals, **options: Any) -> PreparedSignals:
+        """Return viewed signals for `kernel` to take as its Z at less cost, with the same bits."""
+        options |= {"kinds": self.kinds, "depths": self.depths, "head": self.head}
+        return prepare(self.network, Z, normalized=True, **options)
 
     def shares(self, X: Signals, Z: Signals, options: dict[str, Any]) -> np.ndarray:
         """Return the shares of the points of X in `kernel`, (n_cases, m_cases, n_points)."""
@@ -192,7 +200,7 @@ def plan(
     length, images, passes = longest_side(X), X[0].ndim == 3, list[Pass]()
     for name in ("block_statistics", "spectra") if images else ():
         if any(settings.get(name, ())):
-            raise ValueError(f"{name} is True, expected False for images: it is about signals")
+            raise ValueError(f"{name} is True, expected False for images: only signals have it")
     for row in IMAGE_PLAN if images else PLAN[:count]:
         planned = (_COMMON_OF_IMAGES if images else COMMON) | row
         planned["max_length"] = max(1, planned["max_length"] // shorter)

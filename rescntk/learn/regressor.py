@@ -32,7 +32,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     Each pass is also a Gaussian process: its mean kernel times a scale σ², with noise of variance
     σ² times the penalty. The scale maximizes the marginal likelihood. `predict` returns mean and
-    standard deviation of their mixture, for which each pass keeps the eigenvectors of its matrix.
+    standard deviation of their mixture, for which each pass keeps its matrix.
 
     Parameters
     ----------
@@ -83,7 +83,9 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         targets, self._exponents = _moderate_columns(values)
         cases = find_cases(signals, targets, weights)
         if len(cases.weights) < 2:
-            raise ValueError("n_samples=1: expected two signals that differ, to leave one out")
+            raise ValueError(
+                "X has n_samples=1 up to copies, expected two signals that differ, to leave one out"
+            )
         targets, weights = cases.targets, cases.weights
         mean = np.average(targets, axis=0, weights=weights)
         deviation = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
@@ -137,12 +139,12 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         return mean_at(weights, np.array([fitted.variance(novelty) for fitted, novelty in pairs]))
 
     def predict_interval(self, X: Array, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the least and the largest value of intervals that cover new observations.
+        """Return the lower and the upper ends of intervals that cover new observations.
 
         An interval reaches a number of standard deviations from the mean. With this number, the
-        share `coverage`, above 0 and below 1, of the training targets, left out, is inside. Errors
-        need not be normal. Of n targets the share is at most n/(n + 1): above it, a warning says
-        so. X and errors are as for `predict`.
+        share `coverage`, above 0 and below 1, of the left-out training targets is inside. Errors
+        need not be normal. With n targets the coverage is at most n/(n + 1): above it, a warning
+        is given. X and errors are as for `predict`.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
@@ -150,8 +152,8 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         n = len(self._ratios)
         if coverage * (n + 1) > n:
             warnings.warn(
-                f"coverage is {coverage}, and the intervals have that of {n / (n + 1):.3g}, the "
-                f"most that {n} training targets, left out, can tell",
+                f"coverage is {coverage}, but the intervals have a coverage of {n / (n + 1):.3g}, "
+                f"the most that can be estimated from {n} training targets, left out",
                 stacklevel=2,
             )
         order = self._ratios.argsort(axis=0)
@@ -205,7 +207,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
 def _moderate_columns(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return targets (n_cases, n_targets), each divided by a power of two, and the exponents."""
-    with suppress(TypeError, ValueError):  # check_targets says why objects are no numbers
+    with suppress(TypeError, ValueError):  # check_targets explains why objects are not numbers
         y = y.astype(np.float64) if y.dtype == object else y
     targets = check_targets(y, len(y)).reshape(len(y), -1)
     exponents = np.array([moderate_exponent(column) for column in targets.T])

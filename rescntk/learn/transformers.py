@@ -101,7 +101,7 @@ class SignalScaler(OneToOneFeatureMixin, TransformerMixin, SignalEstimator):
 class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
-    For pipelines whose last step takes a precomputed kernel, as ``SVC(kernel="precomputed")``.
+    For pipelines whose last step takes a precomputed kernel, such as ``SVC(kernel="precomputed")``.
     Within ``cross_val_score`` or ``GridSearchCV`` each fold fits rows and columns of its own.
 
     Parameters
@@ -221,10 +221,10 @@ class LandmarkFeatures(KernelMatrix):
     kernel : Kernel or SignalKernel, optional
         As for `KernelMatrix`.
     n_landmarks : int, default 100
-        Most landmarks, and so features. Those that others explain, as equal signals, are left out.
+        Most landmarks, and so features. Redundant ones, such as equal signals, are left out.
     selection : {"pivoted", "uniform"}, default "pivoted"
         Choice of the landmarks: by randomly pivoted Cholesky, which computes the features of all
-        fitted signals on its way; or with equal probability, by the landmarks' own pairs alone.
+        fitted signals on its way; or with equal probability, from only the landmarks' own pairs.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
     engine, dtype, threads

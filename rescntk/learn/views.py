@@ -79,7 +79,7 @@ class View:
     """Settings by which signals are prepared for the network, and the scales that `fit` measures.
 
     `ResidualKernelClassifier` documents the settings; their defaults leave the signals unchanged.
-    Steps in order: each signal by itself, blocks, scales, differences, more channels. Blocks alone
+    Steps in order: each signal by itself, blocks, scales, differences, more channels. Only blocks
     change the number of points: a point of the view belongs to the time points of its block.
     The longest training signal decides the length of a block. First differences, central inside a
     signal, are scaled to the standard deviation of their channel. The constant channel has the root
@@ -137,7 +137,10 @@ class View:
             views = each(self._prepare, X)
         if not all(np.isfinite(view).all() for view in views):
             largest = max(np.abs(x).max() for x in X)
-            raise ValueError(f"X has values up to {largest:.3g}, too large beside those of fit")
+            raise ValueError(
+                f"X has values up to {largest:.3g}, expected smaller ones: divided by the "
+                "deviations of the signals of fit they exceed float64"
+            )
         return views
 
     def to_time(self, shares: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,299 @@
+"""`report`: a page about a model's answers to labelled signals, for those who decide on its use."""
+
+from __future__ import annotations
+
+import base64
+import io
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.metrics import (
+    ConfusionMatrixDisplay,
+    precision_recall_fscore_support,
+    r2_score,
+)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from .. import plots
+from .._version import __version__
+from ..arrays import Array
+from ..plots.style import BLUE, GREEN, VERMILION, tidy
+from .classifier import ResidualKernelClassifier
+from .regressor import ResidualKernelRegressor
+
+_SHOWN = 6
+"""Signals drawn in a figure. Raising it makes the page longer."""
+
+_BINS = 10
+"""Bins of a calibration curve. More bins show more detail, and have fewer signals each."""
+
+_LEAST_IN_BIN = 5
+"""Signals that a bin has at least. Raising it makes fewer bins, with shorter error bars."""
+
+_UNLIKE = 3.0
+"""The novelty above which a signal counts as unlike the training signals, as for probabilities."""
+
+_COVERAGE = 0.9
+"""The coverage of the intervals that are drawn and checked."""
+
+
+class Section(NamedTuple):
+    """A part of the page: a heading, a text, and a table or a picture."""
+
+    title: str
+    text: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    picture: str = ""
+    """A PNG file in base64."""
+
+
+def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
+    """Return a page in HTML about a fitted model's answers to labelled signals.
+
+    The page is one file without scripts, which opens in any browser. It has the accuracy with its
+    uncertainty, the confusion matrix and the calibration, wrong answers with the shares of their
+    time points, the most novel signals, and the passes. For a regressor it has errors, predictions
+    with intervals and their coverage. The package jinja2 is required.
+
+    Parameters
+    ----------
+    model : ResidualKernelClassifier or ResidualKernelRegressor
+        Fitted.
+    X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), or a list
+        Signals that the model was not fitted to, as for ``model.predict``.
+    y : array, (n_cases,)
+        Their labels; for a regressor their targets, (n_cases,) or (n_cases, n_targets).
+    title : str, optional
+        Heading of the page. The default is the name of the model's class.
+
+    Raises
+    ------
+    ValueError
+        If X or y are not as described.
+
+    Examples
+    --------
+    >>> from rescntk.datasets import load_labelled
+    >>> from rescntk.learn import ResidualKernelClassifier, report
+    >>> X, y = load_labelled("GunPoint")
+    >>> model = ResidualKernelClassifier(effort="fast").fit(X[::2], y[::2])
+    >>> report(model, X[1::2], y[1::2]).startswith("<!doctype html>")
+    True
+    """
+    template = _template()
+    if not isinstance(model, ResidualKernelClassifier | ResidualKernelRegressor):
+        raise ValueError(
+            f"model is {type(model).__name__}, expected a fitted ResidualKernelClassifier or "
+            "ResidualKernelRegressor"
+        )
+    check_is_fitted(model)
+    truth = np.asarray(y)
+    if truth.ndim not in (1, 2) or truth.shape[:1] != (len(X),):
+        raise ValueError(f"y has shape {truth.shape}, expected ({len(X)},): one for each signal")
+    check_consistent_length(X, truth)
+    answers = model._answers(X)
+    about = _classes if isinstance(model, ResidualKernelClassifier) else _values
+    sections, worst = about(model, X, truth, *answers)
+    novelty = answers[2]
+    sections += [_shares(model, X, worst[:_SHOWN]), _novel(X, novelty), _passes(model)]
+    name = type(model).__name__
+    return template.render(
+        title=title or name, model=name, version=__version__, n=len(truth), sections=sections
+    )
+
+
+def _template() -> Any:
+    try:
+        import jinja2
+    except ModuleNotFoundError:
+        raise ImportError("reports need jinja2: pip install 'rescntk[report]'") from None
+    text = files(__package__).joinpath("report.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(text)
+
+
+def _picture(figure: Any) -> str:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", bbox_inches="tight")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _take(X: Any, places: np.ndarray) -> Any:
+    return [X[k] for k in places] if isinstance(X, list | tuple) else np.asarray(X)[places]
+
+
+# -- a classifier
+
+
+def _classes(
+    model: Any, X: Any, y: np.ndarray, found: np.ndarray, chance: np.ndarray, novelty: np.ndarray
+) -> tuple[list[Section], np.ndarray]:
+    """Return the sections about classes, and the wrong answers, the most certain first."""
+    if y.dtype.kind != found.dtype.kind and {y.dtype.kind, found.dtype.kind} & set("UO"):
+        y, found = y.astype(str), found.astype(str)  # the text "1" is the label 1
+    right = found == y
+    low, high = binomtest(int(right.sum()), len(y)).proportion_ci(method="wilson")
+    labels = np.union1d(model.classes_.astype(found.dtype), y)
+    measures = precision_recall_fscore_support(y, found, labels=labels, zero_division=np.nan)
+    summary = (
+        ("accuracy", f"{right.mean():.3f}", f"95 % interval {low:.3f} to {high:.3f}"),
+        ("balanced accuracy", f"{np.nanmean(measures[1]):.3f}", "mean over classes"),
+        ("accuracy expected when fitted", _plus_minus(model), "signals left out"),
+        ("mean probability of the answers", f"{chance.mean():.3f}", "the accuracy, if calibrated"),
+        _novelty_row(novelty),
+    )
+    sections = [Section("Summary", "", ("quantity", "value", "note"), summary)]
+    size = min(2.5 + 0.45 * len(labels), 9.0)
+    figure = plots.figure((size + 1.0, size))
+    ConfusionMatrixDisplay.from_predictions(
+        y, found, labels=labels, ax=figure.subplots(), cmap="Blues", xticks_rotation="vertical"
+    )
+    rows = tuple(
+        (label, int(count), _share(recall), _share(precision))
+        for label, precision, recall, _, count in zip(labels, *measures, strict=True)
+    )
+    text = "Rows are true classes, columns are answers."
+    sections.append(Section("Confusion", text, picture=_picture(figure)))
+    head = "class", "signals", "found (recall)", "right when answered (precision)"
+    sections.append(Section("Classes", "", head, rows))
+    sections.append(_calibration(right, chance))
+    wrong = np.flatnonzero(~right)
+    return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
+
+
+def _share(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.3f}"
+
+
+def _plus_minus(model: Any) -> str:
+    return f"{model.best_score_:.3f} ± {model.best_score_error_:.3f}"
+
+
+def _novelty_row(novelty: np.ndarray) -> tuple[str, str, str]:
+    unlike = np.mean(novelty > _UNLIKE)
+    note = f"1 is usual; {unlike:.0%} of the signals are above {_UNLIKE:g}"
+    return "median novelty", f"{np.median(novelty):.2f}", note
+
+
+def _calibration(right: np.ndarray, chance: np.ndarray) -> Section:
+    """Return the observed accuracy over the probability of the answer, in bins of equal counts."""
+    n_bins = int(np.clip(len(right) // _LEAST_IN_BIN, 1, _BINS))
+    bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
+    means = [chance[each].mean() for each in bins]
+    shares = np.array([right[each].mean() for each in bins])
+    ends = np.array([
+        binomtest(int(right[each].sum()), len(each)).proportion_ci(method="wilson") for each in bins
+    ])  # fmt: skip
+    figure = plots.figure((5.2, 4.4))
+    ax = figure.subplots()
+    ax.plot([0, 1], [0, 1], "--", color="0.5")
+    bars = np.abs(ends.T - shares)
+    ax.errorbar(means, shares, bars, fmt="o", color=BLUE, capsize=3)
+    ax.set(xlabel="probability of the answer", ylabel="share of right answers", xlim=(0, 1.02))
+    tidy(ax)
+    text = "Points near the dashed line: probabilities are calibrated. Bars are 95 % intervals."
+    return Section("Calibration", text, picture=_picture(figure))
+
+
+# -- a regressor
+
+
+def _values(
+    model: Any, X: Any, y: np.ndarray, found: np.ndarray, deviation: np.ndarray, novelty: np.ndarray
+) -> tuple[list[Section], np.ndarray]:
+    """Return the sections about targets, and the signals of the largest errors first."""
+    low, high = model.predict_interval(X, _COVERAGE)
+    truth, mean, low, high, spread = (
+        np.asarray(each, dtype=np.float64).reshape(len(y), -1)
+        for each in (y, found, low, high, deviation)
+    )
+    error = mean - truth
+    mse, root = np.mean(error**2), np.sqrt(np.mean(error**2))
+    uncertain = np.std((error**2).mean(axis=1)) / np.sqrt(len(y)) / (2 * root) if root else 0.0
+    inside = np.mean((low <= truth) & (truth <= high))
+    summary = (
+        ("R²", f"{r2_score(truth, mean):.3f}", f"{_plus_minus(model)} expected when fitted"),
+        ("root mean squared error", f"{root:.4g}", f"± {uncertain:.2g}"),
+        ("mean absolute error", f"{np.abs(error).mean():.4g}", ""),
+        (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside:.1%}", "calibrated if equal"),
+        (
+            "mean deviation stated",
+            f"{np.sqrt(np.mean(spread**2)):.4g}",
+            f"error {np.sqrt(mse):.4g}",
+        ),
+        _novelty_row(novelty),
+    )
+    figure = plots.figure((5.6, 4.8))
+    ax = figure.subplots()
+    ends = [truth.min(), truth.max()]
+    ax.plot(ends, ends, "--", color="0.5")
+    for k, colour in zip(range(truth.shape[1]), (BLUE, VERMILION, GREEN), strict=False):
+        bars = [mean[:, k] - low[:, k], high[:, k] - mean[:, k]]
+        style = {"fmt": "o", "color": colour, "markersize": 3, "elinewidth": 0.7, "alpha": 0.7}
+        ax.errorbar(truth[:, k], mean[:, k], bars, **style)
+    ax.set(xlabel="target", ylabel="prediction")
+    tidy(ax)
+    text = f"Bars are the {_COVERAGE:.0%} intervals; on the dashed line predictions are right."
+    sections = [
+        Section("Summary", "", ("quantity", "value", "note"), summary),
+        Section("Predictions", text, picture=_picture(figure)),
+    ]
+    return sections, np.argsort(-np.abs(error / np.maximum(spread, 1e-300)).max(axis=1))
+
+
+# -- both
+
+
+def _shares(model: Any, X: Any, worst: np.ndarray) -> Section:
+    """Return the worst answers, with the shares of their time points."""
+    of_classes = isinstance(model, ResidualKernelClassifier)
+    title = "Wrong answers" if of_classes else "Largest errors"
+    if not len(worst):
+        return Section(title, "No answer is wrong.")
+    text = f"Cases {', '.join(map(str, worst))}, counted from 0."
+    text += " The surest come first." if of_classes else " Errors are in units of the deviation."
+    if isinstance(model.n_timepoints_, tuple):  # images, whose shares are no lines
+        return Section(title, text)
+    text += " Orange time points raise the decision, blue ones lower it."
+    panels = plots.contributions(model, _take(X, worst))
+    return Section(title, text, picture=_picture(panels[0].figure))
+
+
+def _novel(X: Any, novelty: np.ndarray) -> Section:
+    """Return the distribution of the novelty, and the most novel signals."""
+    from matplotlib.ticker import MaxNLocator
+
+    order = np.argsort(-novelty, kind="stable")[:_SHOWN]
+    chosen = [np.asarray(X[k]) for k in order]
+    images = chosen[0].ndim == 3
+    figure = plots.figure((8.4, 1.6 * (1 + -(-len(order) // 3))))
+    grid = figure.add_gridspec(1 + -(-len(order) // 3), 3)
+    ax = figure.add_subplot(grid[0, :])
+    ax.hist(np.log2(np.maximum(novelty, 2.0**-6)), bins=30, color=BLUE)
+    ax.axvline(np.log2(_UNLIKE), linestyle="--", color=VERMILION)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_formatter(lambda x, place: f"{2.0**x:g}")
+    ax.set(xlabel="novelty", ylabel="signals")
+    tidy(ax)
+    for place, (case, x) in enumerate(zip(order, chosen, strict=True)):
+        ax = figure.add_subplot(grid[1 + place // 3, place % 3])
+        if images:
+            ax.imshow(x.mean(axis=0), cmap="gray")
+        else:
+            ax.plot(np.atleast_2d(x).T, linewidth=0.8)
+        ax.set_title(f"case {case}: novelty {novelty[case]:.2f}", fontsize="small")
+        tidy(ax)
+    text = (
+        f"About 1 for signals like the training signals. Right of the dashed line, above "
+        f"{_UNLIKE:g}, answers should be checked. Below it: the most novel signals."
+    )
+    return Section("Novelty and drift", text, picture=_picture(figure))
+
+
+def _passes(model: Any) -> Section:
+    text = "The model is a mean over passes, each a view of the signals with a network of its own."
+    figure = plots.pass_weights(model.passes_).figure
+    return Section("Passes", text, picture=_picture(figure))
