@@ -1,6 +1,7 @@
 # make demo: the main job on real signals, and a classification with its explanation.
 # make check: linters, types and the fast tests, for daily work; under 2 minutes on two cores.
 # make test: every check there is, notebooks included; about 10 minutes on two cores, with installation.
+# make test-versions: the fast tests with the oldest and the newest packages, on each Python.
 # Each needs nothing but Python (3.11 or later) and make, and sets up .venv itself.
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 # tests/conftest.py puts the longest tests first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo check test lint test-gpu sanitize-gpu notebooks docs docs-look benchmark benchmark-gpu clean
+.PHONY: demo check test lint test-gpu sanitize-gpu notebooks docs docs-look benchmark benchmark-gpu clean test-versions
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo --overwrite
@@ -37,6 +38,29 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# The fast tests with the oldest packages that pyproject.toml admits, on the first of PYTHONS, and with the
+# newest packages on each of PYTHONS that is installed. Each environment stays in build/versions.
+PYTHONS ?= 3.11 3.12 3.13
+test-versions:
+	@found=versions-oldest-$(firstword $(PYTHONS)); for v in $(PYTHONS); do \
+	  if PYENV_VERSION=$$v python$$v -c ''; then found="$$found versions-newest-$$v"; \
+	  else echo "make: Python $$v is not installed, its tests are left out"; fi; done; \
+	$(MAKE) --no-print-directory --keep-going $$found
+
+# One environment, as versions-newest-3.12. Compiled loops are kept in it: numba's files of one version
+# are not for another.
+versions-%: export OPENBLAS_NUM_THREADS = 1
+versions-%: build/versions/%/stamp
+	NUMBA_CACHE_DIR=$(CURDIR)/$(<D)/numba $(PYTEST:$(BIN)/%=$(<D)/bin/%) -m 'not slow'
+
+.PRECIOUS: build/versions/%/stamp
+SPLIT = $(subst -, ,$*)
+build/versions/%/stamp: pyproject.toml tests/constraints/oldest.txt tests/constraints/newest.txt
+	PYENV_VERSION=$(lastword $(SPLIT)) python$(lastword $(SPLIT)) -m venv --clear --upgrade-deps $(@D)
+	$(@D)/bin/python -m pip install --quiet --no-compile --constraint tests/constraints/$(firstword $(SPLIT)).txt \
+	  --editable '.[cpu,plot,datasets,learn,stored,finite,test]'
+	touch $@
 
 # The next three targets need a CUDA device, and go on where their last run stopped. The GPU's driver
 # decides which CuPy fits: CUDA=cuda12 for drivers of CUDA 12. The targets install packages from the

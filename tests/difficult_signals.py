@@ -67,7 +67,7 @@ def uneven(channels, d, rng, closeness=1e-5, cases=3):
 
 
 def profile(channels, d, rng, cases=3):
-    """One profile with other amplitudes at each pixel of each signal: exactly parallel pixels."""
+    """A profile with other amplitudes at each pixel of each signal: exactly parallel pixels."""
     return rng.standard_normal((channels, d)) * np.exp(rng.standard_normal((cases, 1, d)))
 
 

@@ -1,10 +1,15 @@
 """Hypothesis strategies: networks and signals of every kind that the library takes."""
 
+from dataclasses import fields
+
 import numpy as np
 from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.network import BASIC_FIELDS
+from rescntk.validation import PARTS
 
+ALL_FIELDS = {kept.name for kept in fields(rk.Network)}
 sizes = st.sampled_from([1, 3, 5, 7])
 # Few values, so that ties, zero pixels, opposite and parallel signals are common; and any.
 values = st.one_of(
@@ -14,30 +19,38 @@ values = st.one_of(
 
 
 @st.composite
-def networks(draw, max_depth=6, activations=("relu", "erf"), dilated="never"):
-    """Return networks; `dilated` is "never", "evenly" (one for all layers) or "freely"."""
+def networks(draw, known=BASIC_FIELDS, max_depth=6, activations=("relu", "erf"), dilated="never"):
+    """Return networks with values of the `known` fields; others keep their defaults.
+
+    `dilated` is "never", "evenly" (one for all layers) or "freely".
+    """
     depth = draw(st.integers(1, max_depth))
     steps = st.integers(1, 4)
     dilations = [st.just(1)] if dilated == "never" else [st.just(1), st.just(1), steps]
     if dilated == "freely":
         dilations.append(st.lists(steps, min_size=depth, max_size=depth))
-    return rk.Network(
-        depth,
-        draw(sizes),
-        outer_filter_size=draw(st.one_of(st.none(), sizes)),
-        input_filter_size=draw(st.sampled_from([1, 1, 3, 5])),
-        skip=draw(st.booleans()),
-        alpha=draw(st.sampled_from([1.0, 0.1, 0.5, 1.7])),
-        activation=draw(st.sampled_from(activations)),
-        c_v=draw(st.sampled_from([2.0, 1.0, 1.3])),
-        c_w=draw(st.sampled_from([1.0, 0.7, 1.9])),
-        readout_scale=draw(st.sampled_from([1.0, 0.25])),
-        input_scale=draw(st.sampled_from([None, None, 1.0])),
-        trained=draw(
-            st.lists(st.sampled_from(["input", "inner", "outer", "readout"]), unique=True)
-        ),
-        dilation=draw(st.one_of(dilations)),
-    )
+    strategies = {
+        "depth": st.just(depth),
+        "filter_size": sizes,
+        "outer_filter_size": st.one_of(st.none(), sizes),
+        "input_filter_size": st.sampled_from([1, 1, 3, 5]),
+        "skip": st.booleans(),
+        "alpha": st.sampled_from([1.0, 0.1, 0.5, 1.7]),
+        "activation": st.sampled_from(activations),
+        "c_v": st.sampled_from([2.0, 1.0, 1.3]),
+        "c_w": st.sampled_from([1.0, 0.7, 1.9]),
+        "readout_scale": st.sampled_from([1.0, 0.25]),
+        "input_scale": st.sampled_from([None, None, 1.0]),
+        "trained": st.lists(st.sampled_from(PARTS), unique=True),
+        "dilation": st.one_of(dilations),
+        "negative_slope": st.sampled_from([0.0, 0.0, 0.01, 0.5]),
+        "bias": st.sampled_from([0.0, 0.0, 0.3]),
+    }
+    assert strategies.keys() == ALL_FIELDS, "each field is drawn"
+    drawn = {name: draw(values) for name, values in strategies.items() if name in known}
+    if drawn.get("activation", "relu") != "relu":  # these fields are about ReLU
+        drawn |= dict.fromkeys(("negative_slope", "bias"), 0.0)
+    return rk.Network(**drawn)
 
 
 @st.composite

@@ -79,7 +79,7 @@ def test_compare_options(signals, capsys):
         assert run(f"compare X.npy {options} {raw}") == 0
         assert (str(table).splitlines()[-2] in capsys.readouterr().out) is (raw == "")
     assert run(f"compare X.npy {options}") == 2
-    assert "output is compare.csv, which exists: --overwrite replaces" in capsys.readouterr().err
+    assert "compare.csv, which exists, expected a new name: --over" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,7 @@ def damaged_files(folder, signals):
     np.savez_compressed(folder / "damaged.npz", X=signals)
     content = (folder / "damaged.npz").read_bytes()
     (folder / "damaged.npz").write_bytes(content[:60] + b"x" * 60 + content[120:])
+    (folder / "cut.npy").write_bytes((folder / "X.npy").read_bytes()[:200])
     huge = np.lib.format.header_data_from_array_1_0(signals) | {"shape": (10**6, 10**6, 10**5)}
     with open(folder / "huge.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(file, huge)
@@ -139,21 +140,33 @@ def damaged_files(folder, signals):
     ("command", "says"),
     [
         ("gram no.npy -o K.npy", "no such file: no.npy"),
-        ("gram X.npz -o K.npy", "holds the arrays ['X', 'y']: say which one"),
+        (
+            "gram X.npz -o K.npy",
+            "array is None, and X.npz holds the arrays ['X', 'y']: name one of them",
+        ),
+        ("gram X.npz --array Z -o K.npy", "array is 'Z', expected one of 'X'"),
         ("gram X.npz --array y -o K.npy", "X.npz has shape (6,), expected ("),
-        ("gram X.npy --array X -o K.npy", "X.npy is no .npz file of named arrays"),
+        ("gram X.npy --array X -o K.npy", "X.npy is not a .npz file of named arrays"),
+        ("gram text.npy -o K.npy", "text.npy is not a readable .npy file"),
         ("gram X.npy -o K.txt", "expected a name that ends in .npy"),
         ("compare X.npy --out X.csv", "out is X.csv, which is a file"),
-        ("compare --array X", "--array is given without a file"),
+        ("compare --array X", "--array is 'X' without SIGNALS, expected a .npz file"),
         ("gram X.npy -o K.npy --depth 1100 --engine reference", "normalized=True"),
+        ("gram X.npy -o K.npy --engine cuda", "engine is 'cuda', which cannot serve here"),
         ("compare X.npy --data GunPoint", "both SIGNALS and --data are given"),
         ("compare one.npy", "one channel"),
         ("limits --family mlp", "family is 'mlp', expected one of 'resnet'"),
-        ("limits --family cnn --gamma 1", "--gamma is not about the family cnn"),
+        ("limits --family cnn --gamma 1", "--gamma is not a parameter of the family cnn, expected"),
+        (
+            "limits --frozen-readout --family huang-ffnet",
+            "--frozen-readout is not a parameter of the family huang-ffnet",
+        ),
+        ("limits --alpha 1", "--alpha is not a parameter of the family resnet"),
         ("limits --seed -1", "seed is -1, expected an integer of at least 0"),
-        ("limits --raw", "--array and --raw are about SIGNALS"),
+        ("limits --raw", "--array or --raw is given without SIGNALS, expected SIGNALS"),
         ("limits doubled.npy --raw --family cnn", "is not on the multi-sphere"),
         ("gram damaged.npz -o K.npy", "damaged.npz is not a readable .npz file: "),
+        ("gram cut.npy -o K.npy", "cut.npy is not a readable .npy file: "),
         ("gram huge.npy -o K.npy", "huge.npy does not fit into memory: "),
         ("gram folder.npy -o K.npy", "folder.npy is a folder, expected a .npy file"),
         ("gram broken.ts -o K.npy", "broken.ts is not a readable .ts file: "),
@@ -170,6 +183,7 @@ def test_errors_are_one_line_and_exit_status_2(command, says, signals, tmp_path,
     np.save("one.npy", np.ones((3, 1, 5)))
     np.save("doubled.npy", 2 * signals)
     Path("X.csv").write_text("1,2")
+    Path("text.npy").write_text("hello")
     damaged_files(tmp_path, signals)
     Path("folder.npy").mkdir()
     Path("link.npy").symlink_to("X.npy")
@@ -215,6 +229,15 @@ def test_outputs_are_checked_before_the_work(signals, tmp_path, monkeypatch, cap
     assert not works
 
 
+def test_identical_signals_are_drawn(signals, capsys):
+    """All condition numbers are infinite, and so are the lower bounds."""
+    for name, X in (("same", signals[[0, 0, 0]]), ("two", signals[[0, 0, 1, 2]])):
+        np.save(f"{name}.npy", X)
+        assert run(f"compare {name}.npy --depths 1,2,20 --out {name}") == 0
+        assert " inf " in capsys.readouterr().out
+        assert is_picture(f"{name}/compare.png")
+
+
 def test_as_a_module():
     run = [sys.executable, "-m", "rescntk"]
     version = subprocess.run([*run, "--version"], capture_output=True, text=True, check=True)
@@ -233,10 +256,12 @@ def test_data_sets_of_equal_length(tmp_path):
     assert datasets.load("PickupGestureWiimoteZ").ndim == 3
     with pytest.raises(ValueError, match="data is 'Vowels', expected one of"):
         datasets.load("Vowels")
+    with pytest.raises(ValueError, match="split is 'all', expected one of"):
+        datasets.load("GunPoint", "all")
     bad, header = tmp_path / "bad.ts", "@problemName bad\n@classLabel false\n"
     for text in ("", "1,2,3:a\n4,5,6:b\n", f"{header}1,2,3\n@data\n4,5,6\n"):
         bad.write_text(text)
-        with pytest.raises(ValueError, match=r"bad\.ts .*: signals come before @data"):
+        with pytest.raises(ValueError, match=r"bad\.ts .*: no line @data before signals, expected"):
             datasets.read(bad)
     bad.write_text(f"{header}@data\n1,2,3\n4,5,6\n")
     X, y = datasets.read_labelled(bad)
@@ -280,6 +305,8 @@ def test_signals_of_different_lengths(tmp_path, monkeypatch, capsys):
     assert "X.ts: 3 signals, 2 channels, 3 to 5 time steps" in capsys.readouterr().out
     assert run("limits X.ts") == 2
     assert "X.ts has signals of 3 to 5 timepoints, expected" in capsys.readouterr().err
+    assert run("compare X.ts --depths 1 --overwrite") == 2
+    assert "head is 'trace', which takes signals of one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -359,19 +386,20 @@ def test_fit_and_predict(tmp_path, monkeypatch, capsys):
     Path("blank.txt").write_text("a\n \nb\n")
     for wrong, message in (
         ("fit X.npy -o N.joblib", "X.npy has no labels, expected them in --labels FILE"),
-        ("fit X.npy --labels y.txt -o M.joblib", "M.joblib, which exists: --overwrite replaces"),
+        ("fit X.npy --labels y.txt -o M.joblib", "M.joblib, which exists, expected a new"),
         ("fit wide.csv -o W.joblib", "columns 1, 2, 3, expected a row for each value"),
+        ("fit X.npy --labels y.txt -o M.pkl", "expected a name that ends in .joblib"),
         ("predict y.txt X.npy", "y.txt is not a readable .txt file"),
         ("predict X.npy M.joblib", "model is X.npy, expected a .joblib file, then signals"),
         ("fit X.npy --labels blank.txt -o N.joblib", "blank.txt is not a readable .txt file: li"),
         ("fit X.npy --labels y.txt -o N.joblib --effort 10s", "effort is '10s', expected one of"),
         ("fit X.npy --labels y.txt -o no/N.joblib", "expected a folder that is there"),
-        ("fit X.npy --labels y.csv -o N.joblib", "labels of shape (19,), expected 20, one a sig"),
+        ("fit X.npy --labels y.csv -o N.joblib", "labels of shape (19,), expected (20,): a l"),
         ("predict Y.csv X.npy --overwrite -o Y.csv", "output is Y.csv, an input, expected another"),
         ("predict Y.csv X.npy --overwrite --labels y.csv -o y.csv", "output is y.csv, an input"),
-        ("fit X.npy --labels y.txt --labels-array y -o N.joblib", "y.txt is no .npz file of"),
+        ("fit X.npy --labels y.txt --labels-array y -o N.joblib", "y.txt is not a .npz file of"),
         ("fit X.npy --labels y.txt --regression -o N.joblib", "labels are texts, expected num"),
-        ("fit X.npy --labels u.txt --regression -o N.joblib", "numbers to predict: '1_0.8'"),
+        ("fit X.npy --labels u.txt --regression -o N.joblib", "expected numeric targets: '1_0.8'"),
     ):
         capsys.readouterr()
         assert run(wrong) == 2

@@ -31,7 +31,7 @@ def run(*arguments):
 
 
 def said(capsys):
-    """Return the one line of an error."""
+    """Return the single line of an error."""
     text = capsys.readouterr().err
     assert text.startswith("rescntk: ") and text.count("\n") == 1
     return text
@@ -109,7 +109,9 @@ def test_labels_that_cannot_be_kept_are_refused_before_the_work(folder, stored, 
 def test_nothing_is_overwritten_unasked(folder, monkeypatch, capsys):
     (folder / "K.json").write_text("mine")
     assert run("X.npy", "-o", "K.npy") == 2
-    assert "output is K.json, which exists: --overwrite replaces it" in said(capsys)
+    assert "output is K.json, which exists, expected a new name: --overwrite replaces it" in said(
+        capsys
+    )
     assert (folder / "K.json").read_text() == "mine" and not (folder / "K.npy").exists()
     assert run("X.npy", "-o", "K.npy", "--overwrite") == 0
     before = (folder / "K.npy").read_bytes()
@@ -205,11 +207,12 @@ def test_workers(stored):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("-o K.npy --workers 2", "--workers is for outputs in .zarr"),
+        ("-o K.npy --workers 2", "--workers is given with output K.npy, expected output in .zarr"),
         ("-o K.npy --kind both", "holds one kind: both go into .npz or .zarr"),
         ("-o K.npy --kind cntk", "kind is 'cntk', expected one of"),
         ("-o K.npy --dtype half", "dtype is 'half', expected one of 'float64'"),
-        ("-o K.npy --others-array Z", "--others-array is given without OTHERS"),
+        ("-o K.npy --others-array Z", "--others-array is given without OTHERS, expected OTHERS"),
+        ("Z.npz -o K.npy", r"the arrays ['Z', 'other']: name one of them (as --array NAME)"),
         ("one.npy -o K.npy", "Z has shape (3, 1, 8), expected 2 channels"),
         ("-o no/K.zarr", "expected a folder that is there"),
         ("-o K.zarr --engine cuda", "engine is 'cuda'"),

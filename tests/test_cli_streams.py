@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +120,7 @@ def test_a_lost_table_is_an_error(model):
     )
 
 
-REST = b"but X.npy is no .npz file of named arrays\n"
+REST = b"expected None: X.npy is not a .npz file of named arrays\n"
 
 
 @pytest.mark.parametrize("redirections", ["2>&-", "2>/dev/full", "2>&- <&-"])
@@ -188,6 +190,12 @@ def test_progress_outlives_its_stream(monkeypatch, capsys):
         monkeypatch.setattr(sys, "stderr", broken)
         rk.ResCNTK(2)(X, progress=True, engine="reference")
         progress.say("2 ± 1")
+    if find_spec("tqdm"):  # the bar on a full terminal left no lock to other threads
+        from tqdm import tqdm
+
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(tqdm.get_lock().th_lock.acquire, timeout=5).result()
+            pool.submit(tqdm.get_lock().th_lock.release).result()
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(sys, "stdout", full := Full())
     progress.say("2 ± 1", stream="stdout")

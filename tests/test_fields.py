@@ -40,19 +40,16 @@ VALUES = {
     "trained": ("input", "outer"),
     "dilation": 2,
     "negative_slope": 0.5,
+    "bias": 0.5,
 }
 """A value of each field that no network of `Room.base` has."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class LaterNetwork(rk.Network):
     """A network with a field that no function knows."""
 
-    later: float = field(default=0.0, metadata={"check": check_constant})
-
-    def __init__(self, *arguments, later=0.0, **parameters):
-        super().__init__(*arguments, **parameters)
-        object.__setattr__(self, "later", later)
+    later: float = field(default=0.0, kw_only=True, metadata={"check": check_constant})
 
 
 class Room(NamedTuple):
@@ -129,7 +126,7 @@ ROOMS = {
     "finite.concentration": Room(lambda n: rk.finite.concentration(0, n, X, (2, 4), 2)),
     "finite.gpk": Room(lambda n: rk.finite.gpk(0, n, X, 4, 2)),
     "finite.init": Room(
-        lambda n: [layer.weights.shape for layer in rk.finite.init(0, n, 2, 4).layers("inner")],
+        lambda n: [list(map(np.shape, each)) for each in rk.finite.init(0, n, 2, 4).inner],
         NOT_SHAPE - {"trained"} | {"outer_filter_size", "dilation"},
     ),
     "finite.kernel_flow": Room(lambda n: rk.finite.kernel_flow(n, X, np.arange(3.0), [0.1])),
@@ -181,10 +178,6 @@ ROOMS = {
     "theory.locality.fields": Room(lambda n: locality.fields(n, 9), SCALES),
     "theory.locality.path_pixels": Room(locality.path_pixels, NOT_SHAPE),
     "theory.locality.reach": Room(locality.reach, NOT_SHAPE),
-    "theory.locality.stride_kernel": Room(
-        lambda n: locality.stride_kernel(n, np.linspace(-1, 0.9, len(locality.path_pixels(n)))),
-        {"dilation", "trained", *SCALES},
-    ),
     "theory.locality.width": Room(locality.width, SCALES),
     "theory.locality.widths": Room(lambda n: locality.widths(n, (2, 5)), {"depth", *SCALES}),
     "theory.multisphere.closest": Room(
@@ -201,8 +194,6 @@ ROOMS = {
         lambda n: [d.eigenvalues for d in spectrum.decay_exponents(n, 2, 4, 8, "ntk", pixels=[[0]])]
     ),
     "theory.spectrum.eigenvalues": Room(lambda n: spectrum.eigenvalues(n, 2, 4, 2, "ntk")),
-    "theory.spectrum.fit_ensemble": Room(lambda n: spectrum.fit_ensemble(n, 2, 4, 3, "ntk")),
-    "theory.spectrum.mixture": Room(lambda n: spectrum.mixture(n, 2, 4, 2, "ntk"), SCALES),
     "theory.spectrum.singularity_exponent": Room(
         lambda n: [
             spectrum.singularity_exponent(n, 3, 12, range(p), "ntk", "gap") for p in range(1, 7)

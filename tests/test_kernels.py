@@ -70,7 +70,7 @@ def test_extreme_sizes():
 
 @pytest.mark.parametrize("normalized", [False, True])
 def test_diagonals_of_erf_are_computed_once(normalized, monkeypatch):
-    """They tell which kernels are resolved, and normalize."""
+    """Diagonals tell which kernels are resolved, and normalize."""
     counts, original = [], reference.paired
 
     def counted(request, X, Z, tick):

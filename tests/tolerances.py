@@ -23,8 +23,8 @@ DEEP_KERNEL = 1e-12
 def erf_spread(variance):
     """Return by how much erf's bars are wider at pre-activations of this variance.
 
-    E[σ'σ'] = (4/π)/√Δ with Δ = 1 + 2q1 + 2q2 + 4(g − S)(g + S). Where S is near −g, an error
-    of eps·g in it moves Δ by 8 g² eps, which is at least 1 + 4g: relatively, by up to 2 g eps.
+    E[σ'σ'] = (4/π)/√Δ with Δ = 1 + 2q1 + 2q2 + 4(g − S)(g + S). Δ is at least 1 + 4g.
+    Where S is near −g, an error of eps·g in S moves Δ by 8 g² eps: relatively, by up to 2 g eps.
     """
     return max(1.0, variance)
 
@@ -33,7 +33,7 @@ def chaotic(dtype, depth, change):
     """Return the bar for deep erf networks; `change` is K's per relative change of the input.
 
     Sums over layers have about one rounding each, as in `KERNEL`. A layer's other roundings act
-    like a relative change of its features by up to a unit: the first layers' changes grow most,
+    like a relative change of its features by up to a unit. The first layers' changes grow most,
     and those of all layers together are like some 16 of the input.
     """
     return KERNEL[dtype] * max(1, depth / 50) + 16 * EPS[dtype] * change
@@ -47,8 +47,8 @@ PEER = {"gpk": 1e-11, "ntk": 2e-8}
 # layer, at most ten layers.
 ROUTES = 100 * EPS["float64"]
 
-# The same where one route goes through ρ (papers' recursions in tests/oracles): κ0 of a random
-# pair turns eps in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
+# The same where one route goes through ρ, as the papers' recursions (tests/oracles). κ0 turns eps
+# in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
 TRANSCRIPTION = 1e-13
 
 # λ_min of a positive semidefinite matrix may be this many eps·n·λ_max below 0.
@@ -66,15 +66,15 @@ def complement(depth):
 def asymptote(depth, slowdown, start):
     """Return by how much, relatively, a complement may differ from the asymptotic law.
 
-    With u = δ^(-1/2) a layer is u ← u + c/(2s) + (3/8)(c/s)²/u + …, where c = 2√2/(3π): so
+    Let u = δ^(-1/2) and c = 2√2/(3π). A layer is u ← u + c/(2s) + (3/8)(c/s)²/u + …, so that
     δ = (4s²/c²L²) (1 − (3 log L + 4s/(c √δ_1))/L + …), from the start δ_1.
     """
     c = 2 * np.sqrt(2) / (3 * np.pi)
     return (3 * np.log(depth) + 4 * slowdown / (c * np.sqrt(start))) / depth
 
 
-# Sampled networks: so many standard errors, from independent networks. For normal errors 5
-# would fail once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
+# Standard errors of independent sampled networks. For normal errors 5 would fail
+# once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
 
 
@@ -88,8 +88,8 @@ def receptive_field(depth, n_timepoints=1):
 
 
 # What default grids may leave of an eigenvalue as its estimated error, relative to it. The slowest
-# is a tangent kernel's cone at θ = 0 on two pixels of two channels: an error like nodes^-6, of
-# which the coarser grid's, with some 30 nodes (π/30)^6 = 1e-6, is the estimate. Eigenvalues of
+# is a tangent kernel's cone at θ = 0 on two pixels of two channels, with an error like nodes^-6.
+# The estimate is the error of the coarser grid: (π/30)^6 = 1e-6 with some 30 nodes. Eigenvalues of
 # frequency 16 on both pixels are 16^-4 of it in size: hundreds of times closer to the error.
 SPECTRUM = 2e-3
 
@@ -134,8 +134,8 @@ def next_of_the_resnet(t, small):
 def next_of_opposites(depth):
     """Return the relative error allowed for −√2/(3π) L^(−1/2).
 
-    κ0 is odd in the angle φ to the opposite, and so is the recursion: the next term is relatively
-    of order φ², where φ² = 2Lα² = 2/L; twice that.
+    κ0 is odd in the angle φ to the opposite, and so is the recursion. The next term is relatively
+    of order φ² = 2Lα² = 2/L; the bar is twice as large.
     """
     return 4 / depth
 

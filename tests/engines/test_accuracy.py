@@ -15,7 +15,7 @@ from tests.difficult_signals import SIGNALS, UNEVEN, near, profile, uneven
 from tests.engine_names import ENGINES, GROUPS, skip_unless_taken, where_resolved
 from tests.engines.bodies.accuracy import NETWORKS, assert_accurate
 from tests.oracles import definition
-from tests.strategies import networks, signals
+from tests.strategies import ALL_FIELDS, networks, signals
 
 
 @pytest.mark.slow
@@ -155,33 +155,34 @@ def test_many_channels(engines, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
-@given(networks(max_depth=4, dilated="freely"), signals(max_cases=3, max_length=5))
+@given(networks(ALL_FIELDS, max_depth=4, dilated="freely"), signals(max_cases=3, max_length=5))
 @where_resolved
 def test_any_network_on_any_signals(engines, network, X):
     assert_accurate(engines, network, X)
 
 
-PEER = np.load(Path(__file__).parents[1] / "data" / "neural_tangents.npz")
-PEER_META = json.loads(str(PEER["meta"]))
+DATA = Path(__file__).parents[1] / "data"
+PEERS = [np.load(DATA / name) for name in ("neural_tangents.npz", "neural_tangents_biases.npz")]
+OF_PEERS = [(peer, k) for peer in PEERS for k in range(len(json.loads(str(peer["meta"]))))]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("index", range(len(PEER_META)))
-def test_neural_tangents(index, engine):
+@pytest.mark.parametrize(("peer", "index"), OF_PEERS, ids=range(len(OF_PEERS)))
+def test_neural_tangents(peer, index, engine):
     """Values of neural-tangents 0.6.5 in float64 for random small networks."""
-    meta = dict(PEER_META[index])
-    head, train_input = meta.pop("head"), meta.pop("train_input")
+    meta = json.loads(str(peer["meta"]))[index]
+    head, train_input = meta.pop("head"), meta.pop("train_input", False)
     trained = (
         ("inner", "outer", "readout", "input") if train_input else ("inner", "outer", "readout")
     )
     network = rk.Network(**meta, trained=trained)
     skip_unless_taken(engine, network)
-    X, Z = PEER[f"X{index}"], PEER[f"Z{index}"]
+    X, Z = peer[f"X{index}"], peer[f"Z{index}"]
     computed = rk.gram(network, X, Z, head=head, engine=engine)
     for kind, K in zip(KINDS, computed, strict=True):
         kernel = rk.Kernel(network, kind, head)
         size = np.sqrt(np.outer(kernel.diag(X), kernel.diag(Z)))
-        error = (np.abs(K - PEER[f"{kind}{index}"]) / size).max()
+        error = (np.abs(K - peer[f"{kind}{index}"]) / size).max()
         assert error <= tolerances.PEER[kind]
 
 

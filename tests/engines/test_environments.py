@@ -73,7 +73,8 @@ def test_damaged_files_of_compiled_code_are_compiled_anew(tmp_path):
 
     def answer(function):
         code = f"from rescntk.engines import cpu; print(cpu.{function}('float64'))"
-        return processes.run(code, PYTHONPATH=str(tmp_path), PYTHONSAFEPATH="1")
+        kept = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""}  # beside the modules
+        return processes.run(code, PYTHONSAFEPATH="1", **kept)
 
     assert answer("why_not") == "None"
     (file,) = folder.rglob("rows.*.nbc")
@@ -83,6 +84,18 @@ def test_damaged_files_of_compiled_code_are_compiled_anew(tmp_path):
     assert answer("_failure").startswith("UnpicklingError")
     assert answer("why_not") == "None"
     assert file.stat().st_size > 100 and not other.exists()
+
+
+@needs_numba
+@pytest.mark.slow
+def test_versions_of_numba_that_were_not_tried(tmp_path):
+    """Without what is private to numba compilation takes longer, and bits are the same."""
+    code = (
+        "import numpy as np, rescntk as rk; X = np.linspace(-1, 2, 20).reshape(2, 1, 10) ** 2;"
+        "print(rk.ResCNTK(3)(X, engine='numba').tobytes().hex())"
+    )
+    other = f"import numba; numba.__version__ = '99.0.0'; {code}"
+    assert processes.run(other, NUMBA_CACHE_DIR=str(tmp_path)) == processes.run(code)
 
 
 def test_a_folder_of_compiled_code_that_cannot_be_written(tmp_path):
@@ -103,7 +116,8 @@ def test_compilation_is_announced(monkeypatch, capsys):
 
     monkeypatch.setattr(engines, "_ANNOUNCE_AFTER", 0.01)
     monkeypatch.setattr(engines, "_numba_is_missing", lambda dtype: time.sleep(0.1) or "slow")
-    rk.ResCGPK(1)(np.ones((1, 1, 2)))
-    assert "compiling" not in capsys.readouterr().err
-    rk.ResCGPK(1)(np.ones((1, 1, 2)), progress=True)
-    assert "rescntk: reading or compiling the engine's loops" in capsys.readouterr().err
+    monkeypatch.setattr(engines, "_met", set())
+    for announced in (True, False):  # once in a process
+        rk.ResCGPK(1)(np.ones((1, 1, 2)))
+        said = "rescntk: reading or compiling the engine's loops" in capsys.readouterr().err
+        assert said == announced

@@ -14,7 +14,7 @@ from rescntk.validation import DTYPES, HEADS, KINDS
 from tests import tolerances
 from tests.engine_names import CPU, skip_unless_taken, takes
 from tests.oracles import definition
-from tests.strategies import kinds, networks, signals
+from tests.strategies import ALL_FIELDS, kinds, networks, signals
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def test_against_neural_tangents(engine):
 
 @pytest.mark.parametrize("engine", CPU)
 @given(
-    networks(activations=("relu",), max_depth=3, dilated="freely"),
+    networks(ALL_FIELDS, activations=("relu",), max_depth=3, dilated="freely"),
     signals(max_cases=3, max_channels=2, length=12),
     st.sampled_from([(2, 6), (3, 4), (4, 3)]),
     kinds,

@@ -73,6 +73,17 @@ def test_signals_that_nearly_agree(engine):
         accuracy.assert_accurate([engine], network, pair, ["trace"])
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("bias", "depth"), [(1e-3, 20), (0.3, 50), (30.0, 20)])
+def test_biases_of_signals_that_nearly_agree(bias, depth, engine):
+    """Copies changed by 1e-7, and proportional signals, whose windows biases make different."""
+    x, change = np.random.default_rng(976188).standard_normal((2, 3, 5))
+    X = np.stack([x, x * (1 + 1e-7 * change), 1e3 * x, 1e-4 * x])
+    for skip in (True, False):
+        network = rk.Network(depth, skip=skip, bias=bias)
+        accuracy.assert_accurate([engine], network, X, ["trace"])
+
+
 # ---------------------------------------------------------------- root masses
 
 

@@ -13,7 +13,7 @@ from rescntk.engines.scaling import Scaling
 from rescntk.engines.signal_tables import signal_tables
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
-from tests.strategies import networks, signals
+from tests.strategies import ALL_FIELDS, networks, signals
 
 PROPERTIES = (
     "scales_signals",
@@ -24,7 +24,7 @@ PROPERTIES = (
 )
 
 
-@given(networks(dilated="freely"), signals())
+@given(networks(ALL_FIELDS, dilated="freely"), signals())
 def test_bounds_hold_at_every_pixel_and_depth(network, X):
     """√(kernel at a pixel) is at most the bound, on which exact sums rely up to a factor 2."""
     depths = tuple(range(1, network.depth + 1))

@@ -14,7 +14,7 @@ from tests import tolerances
 from tests.engine_names import CPU, skip_unless_taken, where_resolved
 from tests.engines.bodies.properties import relative
 from tests.engines.cpu.test_engine import all_pairs_in_deficits
-from tests.strategies import kinds, networks, signals
+from tests.strategies import ALL_FIELDS, kinds, networks, signals
 
 HEADS = ("gap", "trace")
 
@@ -22,7 +22,7 @@ HEADS = ("gap", "trace")
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", CPU)
 @given(
-    networks(dilated="freely"),
+    networks(ALL_FIELDS, dilated="freely"),
     signals(batches=2),
     kinds,
     st.sampled_from(HEADS),

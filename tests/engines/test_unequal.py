@@ -16,7 +16,7 @@ from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.engine_names import CPU, needs_numba, takes
 from tests.oracles import definition
-from tests.strategies import kinds, networks, signal_lists
+from tests.strategies import ALL_FIELDS, kinds, networks, signal_lists
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +115,7 @@ def numba_run():
 
 @needs_numba
 @given(
-    networks(activations=("relu",), max_depth=3, dilated="freely"),
+    networks(ALL_FIELDS, activations=("relu",), max_depth=3, dilated="freely"),
     st.integers(0, 8).map(lambda k: 2 * k + 1),
     signal_lists(max_length=9),
 )
@@ -133,7 +133,7 @@ def test_all_pairs_in_deficits(network, outer, X):
         assert (shifted == K[::-1]).all()
 
 
-relu_networks = networks(max_depth=3, activations=("relu",), dilated="freely")
+relu_networks = networks(ALL_FIELDS, max_depth=3, activations=("relu",), dilated="freely")
 
 
 @given(relu_networks, signal_lists(max_cases=2, max_length=4))

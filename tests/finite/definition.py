@@ -42,6 +42,11 @@ def features(network, params, x):
     steps = network.dilation
     steps = (steps,) * network.depth if isinstance(steps, int) else steps
 
+    def biased(g, layer):
+        if network.bias == 0:
+            return g
+        return g + network.bias * np.expand_dims(layer.biases, tuple(range(1, g.ndim)))
+
     def layer(weights, signal, variance, step):
         fan_in = math.prod(weights.shape[:-1])
         return math.sqrt(variance / fan_in) * convolve(np.asarray(weights), signal, step)
@@ -55,10 +60,11 @@ def features(network, params, x):
             g = layer(W, f, network.c_w, steps[index])
         else:
             g = math.sqrt(network.c_w * scale / window) * convolve(W, x)
-        branch = activation(g)
+        branch = activation(biased(g, params.inner[index]))
         if params.outer is None:
             branch = math.sqrt(network.c_v) * branch
         else:
-            branch = layer(params.outer[index].weights, branch, network.c_v, steps[index])
+            V = params.outer[index]
+            branch = biased(layer(V.weights, branch, network.c_v, steps[index]), V)
         f = f + network.alpha * branch if network.skip else branch
     return f

@@ -20,11 +20,18 @@ NETWORKS = {
     "outer frozen": rk.Network(2, 3, trained=("inner", "readout"), readout_scale=0.5),
     "inner frozen": rk.Network(2, 3, trained="outer", c_v=1.3),
     "readout alone": rk.Network(2, 3, trained="readout"),
+    "biases": rk.Network(2, 3, bias=0.6, alpha=0.7, c_v=1.4),
+    "biases, no skip": rk.Network(2, 1, skip=False, bias=0.6, trained=("inner", "readout")),
     "one convolution": literature.geifman_cnn(3),
     "one convolution and skips": literature.one_convolution_resnet(2, alpha=0.8),
 }
 
-IMAGES = [("resnet", "equivariant"), ("longer filter than signal", "gap"), ("window", "trace")]
+IMAGES = [
+    ("resnet", "equivariant"),
+    ("biases", "trace"),
+    ("longer filter than signal", "gap"),
+    ("window", "trace"),
+]
 """Networks and heads that go through images, of 3 × 4 pixels."""
 
 

@@ -23,6 +23,7 @@ CASES = {
         "gap",
         4,
     ),
+    "biases": (rk.Network(2, 3, bias=0.8, alpha=0.7), "ntk", "gap", 4),
     "images": (rk.Network(2, 3, outer_filter_size=5, input_filter_size=3), "ntk", "gap", (2, 3)),
 }
 
@@ -83,5 +84,5 @@ def test_samples_larger_than_the_free_memory_are_refused(rng):
         lambda: finite.gpk(0, network, X, 8, many),
         lambda: finite.concentration(0, network, X, (4, 8), many),
     ):
-        with pytest.raises(MemoryError, match=f"^n_samples is {many}: as many kernels of 2 × 2"):
+        with pytest.raises(MemoryError, match=f"^n_samples is {many}: {many} kernels of 2 × 2"):
             call()

@@ -56,6 +56,8 @@ def test_parameters_that_no_layer_reads_are_left_out():
     assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
     assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer is None
     assert finite.init(0, rk.Network(2, 1, trained="inner"), 2, 4).outer is not None
+    biased = rk.Network(2, 1, skip=False, trained="inner", bias=0.5)
+    assert finite.init(0, biased, 2, 4).outer is not None
 
 
 def test_practical_initializations_carry_their_scale_and_have_no_factors(X):
@@ -77,7 +79,7 @@ def test_practical_initializations_carry_their_scale_and_have_no_factors(X):
 def test_variances_of_initializations():
     network = rk.Network(2, 3)
     wide = {
-        style: finite.init(0, network, 2, 100, initialization=style, biases=True)
+        style: finite.init(0, network, 2, 100, initialization=style, extra_biases=True)
         for style in ("ntk", "pytorch", "xavier")
     }
     variances = {"ntk": 1.0, "pytorch": 1 / 900, "xavier": 2 / 600}
@@ -94,7 +96,7 @@ def test_variances_of_initializations():
 def test_biases_are_added_in_every_layer(X):
     """A network of biases alone: f⁰ = b⁰, one layer σ(b) on top of it, readout's b last."""
     network = rk.Network(1, 3, alpha=0.5)
-    params = make(network, "gap", initialization="pytorch", biases=True, n_outputs=2)
+    params = make(network, "gap", initialization="pytorch", extra_biases=True, n_outputs=2)
     with jax.enable_x64(True):
         only = jax.tree.map(lambda a: a if a.ndim == 1 else 0 * a, params)
     only = only.replace(readout=params.readout)
@@ -138,7 +140,15 @@ def test_init_refuses():
         ({"width": 0}, "width is 0, expected an integer of at least 1"),
         ({"n_channels": 1.5}, "n_channels is 1.5, expected an integer"),
         ({"initialization": "he"}, "initialization is 'he', expected one of 'ntk', 'pytorch'"),
-        ({"biases": 1}, "biases is 1, expected True or False"),
+        (
+            {"network": rk.Network(1, bias=0.5), "extra_biases": True},
+            "extra_biases is True and network has bias 0.5, expected only one of them",
+        ),
+        (
+            {"network": rk.Network(1, bias=0.5), "initialization": "xavier"},
+            "network has bias 0.5, expected 0.0",
+        ),
+        ({"extra_biases": 1}, "extra_biases is 1, expected True or False"),
         ({"dtype": "int8"}, "dtype is"),
     ):
         arguments = {"key": 0, "network": rk.Network(1), "n_channels": 2, "width": 3} | change
@@ -177,6 +187,10 @@ def test_apply_refuses(X):
         "params.inner has weights": (deeper, params, X),
         "params is dict, expected Parameters": (network, {}, X),
         "head is 'max', expected one of": (network, params, X, "max"),
+        "params has no biases of Network.bias, expected those of network with bias 0.5": (
+            network.replace(bias=0.5), params, X),
+        "params has biases of Network.bias, expected those of network with bias 0.0": (
+            network, make(network.replace(bias=0.5), "gap"), X),
         "expected one with weights for every pixel": (network, params, X, "trace"),
         'expected "trace"': (network, trace, X),
         "X has signals of length 3, expected 4": (network, trace, X[:, :, :3], "trace"),

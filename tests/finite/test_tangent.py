@@ -47,7 +47,7 @@ CASES = [(*case, (D,)) for case in CASES] + [(*case, (3, 4)) for case in IMAGES]
 def test_the_contraction_is_exact(name, head, sides, rng):
     network = NETWORKS[name]
     X, Z = rng.standard_normal((2, 3, 2, *sides))  # of one shape: JAX compiles once for each
-    several = {"n_outputs": 2, "biases": True} if head == "trace" else {}
+    several = {"n_outputs": 2, "extra_biases": not network.bias} if head == "trace" else {}
     params = parameters(WIDTH, network, head, sides, **several)
     of_both = jacobian(network, params, np.concatenate([X, Z]), head)
     for here, there in ((X, Z), (X, None)):

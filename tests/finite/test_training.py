@@ -49,7 +49,7 @@ def same(here, there):
 def test_gradient_descent(task, trained, biases):
     _, X, y = task
     X = X if biases else X.reshape(3, 2, 2, 2)  # images
-    options = {"initialization": "pytorch", "biases": biases, "images": not biases}
+    options = {"initialization": "pytorch", "extra_biases": biases, "images": not biases}
     params = finite.init(0, NETWORK, 2, 6, **options)
     network = NETWORK.replace(trained=trained)
     expected = steps_written_out(network, params, X, y, 0.1, [range(3)] * 3)

@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 
+import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -16,6 +17,7 @@ from rescntk.learn import (
     SignalScaler,
     passes,
 )
+from rescntk.learn.average import FittedPass
 from tests.learn.cases import ONE, QUICK, waves
 
 MODELS = [ResidualKernelClassifier, ResidualKernelRegressor]
@@ -35,14 +37,18 @@ MODELS = [ResidualKernelClassifier, ResidualKernelRegressor]
         ({"penalty": 0.0}, "penalty is 0.0, expected a positive number"),
         ({"alpha": -1.0}, "alpha is -1.0"),
         ({"time_scale": -1.0}, "time_scale is -1.0"),
+        ({"engine": "gpu"}, "engine is 'gpu', expected one of 'auto'"),
         ({"n_channels": 0}, "n_channels is 0"),
         ({"verbose": "a"}, "verbose is 'a', expected an integer of at least 0"),
         ({"n_jobs": 0}, "n_jobs is 0"),
         ({"landmarks": "some"}, "landmarks is 'some', expected None, 'all' or an integer"),
         ({"class_weight": "even"}, "class_weight is 'even', expected None, 'balanced'"),
         ({"class_weight": {0: -1, 1: 1}}, "class_weight of 0 is -1, expected a finite number"),
+        ({"class_weight": {0: float("nan"), 1: 1}}, "class_weight of 0 is nan, expected a finite"),
         ({"class_weight": {0: 0, 1: 0}}, "class_weight is .* expected weights above 0"),
         ({"effort": "quick"}, "effort is 'quick', expected one of 'fast'"),
+        ({"effort": -1.0}, "effort is -1.0, expected one of 'fast'"),
+        ({"effort": None}, "effort is None, expected one of 'fast'"),
     ],
 )
 def test_parameters_are_checked(changes, message, rng):
@@ -89,7 +95,7 @@ def test_jobs_are_counted_as_by_scikit_learn():
 
 
 def test_progress(rng, capsys):
-    """What comes, how long it will take, a line a pass, the score."""
+    """Lines for the plan, the time, each pass and the score."""
     X, y = waves(rng, 12, 2)
     ResidualKernelClassifier(verbose=1, **QUICK).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
@@ -155,3 +161,15 @@ def test_a_second_fit_forgets_the_first(rng):
     assert model.n_features_in_ == 24
     assert model.fit(X) is model
     assert not hasattr(model, "n_features_in_")
+
+
+def test_answers_share_one_matrix(monkeypatch, rng):
+    """`rescntk predict` has classes, probabilities and novelty from one matrix of each pass."""
+    X, calls = rng.standard_normal((20, 1, 12)), []
+    model = ResidualKernelClassifier(effort="fast").fit(X, np.arange(20) % 2)
+    matrix = FittedPass.matrix
+    monkeypatch.setattr(FittedPass, "matrix", lambda *given: calls.append(1) or matrix(*given))
+    for method in (model._answers, model.predict, model.predict_proba, model.contributions):
+        method(X)
+        assert len(calls) == len(model._fitted)
+        calls.clear()

@@ -139,6 +139,7 @@ def test_refusals(X):
     for call, message in (
         (lambda: SignalKernel(n_channels=5)(flat(X)), "multiple of n_channels = 5"),
         (lambda: SignalKernel(n_channels=0)(flat(X)), "n_channels is 0"),
+        (lambda: SignalKernel(0)(X), "depth is 0, expected an integer of at least 1"),
         (lambda: SignalKernel()(X[0, 0]), "X has shape"),
         (lambda: SignalKernel()(X, X[:2], eval_gradient=True), "eval_gradient without it"),
         (lambda: SignalKernel()([np.zeros((1, 5)), np.zeros((1, 6))]), "5 to 6 time points"),

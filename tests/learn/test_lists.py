@@ -58,6 +58,9 @@ def test_signals_of_one_channel_and_refusals(rng):
     model = ResidualKernelClassifier(**ONE).fit([x[0] for x in X], y)
     expected = ResidualKernelClassifier(**ONE).fit(X, y)
     assert (model.decision_function(X) == expected.decision_function(X)).all()
+    broken = [*X[:4], X[4] * np.nan, *X[5:]]
+    with pytest.raises(ValueError, match=r"NaN or infinity \(first in case 4\).*fill in missing"):
+        model.fit(broken, y)
     with pytest.raises(ValueError, match=r"2 channels × 9 .*1 channel × any number of"):
         model.predict(np.zeros((3, 2, 9)))
     with pytest.raises(ValueError, match="head='gap'"):

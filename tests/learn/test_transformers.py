@@ -167,6 +167,8 @@ def test_pipelines_searches_and_streams(rng):
     [
         ({"kernel": "rbf"}, "expected a rescntk.Kernel"),
         ({"n_landmarks": 2.5}, "n_landmarks is 2.5"),
+        ({"n_landmarks": 0}, "n_landmarks is 0"),
+        ({"dtype": "float16"}, "dtype is 'float16', expected one of 'float64'"),
         ({"selection": "greedy"}, "selection is 'greedy', expected one of 'pivoted', 'uniform'"),
     ],
 )

@@ -58,7 +58,7 @@ def test_standardized_channels_and_differences_alone(rng):
 def test_signals_much_larger_than_in_fit_are_refused(rng):
     X = rng.standard_normal((4, 2, 9))
     view = views.View(standardize=True, first_differences=True).fit(X)
-    with pytest.raises(ValueError, match=r"up to 1\.7e\+308, too large beside those of fit"):
+    with pytest.raises(ValueError, match=r"up to 1\.7e\+308, expected smaller ones"):
         view(1.7e308 * np.sign(X))
 
 

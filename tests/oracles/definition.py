@@ -75,11 +75,11 @@ def pixel_pairs(X, network):
     X = X.reshape(*X.shape[:2], -1)
     n, channels, d = X.shape
     dual = np.frompyfunc(_once(dual_of(network)), 3, 2)
-    alpha, c_v, c_w, readout = (
-        mp.mpf(v) for v in (network.alpha, network.c_v, network.c_w, network.readout_scale)
+    alpha, c_v, c_w, readout, bias = (
+        mp.mpf(getattr(network, name)) for name in ("alpha", "c_v", "c_w", "readout_scale", "bias")
     )
     scale = mp.mpf(1) / channels if network.input_scale is None else mp.mpf(network.input_scale)
-    strength = (alpha**2 if network.skip else 1) * c_v
+    branch_scale = alpha**2 if network.skip else 1
     X = _mpf(X)
     F = np.empty((n, n, d, d), dtype=object)
     for i in range(n):
@@ -93,14 +93,15 @@ def pixel_pairs(X, network):
         step = (
             network.dilation if isinstance(network.dilation, int) else network.dilation[layer - 1]
         )
-        S = c_w * box(F, q=q, step=step)
+        S = c_w * box(F, q=q, step=step) + bias**2
         variance = np.array([S[i, i].diagonal() for i in range(n)])
         K, K_dot = dual(S, variance[:, None, :, None], variance[None, :, None, :])
         T_g = c_w * box(T, q=q, step=step) + (S if "inner" in network.trained else 0)
-        source = K_dot * T_g + (K if "outer" in network.trained else 0)
-        outer = {"q": network.outer_filter_size, "step": step}
-        T = (T if network.skip else 0) + strength * box(source, **outer)
-        F = (F if network.skip else 0) + strength * box(K, **outer)
+        outer = partial(box, q=network.outer_filter_size, step=step)
+        branch = c_v * outer(K) + bias**2
+        tangent = c_v * outer(K_dot * T_g) + (branch if "outer" in network.trained else 0)
+        T = (T if network.skip else 0) + branch_scale * tangent
+        F = (F if network.skip else 0) + branch_scale * branch
         ntk = T + F if "readout" in network.trained else T
         results[layer] = F * readout, ntk * readout
     return results

@@ -1,6 +1,6 @@
 """Effective receptive fields from their definition, in exact fractions.
 
-At x = z and j = j' a ReLU network's covariances are linear in the pixels' energies: the forward
+At x = z and j = j' a ReLU network's covariances are linear in the pixels' energies. The forward
 recursion is run on one pixel's energy after another, and read at the output pixel.
 """
 

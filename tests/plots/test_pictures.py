@@ -1,4 +1,4 @@
-"""What pictures draw are the numbers, and lines can be told apart."""
+"""Pictures draw the numbers, and lines can be told apart."""
 
 import io
 from types import SimpleNamespace
@@ -121,7 +121,7 @@ def test_limit_distances():
         families.resnet(1.0, readout=False),
         families.huang_ffnet(),
         families.resnet(1.0).network,
-        families.cnn(1),  # its law is that of the third
+        families.cnn(1),  # with the law of the third family
     )
     reports = [depth.check(family, depths=LADDER) for family in found]
     ax = plots.limit_distances(*reports)

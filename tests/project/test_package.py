@@ -1,16 +1,20 @@
 """The package builds, installs and works by itself."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import rescntk as rk
 from tests.project.pages import ROOT
@@ -83,3 +87,34 @@ def test_the_wheel_works_by_itself(python, tmp_path):
 
 def test_the_citation_names_the_version():
     assert f"\nversion: {rk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def constraints(name, python):
+    """Return the versions in a file of constraints for a version of Python, by package."""
+    lines = (ROOT / "tests/constraints" / f"{name}.txt").read_text().splitlines()
+    found = map(Requirement, (line for line in lines if not line.startswith("#")))
+    kept = [r for r in found if r.marker is None or r.marker.evaluate({"python_version": python})]
+    assert len({r.name for r in kept}) == len(kept)
+    return {r.name: Version(str(r.specifier).removeprefix("==")) for r in kept}
+
+
+def test_supported_versions_are_tested():
+    """Lower bounds are the oldest versions of `make test-versions`, classifiers its Pythons."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    makefile = (ROOT / "Makefile").read_text()
+    pythons = re.search(r"^PYTHONS \?= (.*)", makefile, re.M)[1].split()
+    installed = re.search(r"constraint.*\n\s*--editable '\.\[(.*)\]'", makefile)[1].split(",")
+    extras = project["optional-dependencies"]
+    lists = [project["dependencies"], extras["cubin"], *(extras[name] for name in installed)]
+    required = [Requirement(text) for one in lists for text in one]
+    bounds = {r.name: str(r.specifier) for r in required if r.name != "rescntk"}
+    oldest = constraints("oldest", pythons[0])
+    assert {name: Version(bound.removeprefix(">=")) for name, bound in bounds.items()} == oldest
+    for python in pythons:
+        newest = constraints("newest", python)
+        assert newest.keys() == oldest.keys() and all(newest[n] >= oldest[n] for n in oldest)
+    words = "Programming Language :: Python :: "
+    listed = [c.removeprefix(words) for c in project["classifiers"] if c.startswith(f"{words}3.")]
+    assert listed == pythons and project["requires-python"] == f">={pythons[0]}"
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text()
+    assert f"python: [{', '.join(map(repr, pythons))}]".replace("'", '"') in workflow

@@ -130,7 +130,7 @@ def test_all_signals_as_landmarks_are_ridge_regression(rng):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_rank_rule(rng, dtype):
-    """Equal, zero and tiny signals: what others explain is dropped, sizes do not matter."""
+    """Equal, zero and tiny signals: explained landmarks are dropped, sizes do not matter."""
     X, tiny = rng.standard_normal((6, 2, 8)), 1e-15 * rng.standard_normal((1, 2, 8))
     X = np.concatenate([X, X[:2], 0 * X[:1], 1e-12 * X[2:3], tiny])
     options = {"dtype": dtype, "engine": "reference"}

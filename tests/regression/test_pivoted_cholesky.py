@@ -51,7 +51,7 @@ SPECTRA = {
 
 @pytest.mark.parametrize("name", SPECTRA)
 def test_error_is_near_the_best_of_equal_rank(name):
-    """Where eigenvectors are random and decay is fast, twice the rank replaces the factor 1.5."""
+    """With random eigenvectors and decay is fast, twice the rank replaces the factor 1.5."""
     eigenvalues, rank = SPECTRA[name], 40
     kernel = MatrixKernel(matrix(eigenvalues))
     for seed in range(3):

@@ -6,7 +6,6 @@ import scipy.linalg
 
 import rescntk as rk
 from rescntk import regression
-from rescntk.theory import degeneracy
 from tests import tolerances
 
 EPS = tolerances.EPS["float64"]
@@ -346,7 +345,6 @@ def test_targets_near_the_end_of_float64():
     for solved in (
         lambda y: regression.conjugate_gradients(K, y).coefficients,
         lambda y: regression.conjugate_gradients(K, y, intercept=True).coefficients,
-        lambda y: degeneracy.degenerate_regression(y, 0.5).coefficients,
     ):
         assert (solved(y * unit / 2) == solved(y) * (unit / 2)).all()
 
@@ -367,7 +365,6 @@ def test_results_beyond_float64_are_refused():
         lambda: ladder.flow(y, np.inf),
         lambda: regression.decompose(K * 1e308, y),
         lambda: regression.FeatureRidge().add(F, y).weights(1.0),
-        lambda: degeneracy.degenerate_regression([1.7e308, -1.7e308], 0.0),
     ):
         with pytest.raises(OverflowError, match="the results exceed float64, expected smaller"):
             call()

@@ -76,7 +76,7 @@ def alarm():
 
 @pytest.mark.parametrize("plant", [links, pipes, sockets])
 def test_nothing_outside_is_touched(tmp_path, alarm, plant):
-    """What is planted stands in for each file and folder of a Gram, and in places of its own."""
+    """Planted files stand in for each file and folder of a Gram, and in places of its own."""
     path, outside = tmp_path / "inside" / "K.zarr", tmp_path / "outside"
     K = compute(path, X)
     outside.mkdir()
@@ -223,7 +223,7 @@ def attempt(path):
 
 @pytest.mark.parametrize("name", ["ntk", "X"])
 def test_every_edit_of_an_array_is_refused(tmp_path, name):
-    """What `gram` did not make is not read; the signals are repaired."""
+    """A folder that `gram` did not make is not read; the signals are repaired."""
     path, expected = tmp_path / "K.zarr", in_memory(X)
     K = compute(path, X)
     file = path / name / "zarr.json"
@@ -236,7 +236,7 @@ def test_every_edit_of_an_array_is_refused(tmp_path, name):
         elif name == "ntk":
             assert_same(opened, expected)
         elif not Folder(path).holds("X"):
-            with pytest.raises(ValueError, match="K.zarr/X is damaged: stored.gram mends it"):
+            with pytest.raises(ValueError, match="K.zarr/X is damaged: stored.gram repairs it"):
                 K.append(signals(1), progress=False)
             opened = None
         refused += opened is None
@@ -268,10 +268,11 @@ def test_networks_of_before_read_as_the_default(tmp_path):
     """A field that later networks have is not in the description, and its hash holds."""
     path = tmp_path / "K.zarr"
     found = compute(path, X[:-2]).description
-    del found["network"]["negative_slope"]
+    del found["network"]["negative_slope"], found["network"]["bias"]
     write(path, sealed(found))
     K = stored.open(path)
     assert K.network == NET and K.description["network"]["negative_slope"] == 0.0
+    assert K.description["network"]["bias"] == 0.0
     assert_same(K.append(X[-2:], progress=False), in_memory(X))
     assert_same(compute(path, X), in_memory(X))
 
@@ -310,7 +311,7 @@ def test_exchanged_chunks_are_not_multiplied(tmp_path):
 
 
 def test_large_blocks(tmp_path, monkeypatch):
-    """Chunks have their full size: those of few signals are refused, and those beyond memory."""
+    """Chunks have their full size: chunks of few signals, or beyond memory, are refused."""
     path, Z = tmp_path / "K.zarr", signals(3, seed=1)
     for block in (1025, 60000):
         with pytest.raises(ValueError, match=f"block is {block} for 11 signals, expected .* 1024"):

@@ -300,7 +300,9 @@ def test_signals_of_different_lengths(path, computed, rng):
         compute(path, [2 * X[0], *X[1:]])
     with pytest.raises(ValueError, match="X_new has signals of .* expected signals of one length"):
         compute(of_array, array).append(X)
-    with pytest.raises(ValueError, match=r"shape \(2, 2, 9\), expected cases as of \(5, 2, 8\)"):
+    with pytest.raises(
+        ValueError, match=r"shape \(2, 2, 9\), expected cases like those of X, \(5, 2, 8\)"
+    ):
         stored.open(of_array).append(signals(2, d=9))
     message = r"X_new has shape \(1, 3, 8\), expected 2 channels as in X of "
     for place in (of_array, path):

@@ -84,26 +84,6 @@ def test_opposite_vectors_converge_like_a_square_root():
         degeneracy.resnet_rate([-1.0])
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.1, 3.0])
-def test_degenerate_regression_is_the_closed_form(rng, ridge):
-    """Against the matrix ¾I + ¼J itself; then values that sum to 0, and the printed formula."""
-    for n in (1, 2, 9):
-        for y in (rng.standard_normal((n, 2)), rng.standard_normal(n)):
-            K = 0.75 * np.eye(n) + 0.25
-            beta = np.linalg.inv(K + ridge * np.eye(n)) @ y
-            fit = degeneracy.degenerate_regression(y, ridge)
-            bar = tolerances.solution(n, np.linalg.cond(K)) * np.abs(y).max()
-            assert np.abs(fit.coefficients - beta).max() <= bar
-            assert np.abs(fit.at_points - K @ beta).max() <= bar
-            assert np.abs(fit.elsewhere - 0.25 * beta.sum(axis=0)).max() <= bar
-    y = np.array([3.0, -1.0, -2.0, 5.0, -5.0])
-    fit = degeneracy.degenerate_regression(y, ridge)
-    assert (fit.elsewhere == 0).all()
-    assert np.abs(fit.at_points - 3 * y / (4 * ridge + 3)).max() <= 8 * EPS * 5
-    printed = (np.eye(5) - np.ones((5, 5)) / (8 + 4 * ridge)) @ y / (ridge + 0.75)
-    assert np.abs(fit.coefficients - printed).max() <= 8 * EPS * 5 / 0.75
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -111,7 +91,6 @@ def test_degenerate_regression_is_the_closed_form(rng, ridge):
         (lambda: degeneracy.resnet_limit([1.1]), "t is .*expected correlations"),
         (lambda: degeneracy.ffnet_limit(np.nan), r"^t .*expected real numbers in \[-1, 1\]"),
         (lambda: degeneracy.ffnet_rate(2.5), "^depth .*integers of at least 1"),
-        (lambda: degeneracy.degenerate_regression(np.ones((2, 2, 2))), "y has shape"),
     ],
 )
 def test_refusals(call, message):

@@ -7,6 +7,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import depth, families, multisphere
+from rescntk.theory.prediction import Prediction
 from tests.ladders import SHORT, pairs, powers
 from tests.oracles.papers import kappa0, kappa1
 
@@ -50,6 +51,27 @@ def test_predictions_as_people_write_them():
     windows = rk.Network(1, 3, input_filter_size=3, trained=("inner", "outer"))
     report = depth.check(families.decaying(windows, 1.0), X, depths=powers(8))
     assert report.prediction is None
+
+
+@pytest.mark.parametrize(
+    ("c_v", "constant", "ntk", "other"), [(2.0, 9 / 8, 4 / 7, 1 / 4), (2.2, 9 / 2, 1 / 4, 4 / 7)]
+)
+def test_biases_at_infinite_depth(c_v, constant, ntk, other):
+    """The phases of docs/theory/biases.md; the constant and the limit of the other one fail."""
+    X = multisphere.sample(2, 3, 4, rng=0)
+
+    def check(kind, *prediction, **law):
+        def family(layers):
+            return rk.Network(layers, skip=False, bias=0.3, c_v=c_v)
+
+        law["correction"] = 0.5 if c_v == 2.0 else 1.0
+        told = Prediction(*prediction, **law)
+        return depth.check(family, X, depths=powers(12), kind=kind, prediction=told).verdict
+
+    assert check("gpk", 1.0, exponent=2.0, constant=constant * np.pi**2) == depth.AGREES
+    assert check("gpk", 1.0, exponent=2.0, constant=(5.625 - constant) * np.pi**2) != depth.AGREES
+    assert check("ntk", ntk) == depth.AGREES
+    assert check("ntk", other) == depth.CONTRADICTS
 
 
 def test_signals_off_the_multisphere_take_the_general_kernels(rng):
@@ -136,8 +158,12 @@ def test_profiles():
     [
         ({"family": 3}, "family is 3, expected a function"),
         ({"family": lambda n: n}, "network is 8, expected a rescntk.Network"),
-        ({"depths": (1, 2, 4)}, "expected at least 6"),
-        ({"depths": (8, 16, 32, 64, 65, 128)}, "depths has 64 and then 65, expected ratios"),
+        ({"depths": (1, 2, 4)}, r"depths is \(1, 2, 4\), expected at least 6 of them: an exp"),
+        (
+            {"depths": (8, 16, 32, 64, 65, 128)},
+            "depths has 64 and then 65, expected each at least 1.",
+        ),
+        ({"depths": (8, 16, 32, 64, 128, 16)}, "depths has 128 and then 16, expected each"),
         ({"depths": 5}, "depths is 5"),
         ({"tolerance": -0.1}, "tolerance is -0.1, expected a finite number of at least 0"),
         ({"engine": "slow"}, "engine is 'slow'"),
@@ -149,8 +175,11 @@ def test_profiles():
         ({"X": X3[:2], "family": rk.Network}, "expected at least 3: without a prediction"),
         ({"X": np.stack([G[0], 0 * G[0], G[1]])}, "a signal whose kernel with itself is 0"),
         ({"family": lambda n: rk.Network(5)}, "returns a network of depth 5, expected 8"),
-        ({"family": lambda n: rk.Network(n, input_scale=0)}, "kernels are 0 and have no limit"),
-        ({"X": X3[[0, 1, 2, 1]]}, "the same signal as cases 1 and 3"),
+        (
+            {"family": lambda n: rk.Network(n, input_scale=0)},
+            "no limit: expected a positive input_s",
+        ),
+        ({"X": X3[[0, 1, 2, 1]]}, "the same signal as cases 1 and 3, expected different"),
         ({"X": 2 * X3, "family": families.cnn()}, "which the prediction .* requires"),
         ({"X": X3, "prediction": np.eye(4)}, r"limit has shape \(4, 4\), expected \(3, 3\)"),
         ({"X": X3, "prediction": np.triu(np.ones((3, 3)))}, "not symmetric"),

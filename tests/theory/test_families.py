@@ -28,6 +28,8 @@ def test_refusals():
     for make, says in (
         (lambda: families.resnet(-1), "gamma is -1, expected a finite number of at least 0"),
         (lambda: families.decaying(3, 1.0), "network is 3, expected a rescntk.Network"),
+        (lambda: families.decaying(rk.Network(1, skip=False), 1.0), "no skip connections"),
+        (lambda: families.fixed(3), "network is 3, expected a rescntk.Network"),
         (lambda: families.resnet(1.0)(0), "depth is 0"),
         (lambda: families.fixed(rk.Network(1), 3), "name is 3, expected a string"),
         (lambda: families.resnet(1.0, readout="frozen"), "readout is 'frozen', expected True or F"),

@@ -39,7 +39,7 @@ def contradicted(check, right, quantity):
 
 
 def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
-    """What is contradicted stays contradicted where more is wrong, and the truth never is."""
+    """A contradicted error stays contradicted when it grows, and the truth never is."""
     agreeing, telling, compute = 0, dict.fromkeys(TELLING, 0), multisphere.gram_complements
     for family, kind, head in CASES:
         X = multisphere.sample(6, 4, 1 if family(1).filter_size == 1 else 5, 0)
@@ -111,7 +111,7 @@ def test_gamma_six_tenths_and_gamma_one_half():
 
 @pytest.mark.parametrize("off", [1e-3, -1e-5, 3e-7])
 def test_one_wrong_entry_is_found(off):
-    """One pair of ten: in root mean square 1e-5 hides below a distance of 5e-5."""
+    """A single pair of ten: in root mean square 1e-5 hides below a distance of 5e-5."""
     X = multisphere.sample(5, 4, 3, rng=0)
     wrong = 1 - families.resnet(1.0).predict("ntk").complements(X, "trace")
     wrong[0, 1] = wrong[1, 0] = wrong[0, 1] + off
@@ -160,7 +160,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(kind, rng):
         K = rk.Kernel(family(1000), kind, head, normalized=True)(Z)
         assert np.abs(K - limit).max() <= 5 * 2000.0**-report.predicted_exponent
         assert "F⁰(x, x) is 0 for" in str(report)
-    # A mean of 1e-3, or of rounding errors of what was there before, counts at greater depth.
+    # A mean of 1e-3, or of rounding errors of earlier numbers, counts at greater depth.
     away = X + np.array([[1e4], [1e5]])
     for Z in (near, away - away.mean(axis=2, keepdims=True)):
         report = depth.check(family, Z, kind=kind, head="gap", depths=SHORT)

@@ -122,9 +122,11 @@ def test_pixels_that_agree_stay_so_without_filters():
 
 def test_refusals():
     for make, says in (
-        (lambda: limits.two_layer(rk.Network(1, input_filter_size=5)), r"_size are \(3, 5\), exp"),
+        (lambda: limits.two_layer(rk.Network(1, input_filter_size=5)), "is 3 and input_filter_s"),
+        (lambda: limits.two_layer(rk.Network(1, dilation=2)), "dilation 2, expected 1: the limit"),
         (lambda: limits.decaying(rk.Network(1, skip=False), 1.0, "ntk"), "no skip connections"),
         (lambda: limits.decaying(rk.Network(1, alpha=0), 1.0, "ntk"), "alpha, c_v, c_w are 0.0"),
+        (lambda: limits.fixed(rk.Network(1, alpha=0), "ntk"), "without a residual branch"),
         (lambda: limits.decaying(rk.Network(1, c_v=0), 0.5, "gpk"), "c_v, c_w are 1.0, 0.0, 1.0"),
         (lambda: limits.fixed(rk.Network(1, c_v=0), "ntk"), "alpha, c_v, c_w are 1.0, 0.0, 1.0"),
         (lambda: limits.Prediction(0.5, exponent=-1), "exponent is -1"),
@@ -132,6 +134,7 @@ def test_refusals():
         (lambda: limits.Prediction(0.5, log_power=2), "log_power is 2"),
         (lambda: limits.Prediction(0.5, onset=-5.0), "onset is -5.0"),
         (lambda: limits.Prediction(0.5, correction=np.nan), "correction is nan"),
+        (lambda: limits.Prediction(0.5, constant="c"), "constant is 'c'"),
     ):
         with pytest.raises(ValueError, match=says):
             make()

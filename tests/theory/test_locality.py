@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk import literature
+from rescntk.network import RELU_FIELDS
 from rescntk.theory import locality
 from tests import tolerances
 from tests.oracles import fields
@@ -22,7 +23,7 @@ KINDS = ("gpk", "ntk")
 
 
 def relu_networks(max_depth=6):
-    return networks(max_depth, ("relu",), dilated="evenly" if max_depth > 9 else "freely")
+    return networks(RELU_FIELDS, max_depth, dilated="evenly" if max_depth > 9 else "freely")
 
 
 @given(relu_networks(), LENGTHS, kinds)
@@ -182,6 +183,8 @@ X = np.ones((2, 1, 3))
         (lambda: FIELD(rk.Network(3), 10**12), "n_timepoints is 1000000000000, .* 7.45e.03 GiB"),
         (lambda: locality.width(ERF), "activation 'erf'"),
         (lambda: locality.width(rk.Network(3, alpha=0, trained=("inner",))), "0 for every signal"),
+        (lambda: locality.width(rk.Network(3, trained=())), "0 for every signal"),
+        (lambda: locality.width(rk.Network(3, skip=False, c_w=0), "gpk"), "0 for every signal"),
         (lambda: locality.widths(5, (1, 2)), "family is 5"),
         (lambda: locality.widths(lambda depth: 5, (1, 2)), "family returned 5 for depth 1"),
         (lambda: locality.reach("deep"), "network is 'deep'"),

@@ -161,7 +161,7 @@ def test_networks_pass_together_as_they_do_alone():
     steps = (1, 2, 4, 1, 3, 2, 2, 1, 5)
     layers = ((9, 0.1), (4, 1.0), (9, 1.0), (1, 0.1))
     networks = [rk.Network(n, 3, alpha=a, dilation=steps[:n]) for n, a in layers]
-    with pytest.raises(ValueError, match="networks differ in more than depth and alpha"):
+    with pytest.raises(ValueError, match="expected networks that differ in depth and alpha only"):
         multisphere.gram_complements([*networks, rk.Network(2, dilation=(1, 3))], X)
     for kind in ("gpk", "ntk"):
         together = multisphere.gram_complements(networks, X, kind=kind)
@@ -179,8 +179,9 @@ def test_networks_that_the_recursion_does_not_take():
         (["net"], "network is 'net', expected a rescntk.Network"),
         ([rk.Network(2, activation="erf")], "dot products alone for activation 'relu'"),
         ([rk.Network(2, input_filter_size=3)], "input_filter_size 1"),
-        ([rk.Network(2), rk.Network(2, 5)], "networks differ in more than depth and alpha"),
+        ([rk.Network(2), rk.Network(2, 5)], "networks has .*, expected networks that differ in de"),
         ([rk.Network(2, skip=False, c_w=0)], "whose ntk is 0 for every signal"),
+        ([rk.Network(2, input_scale=0)], "whose ntk is 0 for every signal"),
         ([rk.Network(2, alpha=0, trained=("inner",))], "whose ntk is 0 for every signal"),
     ):
         with pytest.raises(ValueError, match=says):

@@ -20,12 +20,12 @@ from tests.difficult_signals import UNEVEN
 from tests.engine_names import needs_numba
 from tests.engines.bodies import properties
 from tests.processes import run
-from tests.strategies import kinds, networks, signals
+from tests.strategies import ALL_FIELDS, kinds, networks, signals
 
 pytestmark = needs_numba
 
 odd = st.integers(0, 40).map(lambda k: 2 * k + 1)
-relu_networks = networks(activations=("relu",), max_depth=3)
+relu_networks = networks(ALL_FIELDS, activations=("relu",), max_depth=3)
 FILTERS = ((1, 1), (1, 3), (3, 1), (3, 5), (7, 9), (11, 13), (15, 17), (31, 3))
 
 
@@ -42,7 +42,7 @@ def test_threads_follow_the_environment_and_the_caller():
         "rk.ResCGPK(1)(np.ones((1, 1, 1)))  # tries the engine\n"
         "pools = []; pool = n.ThreadPoolExecutor\n"
         "n.ThreadPoolExecutor = lambda k, **rest: pools.append(k) or pool(k, **rest)\n"
-        "X = np.ones((4, 1, 200)); k = rk.ResCGPK(2)\n"
+        "X = np.ones((8, 1, 200)); k = rk.ResCGPK(2)\n"
         "k(X); k(X, threads=5); k.diag(X, threads=2); k(X, threads=1); k(X[:, :, :9]); k(X)\n"
         "import numba; print(pools, numba.get_num_threads())"
     )
@@ -132,7 +132,7 @@ def assert_deficits_are_right(network, X, dtype):
 
 
 @pytest.mark.slow
-@given(networks(activations=("relu",)), odd, odd, signals())
+@given(networks(ALL_FIELDS, activations=("relu",)), odd, odd, signals())
 def test_deficits_of_any_network_on_any_signals(network, inner, outer, X):
     network = network.replace(filter_size=inner, outer_filter_size=outer)
     assert_deficits_are_right(network, X, "float64")

@@ -28,7 +28,7 @@ def tasks_of(plan):
 @pytest.mark.parametrize("n", [40, 400, 30_000])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_large_grams_repeat_few_rows(n, dtype):
-    """One right case of 100 rows in groups of 64 would repeat 28 rows in a hundred."""
+    """A right case of 100 rows in groups of 64 would repeat 28 rows in a hundred."""
     repeated = []
     for d in range(24, 256, 4):
         n = min(n, plan_of(1, 1, d, dtype).left_cases)

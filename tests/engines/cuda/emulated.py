@@ -91,7 +91,7 @@ def _outer(value):
 
 def _through(function):
     def call(*args, **kwargs):
-        # CuPy's nonzero waits for the number of what it has found.
+        # CuPy's nonzero waits for the number of places that it found.
         counts["waits"] += getattr(function, "__name__", "") in ("nonzero", "flatnonzero")
         inner = {name: _inner(value) for name, value in kwargs.items()}
         return _outer(function(*map(_inner, args), **inner))

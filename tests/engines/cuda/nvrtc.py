@@ -134,7 +134,7 @@ def mean_slots(found, pixels, dtype, depth):
 
 
 def slots(instructions, pixels):
-    """Return issue slots, and those of the FP64 units, of a pixel pair and layer.
+    """Return issue slots, and slots of the FP64 units, of a pixel pair and layer.
 
     An FP64 instruction keeps its units, which are half as wide, for two slots.
     """

@@ -110,7 +110,7 @@ def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
 def test_launches_and_waits(device, work, head, rng):
-    """One kernel for all pairs and layers; array operations by the layer, but not by the pair."""
+    """A launch has all pairs and layers; array operations grow with layers, not with pairs."""
     seen = {}
     for n, depth in ((3, 2), (3, 22), (3, 42), (6, 2)):
         X = device.asarray(rng.standard_normal((n, 3, 5)))

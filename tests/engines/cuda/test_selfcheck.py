@@ -1,4 +1,4 @@
-"""The engine's check of itself: on the emulated device, as it is and with planted faults."""
+"""The engine's check of itself: on the emulated device, with and without planted faults."""
 
 import sys
 import threading

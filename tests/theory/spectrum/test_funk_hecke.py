@@ -159,7 +159,7 @@ def test_progress_tells_all_points(capsys, monkeypatch):
         ({"n_timepoints": 33}, "n_timepoints is 33, expected at most 32"),
         ({"max_frequency": (1, 2)}, r"max_frequency is \(1, 2\), expected .* each of 3 pixels"),
         ({"head": "mean"}, "head is 'mean', expected one of 'equivariant', 'trace', 'gap'"),
-        ({"n_channels": 3, "method": "cosine"}, "cosine transform is for n_channels 2"),
+        ({"n_channels": 3, "method": "cosine"}, "n_channels 3, expected n_channels 2"),
         ({"nodes": 3}, "nodes is 3, expected at least 4 for a max_frequency of 4 by 'angles'"),
         ({"max_points": 1e4}, r"has 1\.38e\+04 points, 0 hours of one core, expected max_points"),
         ({"nodes": 10**9}, r"a grid of 1000000000 nodes a pixel.* takes [\d,]+\.\d GB"),

@@ -1,4 +1,4 @@
-"""Images in the rooms beyond the engines: equal to the plain Gram, or refused in one sentence."""
+"""Images outside the engines: results equal the plain Gram, or a message refuses them."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,9 @@ def test_stored_grams(tmp_path, X):
     turned = X.swapaxes(2, 3)
     with pytest.raises(ValueError, match="X has shape .* there, .* here"):
         stored.gram(tmp_path / "Z.zarr", KERNEL.network, turned, turned[:2], kinds="ntk", **options)
-    with pytest.raises(ValueError, match="X_new has shape .* expected cases as of"):
+    with pytest.raises(
+        ValueError, match="X_new has shape .* images of another size begin a new Gram"
+    ):
         K.append(turned)
 
 
@@ -82,7 +84,7 @@ def test_rooms_of_one_axis(X):
         lambda X: locality.kernel_responses(KERNEL, X, X),
         lambda X: theory.depth.check(theory.families.resnet(1.0), X),
     ):
-        with pytest.raises(ValueError, match="this is about signals, and does not take images"):
+        with pytest.raises(ValueError, match="only signals, not images, are supported here"):
             function(X)
 
 
@@ -99,4 +101,4 @@ def test_commands(tmp_path, monkeypatch, capsys, X):
         lines = X.reshape(9, 2, 12) if raw else multisphere.project(X.reshape(9, 2, 12))
         assert str(conditioning.compare(lines, (1, 4), 1)) in printed
     assert cli.main(["limits", "X.npy", "--raw"]) == 2
-    assert "this is about signals, and does not take images" in capsys.readouterr().err
+    assert "only signals, not images, are supported here" in capsys.readouterr().err
