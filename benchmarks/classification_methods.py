@@ -27,7 +27,7 @@ JOBS = int(os.environ.get("NUMBA_NUM_THREADS", os.cpu_count() or 1))
 
 
 def on_flat(model: Any, standardize: bool = True) -> Any:
-    """Return a model of all time points, or pixels, standardized each by itself or left alone."""
+    """Return a model of all time points, or pixels, standardized each by itself or unchanged."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 

@@ -180,7 +180,7 @@ HEADS = {"gap": "-", "trace": "--"}  # and how lines look
 
 
 def draw(report: Row) -> Any:
-    """Return a figure of ns per pixel pair and layer against each size: flat lines are wanted."""
+    """Return a figure of ns per pixel pair and layer against each size; flat lines are the goal."""
     from rescntk import plots
     from rescntk.plots import style
 

@@ -194,7 +194,7 @@ class Bench:
             return self.gram(row)
 
     def layer(self, row: Row) -> dict[str, Any]:
-        """Time an entry and layer: of whole calls, and of layers alone, between two depths."""
+        """Time an entry and layer: of whole calls, and of only the layers, between two depths."""
         device, X = self.cupy.cuda.Device(), self.signals(row, row.n)[0]
         Z = X[row.n // 2 :]
         self.ours(row, X[:64], Z[:64])

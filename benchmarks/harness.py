@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, clocks, rounds in turn, processes, files, tables.
+"""Tools of the benchmarks: options, clocks, rounds in turn, processes, files, tables.
 
 As a program, with a function's dotted name and its arguments, it is the other process of `apart`.
 """

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from rescntk.activations import arc
-from rescntk.engines.cpu.layers import coefficients_in
+from rescntk.engines.cpu.substitutes import coefficients_in
 from rescntk.engines.cpu.vectors import addresses, load, sqrt, store
 
 

@@ -28,8 +28,8 @@ def cases() -> dict[str, Callable[[], object]]:
     ragged = [x[:, : LENGTH - k % 3] for k, x in enumerate(X)]
     return {
         "base: depth 5, filters of 3, GAP, both kinds, float64": gram(),
-        "Gaussian process kernel alone": gram(options={"kinds": ("gpk",)}),
-        "neural tangent kernel alone": gram(options={"kinds": ("ntk",)}),
+        "only the Gaussian process kernel": gram(options={"kinds": ("gpk",)}),
+        "only the neural tangent kernel": gram(options={"kinds": ("ntk",)}),
         "float32": gram(options={"dtype": "float32"}),
         "depth 20": gram(depth=20),
         "depths 1, 2, 3, 4 and 5": gram(options={"depths": (1, 2, 3, 4, 5)}),

@@ -3,7 +3,7 @@
     python benchmarks/regression.py [--quick]
 
 One setting for all sets. They have official splits, and five random splits in the same proportion,
-because test sets of 33 to 61 signals say little.
+because test sets of 33 to 61 signals give large standard errors.
 """
 
 import time

@@ -157,7 +157,7 @@ def practical(
                 1 if scalar else 2,
                 width,
                 initialization="pytorch" if scalar else "xavier",
-                biases=scalar,
+                extra_biases=scalar,
                 dtype="float32",
             )
             run = finite.train(

@@ -8,6 +8,7 @@ is seen. The script takes about two minutes of processor time; names draw some f
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import rescntk as rk
 from rescntk import datasets, plots, regression
 from rescntk.learn import SignalScaler
 from rescntk.plots.style import COLOURS, MARKERS, finish, tidy
-from rescntk.theory import locality
+from rescntk.theory import depth, locality, multisphere
 from rescntk.validation import HEADS, KINDS
 
 HERE = Path(__file__).parent
@@ -182,6 +183,48 @@ def errors(name: str) -> dict[str, np.ndarray]:
     }
 
 
+def biases() -> Any:
+    """Draw normalized kernels over depth for several biases, and their limits over the bias."""
+    X, ladder = multisphere.sample(2, 4, 5, rng=0), [2**k for k in range(3, 12)]
+    figure = plots.figure((8.4, 4.2))
+    layers, limits = figure.subplots(1, 2)
+
+    def without(bias: float, layers: int) -> rk.Network:
+        return rk.Network(layers, skip=False, bias=bias)
+
+    def with_skips(bias: float, layers: int) -> rk.Network:
+        return rk.Network(layers, alpha=layers**-0.5, bias=bias)
+
+    for bias, colour, marker in zip((0.0, 0.1, 0.3, 1.0), COLOURS, MARKERS, strict=False):
+        for family, line in ((with_skips, "--"), (without, "-")):
+            found = depth.check(partial(family, bias), X, depths=ladder, kind="gpk", prediction=1.0)
+            label = f"β = {bias:g}" if family is without else None
+            style = {"color": colour, "marker": marker, "markersize": 4, "label": label}
+            layers.plot(found.column("depth"), found.column("complement"), line, **style)
+    beyond = np.array([500.0, 10000.0])
+    laws = (9 / 2, "9π²/2 L$^{-2}$", (2700, 8e-6)), (9 / 8, "9π²/8 L$^{-2}$", (350, 4e-7))
+    for constant, label, place in laws:
+        layers.plot(beyond, constant * np.pi**2 / beyond**2, ":", color="0.3", linewidth=1)
+        layers.annotate(label, place)
+    layers.set(xlabel="layers L", ylabel="1 − normalized GPK", xscale="log", yscale="log")
+    finish(layers, 2, "Solid: no skips; dashed: skips, α = L$^{-1/2}$")
+    steps = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
+    for kind, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=False):
+        found = [
+            depth.check(partial(with_skips, bias), X, depths=ladder, kind=kind, prediction=0.0)
+            for bias in steps
+        ]
+        values, bars = zip(*(report.remainder for report in found), strict=True)
+        style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 3}
+        limits.errorbar(steps, values, bars, label=f"with skips, {kind.upper()}", **style)
+        print(kind, [str(report.remainder) for report in found])
+    limits.axhline(1.0, color=COLOURS[0], linestyle=":", label="without skips, GPK")
+    limits.axhline(4 / 7, color=COLOURS[1], linestyle=":", label="without skips, NTK (β > 0)")
+    limits.set(xlabel="β", ylabel="limit of the normalized kernel", ylim=(0.0, 1.05))
+    finish(limits, 2, "Limits at infinite depth, with error bars")
+    return figure
+
+
 def run_page(path: Path) -> None:
     """Run the code of a page in this folder, where its figures belong."""
     blocks = re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.S | re.M)
@@ -190,7 +233,7 @@ def run_page(path: Path) -> None:
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    for draw in (recordings, heads, fields, settings):
+    for draw in (recordings, heads, fields, settings, biases):
         if not chosen or draw.__name__ in chosen:
             draw().savefig(HERE / f"{draw.__name__}.png")
     os.chdir(HERE)
