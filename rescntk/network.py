@@ -234,12 +234,12 @@ class Network:
 
     @property
     def scales_signals(self) -> bool:
-        """True if K(cx, z) = c K(x, z) for c > 0: signals may be divided by their own sizes."""
+        """True if σ(cu) = c σ(u) for c > 0: a signal and its biases may be divided by its size."""
         return activation_of(self).homogeneous
 
     @property
     def scales_layers(self) -> bool:
-        """True if variances of all signals grow by `growth` in a layer, which may be taken out."""
+        """True if layers multiply all variances by `growth`, biases apart: it may be taken out."""
         return activation_of(self).homogeneous
 
     @property
