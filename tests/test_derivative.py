@@ -70,7 +70,7 @@ NETWORKS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "name"), zip(SIGNALS, cycle(NETWORKS), strict=False))
+@pytest.mark.parametrize(("make", "name"), list(zip(SIGNALS, cycle(NETWORKS), strict=False)))
 def test_exact(name, make, rng):
     assert_exact(NETWORKS[name], make(2, 4, rng)[:4])
 
