@@ -1,6 +1,7 @@
 """Hypothesis profiles, a source of randomness, and the order of the tests."""
 
 import gc
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # A shell's background jobs, and their processes, ignore Ctrl-C: its tests would not end.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if path := config.getoption("passed"):
         config.pluginmanager.register(Passed(Path(path)))
 
