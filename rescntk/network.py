@@ -150,7 +150,7 @@ class Network:
     skip : bool, default True
         Whether the network has the identity path.
     alpha : float, default 1.0
-        Weight of the residual branch. Without skip connections 1.0 is kept whatever is given.
+        Weight of the residual branch. Without skip connections it is ignored and stored as 1.0.
     activation : {"relu", "erf"}, default "relu"
         The nonlinearity.
     negative_slope : float, default 0.0
