@@ -27,6 +27,11 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
+# A background job of a shell ignores Ctrl-C; the programs that tests interrupt would inherit this.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20220317)
@@ -45,9 +50,6 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # A shell's background jobs, and their processes, ignore Ctrl-C: its tests would not end.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     if path := config.getoption("passed"):
         config.pluginmanager.register(Passed(Path(path)))
 
