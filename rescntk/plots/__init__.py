@@ -10,6 +10,7 @@ from .curves import (
 )
 from .depth import condition_numbers, kernels_over_depth, limit_distances, limit_profiles
 from .learning import contributions, gram_matrix, pass_weights
+from .samples import learning_curve
 from .style import SIZE, figure
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "kernel_shapes",
     "kernel_spectra",
     "kernels_over_depth",
+    "learning_curve",
     "limit_distances",
     "limit_profiles",
     "pass_weights",
