@@ -4,6 +4,7 @@
 says how many signals of the multi-sphere a network needs for a frequency.
 """
 
+from .complexity import ComplexityRow, SampleComplexity, sample_complexity
 from .curves import (
     CurveRow,
     LearningCurve,
@@ -17,13 +18,16 @@ from .curves import (
 )
 
 __all__ = [
+    "ComplexityRow",
     "CurveRow",
     "LearningCurve",
     "MeasuredCurve",
     "MeasuredRow",
+    "SampleComplexity",
     "alignment",
     "curve",
     "effective_dimension",
     "from_gram",
     "measure",
+    "sample_complexity",
 ]
