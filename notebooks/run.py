@@ -49,6 +49,7 @@ SMALL: dict[str, dict[str, Any]] = {
             "trained_fields": {"width": 16, "steps": 20},
             "trained_responses": {"width": 32, "steps": 50},
             "training_speed": {"width": 32},
+            "trained_ensemble": {"width": 32, "n_networks": 4, "steps": [20]},
         },
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
