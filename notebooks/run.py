@@ -67,6 +67,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "efforts": ("fast",),
         "methods": ("ridge, flat", "rescntk, fast"),
     },
+    "what_is_learned_first": {
+        "depths": (2, 8),
+        "highest": 6,
+        "alphas": (0.5, 1.0),
+        "n_distances": 2,
+        "n_draws": 2,
+    },
     "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
 }
 """Sizes with which the test suite runs notebooks: every cell, in a part of the time.

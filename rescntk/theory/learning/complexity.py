@@ -122,12 +122,13 @@ def sample_complexity(
     counts = multiplicities(*space, head)
     own = counts if head != "gap" else multiplicities(*space)
     tail = max(1.0 - float((own * values).sum()), 0.0)
-    # Each mode of the equivariant head is 1/d of a mode of GAP. Where shifts leave a frequency
-    # above max_frequency as it is, two pixels have it, and there may be more of them.
+    # Each mode of the equivariant head is 1/d of a mode of GAP, and more where a shift keeps its
+    # frequencies: then d/c pixels of a cycle have the frequency above max_frequency.
     tail_least = tail_most = tail
     if head == "gap":
+        cycles, kept = np.gcd(np.arange(1, d), d), float(harmonics(n_channels, top + 1))
         tail_least = tail / d
-        tail_most = tail_least * (1 + (d - 1) / harmonics(n_channels, top + 1))
+        tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
     inner = (slice(0, max(top - 1, 1)),) * d
     edge = np.where(_mask(values.shape, inner), 0.0, values).max()
     rows = []
