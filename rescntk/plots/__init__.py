@@ -10,7 +10,7 @@ from .curves import (
 )
 from .depth import condition_numbers, kernels_over_depth, limit_distances, limit_profiles
 from .learning import contributions, gram_matrix, pass_weights
-from .samples import learning_curve
+from .samples import forecast, learning_curve
 from .style import SIZE, figure
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "contributions",
     "eigenvalue_decay",
     "figure",
+    "forecast",
     "functions_on_circle",
     "gram_matrix",
     "interpolations",

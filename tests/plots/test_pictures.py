@@ -410,3 +410,19 @@ def test_learning_curves():
         plots.learning_curve(found, {"other": own})
     with pytest.raises(ValueError, match="predicted is 3, expected a result of learning.curve"):
         plots.learning_curve(3)
+
+
+def test_forecasts():
+    """The band has the intervals, the line the forecasts, the square today's error."""
+    pytest.importorskip("sklearn")
+    from rescntk.learn.forecast import Forecast, ForecastRow
+
+    rows = ForecastRow(40, 0.05, 0.02, 0.1), ForecastRow(20, 0.1, 0.05, 0.2)
+    ax = plots.forecast(Forecast(rows, 20, 0.12, 0.8, "share of wrong answers"))
+    drawn = lines(ax)
+    assert [list(each) for each in drawn["forecast#0072B2"].get_data()] == [[20, 40], [0.1, 0.05]]
+    assert [list(each) for each in drawn["left out, today#D55E00"].get_data()] == [[20], [0.12]]
+    corners = {tuple(corner) for corner in ax.collections[0].get_paths()[0].vertices.round(12)}
+    assert {(20, 0.05), (20, 0.2), (40, 0.02), (40, 0.1)} <= corners
+    with pytest.raises(ValueError, match="found is 3, expected a result of model.forecast"):
+        plots.forecast(3)
