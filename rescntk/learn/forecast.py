@@ -27,15 +27,17 @@ class _Law(NamedTuple):
     spread: float
     """Standard deviation of the exponent between data sets. Raising it widens intervals."""
     doubt: float
-    """Factor of today's uncertainty: left-out errors are not independent, their training signals
-    are the same. Raising it widens intervals."""
+    """Factor of today's uncertainty: left-out errors depend on each other, as their training
+    signals are the same. It divides a classifier's number of signals, and multiplies a regressor's
+    standard error. Raising it widens intervals."""
 
 
 _CLASSIFIER = _Law(0.8, 0.4, 1 / 0.6)
 _REGRESSOR = _Law(0.5, 0.2, 1.5)
-"""Measured on draws of eight sets (docs/guide/more_signals.md): the least interval scores of 80
-% intervals, with the spread rounded up until they cover 80 % at twice the signals. The doubt of a
-classifier divides its number of signals, the doubt of a regressor multiplies a standard error."""
+"""Measured on 1750 draws of eight classification sets, the regressor's law on the squared errors of
+their targets ±1: the constants of the least interval score of 80 % intervals, with the spread
+raised from .3 to .4 and from .1 to .2, so that they cover 80 and 81 % at twice the signals. For
+each set by the least score of the seven others, without raising, they cover 75 and 78 %."""
 
 _QUANTILES = 201
 """Quantiles of today's error, and of the exponent, that are combined. Raising it costs time and

@@ -41,7 +41,7 @@ def ensemble(
 
     .. math:: K(Z, Z) + P_t K P_t^\top - P_t K(X, Z) - K(Z, X) P_t^\top
 
-    (Lee et al. 2019, eq. 14 to 16). At t = 0 it is K(Z, Z). Where the readout alone is trained, Θ
+    (Lee et al. 2019). At t = 0 it is K(Z, Z). Where the readout alone is trained, Θ
     is K, and after an infinite time it is the covariance of the `posterior` without noise.
 
     Parameters

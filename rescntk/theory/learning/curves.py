@@ -101,7 +101,7 @@ def curve(
     r"""Return the learning curve of a kernel with given eigenvalues and of a given target.
 
     The test error is :math:`E_0 \bigl(\sum_i (1 - L_i)^2 v_i^2 + \sigma^2\bigr)`, the train error
-    :math:`(\delta/n\kappa)^2` times the test error (Simon et al. 2021, eq. 5 to 8).
+    :math:`(\delta/n\kappa)^2` times the test error (Simon et al. 2021).
 
     Parameters
     ----------
