@@ -85,7 +85,7 @@ def test_a_large_pool_has_the_curve_of_its_eigenvalues():
 
 @given(st.integers(3, 60), st.integers(1, 100), st.floats(0, 2))
 def test_linear_kernel_of_gaussian_data(p, n, noise):
-    """Isotropic features (Hastie et al. 2022): E = 1 − γ + σ²/(1 − γ), γ = n/p < 1, or σ² n/(n − p)."""
+    """Hastie et al. 2022: E = 1 − γ + σ²/(1 − γ) for γ = n/p < 1, and σ² n/(n − p) beyond."""
     row = learning.curve([1 / p], [1.0], (n,), noise=noise, multiplicities=[p]).rows[0]
     if n < p:
         expected = 1 - n / p + noise * p / (p - n)
