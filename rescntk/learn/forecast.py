@@ -40,8 +40,8 @@ raised from .3 to .4 and from .1 to .2, so that they cover 80 and 81 % at twice 
 each set by the least score of the seven others, without raising, they cover 75 and 78 %."""
 
 _QUANTILES = 201
-"""Quantiles of today's error, and of the exponent, that are combined. Raising it costs time and
-changes the ends of intervals by less than 1 %. Chosen, not measured."""
+"""Quantiles of today's error, and of the exponent, that are combined. Raising it takes time with its
+square. Measured: with ten times as many, ends of 80 % intervals change by less than 1 %."""
 
 
 class ForecastRow(NamedTuple):
@@ -108,9 +108,10 @@ def forecast(model: Any, sizes: Iterable[int], coverage: float = 0.8) -> Forecas
         levels = np.log(max(error, tiny)) + deviation * norm.ppf(chances)
     tail, rows = 0.5 * (1.0 - share), []
     for size in ladder:
-        exponents = law.exponent + law.spread * norm.ppf(chances)
-        logs = np.subtract.outer(levels, exponents * np.log(size / n))
-        lower, middle, upper = np.exp(np.quantile(logs, (tail, 0.5, 1.0 - tail)))
+        falls = (law.exponent + law.spread * norm.ppf(chances)) * np.log(size / n)
+        logs = levels if size == n else np.subtract.outer(levels, falls)
+        ends = np.quantile(logs, (tail, 0.5, 1.0 - tail), method="hazen")
+        lower, middle, upper = np.exp(ends)
         most = 1.0 if classes else np.inf
         row = size, min(middle, most), 0.0 if error == 0 else min(lower, most), min(upper, most)
         rows.append(ForecastRow(row[0], *map(float, row[1:])))
