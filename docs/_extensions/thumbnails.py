@@ -16,6 +16,7 @@ FIGURES = {
     "images": 2,
     "smoothness": 4,
     "time_series_classification": 2,
+    "what_is_learned_first": 2,
     "which_part_decides": 2,
 }
 """The number, from 0, of the figure that stands for a notebook; 0 for all other notebooks."""

@@ -31,6 +31,7 @@ from ..validation import (
     is_sequence,
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
+from .forecast import Forecast, forecast
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
 from .views import EACH, ONLY, Signals, take
@@ -133,6 +134,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Average the decisions of several passes over the signals."""
 
     _fitted: list[FittedPass]
+    _counts: tuple[int, int]  # signals of positive weight, and the different ones among them
     best_score_: float
 
     def _read(
@@ -192,6 +194,7 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
         self.passes_ = table | {"error": errors, "weight": self._weights}
+        self._counts = len(cases.places), len(cases.weights)
         self._places = cases.places if landmarks is None else slice(None)
         decisions = out_of_fold(residuals, cases.targets, error_weights, folds, novelties)
         return decisions, folds, spread
@@ -253,6 +256,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)[1]]
         decisions, novelties = (np.array(part) for part in zip(*parts, strict=True))
         return decisions, novelties, weights_at(self._weights, novelties)
+
+    def forecast(self, sizes: Iterable[int], coverage: float = 0.8) -> Forecast:
+        """Return the errors to expect after a fit to more signals, with intervals.
+
+        A table with a row for each of the `sizes`: numbers of signals from today's to four times
+        as many. Errors are shares of wrong answers, or 1 − R² of a regressor. The intervals cover
+        expected errors with the chance `coverage`, above 0 and below 1
+        (docs/guide/more_signals.md has how often they did). `plots.forecast` draws them. A
+        NotFittedError or ValueError is raised before `fit` and for other sizes.
+        """
+        return forecast(self, sizes, coverage)
 
     def novelty(self, X: Array) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
