@@ -39,7 +39,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
     effort, max_length, block_statistics, spectra, standardize, first_differences, constant
         As for `ResidualKernelClassifier`, as all parameters.
     time_scale, filter_size, input_filter_size, dilation, head, kind, depth, alpha, landmarks
-    random_state, engine, dtype, n_jobs, n_channels, verbose
+    random_state, engine, dtype, n_jobs, n_channels, missing, verbose
     penalty : float or sequence, optional
         The default also has 1e-4, 1e-3 … 10.
 
