@@ -148,13 +148,18 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1")
-        mean, deviation = self.predict(X, return_std=True)
+        return self._interval(*self._answers(X)[:2], coverage)
+
+    def _interval(
+        self, mean: np.ndarray, deviation: np.ndarray, coverage: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of intervals around predictions, as `predict_interval`."""
         n = len(self._ratios)
         if coverage * (n + 1) > n:
             warnings.warn(
                 f"coverage is {coverage}, but the intervals have a coverage of {n / (n + 1):.3g}, "
                 f"the most that can be estimated from {n} training targets, left out",
-                stacklevel=2,
+                stacklevel=3,
             )
         order = self._ratios.argsort(axis=0)
         below = self._case_weights[order].cumsum(axis=0) < coverage * (n + 1)  # one of n + 1

@@ -14,14 +14,17 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
     r2_score,
 )
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .. import plots
 from .._version import __version__
 from ..arrays import Array
 from ..plots.style import BLUE, GREEN, VERMILION, tidy
+from . import drift
 from .classifier import ResidualKernelClassifier
+from .inputs import read_signals
 from .regressor import ResidualKernelRegressor
+from .views import take
 
 _SHOWN = 6
 """Signals drawn in a figure. Raising it makes the page longer."""
@@ -55,8 +58,8 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
 
     The page is one file without scripts, which opens in any browser. It has the accuracy with its
     uncertainty, the confusion matrix and the calibration, wrong answers with the shares of their
-    time points, the most novel signals, and the passes. For a regressor it has errors, predictions
-    with intervals and their coverage. The package jinja2 is required.
+    time points, the most novel signals, the drift of channels, and the passes. For a regressor it
+    has errors, predictions with intervals and their coverage. The package jinja2 is required.
 
     Parameters
     ----------
@@ -91,14 +94,15 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
         )
     check_is_fitted(model)
     truth = np.asarray(y)
+    X = read_signals(model, X, reset=False, n_channels=model.n_channels, images=True)
     if truth.ndim not in (1, 2) or truth.shape[:1] != (len(X),):
         raise ValueError(f"y has shape {truth.shape}, expected ({len(X)},): one for each signal")
-    check_consistent_length(X, truth)
     answers = model._answers(X)
     about = _classes if isinstance(model, ResidualKernelClassifier) else _values
     sections, worst = about(model, X, truth, *answers)
     novelty = answers[2]
-    sections += [_shares(model, X, worst[:_SHOWN]), _novel(X, novelty), _passes(model)]
+    sections += [_shares(model, X, truth, worst[:_SHOWN]), _novel(X, novelty)]
+    sections += [_drift(model, X), _passes(model)]
     name = type(model).__name__
     return template.render(
         title=title or name, model=name, version=__version__, n=len(truth), sections=sections
@@ -119,10 +123,6 @@ def _picture(figure: Any) -> str:
     file = io.BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight")
     return base64.b64encode(file.getvalue()).decode()
-
-
-def _take(X: Any, places: np.ndarray) -> Any:
-    return [X[k] for k in places] if isinstance(X, list | tuple) else np.asarray(X)[places]
 
 
 # -- a classifier
@@ -205,7 +205,7 @@ def _values(
     model: Any, X: Any, y: np.ndarray, found: np.ndarray, deviation: np.ndarray, novelty: np.ndarray
 ) -> tuple[list[Section], np.ndarray]:
     """Return the sections about targets, and the signals of the largest errors first."""
-    low, high = model.predict_interval(X, _COVERAGE)
+    low, high = model._interval(found, deviation, _COVERAGE)
     truth, mean, low, high, spread = (
         np.asarray(each, dtype=np.float64).reshape(len(y), -1)
         for each in (y, found, low, high, deviation)
@@ -247,7 +247,7 @@ def _values(
 # -- both
 
 
-def _shares(model: Any, X: Any, worst: np.ndarray) -> Section:
+def _shares(model: Any, X: Any, y: np.ndarray, worst: np.ndarray) -> Section:
     """Return the worst answers, with the shares of their time points."""
     of_classes = isinstance(model, ResidualKernelClassifier)
     title = "Wrong answers" if of_classes else "Largest errors"
@@ -258,7 +258,10 @@ def _shares(model: Any, X: Any, worst: np.ndarray) -> Section:
     if isinstance(model.n_timepoints_, tuple):  # images, whose shares are no lines
         return Section(title, text)
     text += " Orange time points raise the decision, blue ones lower it."
-    panels = plots.contributions(model, _take(X, worst))
+    panels = plots.contributions(model, take(X, worst))
+    for ax, case in zip(panels, worst, strict=True):
+        target = ", ".join(map(str, np.atleast_1d(y[case])))
+        ax.set_title(f"case {case}, in truth {target}; {ax.get_title()}", fontsize="small")
     return Section(title, text, picture=_picture(panels[0].figure))
 
 
@@ -290,7 +293,19 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
         f"About 1 for signals like the training signals. Right of the dashed line, above "
         f"{_UNLIKE:g}, answers should be checked. Below it: the most novel signals."
     )
-    return Section("Novelty and drift", text, picture=_picture(figure))
+    return Section("Novelty", text, picture=_picture(figure))
+
+
+def _drift(model: Any, X: Any) -> Section:
+    text = (
+        "Level: the mean of these signals less the mean of the training signals, in standard "
+        "deviations of the training signals. Size: how far a typical signal goes from its own "
+        "mean, divided by the training signals' size. Differences of more than four standard "
+        "errors are named."
+    )
+    head = "channel", "level", "size", "differs"
+    found = drift.compare(model._fitted[0].training.signals, X)
+    return Section("Drift", text, head, drift.rows(found))
 
 
 def _passes(model: Any) -> Section:
