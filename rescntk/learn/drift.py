@@ -80,7 +80,7 @@ def rows(drift: Drift) -> tuple[tuple[str, ...], ...]:
     """Return a row of a table for each channel: its number, offset, gain, and what differs."""
     found = []
     for channel, (offset, gain, moved, scaled, dead) in enumerate(zip(*drift, strict=True)):
-        marks = {"level": moved, "constant now": dead, "size": scaled and not dead}
+        marks = {"level": moved and not dead, "constant now": dead, "size": scaled and not dead}
         level = "–" if np.isnan(offset) else f"{offset:+.2f}".replace("-", "−")
         size = "–" if np.isnan(gain) else f"{gain:.2f}"
         found.append((str(channel), level, size, ", ".join(k for k, mark in marks.items() if mark)))

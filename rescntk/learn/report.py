@@ -9,11 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.metrics import (
-    ConfusionMatrixDisplay,
-    precision_recall_fscore_support,
-    r2_score,
-)
+from sklearn.metrics import ConfusionMatrixDisplay, precision_recall_fscore_support, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .. import plots
@@ -51,6 +47,8 @@ class Section(NamedTuple):
     rows: tuple[tuple[Any, ...], ...] = ()
     picture: str = ""
     """A PNG file in base64."""
+    wide: bool = False
+    """Whether a narrow screen scrolls the picture, and does not shrink it."""
 
 
 def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
@@ -98,15 +96,13 @@ def report(model: Any, X: Array, y: Array, title: str | None = None) -> str:
     if truth.ndim not in (1, 2) or truth.shape[:1] != (len(X),):
         raise ValueError(f"y has shape {truth.shape}, expected ({len(X)},): one for each signal")
     answers = model._answers(X)
-    about = _classes if isinstance(model, ResidualKernelClassifier) else _values
-    sections, worst = about(model, X, truth, *answers)
-    novelty = answers[2]
-    sections += [_shares(model, X, truth, worst[:_SHOWN]), _novel(X, novelty)]
+    tell = _classes if isinstance(model, ResidualKernelClassifier) else _values
+    sections, worst = tell(model, X, truth, *answers)
+    sections += [_shares(model, X, truth, worst[:_SHOWN]), _novel(X, answers[2])]
     sections += [_drift(model, X), _passes(model)]
     name = type(model).__name__
-    return template.render(
-        title=title or name, model=name, version=__version__, n=len(truth), sections=sections
-    )
+    about = {"title": title or name, "model": name, "version": __version__, "n": len(truth)}
+    return template.render(about, sections=sections)
 
 
 def _template() -> Any:
@@ -158,8 +154,7 @@ def _classes(
     text = "Rows are true classes, columns are answers."
     sections.append(Section("Confusion", text, picture=_picture(figure)))
     head = "class", "signals", "found (recall)", "right when answered (precision)"
-    sections.append(Section("Classes", "", head, rows))
-    sections.append(_calibration(right, chance))
+    sections += [Section("Classes", "", head, rows), _calibration(right, chance)]
     wrong = np.flatnonzero(~right)
     return sections, wrong[np.argsort(-chance[wrong], kind="stable")]
 
@@ -211,7 +206,7 @@ def _values(
         for each in (y, found, low, high, deviation)
     )
     error = mean - truth
-    mse, root = np.mean(error**2), np.sqrt(np.mean(error**2))
+    root, stated = (np.sqrt(np.mean(each**2)) for each in (error, spread))
     uncertain = np.std((error**2).mean(axis=1)) / np.sqrt(len(y)) / (2 * root) if root else 0.0
     inside = np.mean((low <= truth) & (truth <= high))
     summary = (
@@ -219,11 +214,7 @@ def _values(
         ("root mean squared error", f"{root:.4g}", f"± {uncertain:.2g}"),
         ("mean absolute error", f"{np.abs(error).mean():.4g}", ""),
         (f"targets inside the {_COVERAGE:.0%} intervals", f"{inside:.1%}", "calibrated if equal"),
-        (
-            "mean deviation stated",
-            f"{np.sqrt(np.mean(spread**2)):.4g}",
-            f"error {np.sqrt(mse):.4g}",
-        ),
+        ("mean deviation stated", f"{stated:.4g}", f"error {root:.4g}"),
         _novelty_row(novelty),
     )
     figure = plots.figure((5.6, 4.8))
@@ -260,9 +251,9 @@ def _shares(model: Any, X: Any, y: np.ndarray, worst: np.ndarray) -> Section:
     text += " Orange time points raise the decision, blue ones lower it."
     panels = plots.contributions(model, take(X, worst))
     for ax, case in zip(panels, worst, strict=True):
-        target = ", ".join(map(str, np.atleast_1d(y[case])))
-        ax.set_title(f"case {case}, in truth {target}; {ax.get_title()}", fontsize="small")
-    return Section(title, text, picture=_picture(panels[0].figure))
+        truth = f"class {y[case]}" if of_classes else f"target {np.round(y[case], 4)}"
+        ax.set_title(f"case {case} of {truth}; {ax.get_title()}", fontsize="small")
+    return Section(title, text, picture=_picture(panels[0].figure), wide=True)
 
 
 def _novel(X: Any, novelty: np.ndarray) -> Section:
@@ -270,10 +261,9 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
     from matplotlib.ticker import MaxNLocator
 
     order = np.argsort(-novelty, kind="stable")[:_SHOWN]
-    chosen = [np.asarray(X[k]) for k in order]
-    images = chosen[0].ndim == 3
-    figure = plots.figure((8.4, 1.6 * (1 + -(-len(order) // 3))))
-    grid = figure.add_gridspec(1 + -(-len(order) // 3), 3)
+    rows = 1 + -(-len(order) // 3)
+    figure = plots.figure((8.4, 1.6 * rows))
+    grid = figure.add_gridspec(rows, 3)
     ax = figure.add_subplot(grid[0, :])
     ax.hist(np.log2(np.maximum(novelty, 2.0**-6)), bins=30, color=BLUE)
     ax.axvline(np.log2(_UNLIKE), linestyle="--", color=VERMILION)
@@ -281,34 +271,29 @@ def _novel(X: Any, novelty: np.ndarray) -> Section:
     ax.xaxis.set_major_formatter(lambda x, place: f"{2.0**x:g}")
     ax.set(xlabel="novelty", ylabel="signals")
     tidy(ax)
-    for place, (case, x) in enumerate(zip(order, chosen, strict=True)):
+    for place, case in enumerate(order):
         ax = figure.add_subplot(grid[1 + place // 3, place % 3])
-        if images:
-            ax.imshow(x.mean(axis=0), cmap="gray")
+        if X[case].ndim == 3:
+            ax.imshow(X[case].mean(axis=0), cmap="gray")
         else:
-            ax.plot(np.atleast_2d(x).T, linewidth=0.8)
+            ax.plot(X[case].T, linewidth=0.8)
         ax.set_title(f"case {case}: novelty {novelty[case]:.2f}", fontsize="small")
         tidy(ax)
-    text = (
-        f"About 1 for signals like the training signals. Right of the dashed line, above "
-        f"{_UNLIKE:g}, answers should be checked. Below it: the most novel signals."
-    )
-    return Section("Novelty", text, picture=_picture(figure))
+    text = "About 1 for signals like the training signals. Right of the dashed line, above "
+    text += f"{_UNLIKE:g}, answers should be checked. Below it: the most novel signals."
+    return Section("Novelty", text, picture=_picture(figure), wide=True)
 
 
 def _drift(model: Any, X: Any) -> Section:
     text = (
-        "Level: the mean of these signals less the mean of the training signals, in standard "
-        "deviations of the training signals. Size: how far a typical signal goes from its own "
-        "mean, divided by the training signals' size. Differences of more than four standard "
-        "errors are named."
+        "Level: mean less the training signals' mean, in their standard deviations. Size: a "
+        "signal's deviation from its mean, divided by theirs. Named: above four standard errors."
     )
-    head = "channel", "level", "size", "differs"
-    found = drift.compare(model._fitted[0].training.signals, X)
-    return Section("Drift", text, head, drift.rows(found))
+    table = drift.rows(drift.compare(model._fitted[0].training.signals, X))
+    return Section("Drift", text, ("channel", "level", "size", "differs"), table)
 
 
 def _passes(model: Any) -> Section:
     text = "The model is a mean over passes, each a view of the signals with a network of its own."
-    figure = plots.pass_weights(model.passes_).figure
-    return Section("Passes", text, picture=_picture(figure))
+    picture = _picture(plots.pass_weights(model.passes_).figure)
+    return Section("Passes", text, picture=picture, wide=True)
