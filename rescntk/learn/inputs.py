@@ -121,7 +121,7 @@ def read_signals(
             warnings.warn(
                 f"X has {_in_words(channels, length)} and looks transposed: expected {SHAPES}; "
                 f"signals (n_cases, n_timepoints, n_channels) are X.swapaxes(1, 2)",
-                stacklevel=2,
+                stacklevel=5,  # the caller of fit, which is decorated
             )
     elif channels != estimator.n_channels_ or estimator.n_timepoints_ not in (length, None):
         lengths = [x.shape[1] for x in signals] if length is None else ()

@@ -16,7 +16,7 @@ from ..arrays import Array
 from ..validation import check_flag, check_positive, check_targets, check_unmasked
 from .average import mean_at, weights_at
 from .base import ResidualKernelEstimator
-from .inputs import atomic, find_cases
+from .inputs import atomic, find_cases, read_signals
 from .views import by_channel, each, moderate_exponent
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
@@ -196,6 +196,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         check_is_fitted(self)
         check_unmasked(y, "y", "or labels, one a case,")
         values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        X = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         check_consistent_length(X, values)
         targets, exponents = _moderate_columns(values)
         expected = len(values), len(self.target_mean_)

@@ -5,7 +5,13 @@ import pytest
 from sklearn.base import clone
 
 from rescntk import datasets
-from rescntk.learn import KernelMatrix, ResidualKernelClassifier, SignalKernel, SignalScaler
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    SignalKernel,
+    SignalScaler,
+)
 from rescntk.learn.containers import looks_transposed
 from rescntk.learn.missing import complete
 from tests import tolerances
@@ -180,6 +186,8 @@ def test_tables_of_pandas(model, X):
     texts = rows.astype(object)
     texts.iloc[0, 0] = "high"
     refuse(model, texts, "could not convert string to float: 'high'")
+    regressor = ResidualKernelRegressor(**ONE).fit(rows, X[:, 0].sum(axis=1))
+    assert regressor.score(rows, y) == regressor.score(X, y)
 
 
 def test_other_shapes_than_in_fit(model, X):
@@ -208,8 +216,9 @@ def test_transposed_signals(model, rng):
     """A warning for (n_cases, n_timepoints, n_channels), and none for sets as they are."""
     X = np.cumsum(rng.standard_normal((8, 3, 130)), axis=2)
     expected = r"130 channels × 3 time points and looks transposed.*X\.swapaxes\(1, 2\)"
-    with pytest.warns(UserWarning, match=expected):
+    with pytest.warns(UserWarning, match=expected) as seen:
         model.fit(X.swapaxes(1, 2), y)
+    assert isinstance(model, SignalScaler) or seen[0].filename == __file__
     assert looks_transposed(X[:, :1].swapaxes(1, 2))
     lengths = [X[0].T, X[1, :, :9].T]
     with pytest.raises(ValueError, match=r"\[9, 130\] channels.*\[x\.T for x in X\]"):
