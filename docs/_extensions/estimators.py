@@ -24,12 +24,15 @@ Row = tuple[str, str, bool | None, bool | None, bool | None, bool | None]
 
 
 def rows() -> Iterator[Row]:
-    """Yield a row for each estimator; None where its library has no such tag."""
+    """Yield a row for each estimator; None where its library has no such tag.
+
+    Missing values count where the parameter `missing` allows them.
+    """
     for name in learn.__all__:
         kind = getattr(learn, name)
         if isclass(kind) and hasattr(kind, "fit"):
-            estimator = kind()
-            tags = get_tags(estimator)
+            filled = {"missing": "interpolate"} if hasattr(kind, "missing") else {}
+            tags = get_tags(kind(**filled))
             kind = tags.estimator_type or "transformer"
             takes, gives = tags.input_tags, tags.target_tags
             several = gives.multi_output if gives.required else None
@@ -39,6 +42,7 @@ def rows() -> Iterator[Row]:
             name = f"ResidualKernel{kind.capitalize()}"
             tags = getattr(module, name).get_class_tags()
             capabilities = ("multivariate", "unequal_length", "missing_values", "multioutput")
+            tags["capability:missing_values"] = hasattr(getattr(module, name), "missing")
             said = [tags.get(f"capability:{capability}") for capability in capabilities]
             yield f"{library}.{name}", kind, *said
 

@@ -32,7 +32,8 @@ from ..validation import (
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
 from .forecast import Forecast, forecast
-from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
+from .inputs import DistinctCases, SignalEstimator, of_positive_weight, read_signals
+from .missing import IMPUTE, INTERPOLATE, OPTION
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
 from .views import EACH, ONLY, Signals, take
 
@@ -100,6 +101,7 @@ class EstimatorParameters:
     dtype: str = "float32"
     n_jobs: int | None = None
     n_channels: int = 1
+    missing: str = "refuse"
     verbose: int = 0
 
     def __post_init__(self) -> None:
@@ -382,7 +384,8 @@ class Wrapper:
         return X
 
     def _refuse_missing_values(self, missing: bool) -> None:
-        if missing:
+        if missing and self.missing != INTERPOLATE:  # type: ignore[attr-defined]
             raise ValueError(
-                f"X has missing values, expected finite numbers: fill them in first ({IMPUTE})"
+                f"X has missing values, expected finite numbers: {OPTION}; or fill them in first "
+                f"({IMPUTE})"
             )

@@ -160,7 +160,8 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
             Or a list of signals of different lengths, (n_channels, n_timepoints) each; or images,
-            (n_cases, n_channels, height, width), which have passes of their own.
+            (n_cases, n_channels, height, width), which have passes of their own; or a table of
+            pandas with rows of two indices, case and time, and a column for each channel.
         y : array, (n_cases,)
             Labels of any kind.
         sample_weight : array, (n_cases,), optional
@@ -211,9 +212,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         known = self.class_scores_[totals > 0]
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
         if not counted.any():
+            numeric = "; for numeric targets use ResidualKernelRegressor (rescntk fit --regression)"
             warnings.warn(
-                "no class has two signals that differ, so accuracy cannot be estimated; for "
-                "numeric targets use ResidualKernelRegressor (rescntk fit --regression)",
+                f"none of the {len(counts)} classes has two signals that differ, so accuracy and "
+                f"probabilities cannot be estimated: give several signals of a class"
+                f"{numeric * (y.dtype.kind in 'iuf')}",
                 stacklevel=3,
             )
         forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)

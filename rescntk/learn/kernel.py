@@ -15,7 +15,7 @@ from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..network import Network, check_network
-from .inputs import as_signals, split_channels
+from .containers import as_signals, split_channels
 
 
 @dataclass(eq=False, repr=False)

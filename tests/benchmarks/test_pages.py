@@ -19,6 +19,7 @@ import ratios
 import regression
 import scale_report
 import unequal
+import unseen
 from classification_methods import CURVE_SETS
 from harness import RESULTS, read
 
@@ -36,6 +37,7 @@ PAGES = {
     "regression.csv": regression.report,
     "scale.json": scale_report.text,
     "unequal.json": unequal.tables,
+    "unseen.csv": unseen.table,
 }
 
 
