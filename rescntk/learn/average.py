@@ -159,16 +159,16 @@ def fit_pass(
     start = time.perf_counter()
     source = replace(source, view=source.view.fit(cases.signals, cases.weights))
     signals, Y, weights = source.view(cases.signals), cases.targets, cases.weights
+    groups = cases.groups
     novelties, kept = np.ones(len(Y)), cast("np.ndarray | slice", slice(None))
     if landmarks is None:
         K = source.kernel(signals, **options)
         spectrum = spectrum_of(K, weights)
-        residuals = spectrum.leave_one_out(Y, penalties, intercept=True)
+        residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
         choice = weigh([residuals], error_weights)[0][0]
         coefficients, intercepts = spectrum.with_intercept(Y, penalties[choice])
         scale = np.mean(coefficients * (Y - intercepts), axis=0)
-        inverses = 1.0 / (spectrum.eigenvalues + penalties[choice])
-        variances = 1.0 / (spectrum.eigenvectors**2 @ inverses)
+        variances = spectrum.left_out_variance(penalties[choice], groups)
         usual = float(np.average(variances, weights=weights))
         novelties = variances / usual
         process = Process(K, penalties[choice], weights)
@@ -182,6 +182,7 @@ def fit_pass(
             intercept=True,
             leave_one_out=True,
             case_weights=weights,
+            groups=groups,
             **options,
         )
         residuals = cast(np.ndarray, found.errors)
@@ -195,6 +196,14 @@ def fit_pass(
         others = np.setdiff1d(np.arange(len(Y)), chosen)
         cross = cast(np.ndarray, found.rows)[others] @ L.T
         variances = process.variance(cross) + penalties[choice]
+        if groups is not None:
+            variances += variance_of_groups(
+                spectrum_of(K, weights[chosen]),
+                penalties[choice],
+                cross,
+                groups[others],
+                groups[chosen],
+            )
         usual = float(np.average(variances, weights=weights[others]))
         novelties[others] = variances / usual
         squares = residuals[choice, others] ** 2
@@ -214,6 +223,27 @@ def fit_pass(
         seconds=time.perf_counter() - start,
     )
     return fitted, residuals
+
+
+def variance_of_groups(
+    spectrum: Decomposition,
+    penalty: float,
+    cross: np.ndarray,
+    groups: np.ndarray,
+    of_landmarks: np.ndarray,
+) -> np.ndarray:
+    r"""Return by how much variances grow without the landmarks of the signal's group, (m_cases,).
+
+    With :math:`G = (K + \lambda W^{-1})^{-1}` of the landmarks, g the landmarks of the group, and
+    k the signal's kernels with all of them, :math:`(G k)_g^\top G_{gg}^{-1} (G k)_g`.
+    """
+    scaled = spectrum.eigenvectors / (spectrum.eigenvalues + penalty)
+    G, growth = scaled @ spectrum.eigenvectors.T, np.zeros(len(cross))
+    for group in np.intersect1d(groups, of_landmarks):
+        rows, g = groups == group, of_landmarks == group
+        parts = G[g] @ cross[rows].T
+        growth[rows] = (parts * np.linalg.solve(G[np.ix_(g, g)], parts)).sum(axis=0)
+    return growth
 
 
 def spectrum_of(K: np.ndarray, case_weights: np.ndarray | None = None) -> Decomposition:

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import Array
 from ..progress import say
+from ..regression.checks import group_numbers
 from ..validation import (
     HEADS,
     KINDS,
@@ -136,9 +137,9 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     best_score_: float
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, **of_targets: Any
-    ) -> tuple[Signals, np.ndarray, np.ndarray]:
-        """Return signals, targets and weights of the cases of positive weight."""
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, **of_targets: Any
+    ) -> tuple[Signals, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return signals, targets, weights and groups of the cases of positive weight."""
         check_depth(self.n_channels, "n_channels")
         if not isinstance(self.verbose, bool):
             check_integer(self.verbose, "verbose", at_least=0)
@@ -146,7 +147,15 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         y = validate_data(self, y=y, **of_targets)
         signals = read_signals(self, X, reset=True, n_channels=self.n_channels, images=True)
         check_consistent_length(signals, y)
-        return of_positive_weight(signals, y, sample_weight)
+        signals, kept, weights = of_positive_weight(signals, np.arange(len(y)), sample_weight)
+        if groups is not None:
+            groups = group_numbers(groups, len(y))[kept]
+            if groups.min() == groups.max():
+                raise ValueError(
+                    "groups has one label among signals of positive weight, expected at least two: "
+                    "each group is left out in turn"
+                )
+        return signals, y[kept], weights, groups
 
     def _average(
         self, cases: DistinctCases, error_weights: np.ndarray, penalties: Sequence[float] = ()
@@ -158,7 +167,10 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         """
         X, checked, options = cases.signals, check_several(self), self._options()
         generator, n = check_random_state(self.random_state), len(X)
-        folds = generator.permutation(n) % _SCORE_FOLDS
+        if cases.groups is None:
+            folds = generator.permutation(n) % _SCORE_FOLDS
+        else:
+            folds = (generator.permutation(cases.groups.max() + 1) % _SCORE_FOLDS)[cases.groups]
         m = count_landmarks(self.landmarks, n)
         passes, limit = self._plan(checked, X, m)
         unseen = unseen_share(passes, X)
@@ -222,9 +234,21 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
             return passes(), limit
         return affordable(passes, X, n_landmarks, effort), limit
 
-    def _finish(self, score: str, spread: np.ndarray, weights: np.ndarray, start: float) -> None:
-        """Set the error of the best score, given its cases' deviations and weights; print it."""
+    def _finish(
+        self,
+        score: str,
+        spread: np.ndarray,
+        weights: np.ndarray,
+        start: float,
+        groups: np.ndarray | None,
+    ) -> None:
+        """Set the error of the best score, given its cases' deviations and weights; print it.
+
+        Cases of a group err together: their deviations are added up first.
+        """
         spread = weights * spread
+        if groups is not None:
+            spread = np.bincount(groups, spread)
         with np.errstate(invalid="ignore"):
             self.best_score_error_ = float(np.sqrt(spread @ spread) / weights.sum())
         self.fit_seconds_ = time.perf_counter() - start

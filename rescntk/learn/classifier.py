@@ -150,7 +150,11 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     @atomic
     def fit(
-        self, X: Array, y: Array, sample_weight: Array | None = None
+        self,
+        X: Array,
+        y: Array,
+        sample_weight: Array | None = None,
+        groups: Array | None = None,
     ) -> ResidualKernelClassifier:
         """Fit all passes, weigh them, and return the classifier itself.
 
@@ -166,28 +170,43 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         sample_weight : array, (n_cases,), optional
             Weights of the signals, at least 0. The fit is the same as with signals that are
             repeated as often. Only `class_weight` moves the borders between classes.
+        groups : array, (n_cases,), optional
+            Labels of what signals have in common, such as the person, machine or day. Wherever
+            signals are left out, whole groups are: `best_score_`, weights, penalties,
+            probabilities and novelty then are about signals of new groups.
         """
         start = time.perf_counter()
         given: Any = y
-        signals, y, weights = self._read(X, y, sample_weight)
+        signals, y, weights, groups = self._read(X, y, sample_weight, groups)
         check_classification_targets(y)
         by_label = self._checked_class_weight(np.unique(np.asarray(given)).tolist())
         kept = np.array([by_label.get(label, 1.0) > 0 for label in y.tolist()])
         if not kept.any():
             raise ValueError(f"class_weight is {self.class_weight!r}, expected weights above 0")
         if not kept.all():
-            signals, y, weights = of_positive_weight(signals, y, weights * kept)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+            signals, places, weights = of_positive_weight(
+                signals, np.arange(len(y)), weights * kept
+            )
+            y, groups = y[places], None if groups is None else groups[places]
+        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_[0]}, expected signals of at least two classes"
             )
-        cases = find_cases(signals, labels[:, None], weights)
+        cases = find_cases(signals, labels[:, None], weights, groups)
         labels = cases.targets[:, 0]
         cases = cases._replace(targets=one_against_rest(labels, len(self.classes_)))
         counts = np.bincount(labels)
-        # Without its only case a class is unknown: its errors do not measure a kernel.
-        counted = np.where(counts[labels] > 1, cases.weights, 0.0)
+        # Without its only case, or group, a class is unknown: its errors do not measure a kernel.
+        parts = counts
+        if cases.groups is not None:
+            parts = np.bincount(
+                [
+                    label
+                    for label, _ in set(zip(labels.tolist(), cases.groups.tolist(), strict=True))
+                ]
+            )
+        counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         of_classes = np.array([by_label.get(label, 1.0) for label in self.classes_.tolist()])
         if self.class_weight == "balanced":
             of_classes = len(labels) / np.bincount(labels, cases.weights) / len(self.classes_)
@@ -212,8 +231,9 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         self.balanced_score_ = float(known.mean()) if len(known) else np.nan
         if not counted.any():
             warnings.warn(
-                "no class has two signals that differ, so accuracy cannot be estimated; for "
-                "numeric targets use ResidualKernelRegressor (rescntk fit --regression)",
+                f"no class has two {'signals that differ' if groups is None else 'groups'}, so "
+                "accuracy cannot be estimated; for numeric targets use ResidualKernelRegressor "
+                "(rescntk fit --regression)",
                 stacklevel=3,
             )
         forgotten = (counts >= _ENOUGH) & (self.class_scores_ < _FORGOTTEN)
@@ -225,7 +245,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
                 f"class_weight='balanced' gives all classes equal weight",
                 stacklevel=3,  # the caller of fit, which is decorated
             )
-        self._finish("accuracy", right - self.best_score_, counted, start)
+        self._finish("accuracy", right - self.best_score_, counted, start, cases.groups)
         return self
 
     def _checked_class_weight(self, classes: list[Any]) -> dict[Any, float]:

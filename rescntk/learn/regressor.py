@@ -69,19 +69,26 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     @atomic
     def fit(
-        self, X: Array, y: Array, sample_weight: Array | None = None
+        self,
+        X: Array,
+        y: Array,
+        sample_weight: Array | None = None,
+        groups: Array | None = None,
     ) -> ResidualKernelRegressor:
         """Fit all passes, weigh them, and return the regressor itself.
 
         X is as for `ResidualKernelClassifier.fit`, y is (n_cases,) or (n_cases, n_targets). The
-        weights of the signals, at least 0, are inverse to the variance of their noise. A ValueError
-        is raised for missing values, for a single signal, and for invalid parameters.
+        weights of the signals, at least 0, are inverse to the variance of their noise. Whole
+        `groups`, (n_cases,), are left out together, as by the classifier. A ValueError is raised
+        for missing values, for a single signal, and for invalid parameters.
         """
         start = time.perf_counter()
-        signals, values, weights = self._read(X, y, sample_weight, multi_output=True)
+        signals, values, weights, groups = self._read(
+            X, y, sample_weight, groups, multi_output=True
+        )
         self._flat = values.ndim == 1
         targets, self._exponents = _moderate_columns(values)
-        cases = find_cases(signals, targets, weights)
+        cases = find_cases(signals, targets, weights, groups)
         if len(cases.weights) < 2:
             raise ValueError(
                 "X has n_samples=1 up to copies, expected two signals that differ, to leave one out"
@@ -104,7 +111,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         squares = ((decisions - Y) ** 2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.best_score_ = 1.0 - error
-        self._finish("R²", squares - error, weights, start)
+        self._finish("R²", squares - error, weights, start, cases.groups)
         return self
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
