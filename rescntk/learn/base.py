@@ -32,6 +32,7 @@ from ..validation import (
     is_sequence,
 )
 from .average import FittedPass, Training, fit_pass, mean_at, out_of_fold, weigh, weights_at
+from .drift import UsualSignals, usual_signals
 from .inputs import IMPUTE, DistinctCases, SignalEstimator, of_positive_weight, read_signals
 from .passes import COMMON, EFFORTS, Pass, affordable, in_time, plan, unseen_share
 from .views import EACH, ONLY, Signals, take
@@ -134,6 +135,8 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
     """Average the decisions of several passes over the signals."""
 
     _fitted: list[FittedPass]
+    _usual: UsualSignals
+    _mean_target: np.ndarray
     best_score_: float
 
     def _read(
@@ -199,13 +202,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         choices, errors, self._weights = weigh(residuals, error_weights)
         novelties = np.array([fitted.novelties for fitted in self._fitted])
         left_out = np.array([each[choice] for each, choice in zip(residuals, choices, strict=True)])
-        weights = weights_at(self._weights, novelties)
+        weights = weights_at(self._weights, novelties, self._fitted)
         spread = mean_at(weights, (left_out - mean_at(weights, left_out)) ** 2)
         rows = [fitted.source.settings() | vars(fitted) for fitted in self._fitted]
         table = {k: np.array([row[k] for row in rows]) for k in (*COMMON, "penalty", "seconds")}
+        self._mean_target = np.average(cases.targets, axis=0, weights=cases.weights)
         self.passes_ = table | {"error": errors, "weight": self._weights}
         self._places = cases.places if landmarks is None else slice(None)
-        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, novelties)
+        decisions = out_of_fold(residuals, cases.targets, error_weights, folds, self._fitted)
+        others = np.arange(n) if landmarks is None else np.setdiff1d(np.arange(n), landmarks)
+        left_out = self._mean_novelty(novelties)[others]
+        self._usual = usual_signals(X, left_out, cases.weights[others])
         return decisions, folds, spread
 
     def _plan(
@@ -272,11 +279,17 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         signals = read_signals(self, X, reset=False, n_channels=self.n_channels, images=True)
         return signals, ((each, each.matrix(signals, options)) for each in self._fitted)
 
-    def _at(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return decisions (n_passes, n_cases, n_outputs), novelties and weights of the passes."""
-        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in self._matrices(X)[1]]
+    def _at(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return decisions (n_passes, n_cases, n_outputs), novelties and weights of the passes.
+
+        With `watch`, a warning is given of signals that are unlike the signals of fit.
+        """
+        signals, matrices = self._matrices(X)
+        parts = [(fitted.decide(K), fitted.novelty(K)) for fitted, K in matrices]
         decisions, novelties = (np.array(part) for part in zip(*parts, strict=True))
-        return decisions, novelties, weights_at(self._weights, novelties)
+        if watch:
+            self._usual.warn(signals, self._mean_novelty(novelties))
+        return decisions, novelties, weights_at(self._weights, novelties, self._fitted)
 
     def novelty(self, X: Array) -> np.ndarray:
         """Return how unlike the training signals some signals are, (n_cases,).
@@ -310,16 +323,16 @@ class ResidualKernelEstimator(EstimatorParameters, SignalEstimator):
         for fitted, K in matrices:
             novelties.append(fitted.novelty(K))
             parts.append(fitted.contributions(signals, K, self._intercept, self._options()))
-        weights = weights_at(self._weights, np.array(novelties))
+        weights = weights_at(self._weights, np.array(novelties), self._fitted)
         pairs = zip(weights.T, zip(*parts, strict=True), strict=True)
         found = [np.tensordot(of_case, np.array(shares), 1) for of_case, shares in pairs]
         return np.array(found) if isinstance(signals, np.ndarray) else found
 
     @property
     def _intercept(self) -> np.ndarray:
-        """The constant term of the decisions of `_fitted`, (n_outputs,)."""
+        """The mean target of fit, (n_outputs,), to which shares of time points are added."""
         check_is_fitted(self)
-        return self._weights @ [fitted.intercepts for fitted in self._fitted]
+        return self._mean_target
 
     def kernel_matrix(self, X: Array) -> np.ndarray:
         """Return the mean kernel of signals with the fitted signals, by the weights of the passes.

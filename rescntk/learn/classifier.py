@@ -281,7 +281,7 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
         They are the softmax of decisions times `inverse_temperature_`. Where the `novelty` exceeds
         3 they tend to the classes' weighted shares. X and errors are as for `decision_function`.
         """
-        return self._probabilities(*self._decide(X))
+        return self._probabilities(*self._decide(X, watch=True))
 
     def predict(self, X: Array) -> np.ndarray:
         """Return the class with the greatest decision, (n_cases,), of the kind of labels fitted.
@@ -292,14 +292,14 @@ class ResidualKernelClassifier(ClassifierMixin, ClassifierParameters, ResidualKe
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predicted classes, their probabilities and the `novelty`, by the same kernels."""
-        decisions, novelties = self._decide(X)
+        decisions, novelties = self._decide(X, watch=True)
         places = margins(decisions).argmax(axis=1)
         chances = self._probabilities(decisions, novelties)
         return self.classes_[places], chances[np.arange(len(places)), places], novelties
 
-    def _decide(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions, (n_cases, n_outputs), and the `novelty`."""
-        decisions, novelties, weights = self._at(X)
+    def _decide(self, X: Array, watch: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return decisions, (n_cases, n_outputs), and the `novelty`; `watch` is as for `_at`."""
+        decisions, novelties, weights = self._at(X, watch)
         return mean_at(weights, decisions) + self.offsets_, self._mean_novelty(novelties)
 
     def _probabilities(self, decisions: np.ndarray, novelties: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ PLAN: tuple[dict[str, Any], ...] = (
     {"first_differences": True, "time_scale": 1.0},
     {"first_differences": True, "block_statistics": True, "max_length": 32},
     {"spectra": True, "standardize": EACH, "filter_size": 3, "max_length": 16},
-    {"first_differences": ONLY, "head": "trace"},
+    {"standardize": EACH, "filter_size": 3, "max_length": 32},
     {"spectra": True, "time_scale": 1.0, "filter_size": 3, "max_length": 32},
     {"first_differences": ONLY, "standardize": EACH, "filter_size": 3, "input_filter_size": 9},
     {"first_differences": True, "block_statistics": True},

@@ -104,7 +104,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
         cases = cases._replace(targets=Y)
         decisions, _, spread = self._average(cases, weights, _PENALTIES)
         novelties = np.array([fitted.novelties for fitted in self._fitted])
-        variance = self._variance(novelties, weights_at(self._weights, novelties))
+        variance = self._variance(novelties, weights_at(self._weights, novelties, self._fitted))
         deviations = np.sqrt(variance + spread)
         self._ratios = np.abs(decisions - Y) / np.where(deviations > 0, deviations, 1.0)
         self._case_weights = weights
@@ -133,7 +133,7 @@ class ResidualKernelRegressor(RegressorMixin, ResidualKernelEstimator):
 
     def _answers(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return predictions and deviations, as `predict`, and `novelty`, by the same kernels."""
-        means, novelties, weights = self._at(X)
+        means, novelties, weights = self._at(X, watch=True)
         mean = mean_at(weights, means)
         variance = self._variance(novelties, weights) + mean_at(weights, (means - mean) ** 2)
         found = self._unscaled(mean * self._moderate_scale + self._moderate_mean)
