@@ -53,7 +53,7 @@ class UsualSignals:
         """Warn of dead channels, and of a batch of 20 signals or more that has drifted."""
         dead = constant_channels(X) & self.varies
         messages = [
-            f"channel {channel} is constant in {count} of {len(X)} signals, and was in none of fit"
+            f"channel {channel} is constant in {count} of {len(X)} signals, and was not in fit"
             for channel, count in enumerate(dead.sum(axis=0).tolist())
             if count
         ]
@@ -73,7 +73,7 @@ class UsualSignals:
         """Return which channels' levels and gains changed, in words."""
         level, gain, _ = _measure(X)
         unit = np.where(self.deviation > 0, self.deviation, 1.0)
-        shifts = (level - self.level) / unit
+        shifts = np.where(dead, 0.0, (level - self.level) / unit)
         usual = np.where(self.gain > 0, self.gain, 1.0)
         ratios = np.where((self.gain > 0) & ~dead, gain / usual, 1.0)
         moved = np.flatnonzero(abs(shifts) >= _SHIFT)
